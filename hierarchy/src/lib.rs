@@ -7,6 +7,7 @@
 //! * [`partition`]: the units of each device.
 //! * [`layout`]: the rectangle of each node.
 //! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
+//! * [`adaptive`]: the next division while the work is done, whose steps are the measurements.
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
 //! * [`decide`]: the division of a multiplication among nodes.
@@ -115,6 +116,7 @@
     )
 )]
 
+pub mod adaptive;
 pub mod balance;
 pub mod decide;
 pub mod layout;

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on panics"
 )]
 
+mod adaptive;
 mod balance;
 mod claims;
 mod cliff;

@@ -1,0 +1,322 @@
+//! The model of a part's time, fitted to its measured points.
+
+use nalgebra::{Matrix2, Vector2};
+
+use super::time_line::TimeLine;
+use crate::model::SpeedModel;
+
+/// A measured point, with the logarithm of its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TimePoint {
+    pub d: f64,
+    pub log_s: f64,
+    /// Variance of `log_s`.
+    pub variance: f64,
+}
+
+impl TimePoint {
+    pub fn time_s(&self) -> f64 {
+        self.log_s.exp()
+    }
+}
+
+/// Standard deviation by which a speed differs from the model of constant speed and fixed cost, for sizes
+/// that are a factor e apart.
+const ROUGHNESS: f64 = 0.04;
+
+/// Standard deviation of the fixed cost, as a part of the time at the size of interest, before anything
+/// is measured.
+const FIXED_COST: f64 = 0.5;
+
+/// Excess over the model, as a logarithm, and in standard deviations, that is called a fall of the speed.
+const FALL: f64 = 0.25;
+const CLEARLY: f64 = 4.0;
+
+/// The same before a size that has clearly fallen.
+const SLIGHT_FALL: f64 = 0.03;
+
+/// Slopes behind a fall, relative to the slope before it.
+const STEEPNESS: [f64; 2] = [2.0, 40.0];
+
+/// Ratio of two sizes behind a fall that tell its steepness.
+const APART: f64 = 1.05;
+
+/// Growth up to which a size counts as seen.
+const NEARLY: f64 = 1.005;
+
+/// Part of the least size of a fall up to which times are those before it.
+const BEFORE_FALL: f64 = 0.9;
+
+/// Place in the interval of possible capacities that is taken for the capacity.
+const CAUTION: f64 = 0.35;
+
+/// A part's time as a function of its units: `t(d) = t0 + d / v(d) + g · max(0, d - cap)`.
+///
+/// `t0` and a mean speed are fitted to the points by weighted least squares. Points far from the size of
+/// interest count less, because speeds depend on the size. `v(d)` passes through the points themselves as
+/// far as these are known better than the fit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TimeCurve {
+    pub line: TimeLine,
+    pub fixed_s: f64,
+    /// Seconds a unit, without the fixed cost.
+    pub slope: f64,
+    pub fall: Option<Fall>,
+    /// Largest size that was measured before any fall.
+    pub seen: f64,
+    /// The size of interest.
+    pub center: f64,
+    /// Covariance of fixed cost and slope.
+    covariance: Matrix2<f64>,
+}
+
+/// A fall of the speed, as at the end of memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fall {
+    /// Units with which the fall may begin, from the least to the most.
+    pub from: f64,
+    pub to: f64,
+    /// The size taken for its beginning.
+    pub cap: f64,
+    /// Smallest size that was measured behind it.
+    pub behind: f64,
+}
+
+impl TimeCurve {
+    /// Fits the samples around the size `center`. There must be one at least, and sizes must ascend.
+    pub fn fit(samples: &[TimePoint], center: f64) -> Self {
+        let before = count_before_fall(samples, center);
+        let (good, behind) = samples.split_at(before);
+        let mut curve = Self::fit_line(good, center);
+        curve.fall_off(behind);
+        curve
+    }
+
+    /// Fits the samples without looking for a fall.
+    pub fn fit_line(samples: &[TimePoint], center: f64) -> Self {
+        let fit = LineFit::solve(samples, center);
+        let mut curve = Self {
+            line: TimeLine::new(fit.fixed_s, fit.slope),
+            fixed_s: fit.fixed_s,
+            slope: fit.slope,
+            fall: None,
+            seen: samples.last().map_or(0.0, |sample| sample.d),
+            center,
+            covariance: fit.covariance,
+        };
+        curve.pass_through(samples, &fit);
+        curve
+    }
+
+    /// Bends the line towards the points, as far as the roughness between them and the size of interest
+    /// exceeds their noise.
+    fn pass_through(&mut self, samples: &[TimePoint], fit: &LineFit) {
+        for sample in samples {
+            let rough = roughness(sample.d, self.center);
+            let residual = sample.log_s - fit.time_s(sample.d).ln();
+            let bend = (residual * rough / (rough + sample.variance)).exp();
+            self.line
+                .extend_to(sample.d, fit.time_s(sample.d) * bend, fit.slope * bend);
+        }
+    }
+
+    /// Lets the line fall off at the capacity that the points behind it suggest.
+    fn fall_off(&mut self, behind: &[TimePoint]) {
+        let Some(first) = behind.first() else {
+            return;
+        };
+        let excess_s = (first.time_s() - self.line.time_s(first.d)).max(0.0);
+        let [mut from, mut to] = STEEPNESS
+            .map(|steep| first.d - excess_s / ((steep - 1.0) * self.slope))
+            .map(|cap| cap.clamp(self.seen, first.d));
+        if let Some(second) = behind.iter().find(|sample| sample.d > APART * first.d) {
+            let [least, most] = self.meet_line(first, second);
+            (from, to) = (least.clamp(from, to), most.clamp(from, to));
+        }
+        let cap = from + CAUTION * (to - from);
+        let steep = excess_s / (first.d - cap).max(1e-3 * first.d);
+        self.line = self.line.with_wall(cap, self.slope + steep);
+        self.fall = Some(Fall {
+            from,
+            to,
+            cap,
+            behind: first.d,
+        });
+    }
+
+    /// Returns the least and the largest size at which the line through two samples meets this one.
+    fn meet_line(&self, first: &TimePoint, second: &TimePoint) -> [f64; 2] {
+        let [first_s, second_s] =
+            [first, second].map(|sample| sample.time_s() - self.line.time_s(sample.d));
+        let ahead = (second.d - first.d) / (second_s - first_s);
+        if !(ahead.is_finite() && ahead > 0.0) {
+            return [0.0, f64::INFINITY];
+        }
+        let cap = first.d - first_s * ahead;
+        let error_s = second.variance.sqrt() * second.time_s();
+        let error = 2.0 * error_s * ahead * (first.d - cap) / (second.d - first.d);
+        [cap - error, cap + error]
+    }
+
+    /// Returns the largest size of which the time is known well enough to notice drift.
+    pub fn find_known(&self) -> f64 {
+        match self.fall {
+            Some(fall) => BEFORE_FALL * fall.from,
+            None => NEARLY * self.seen,
+        }
+    }
+
+    /// Returns the relative variance of the time of `d` units.
+    pub fn variance(&self, d: f64) -> f64 {
+        let t_s = (self.fixed_s + self.slope * d).max(f64::MIN_POSITIVE);
+        let x = Vector2::new(1.0, d) / t_s;
+        let fitted = (x.transpose() * self.covariance * x)[0];
+        fitted + roughness(d, self.center)
+    }
+}
+
+/// Returns the variance of a speed for its distance to the size of interest.
+fn roughness(d: f64, center: f64) -> f64 {
+    (ROUGHNESS * (d / center).ln()).powi(2)
+}
+
+/// Returns the number of samples before the first that takes clearly longer than the smaller ones
+/// suggest.
+fn count_before_fall(samples: &[TimePoint], center: f64) -> usize {
+    let whole = LineFit::solve(samples, center);
+    let is_smooth = samples
+        .iter()
+        .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * FALL);
+    if is_smooth {
+        return samples.len();
+    }
+    let clear = (1..samples.len()).find(|&n| excess_of(&samples[..n], &samples[n]) > FALL);
+    let Some(mut first) = clear else {
+        return samples.len();
+    };
+    while first > 1 && excess_of(&samples[..first - 1], &samples[first - 1]) > SLIGHT_FALL {
+        first -= 1;
+    }
+    first
+}
+
+/// Returns the logarithm by which `next` exceeds the time that the samples before it suggest; 0 if that may
+/// be noise.
+fn excess_of(before: &[TimePoint], next: &TimePoint) -> f64 {
+    let Some(last) = before.last() else {
+        return 0.0;
+    };
+    let fit = LineFit::solve(before, last.d);
+    let excess = next.log_s - fit.time_s(next.d).ln();
+    let variance = fit.variance(next.d) + roughness(next.d, last.d) + next.variance;
+    if excess > CLEARLY * variance.sqrt() {
+        excess
+    } else {
+        0.0
+    }
+}
+
+/// Fixed cost and slope by weighted least squares on relative errors.
+#[derive(Debug, Clone, Copy)]
+struct LineFit {
+    fixed_s: f64,
+    slope: f64,
+    covariance: Matrix2<f64>,
+}
+
+impl LineFit {
+    /// Solves for `t0 + slope · d = t` at the samples, with `t0 ≥ 0` small in the absence of samples that
+    /// tell.
+    fn solve(samples: &[TimePoint], center: f64) -> Self {
+        let scale_s = samples
+            .last()
+            .map_or(1.0, |last| last.time_s() * center / last.d);
+        let unit = Vector2::new(scale_s, scale_s / center);
+        let mut normal = Matrix2::new(FIXED_COST.powi(-2), 0.0, 0.0, 0.0);
+        let mut right = Vector2::zeros();
+        for sample in samples {
+            let weight = 1.0 / (sample.variance + roughness(sample.d, center));
+            let row = Vector2::new(scale_s, scale_s * sample.d / center) / sample.time_s();
+            normal += weight * row * row.transpose();
+            right += weight * row;
+        }
+        let inverse = normal.try_inverse().unwrap_or_else(Matrix2::identity);
+        let mut solution = inverse * right;
+        if solution.x < 0.0 || solution.y <= 0.0 {
+            solution = Vector2::new(0.0, right.y / normal.m22);
+        }
+        let scaling = Matrix2::from_diagonal(&unit);
+        Self {
+            fixed_s: solution.x * unit.x,
+            slope: solution.y * unit.y,
+            covariance: scaling * inverse * scaling,
+        }
+    }
+
+    fn time_s(&self, d: f64) -> f64 {
+        self.fixed_s + self.slope * d
+    }
+
+    fn variance(&self, d: f64) -> f64 {
+        let x = Vector2::new(1.0, d) / self.time_s(d);
+        (x.transpose() * self.covariance * x)[0]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(times: &[(f64, f64)], center: f64) -> TimeCurve {
+        let samples: Vec<TimePoint> = times
+            .iter()
+            .map(|&(d, t_s)| TimePoint {
+                d,
+                log_s: t_s.ln(),
+                variance: 1e-4,
+            })
+            .collect();
+        TimeCurve::fit(&samples, center)
+    }
+
+    #[test]
+    fn a_fixed_cost_is_found() {
+        let curve = fit(&[(10.0, 3.0), (40.0, 6.0), (160.0, 18.0)], 160.0);
+        assert!((curve.fixed_s - 2.0).abs() < 0.2, "{curve:?}");
+        assert!((curve.line.time_s(320.0) - 34.0).abs() < 0.5);
+        assert_eq!(curve.line.units_within(1.5), 0.0);
+        assert!(curve.fall.is_none());
+    }
+
+    #[test]
+    fn one_point_makes_a_constant_speed_that_is_unsure_elsewhere() {
+        let curve = fit(&[(10.0, 5.0)], 10.0);
+        assert!((curve.line.time_s(30.0) - 15.0).abs() < 1e-9);
+        assert!(curve.variance(10.0) < 2e-4 && curve.variance(30.0) > 0.05);
+    }
+
+    #[test]
+    fn a_fall_is_found_between_the_last_good_and_the_first_bad_size() {
+        // Ten times as steep from 100 units on.
+        let curve = fit(&[(25.0, 2.5), (75.0, 7.5), (150.0, 65.0)], 75.0);
+        let fall = curve.fall.expect("a fall");
+        assert!(fall.from < 100.0 && fall.to > 100.0, "{fall:?}");
+        assert!(curve.line.time_s(75.0) < 7.7 && curve.line.time_s(150.0) > 60.0);
+        let known = fit(
+            &[(25.0, 2.5), (75.0, 7.5), (120.0, 32.0), (150.0, 65.0)],
+            75.0,
+        );
+        let fall = known.fall.expect("a fall");
+        assert!(fall.from > 90.0 && fall.to < 110.0, "{fall:?}");
+    }
+
+    #[test]
+    fn points_off_the_line_are_followed() {
+        let curve = fit(
+            &[(10.0, 1.0), (40.0, 3.6), (160.0, 16.0), (200.0, 20.0)],
+            200.0,
+        );
+        assert!((curve.line.time_s(40.0) - 3.6).abs() < 0.1, "{curve:?}");
+        assert!((curve.line.time_s(200.0) - 20.0).abs() < 0.3);
+    }
+}

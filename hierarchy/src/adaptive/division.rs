@@ -1,0 +1,105 @@
+//! Divisions of the units by the models, within limits.
+
+use super::curve::TimeCurve;
+use super::expectation::{Uncertain, expect_longest};
+use super::time_line::TimeLine;
+use crate::model::SpeedModel;
+use crate::partition::{PartitionError, gpa};
+
+/// Slope beyond a size that should not be exceeded, in the longest even times a size.
+const WALL: f64 = 1e4;
+
+/// Slope beyond a size that must not be exceeded.
+const END: f64 = 1e12;
+
+/// The sizes that a part should not, and must not, exceed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bounds {
+    pub reach: f64,
+    pub capacity: f64,
+}
+
+/// A part that takes part in a division.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BoundedPart<'a> {
+    pub curve: &'a TimeCurve,
+    pub bounds: Bounds,
+}
+
+/// Divides `total` units in multiples of `granule` so that all parts finish together by their models. The
+/// rest of a granule goes to the part with the most units.
+///
+/// Beyond its reach a part is so slow that units get there only if they fit nowhere else; then all parts
+/// exceed their reach in proportion.
+///
+/// # Errors
+/// Those of [`gpa()`].
+pub(super) fn divide(
+    parts: &[Option<BoundedPart>],
+    total: u64,
+    granule: u64,
+) -> Result<Vec<u64>, PartitionError> {
+    let busy: Vec<usize> = (0..parts.len()).filter(|&i| parts[i].is_some()).collect();
+    let candidates: Vec<BoundedPart> = parts.iter().copied().flatten().collect();
+    let even = total as f64 / candidates.len().max(1) as f64;
+    let longest_s = candidates
+        .iter()
+        .map(|part| part.curve.line.time_s(even))
+        .fold(0.0, f64::max);
+    let lines: Vec<TimeLine> = candidates
+        .iter()
+        .map(|part| limit_line(part, longest_s).count_in(granule as f64))
+        .collect();
+    let models: Vec<&dyn SpeedModel> = lines.iter().map(|line| line as &dyn SpeedModel).collect();
+    let granules = gpa(&models, total / granule)?.units;
+    let mut units = vec![0; parts.len()];
+    for (&part, &count) in busy.iter().zip(&granules) {
+        units[part] = count * granule;
+    }
+    let rest = total % granule;
+    let roomy = busy
+        .iter()
+        .copied()
+        .zip(&candidates)
+        .filter(|&(part, candidate)| units[part] as f64 + rest as f64 <= candidate.bounds.capacity);
+    if let Some((largest, _)) = roomy.max_by_key(|&(part, _)| (units[part], part)) {
+        units[largest] += rest;
+    }
+    Ok(units)
+}
+
+fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
+    let Bounds { reach, capacity } = part.bounds;
+    let mut line = part.curve.line.clone();
+    if reach.is_finite() {
+        line = line.with_wall(reach, WALL * longest_s / reach);
+    }
+    if capacity.is_finite() {
+        line = line.with_wall(capacity, END * longest_s / capacity.max(1.0));
+    }
+    line
+}
+
+/// Returns the expected seconds of a step with these units.
+pub(super) fn expect_step(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 {
+    let times: Vec<Uncertain> = (curves.iter().zip(units))
+        .filter(|&(_, &d)| d > 0)
+        .filter_map(|(curve, &d)| curve.map(|curve| predict_time(curve, d as f64)))
+        .collect();
+    expect_longest(&times)
+}
+
+fn predict_time(curve: &TimeCurve, d: f64) -> Uncertain {
+    let mean_s = curve.line.time_s(d);
+    Uncertain {
+        mean_s,
+        sd_s: mean_s * curve.variance(d).sqrt(),
+    }
+}
+
+/// Returns the longest expected time of a part with these units.
+pub(super) fn longest_mean(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 {
+    (curves.iter().zip(units))
+        .filter_map(|(curve, &d)| curve.map(|curve| curve.line.time_s(d as f64)))
+        .fold(0.0, f64::max)
+}

@@ -1,0 +1,115 @@
+//! The expected time of a step: the mean of the longest of several uncertain times.
+
+/// An uncertain time in seconds, taken as normally distributed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Uncertain {
+    pub mean_s: f64,
+    /// Standard deviation in seconds.
+    pub sd_s: f64,
+}
+
+/// Standard deviations beyond which a time is certain to be longer or shorter.
+const REACH: f64 = 4.5;
+
+/// Points of the integral.
+const POINTS: u32 = 32;
+
+/// Returns `E[max_i t_i] = low + ∫ (1 - Π_i P(t_i ≤ t)) dt` from `low` on, a time that the longest one
+/// exceeds almost surely. Without times it is 0.
+pub(super) fn expect_longest(times: &[Uncertain]) -> f64 {
+    let low_s = times
+        .iter()
+        .map(|t| t.mean_s - REACH * t.sd_s)
+        .fold(0.0, f64::max);
+    let late: Vec<&Uncertain> = times
+        .iter()
+        .filter(|t| t.mean_s + REACH * t.sd_s > low_s)
+        .collect();
+    let high_s = late
+        .iter()
+        .map(|t| t.mean_s + REACH * t.sd_s)
+        .fold(low_s, f64::max);
+    let width_s = (high_s - low_s) / f64::from(POINTS);
+    if width_s <= 0.0 {
+        return low_s;
+    }
+    let above: f64 = (0..POINTS)
+        .map(|i| 1.0 - probability_all_within(&late, low_s + (f64::from(i) + 0.5) * width_s))
+        .sum();
+    low_s + above * width_s
+}
+
+fn probability_all_within(times: &[&Uncertain], t_s: f64) -> f64 {
+    let mut product = 1.0;
+    for time in times {
+        product *= probability_within((t_s - time.mean_s) / time.sd_s.max(f64::MIN_POSITIVE));
+        if product < 1e-9 {
+            return 0.0;
+        }
+    }
+    product
+}
+
+/// Returns the standard normal distribution function, to 1e-7 (Abramowitz and Stegun, 26.2.17).
+fn probability_within(z: f64) -> f64 {
+    const FACTORS: [f64; 5] = [
+        0.319_381_530,
+        -0.356_563_782,
+        1.781_477_937,
+        -1.821_255_978,
+        1.330_274_429,
+    ];
+    let x = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let sum = FACTORS
+        .iter()
+        .rev()
+        .fold(0.0, |sum, factor| (sum + factor) * x);
+    let tail = sum * (-0.5 * z * z).exp() * 0.398_942_280_4;
+    if z > 0.0 { 1.0 - tail } else { tail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_expectations_are_met() {
+        let one = Uncertain {
+            mean_s: 5.0,
+            sd_s: 1.0,
+        };
+        let sure = Uncertain {
+            mean_s: 5.0,
+            sd_s: 0.0,
+        };
+        // Means of the longest of several standard normal times.
+        for (times, above_s) in [
+            (vec![one], 0.0),
+            (vec![one; 2], 0.5642),
+            (vec![one; 10], 1.5388),
+            (vec![one, sure], 0.3989),
+        ] {
+            assert!(
+                (expect_longest(&times) - 5.0 - above_s).abs() < 0.01,
+                "{times:?}"
+            );
+        }
+        assert_eq!(expect_longest(&[sure, sure]), 5.0);
+        assert_eq!(expect_longest(&[]), 0.0);
+    }
+
+    #[test]
+    fn a_time_far_below_the_longest_does_not_count() {
+        let times = [
+            Uncertain {
+                mean_s: 5.0,
+                sd_s: 0.1,
+            },
+            Uncertain {
+                mean_s: 1.0,
+                sd_s: 0.1,
+            },
+        ];
+        assert!((expect_longest(&times) - 5.0).abs() < 1e-3);
+    }
+}

@@ -1,0 +1,426 @@
+//! The learner: a state machine fed with times.
+
+use std::collections::BTreeMap;
+
+use super::curve::TimeCurve;
+use super::division::expect_step;
+use super::kinds::shrink_to_kind;
+use super::noise::Noise;
+use super::part::PartState;
+use super::proposal::{Place, Proposal};
+use super::{
+    AdaptiveConfig, AdaptiveError, AdaptivePart, AdaptiveRecord, ChangeReason, DivisionChange,
+    Drift, LaidOut, Observed, PartModel, Request, RunEvent,
+};
+use crate::model::{Point, SpeedModel};
+
+/// Learns the times of parts while they work, and divides the units of each step over them.
+#[derive(Debug, Clone)]
+pub struct Adaptive {
+    pub(super) config: AdaptiveConfig,
+    pub(super) total: u64,
+    steps: u64,
+    pub(super) parts: Vec<PartState>,
+    /// Noise of each kind.
+    noise: BTreeMap<usize, Noise>,
+    /// Probes done.
+    pub(super) looks: u32,
+    /// Steps done.
+    step: u64,
+    /// Steps done with the current division.
+    since_change: u64,
+    /// The division asked for; empty before the first.
+    asked: Vec<u64>,
+    /// The division of the steps, as laid out; empty before the first.
+    pub(super) now: Vec<u64>,
+    has_drifted: bool,
+    changes: Vec<DivisionChange>,
+    drifts: Vec<Drift>,
+    record: Option<AdaptiveRecord>,
+}
+
+impl Adaptive {
+    /// Starts a run of `steps` steps of `total` units each.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`] or,
+    /// for an earlier point, [`AdaptiveError::InvalidTime`].
+    pub fn new(
+        config: AdaptiveConfig,
+        total: u64,
+        steps: u64,
+        parts: Vec<AdaptivePart>,
+    ) -> Result<Self, AdaptiveError> {
+        config.check()?;
+        check_parts(&parts, total, config.granule)?;
+        let record = config.keeps_record.then(|| AdaptiveRecord {
+            config,
+            total,
+            steps,
+            parts: parts.clone(),
+            events: Vec::new(),
+        });
+        Ok(Self {
+            config,
+            total,
+            steps,
+            noise: parts
+                .iter()
+                .map(|part| (part.kind, Noise::default()))
+                .collect(),
+            parts: parts.into_iter().map(PartState::new).collect(),
+            looks: 0,
+            step: 0,
+            since_change: 0,
+            asked: Vec::new(),
+            now: Vec::new(),
+            has_drifted: false,
+            changes: Vec::new(),
+            drifts: Vec::new(),
+            record,
+        })
+    }
+
+    /// Takes the times of a probe or of a step.
+    ///
+    /// The units may differ from those requested (whole blocks), but for a step not in their sum.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`], [`AdaptiveError::Over`] or
+    /// [`AdaptiveError::InvalidTime`]; then nothing has changed.
+    pub fn observe(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
+        self.check_observed(observed)?;
+        for (index, (&d, &t_s)) in observed.units.iter().zip(&observed.times_s).enumerate() {
+            if d > 0 {
+                self.observe_part(index, d, t_s, (observed.burst, observed.is_probe));
+            }
+        }
+        if observed.is_probe {
+            self.looks += 1;
+        } else {
+            self.step += 1;
+            self.since_change += 1;
+            self.now.clone_from(&observed.units);
+        }
+        if let Some(record) = &mut self.record {
+            record.events.push(RunEvent::Observed(observed.clone()));
+        }
+        Ok(())
+    }
+
+    fn observe_part(&mut self, index: usize, d: u64, t_s: f64, at: (u64, bool)) {
+        let part = &mut self.parts[index];
+        let noise = self.noise.entry(part.part.kind).or_default();
+        let Some(shift) = part.observe(d, t_s, at, noise) else {
+            return;
+        };
+        self.has_drifted = true;
+        if shift.log_factor.abs() > DRIFT.ln() {
+            self.drifts.push(Drift {
+                part: index,
+                step: (self.step + 1).saturating_sub(shift.deviations.len() as u64),
+                factor: shift.log_factor.exp(),
+            });
+        }
+    }
+
+    fn check_observed(&self, observed: &Observed) -> Result<(), AdaptiveError> {
+        let wanted = self.parts.len();
+        for got in [observed.units.len(), observed.times_s.len()] {
+            if got != wanted {
+                return Err(AdaptiveError::WrongLength { wanted, got });
+            }
+        }
+        let got = sum_units(&observed.units);
+        if !observed.is_probe && got != self.total {
+            return Err(AdaptiveError::WrongTotal {
+                wanted: self.total,
+                got,
+            });
+        }
+        if !observed.is_probe && self.step == self.steps {
+            return Err(AdaptiveError::Over { steps: self.steps });
+        }
+        check_times(&observed.units, &observed.times_s)
+    }
+
+    /// Returns the next thing to do.
+    ///
+    /// `place` lays a division out, and returns it with the cost of the change from the current one. It
+    /// is asked for every division that is considered, the first ones included. It must return the same
+    /// for the same division as long as no step is done.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`] or [`AdaptiveError::InvalidCost`] for a
+    /// placement that is none of the division, and [`AdaptiveError::Partition`] if the models do not admit
+    /// a division.
+    pub fn request_next(
+        &mut self,
+        mut place: impl FnMut(&[u64]) -> LaidOut,
+    ) -> Result<Request, AdaptiveError> {
+        let mut placements = Vec::new();
+        let request = self.decide(&mut |units| {
+            let placement = place(units);
+            placements.push(placement.clone());
+            placement
+        })?;
+        if let Some(record) = &mut self.record {
+            record.events.push(RunEvent::Decided {
+                placements,
+                request: request.clone(),
+            });
+        }
+        Ok(request)
+    }
+
+    fn decide(&mut self, place: Place) -> Result<Request, AdaptiveError> {
+        if self.step == self.steps {
+            return Ok(Request::Done);
+        }
+        if self.now.is_empty() {
+            self.fit_models();
+            if let Some(units) = self.plan_look()? {
+                return Ok(Request::Probe(units));
+            }
+            self.start(place)?;
+        } else if self.is_due() {
+            self.fit_models();
+            // A single time beyond belief is measured again first: it may be a disturbance.
+            if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
+                self.change_if_it_pays(place)?;
+            }
+        }
+        Ok(Request::Steps {
+            units: self.asked.clone(),
+            count: self.count_steps(),
+        })
+    }
+
+    /// Takes the first division.
+    fn start(&mut self, place: Place) -> Result<(), AdaptiveError> {
+        let mut best: Option<Proposal> = None;
+        for units in self.propose_divisions()? {
+            let proposal = self.rate(units, place)?;
+            if best
+                .as_ref()
+                .is_none_or(|best| proposal.step_s < best.step_s)
+            {
+                best = Some(Proposal {
+                    cost_s: 0.0,
+                    ..proposal
+                });
+            }
+        }
+        if let Some(best) = best {
+            self.change_to(best, ChangeReason::First, 0.0);
+        }
+        Ok(())
+    }
+
+    /// Returns `true` after 1, 2, 4, … steps with one division, and after a drift.
+    fn is_due(&self) -> bool {
+        self.has_drifted || self.is_forced() || self.since_change.is_power_of_two()
+    }
+
+    fn is_forced(&self) -> bool {
+        self.config.force_every > 0 && self.since_change >= self.config.force_every
+    }
+
+    /// Returns the steps until the times are looked at again.
+    fn count_steps(&self) -> u64 {
+        let due = (self.since_change + 1).next_power_of_two() - self.since_change;
+        let forced = match self.config.force_every {
+            0 => u64::MAX,
+            every => every.saturating_sub(self.since_change).max(1),
+        };
+        due.min(forced)
+            .min(self.config.check_every)
+            .min(self.steps - self.step)
+    }
+
+    fn change_if_it_pays(&mut self, place: Place) -> Result<(), AdaptiveError> {
+        let left = (self.steps - self.step) as f64;
+        let now_s = expect_step(&self.list_curves(), &self.now);
+        let mut best: Option<(f64, Proposal)> = None;
+        for units in self.propose_divisions()? {
+            let proposal = self.rate(units, place)?;
+            let saving_s = left * (now_s - proposal.step_s);
+            let net_s = saving_s - proposal.cost_s;
+            let most_s = best
+                .as_ref()
+                .map_or(0.0, |(most_s, best)| most_s - best.cost_s);
+            let is_clear = proposal.step_s < (1.0 - LEAST_GAIN) * now_s;
+            if is_clear && net_s > most_s && proposal.units != self.now {
+                best = Some((saving_s, proposal));
+            }
+        }
+        let why = if self.has_drifted {
+            ChangeReason::Drift
+        } else {
+            ChangeReason::Saving
+        };
+        self.has_drifted = false;
+        match best {
+            Some((saving_s, best)) => self.change_to(best, why, saving_s),
+            None if self.is_forced() => self.force_change(place)?,
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Moves a granule from the part with the most units to the next one that has room.
+    fn force_change(&mut self, place: Place) -> Result<(), AdaptiveError> {
+        let mut units = self.now.clone();
+        let parts = units.len();
+        let Some(from) = (0..parts).max_by_key(|&part| units[part]) else {
+            return Ok(());
+        };
+        let moved = self.config.granule.min(units[from]);
+        let to = (1..parts)
+            .map(|ahead| (from + ahead) % parts)
+            .find(|&to| units[to] + moved <= self.parts[to].capacity());
+        if let Some(to) = to {
+            units[from] -= moved;
+            units[to] += moved;
+            let proposal = self.rate(units, place)?;
+            self.change_to(proposal, ChangeReason::Forced, 0.0);
+        }
+        Ok(())
+    }
+
+    fn change_to(&mut self, proposal: Proposal, why: ChangeReason, saving_s: f64) {
+        self.now.clone_from(&proposal.units);
+        self.asked = proposal.asked;
+        self.since_change = 0;
+        self.changes.push(DivisionChange {
+            step: self.step,
+            why,
+            units: proposal.units,
+            saving_s,
+            cost_s: proposal.cost_s,
+            step_s: proposal.step_s,
+        });
+    }
+
+    fn fit_models(&mut self) {
+        let mut kinds: BTreeMap<usize, Vec<&mut PartState>> = BTreeMap::new();
+        for part in &mut self.parts {
+            part.fit_curve(&self.noise[&part.part.kind]);
+            kinds.entry(part.part.kind).or_default().push(part);
+        }
+        for alike in kinds.values_mut() {
+            shrink_to_kind(alike);
+        }
+    }
+
+    /// Returns `true` if the division of the last request was not run yet.
+    pub fn is_changed(&self) -> bool {
+        self.since_change == 0
+    }
+
+    /// Returns every change of the division, the first division included.
+    pub fn changes(&self) -> &[DivisionChange] {
+        &self.changes
+    }
+
+    /// Returns every drift that was noticed.
+    pub fn drifts(&self) -> &[Drift] {
+        &self.drifts
+    }
+
+    /// Returns the run as it happened so far; `None` unless [`AdaptiveConfig::keeps_record`].
+    pub fn record(&self) -> Option<&AdaptiveRecord> {
+        self.record.as_ref()
+    }
+
+    /// Returns the model of each part; `None` for a part that was never measured.
+    pub fn describe_models(&self) -> Vec<Option<PartModel>> {
+        let mut learner = self.clone();
+        learner.fit_models();
+        learner
+            .list_curves()
+            .into_iter()
+            .map(|curve| curve.map(describe_curve))
+            .collect()
+    }
+}
+
+/// Part of a step that a change must save at least: less is chasing noise.
+const LEAST_GAIN: f64 = 0.002;
+
+/// Least factor of a time that is reported as drift.
+const DRIFT: f64 = 1.1;
+
+/// Quantile 0.975 of the normal distribution.
+const QUANTILE: f64 = 1.96;
+
+fn describe_curve(curve: &TimeCurve) -> PartModel {
+    let time_s = curve.line.time_s(curve.center);
+    PartModel {
+        fixed_s: curve.fixed_s,
+        units_per_s: 1.0 / curve.slope,
+        capacity: curve.fall.map(|fall| [fall.from, fall.to]),
+        units: curve.center,
+        time_s,
+        ci_s: QUANTILE * time_s * curve.variance(curve.center).sqrt(),
+    }
+}
+
+impl AdaptiveConfig {
+    fn check(&self) -> Result<(), AdaptiveError> {
+        for (name, value, least) in [
+            ("granule", self.granule as f64, 1.0),
+            ("growth", self.growth, 1.0),
+            ("growth_in_step", self.growth_in_step, 1.0),
+            ("growth_before_fall", self.growth_before_fall, 1.0),
+            ("check_every", self.check_every as f64, 1.0),
+        ] {
+            if !(value >= least && value.is_finite()) {
+                return Err(AdaptiveError::InvalidConfig { name, value, least });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_parts(parts: &[AdaptivePart], total: u64, granule: u64) -> Result<(), AdaptiveError> {
+    if parts.is_empty() {
+        return Err(AdaptiveError::NoParts { total });
+    }
+    let rooms: Vec<u64> = (parts.iter())
+        .map(|part| {
+            part.capacity
+                .map_or(u64::MAX, |units| units / granule * granule)
+        })
+        .collect();
+    let capacity = sum_units(&rooms);
+    if capacity < total.div_ceil(granule) * granule {
+        return Err(AdaptiveError::BeyondCapacity { total, capacity });
+    }
+    for (index, part) in parts.iter().enumerate() {
+        let checked = part.prior.iter().try_for_each(Point::check);
+        checked.map_err(|source| AdaptiveError::InvalidTime { index, source })?;
+    }
+    Ok(())
+}
+
+fn check_times(units: &[u64], times_s: &[f64]) -> Result<(), AdaptiveError> {
+    let busy = (units.iter().zip(times_s).enumerate()).filter(|&(_, (&d, _))| d > 0);
+    for (index, (&d, &t_s)) in busy {
+        let point = Point {
+            d,
+            t_s,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        point
+            .check()
+            .map_err(|source| AdaptiveError::InvalidTime { index, source })?;
+    }
+    Ok(())
+}
+
+/// Returns the sum, at most [`u64::MAX`].
+pub(super) fn sum_units(units: &[u64]) -> u64 {
+    units.iter().fold(0, |sum, &d| sum.saturating_add(d))
+}

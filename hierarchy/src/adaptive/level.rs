@@ -1,0 +1,222 @@
+//! The running estimate of a part's time at one size, and the detection of drift.
+
+use super::noise::Noise;
+
+/// Standard deviations beyond which a time counts as disturbed, and towards drift as this many.
+const CUT: f64 = 4.0;
+
+/// Standard deviations that each time may be off without counting towards drift.
+const ALLOWED: f64 = 1.0;
+
+/// Sum of standard deviations beyond [`ALLOWED`] that is called drift. Three disturbed times in a row reach
+/// it. Noise does in one of ten million times.
+const ALARM: f64 = 8.0;
+
+/// Logarithms of a part's times at one size.
+///
+/// The estimate is a filter that starts at the time that the model expects. A disturbed time does not
+/// enter. The mean of those that entered is the measured point of this size.
+#[derive(Debug, Clone)]
+pub(super) struct SizeLevel {
+    pub d: u64,
+    estimate: f64,
+    variance: f64,
+    mean: f64,
+    count: f64,
+    bursts: f64,
+    burst: u64,
+}
+
+/// A time, and its distance to the one expected.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Deviation {
+    pub d: u64,
+    /// Logarithm of the time.
+    pub log_s: f64,
+    /// Logarithm of the time over the expected one.
+    pub residual: f64,
+    /// The same in standard deviations.
+    pub off: f64,
+}
+
+impl SizeLevel {
+    /// Starts at the expected logarithm of the time, with its variance.
+    pub fn new(d: u64, expected: f64, variance: f64, burst: u64) -> Self {
+        Self {
+            d,
+            estimate: expected,
+            variance,
+            mean: 0.0,
+            count: 0.0,
+            bursts: 1.0,
+            burst,
+        }
+    }
+
+    /// Returns the mean of the times, their number and the number of bursts; `None` without times.
+    pub fn to_mean(&self) -> Option<(f64, f64, f64)> {
+        (self.count > 0.0).then_some((self.mean, self.count, self.bursts))
+    }
+
+    /// Takes the logarithm of a time, and returns its deviation from the times before.
+    pub fn observe(&mut self, log_s: f64, burst: u64, noise: &mut Noise) -> Deviation {
+        if burst != self.burst {
+            self.burst = burst;
+            self.bursts += 1.0;
+            self.variance += noise.between();
+        } else if self.count > 0.0 {
+            noise.learn_within(log_s - self.mean, self.count);
+        }
+        let expected = self.variance + noise.within();
+        let residual = log_s - self.estimate;
+        let off = residual / expected.sqrt();
+        let is_first = self.count == 0.0 && off.abs() > CUT;
+        let was_disturbed = self.count == 1.0 && off < -CUT;
+        if is_first || was_disturbed {
+            // Nothing but the model contradicts the first time. Disturbances only lengthen times, so an only
+            // time that is much longer than the next was disturbed.
+            (self.estimate, self.variance) = (log_s, noise.within());
+            (self.mean, self.count) = (log_s, 1.0);
+        } else if off.abs() <= CUT {
+            let gain = self.variance / expected;
+            self.estimate += gain * residual;
+            self.variance *= 1.0 - gain;
+            self.count += 1.0;
+            self.mean += (log_s - self.mean) / self.count;
+        }
+        Deviation {
+            d: self.d,
+            log_s,
+            residual,
+            off,
+        }
+    }
+}
+
+/// Watches the deviations of a part's times for a lasting change.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Watch {
+    longer: Suspicion,
+    shorter: Suspicion,
+}
+
+/// A cumulative sum of deviations to one side, and these deviations.
+#[derive(Debug, Clone, Default)]
+struct Suspicion {
+    sum: f64,
+    deviations: Vec<Deviation>,
+}
+
+/// A lasting change of a part's speed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shift {
+    /// Logarithm of the times after it over those before.
+    pub log_factor: f64,
+    /// The deviations after it.
+    pub deviations: Vec<Deviation>,
+}
+
+impl Watch {
+    /// Takes a deviation. Returns a shift if the times have been off for long enough, and starts afresh.
+    pub fn observe(&mut self, deviation: Deviation) -> Option<Shift> {
+        let longer = self.longer.observe(deviation, deviation.off);
+        let shorter = self.shorter.observe(deviation, -deviation.off);
+        let shift = longer.or(shorter)?;
+        *self = Self::default();
+        Some(shift)
+    }
+}
+
+impl Suspicion {
+    fn observe(&mut self, deviation: Deviation, off: f64) -> Option<Shift> {
+        self.sum = (self.sum + off.min(CUT) - ALLOWED).max(0.0);
+        if self.sum == 0.0 {
+            self.deviations.clear();
+            return None;
+        }
+        self.deviations.push(deviation);
+        (self.sum > ALARM).then(|| self.find_shift())
+    }
+
+    /// Returns the shift that begins with the first deviation of at least half of their median.
+    fn find_shift(&self) -> Shift {
+        let middle = find_median(&self.deviations);
+        let before = self
+            .deviations
+            .iter()
+            .take_while(|x| x.residual / middle < 0.5)
+            .count();
+        let deviations = self.deviations[before..].to_vec();
+        Shift {
+            log_factor: find_median(&deviations),
+            deviations,
+        }
+    }
+}
+
+/// Returns the median of the residuals; 0 without any.
+fn find_median(deviations: &[Deviation]) -> f64 {
+    let mut sorted: Vec<f64> = deviations.iter().map(|x| x.residual).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observe_all(times: &[f64]) -> (SizeLevel, Option<(usize, Shift)>) {
+        let (mut level, mut noise) = (SizeLevel::new(10, 0.0, 1e-4, 0), Noise::default());
+        let mut watch = Watch::default();
+        for (i, &time) in times.iter().enumerate() {
+            if let Some(shift) = watch.observe(level.observe(time, 0, &mut noise)) {
+                return (level, Some((i, shift)));
+            }
+        }
+        (level, None)
+    }
+
+    #[test]
+    fn one_disturbed_time_hardly_counts() {
+        let mut times = [0.01, -0.01].repeat(10);
+        times[7] = 7.0;
+        let (level, shift) = observe_all(&times);
+        let (mean, count, _) = level.to_mean().expect("times");
+        assert!(
+            mean.abs() < 0.01 && count == 19.0 && shift.is_none(),
+            "{mean} {count}"
+        );
+    }
+
+    #[test]
+    fn a_lasting_change_is_found_in_three_times_with_its_factor() {
+        for factor in [4.0_f64, 0.25] {
+            let mut times = [0.01, -0.01].repeat(10);
+            times.extend([factor.ln(); 5]);
+            let (_, shift) = observe_all(&times);
+            let (at, shift) = shift.expect("a shift");
+            assert!(at <= 22, "{at}");
+            assert!(
+                (shift.log_factor.exp() / factor - 1.0).abs() < 0.1,
+                "{shift:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn noise_is_not_called_drift() {
+        let mut state = 1_u64;
+        let times: Vec<f64> = (0..20_000)
+            .map(|_| {
+                let draws = (0..12).map(|_| {
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1);
+                    (state >> 11) as f64 / (1_u64 << 53) as f64
+                });
+                0.06 * (draws.sum::<f64>() - 6.0)
+            })
+            .collect();
+        assert!(observe_all(&times).1.is_none());
+    }
+}

@@ -1,0 +1,109 @@
+//! The short look at the parts before the first step.
+
+use super::AdaptiveError;
+use super::division::{BoundedPart, divide, longest_mean};
+use super::learner::Adaptive;
+use super::part::PartState;
+use crate::model::SpeedModel;
+
+/// Parts of an even share that are measured first and second.
+const LOOKS: [u64; 2] = [16, 4];
+
+/// Ratio of speeds from which the second look is left out: on the slowest part it would take too long.
+const UNLIKE: f64 = 8.0;
+
+/// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
+const IMPLAUSIBLE: f64 = 100.0;
+
+/// Time of a probe of larger sizes over the time that one step loses without it, up to which it is done.
+const PATIENCE: f64 = 10.0;
+
+/// Probes that a look has at most.
+const PROBES: u32 = 8;
+
+impl Adaptive {
+    /// Returns the units of the next probe; `None` if the look is over.
+    pub(super) fn plan_look(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
+        if self.parts.len() < 2 || self.total == 0 || self.looks >= PROBES {
+            return Ok(None);
+        }
+        let unknown: Vec<bool> = self.parts.iter().map(PartState::is_unknown).collect();
+        if unknown.contains(&true) {
+            return Ok(Some(self.size_look(LOOKS[0], &unknown)));
+        }
+        let fresh: Vec<bool> = self.parts.iter().map(PartState::is_fresh).collect();
+        if !fresh.contains(&true) {
+            return Ok(None);
+        }
+        let speeds = self.list_speeds();
+        let fastest = speeds.iter().copied().fold(0.0, f64::max);
+        let slow: Vec<bool> = (fresh.iter().zip(&speeds))
+            .map(|(&fresh, v)| fresh && UNLIKE * v < fastest)
+            .collect();
+        let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
+        match self.looks {
+            1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),
+            1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
+            _ => self.plan_growth(),
+        }
+    }
+
+    /// Returns the units of a look at this fraction of an even share, for the parts chosen.
+    fn size_look(&self, fraction: u64, chosen: &[bool]) -> Vec<u64> {
+        let granule = self.config.granule;
+        let even = self.total / self.parts.len() as u64;
+        let units = (even / fraction / granule * granule)
+            .max(granule)
+            .min(self.total);
+        let mut looks = Vec::with_capacity(self.parts.len());
+        for (part, &chosen) in self.parts.iter().zip(chosen) {
+            looks.push(if chosen {
+                units.min(part.capacity())
+            } else {
+                0
+            });
+        }
+        looks
+    }
+
+    /// Returns the speed of each part at the size looked at; NaN for a part that cannot work.
+    fn list_speeds(&self) -> Vec<f64> {
+        let curves = self.list_curves().into_iter();
+        let speeds = curves.map(|curve| curve.map(|curve| curve.line.speed(curve.center)));
+        speeds.map(|speed| speed.unwrap_or(f64::NAN)).collect()
+    }
+
+    /// Returns a probe of larger sizes for the parts that are fast enough for more than they may grow to,
+    /// unless it takes much longer than a first step loses without it. Nothing has to be moved yet. After
+    /// the first step, each growth moves results, which takes as long as many steps.
+    fn plan_growth(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
+        let granule = self.config.granule;
+        let candidates = self.list_candidates();
+        let careful = divide(&candidates, self.total, granule)?;
+        let mut free = candidates.clone();
+        for candidate in free.iter_mut().flatten() {
+            candidate.bounds.reach = f64::INFINITY;
+        }
+        let wanted = divide(&free, self.total, granule)?;
+        let probe: Vec<u64> = (candidates.iter().zip(&wanted))
+            .map(|(&candidate, &units)| self.size_growth(candidate, units))
+            .collect();
+        let curves = self.list_curves();
+        let lost_s = longest_mean(&curves, &careful) - longest_mean(&curves, &wanted);
+        let is_worth_it = longest_mean(&curves, &probe) < PATIENCE * lost_s;
+        Ok(is_worth_it.then_some(probe))
+    }
+
+    /// Returns the units of a probe on the way to the wanted ones; 0 for a part that needs none.
+    fn size_growth(&self, candidate: Option<BoundedPart>, wanted: u64) -> u64 {
+        let Some(BoundedPart { curve, bounds }) = candidate else {
+            return 0;
+        };
+        if wanted as f64 <= bounds.reach {
+            return 0;
+        }
+        let grown = (self.config.growth * curve.seen).min(wanted as f64);
+        let granule = self.config.granule;
+        (grown as u64 / granule * granule).max(granule)
+    }
+}

@@ -1,0 +1,176 @@
+//! Learning while the work is done: the steps of a multiplication are the measurements.
+//!
+//! [`Adaptive`] divides the units of each step over parts, and learns their times from the steps
+//! themselves. It measures nothing, moves nothing and knows no clock. The caller asks for the next
+//! [`Request`], carries it out, and hands over the times.
+//!
+//! # Deviations
+//!
+//! * **measuring**: the thesis measures each division before the run until all times are equal (4.3). Here the
+//!   run begins after a short look, and its own steps are the measured points, because the run has to win back
+//!   the time of all measuring before it.
+//! * **end of learning**: the thesis ends at an imbalance of ε (4.3). Here a division changes whenever that
+//!   saves more in the steps left than it costs, because neither noise nor the cost of moving knows an ε.
+//! * **speed functions while learning**: the thesis begins them at the origin and passes through the points
+//!   (3.3.1). Here a fixed cost and the beginning of a fall are estimated too. A part with a large fixed cost
+//!   should get nothing, and a step behind a fall takes many times as long as one before it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::ModelError;
+use crate::partition::PartitionError;
+
+mod curve;
+mod division;
+mod expectation;
+mod kinds;
+mod learner;
+mod level;
+mod look;
+mod noise;
+mod part;
+mod proposal;
+mod record;
+mod time_line;
+
+pub use learner::Adaptive;
+pub use part::AdaptivePart;
+pub use record::{
+    AdaptiveRecord, ChangeReason, DivisionChange, Drift, Observed, PartModel, RunEvent,
+};
+
+/// The settings of an [`Adaptive`] run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdaptiveConfig {
+    /// Divisions are made in multiples of this number of units, except for the rest of the total.
+    pub granule: u64,
+    /// Largest growth of a part from one probe to the next.
+    pub growth: f64,
+    /// Largest growth of a part in a step beyond the size that it was seen to do.
+    pub growth_in_step: f64,
+    /// The same for a part with a fall of the speed ahead.
+    pub growth_before_fall: f64,
+    /// Most steps from one request to the next, so that drift is answered.
+    pub check_every: u64,
+    /// Changes the division after this number of steps, for tests; 0 changes it only where that pays.
+    pub force_every: u64,
+    /// Keeps every time and decision for [`Adaptive::record`].
+    pub keeps_record: bool,
+}
+
+impl Default for AdaptiveConfig {
+    /// Whole units, growth by factors of 3, 1.5 and 1.2, a decision at least every 8 steps, no record.
+    fn default() -> Self {
+        Self {
+            granule: 1,
+            growth: 3.0,
+            growth_in_step: 1.5,
+            growth_before_fall: 1.2,
+            check_every: 8,
+            force_every: 0,
+            keeps_record: false,
+        }
+    }
+}
+
+/// The next thing to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Measure each part once with these units, all at the same time. A part with 0 units is not measured.
+    Probe(Vec<u64>),
+    /// Do a number of steps with this division.
+    Steps {
+        /// Units of each part.
+        units: Vec<u64>,
+        /// Steps after which the next request is due.
+        count: u64,
+    },
+    /// All steps are done.
+    Done,
+}
+
+/// A division as it can be laid out.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LaidOut {
+    /// Units of each part in whole blocks.
+    pub units: Vec<u64>,
+    /// Seconds that the change from the current division costs.
+    pub cost_s: f64,
+}
+
+/// The reason why a run cannot be learnt from.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdaptiveError {
+    /// A setting outside its range.
+    #[error("{name} = {value}: must be at least {least}")]
+    InvalidConfig {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: f64,
+        /// Its least value.
+        least: f64,
+    },
+    /// Work and no parts.
+    #[error("{total} units and no part to give them to")]
+    NoParts {
+        /// Units of a step.
+        total: u64,
+    },
+    /// Parts with too little room.
+    #[error("{total} units, and the parts can take {capacity} in sum")]
+    BeyondCapacity {
+        /// Units of a step.
+        total: u64,
+        /// Sum of the parts' capacities, in whole granules.
+        capacity: u64,
+    },
+    /// Not one value for each part.
+    #[error("{got} values for {wanted} parts")]
+    WrongLength {
+        /// Number of parts.
+        wanted: usize,
+        /// Number of values.
+        got: usize,
+    },
+    /// A step of another number of units.
+    #[error("a step of {got} units where it has {wanted}")]
+    WrongTotal {
+        /// Units of a step.
+        wanted: u64,
+        /// Sum of the units handed over.
+        got: u64,
+    },
+    /// More steps than the run has.
+    #[error("the run of {steps} steps is over")]
+    Over {
+        /// Steps of the run.
+        steps: u64,
+    },
+    /// A part with work and without a usable time, or an unusable earlier point.
+    #[error("part {index}: {source}")]
+    InvalidTime {
+        /// Index of the part.
+        index: usize,
+        /// The refused point.
+        source: ModelError,
+    },
+    /// A change that costs a negative time, or none that is a number.
+    #[error("a change that costs {cost_s} s: must be a number of at least 0")]
+    InvalidCost {
+        /// The cost in seconds.
+        cost_s: f64,
+    },
+    /// A record that leads to another decision.
+    #[error("event {index} of the record: the decision differs from the recorded one")]
+    Unlike {
+        /// Index of the event.
+        index: usize,
+    },
+    /// The models do not admit a division.
+    #[error(transparent)]
+    Partition(#[from] PartitionError),
+}

@@ -1,0 +1,292 @@
+//! One part of the work: its limits, its measured points and its model.
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::{TimeCurve, TimePoint};
+use super::level::{Shift, SizeLevel, Watch};
+use super::noise::Noise;
+use crate::model::{Point, SpeedModel};
+
+/// A node, or a device of a node, which gets a part of the units.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AdaptivePart {
+    /// The node that the part belongs to. Units that move between parts of one node may cost less.
+    pub node: usize,
+    /// Parts of one kind are expected to be alike, and share what is learnt as far as they are.
+    pub kind: usize,
+    /// Most units that the part may get, if there is a limit.
+    pub capacity: Option<u64>,
+    /// Points measured earlier. A part that has some needs no first look.
+    pub prior: Vec<Point>,
+}
+
+/// Relative variance of a point from an earlier run: other temperatures, other neighbours.
+const PRIOR_DOUBT: f64 = 0.05 * 0.05;
+
+/// Relative variance of a probe as a measurement of production: caches and transfers differ.
+const PROBE_DOUBT: f64 = 0.02 * 0.02;
+
+/// Part of a drift's logarithm by which the points before it are in doubt.
+const DRIFT_DOUBT: f64 = 0.3;
+
+/// Points that are kept of a part.
+const POINTS: usize = 32;
+
+/// Ratio of sizes up to which their times tell the noise between bursts.
+const NEARBY: f64 = 1.2;
+
+/// Ratio of sizes up to which a part may be like others of its kind.
+const ALIKE: f64 = 2.0;
+
+/// Variance of an unknown time: the next measurement is taken as it is.
+const UNKNOWN: f64 = 1e6;
+
+/// Times that differ by more standard deviations than this contradict each other.
+const CLEARLY: f64 = 4.0;
+
+/// The mean of the times of one size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Measured {
+    d: u64,
+    log_s: f64,
+    count: f64,
+    bursts: f64,
+    doubt: f64,
+}
+
+impl Measured {
+    /// Learns the noise between bursts from the times of two nearly equal sizes.
+    fn compare_with(&self, other: &Self, curve: &TimeCurve, noise: &mut Noise) {
+        let [d, other_d] = [self.d, other.d].map(|d| d as f64);
+        let is_certain = self.doubt == 0.0 && other.doubt == 0.0;
+        if !is_certain || d.max(other_d) > NEARBY * d.min(other_d) || d.max(other_d) > curve.seen {
+            return;
+        }
+        let expected = (curve.line.time_s(d) / curve.line.time_s(other_d)).ln();
+        let distance = self.log_s - other.log_s - expected;
+        let within = noise.within() * (1.0 / self.count + 1.0 / other.count);
+        noise.learn_between(distance, within, 1.0 / self.bursts + 1.0 / other.bursts);
+    }
+
+    fn to_sample(self, noise: &Noise) -> TimePoint {
+        TimePoint {
+            d: self.d as f64,
+            log_s: self.log_s,
+            variance: noise.of_mean(self.count, self.bursts) + self.doubt,
+        }
+    }
+}
+
+/// A part and all that is known of it.
+#[derive(Debug, Clone)]
+pub(super) struct PartState {
+    pub part: AdaptivePart,
+    points: Vec<Measured>,
+    level: Option<SizeLevel>,
+    watch: Watch,
+    /// `true` while the current size is only probed.
+    is_probe: bool,
+    /// The points as the model takes them.
+    samples: Vec<TimePoint>,
+    /// The model of the points; `None` before the first.
+    pub curve: Option<TimeCurve>,
+}
+
+impl PartState {
+    pub fn new(part: AdaptivePart) -> Self {
+        let points = (part.prior.iter())
+            .map(|point| Measured {
+                d: point.d,
+                log_s: point.t_s.ln(),
+                count: f64::from(point.reps.max(1)),
+                bursts: 1.0,
+                doubt: PRIOR_DOUBT,
+            })
+            .collect();
+        Self {
+            part,
+            points,
+            level: None,
+            watch: Watch::default(),
+            is_probe: false,
+            samples: Vec::new(),
+            curve: None,
+        }
+    }
+
+    /// Returns the most units that the part may get.
+    pub fn capacity(&self) -> u64 {
+        self.part.capacity.unwrap_or(u64::MAX)
+    }
+
+    /// Returns `true` if the part can work and no time of it is known.
+    pub fn is_unknown(&self) -> bool {
+        self.level.is_none() && self.points.is_empty() && self.capacity() > 0
+    }
+
+    /// Returns `true` if the part can work and nothing was known of it before the run.
+    pub fn is_fresh(&self) -> bool {
+        self.part.prior.is_empty() && self.capacity() > 0
+    }
+
+    /// Takes a time of `d` units. Returns a shift if the part's speed has changed.
+    pub fn observe(
+        &mut self,
+        d: u64,
+        t_s: f64,
+        (burst, is_probe): (u64, bool),
+        noise: &mut Noise,
+    ) -> Option<Shift> {
+        if self.is_probe != is_probe || self.level.as_ref().is_none_or(|level| level.d != d) {
+            self.finish_level(noise);
+            self.is_probe = is_probe;
+            self.level = Some(self.start_level(d, burst, noise));
+        }
+        let level = self.level.as_mut()?;
+        let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise))?;
+        self.shift_points(&shift, burst, noise);
+        Some(shift)
+    }
+
+    /// Ends the current size, whose mean becomes a point.
+    fn finish_level(&mut self, noise: &mut Noise) {
+        let point = self.current_point();
+        if let (Some(point), Some(last), Some(curve)) = (point, self.points.last(), &self.curve) {
+            point.compare_with(last, curve, noise);
+        }
+        self.points.extend(point);
+        self.level = None;
+        if self.points.len() > POINTS {
+            self.points.remove(0);
+        }
+    }
+
+    fn current_point(&self) -> Option<Measured> {
+        let level = self.level.as_ref()?;
+        let (log_s, count, bursts) = level.to_mean()?;
+        let doubt = if self.is_probe { PROBE_DOUBT } else { 0.0 };
+        Some(Measured {
+            d: level.d,
+            log_s,
+            count,
+            bursts,
+            doubt,
+        })
+    }
+
+    /// Starts a size: at the time that the model expects if the size was seen and lies well before any fall,
+    /// else at any.
+    fn start_level(&self, d: u64, burst: u64, noise: &Noise) -> SizeLevel {
+        let size = d as f64;
+        match self
+            .curve
+            .as_ref()
+            .filter(|curve| size <= curve.find_known())
+        {
+            Some(curve) => {
+                let variance = curve.variance(size) + noise.between() + PROBE_DOUBT;
+                SizeLevel::new(d, curve.line.time_s(size).ln(), variance, burst)
+            }
+            None => SizeLevel::new(d, 0.0, UNKNOWN, burst),
+        }
+    }
+
+    /// Scales the points before a shift to the times after it.
+    fn shift_points(&mut self, shift: &Shift, burst: u64, noise: &mut Noise) {
+        for point in &mut self.points {
+            point.log_s += shift.log_factor;
+            point.doubt += (DRIFT_DOUBT * shift.log_factor).powi(2);
+        }
+        if let Some(level) = &mut self.level {
+            let d = level.d;
+            *level = SizeLevel::new(d, 0.0, UNKNOWN, burst);
+            for deviation in shift.deviations.iter().filter(|x| x.d == d) {
+                level.observe(deviation.log_s, burst, noise);
+            }
+        }
+    }
+
+    /// Returns `true` if the only time of the current size lies behind a fall too steep to be believed at once.
+    pub fn is_doubtful(&self) -> bool {
+        let is_first = self.current_point().is_some_and(|point| point.count < 2.0);
+        let fall = self
+            .curve
+            .as_ref()
+            .and_then(|curve| curve.fall.map(|fall| (fall, curve.seen)));
+        is_first && fall.is_some_and(|(fall, seen)| fall.to <= seen)
+    }
+
+    /// Fits the model around the current size, or the largest one before a fall.
+    pub fn fit_curve(&mut self, noise: &Noise) {
+        let points: Vec<Measured> = self
+            .points
+            .iter()
+            .copied()
+            .chain(self.current_point())
+            .collect();
+        let Some(last) = points.last() else {
+            return;
+        };
+        let mut samples: Vec<TimePoint> =
+            points.iter().map(|point| point.to_sample(noise)).collect();
+        samples.sort_by(|a, b| a.d.total_cmp(&b.d));
+        merge_sizes(&mut samples);
+        drop_contradicted(&mut samples);
+        let mut curve = TimeCurve::fit(&samples, last.d as f64);
+        if curve.seen < curve.center {
+            curve = TimeCurve::fit(&samples, curve.seen);
+        }
+        self.curve = Some(curve);
+        self.samples = samples;
+    }
+
+    /// Fits the model with one more point, of what parts of its kind have in common.
+    pub fn count_in(&mut self, common: TimePoint) {
+        let Some(own) = self.curve.as_ref().filter(|curve| curve.fall.is_none()) else {
+            return;
+        };
+        if own.center.max(common.d) > ALIKE * own.center.min(common.d) {
+            return;
+        }
+        let (seen, center) = (own.seen, own.center);
+        self.samples.push(common);
+        self.samples.sort_by(|a, b| a.d.total_cmp(&b.d));
+        merge_sizes(&mut self.samples);
+        let mut curve = TimeCurve::fit_line(&self.samples, center);
+        curve.seen = seen;
+        self.curve = Some(curve);
+    }
+}
+
+/// Averages samples of one size, weighted by their variances. Sizes must ascend.
+fn merge_sizes(samples: &mut Vec<TimePoint>) {
+    samples.dedup_by(|next, kept| {
+        let is_same = next.d <= kept.d;
+        if is_same {
+            let (a, b) = (1.0 / kept.variance, 1.0 / next.variance);
+            kept.log_s = (a * kept.log_s + b * next.log_s) / (a + b);
+            kept.variance = 1.0 / (a + b);
+        }
+        is_same
+    });
+}
+
+/// Drops samples that took clearly longer than a larger size: a disturbance only makes times longer.
+fn drop_contradicted(samples: &mut Vec<TimePoint>) {
+    let mut least: Option<TimePoint> = None;
+    let mut kept = Vec::with_capacity(samples.len());
+    for &sample in samples.iter().rev() {
+        let limit = least.map_or(f64::INFINITY, |least| {
+            least.log_s + CLEARLY * (least.variance + sample.variance).sqrt()
+        });
+        if sample.log_s <= limit {
+            kept.push(sample);
+        }
+        if least.is_none_or(|least| sample.log_s < least.log_s) {
+            least = Some(sample);
+        }
+    }
+    kept.reverse();
+    *samples = kept;
+}

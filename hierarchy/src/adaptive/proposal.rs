@@ -1,0 +1,206 @@
+//! The divisions that a run could change to.
+
+use std::collections::BTreeMap;
+
+use super::curve::TimeCurve;
+use super::division::{BoundedPart, Bounds, divide, expect_step};
+use super::learner::{Adaptive, sum_units};
+use super::{AdaptiveError, LaidOut};
+use crate::model::SpeedModel;
+use crate::partition::{apportion, even};
+
+/// Placements of a division that are tried beyond the first.
+const PLACEMENTS: u32 = 3;
+
+/// Time of a division as laid out over that as asked for, from which it is laid out again.
+const LATE: f64 = 1.01;
+
+/// Part of a step that a part spends on its fixed cost, or is unsure of, for it to be left out on trial.
+const DROPPABLE: f64 = 0.2;
+
+/// A division that the run could change to.
+pub(super) struct Proposal {
+    /// Units asked for.
+    pub asked: Vec<u64>,
+    /// Units as they can be laid out.
+    pub units: Vec<u64>,
+    pub step_s: f64,
+    pub cost_s: f64,
+}
+
+/// Lays a division out.
+pub(super) type Place<'a> = &'a mut dyn FnMut(&[u64]) -> LaidOut;
+
+impl Adaptive {
+    /// Returns the divisions to choose from: over all parts, over all but those with the largest fixed
+    /// costs, and inside the nodes as they are.
+    pub(super) fn propose_divisions(&self) -> Result<Vec<Vec<u64>>, AdaptiveError> {
+        let mut candidates = self.list_candidates();
+        if candidates.iter().all(Option::is_none) {
+            // One part alone is not looked at.
+            return Ok(vec![even(self.parts.len(), self.total)]);
+        }
+        let all = divide(&candidates, self.total, self.config.granule)?;
+        let mut proposals = vec![all];
+        for idle in self.list_drops(&proposals[0]) {
+            for part in idle {
+                candidates[part] = None;
+            }
+            if candidates.iter().any(Option::is_some) {
+                proposals.push(divide(&candidates, self.total, self.config.granule)?);
+            }
+        }
+        proposals.extend(self.divide_inside()?);
+        Ok(proposals)
+    }
+
+    /// Returns groups of parts to leave out one after the other. Each group is three times as large as all
+    /// before it, and the first has the part that spends most of a step on its fixed cost or is least known.
+    fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
+        let mut doubtful: Vec<(f64, usize)> = Vec::new();
+        for (index, (curve, &d)) in self.list_curves().into_iter().zip(units).enumerate() {
+            let doubt = curve
+                .filter(|_| d > 0)
+                .map_or(0.0, |curve| measure_doubt(curve, d));
+            if doubt > DROPPABLE {
+                doubtful.push((doubt, index));
+            }
+        }
+        doubtful.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut drops = Vec::new();
+        let mut rest = doubtful.as_slice();
+        while !rest.is_empty() {
+            let size = (3 * (doubtful.len() - rest.len())).clamp(1, rest.len());
+            let (group, later) = rest.split_at(size);
+            drops.push(group.iter().map(|&(_, index)| index).collect());
+            rest = later;
+        }
+        drops
+    }
+
+    /// Returns the division inside the nodes whose units stay as they are, if some node has several parts.
+    fn divide_inside(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
+        let mut nodes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            nodes.entry(part.part.node).or_default().push(index);
+        }
+        if self.now.is_empty() || nodes.len() == self.parts.len() || nodes.len() == 1 {
+            return Ok(None);
+        }
+        let candidates = self.list_candidates();
+        let mut units = self.now.clone();
+        for members in nodes.values().filter(|members| members.len() > 1) {
+            let inside: Vec<Option<BoundedPart>> =
+                members.iter().map(|&part| candidates[part]).collect();
+            let total = members.iter().map(|&part| self.now[part]).sum();
+            if inside.iter().any(Option::is_some) {
+                let divided = divide(&inside, total, self.config.granule)?;
+                for (&part, &d) in members.iter().zip(&divided) {
+                    units[part] = d;
+                }
+            }
+        }
+        Ok(Some(units))
+    }
+
+    pub(super) fn list_curves(&self) -> Vec<Option<&TimeCurve>> {
+        self.parts.iter().map(|part| part.curve.as_ref()).collect()
+    }
+
+    pub(super) fn list_candidates(&self) -> Vec<Option<BoundedPart<'_>>> {
+        (self.parts.iter())
+            .map(|part| {
+                let curve = part.curve.as_ref()?;
+                let capacity = part
+                    .part
+                    .capacity
+                    .map_or(f64::INFINITY, |units| units as f64);
+                let reach = match &curve.fall {
+                    Some(fall) => fall.cap.max(self.config.growth_before_fall * curve.seen),
+                    None => self.config.growth_in_step * curve.seen,
+                };
+                Some(BoundedPart {
+                    curve,
+                    bounds: Bounds { reach, capacity },
+                })
+            })
+            .collect()
+    }
+
+    /// Rates a division as it can be laid out. Where whole blocks make a part late, less is asked for it.
+    pub(super) fn rate(&self, asked: Vec<u64>, place: Place) -> Result<Proposal, AdaptiveError> {
+        let wanted_s = expect_step(&self.list_curves(), &asked);
+        let mut best = self.rate_once(asked, place)?;
+        for _ in 0..PLACEMENTS {
+            if best.step_s <= LATE * wanted_s {
+                break;
+            }
+            let next = self.rate_once(self.ask_less(&best, LATE * wanted_s), place)?;
+            if next.step_s >= best.step_s {
+                break;
+            }
+            best = next;
+        }
+        Ok(best)
+    }
+
+    /// Returns the units asked for, less for each part that takes longer than `late_s` by as much as it has
+    /// too many. The others take them in proportion to their units.
+    fn ask_less(&self, proposal: &Proposal, late_s: f64) -> Vec<u64> {
+        let mut asked = proposal.asked.clone();
+        let mut weights: Vec<f64> = asked.iter().map(|&d| d as f64).collect();
+        let mut spare = 0;
+        for (index, curve) in self.list_curves().into_iter().enumerate() {
+            let placed = proposal.units[index];
+            let is_late = curve.is_some_and(|curve| curve.line.time_s(placed as f64) > late_s);
+            if is_late || placed > self.parts[index].capacity() {
+                let less = placed.saturating_sub(asked[index]).min(asked[index]);
+                asked[index] -= less;
+                spare += less;
+                weights[index] = 0.0;
+            }
+        }
+        for (d, more) in asked.iter_mut().zip(apportion(spare, &weights)) {
+            *d += more;
+        }
+        asked
+    }
+
+    fn rate_once(&self, asked: Vec<u64>, place: Place) -> Result<Proposal, AdaptiveError> {
+        let LaidOut { units, cost_s } = place(&asked);
+        let (wanted, got) = (self.parts.len(), units.len());
+        if got != wanted {
+            return Err(AdaptiveError::WrongLength { wanted, got });
+        }
+        let got = sum_units(&units);
+        if got != self.total {
+            return Err(AdaptiveError::WrongTotal {
+                wanted: self.total,
+                got,
+            });
+        }
+        if !(cost_s >= 0.0 && cost_s.is_finite()) {
+            return Err(AdaptiveError::InvalidCost { cost_s });
+        }
+        let fits = units
+            .iter()
+            .zip(&self.parts)
+            .all(|(&d, part)| d <= part.capacity());
+        let step_s = match fits {
+            true => expect_step(&self.list_curves(), &units),
+            false => f64::INFINITY,
+        };
+        Ok(Proposal {
+            asked,
+            units,
+            step_s,
+            cost_s,
+        })
+    }
+}
+
+/// Returns the part of its time that a part spends on its fixed cost, and that is uncertain.
+fn measure_doubt(curve: &TimeCurve, d: u64) -> f64 {
+    let d = d as f64;
+    curve.fixed_s / curve.line.time_s(d) + curve.variance(d).sqrt()
+}

@@ -1,0 +1,138 @@
+//! What a run of [`Adaptive`] was told and what it decided.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, LaidOut, Request};
+
+/// The reason for a division.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChangeReason {
+    /// The first division of the run.
+    First,
+    /// It saves more time than the change costs.
+    Saving,
+    /// A part became slower or faster, and the change saves more than it costs.
+    Drift,
+    /// The configuration forces changes.
+    Forced,
+}
+
+/// A division that the run changed to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DivisionChange {
+    /// Steps done before it.
+    pub step: u64,
+    /// The reason.
+    pub why: ChangeReason,
+    /// Units of each part.
+    pub units: Vec<u64>,
+    /// Seconds that the steps left are expected to take less with it; 0 for the first division.
+    pub saving_s: f64,
+    /// Seconds that the change costs.
+    pub cost_s: f64,
+    /// Expected seconds of a step with it.
+    pub step_s: f64,
+}
+
+/// A lasting change of a part's speed in mid-run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// Index of the part.
+    pub part: usize,
+    /// Steps done before the first one that it affects.
+    pub step: u64,
+    /// Time of the part after it over that before; above 1 if the part became slower.
+    pub factor: f64,
+}
+
+/// The model of a part's time at the end, `t(d) = fixed_s + d / v(d)`, and with a capacity
+/// `+ g · max(0, d - capacity)`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PartModel {
+    /// Seconds before the first unit.
+    pub fixed_s: f64,
+    /// Units a second beyond these.
+    pub units_per_s: f64,
+    /// Least and largest size at which the speed may begin to fall, if it falls.
+    pub capacity: Option<[f64; 2]>,
+    /// Units for which the time is given: those of the last step, or the largest looked at.
+    pub units: f64,
+    /// Seconds that these units take.
+    pub time_s: f64,
+    /// Half-width of the 95 % interval of that time, in seconds.
+    pub ci_s: f64,
+}
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunEvent {
+    /// Times of a probe or of a step.
+    Observed(Observed),
+    /// The answer to [`Adaptive::request_next`], and the placements asked for on the way.
+    Decided {
+        /// The divisions as they were laid out, in the order asked.
+        placements: Vec<LaidOut>,
+        /// The answer.
+        request: Request,
+    },
+}
+
+/// The times of a probe or of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// `true` if the parts were only measured; `false` for a step of the multiplication.
+    pub is_probe: bool,
+    /// Number of the burst. Measurements in one burst share disturbances.
+    pub burst: u64,
+    /// Units of each part.
+    pub units: Vec<u64>,
+    /// Seconds of each part; ignored for a part without units.
+    pub times_s: Vec<f64>,
+}
+
+/// A run as it happened, from which it can be repeated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AdaptiveRecord {
+    /// Settings.
+    pub config: AdaptiveConfig,
+    /// Units of a step.
+    pub total: u64,
+    /// Steps of the run.
+    pub steps: u64,
+    /// The parts.
+    pub parts: Vec<AdaptivePart>,
+    /// Everything that happened, in order.
+    pub events: Vec<RunEvent>,
+}
+
+impl AdaptiveRecord {
+    /// Repeats the run and returns the learner at its end. Equal input gives equal decisions.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::Unlike`] if a decision differs from the recorded one, or was recorded after more
+    /// or fewer questions for costs; those of [`Adaptive::new`], [`Adaptive::observe`] and
+    /// [`Adaptive::request_next`].
+    pub fn replay(&self) -> Result<Adaptive, AdaptiveError> {
+        let parts = self.parts.clone();
+        let mut learner = Adaptive::new(self.config, self.total, self.steps, parts)?;
+        for (index, event) in self.events.iter().enumerate() {
+            match event {
+                RunEvent::Observed(observed) => learner.observe(observed)?,
+                RunEvent::Decided {
+                    placements,
+                    request,
+                } => {
+                    let mut placed = placements.iter().cloned();
+                    // More questions than were recorded get an answer that is refused.
+                    let answer = learner.request_next(|_| placed.next().unwrap_or_default());
+                    if answer != Ok(request.clone()) || placed.next().is_some() {
+                        return Err(AdaptiveError::Unlike { index });
+                    }
+                }
+            }
+        }
+        Ok(learner)
+    }
+}

@@ -1,0 +1,751 @@
+//! Learning while working, on made-up parts.
+
+use isochron_hierarchy::adaptive::{
+    Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, AdaptiveRecord, ChangeReason, LaidOut,
+    Observed, Request, RunEvent,
+};
+use isochron_hierarchy::model::Point;
+
+use crate::simulated::SplitMix;
+
+/// Units of an even share.
+const SHARE: u64 = 8000;
+
+/// Seconds that it takes to move an even share of results. An even share at a mean speed takes one.
+const MOVING_S: f64 = 9.0;
+
+/// Seconds that any change takes.
+const LATENCY_S: f64 = 0.01;
+
+/// A part that takes `fixed_s + (d + steeper · max(0, d - capacity)) / speed` seconds for `d` units, and
+/// `slower` times as long from the step `slow_from` on.
+#[derive(Debug, Clone, Copy)]
+struct SimulatedPart {
+    speed: f64,
+    fixed_s: f64,
+    capacity: f64,
+    steeper: f64,
+    slow_from: u64,
+    slower: f64,
+}
+
+impl SimulatedPart {
+    /// A part of constant speed, in even shares a second.
+    fn constant(speed: f64) -> Self {
+        Self {
+            speed: speed * SHARE as f64,
+            fixed_s: 0.0,
+            capacity: f64::INFINITY,
+            steeper: 0.0,
+            slow_from: u64::MAX,
+            slower: 1.0,
+        }
+    }
+
+    fn time_s(&self, d: u64, step: u64) -> f64 {
+        if d == 0 {
+            return 0.0;
+        }
+        let d = d as f64;
+        let beyond = self.steeper * (d - self.capacity).max(0.0);
+        let slower = if step >= self.slow_from {
+            self.slower
+        } else {
+            1.0
+        };
+        slower * (self.fixed_s + (d + beyond) / self.speed)
+    }
+
+    fn units_within(&self, t_s: f64, step: u64) -> f64 {
+        let (mut low, mut high) = (0_u64, 1_u64 << 40);
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            if self.time_s(middle, step) <= t_s {
+                low = middle
+            } else {
+                high = middle - 1
+            }
+        }
+        low as f64
+    }
+}
+
+fn draw_unlike(n: usize, random: &mut SplitMix) -> Vec<SimulatedPart> {
+    (0..n)
+        .map(|_| SimulatedPart::constant(random.log_uniform(0.4, 3.2)))
+        .collect()
+}
+
+/// A run on made-up parts, and its bill.
+struct Simulation {
+    parts: Vec<SimulatedPart>,
+    steps: u64,
+    noise: f64,
+    random: SplitMix,
+    /// The part and step of a single time that is 1000 times as long; without a step, the first probe.
+    outlier: Option<(usize, Option<u64>)>,
+    spent_s: f64,
+    /// True seconds of each step.
+    steps_s: Vec<f64>,
+    divisions: Vec<Vec<u64>>,
+}
+
+impl Simulation {
+    fn new(parts: Vec<SimulatedPart>, steps: u64, seed: u64) -> Self {
+        Self {
+            parts,
+            steps,
+            noise: 0.02,
+            random: SplitMix::new(seed),
+            outlier: None,
+            spent_s: 0.0,
+            steps_s: Vec::new(),
+            divisions: Vec::new(),
+        }
+    }
+
+    fn total(&self) -> u64 {
+        SHARE * self.parts.len() as u64
+    }
+
+    /// Returns the seconds of a step that no division undercuts.
+    fn ideal_s(&self, step: u64) -> f64 {
+        let (mut low, mut high) = (0.0, 1e3);
+        for _ in 0..60 {
+            let middle = f64::midpoint(low, high);
+            let done: f64 = self
+                .parts
+                .iter()
+                .map(|part| part.units_within(middle, step))
+                .sum();
+            if done < self.total() as f64 {
+                low = middle
+            } else {
+                high = middle
+            }
+        }
+        high
+    }
+
+    fn ideal_total_s(&self) -> f64 {
+        let (first, last) = (self.ideal_s(0), self.ideal_s(u64::MAX - 1));
+        let changed = self
+            .parts
+            .iter()
+            .map(|part| part.slow_from)
+            .min()
+            .unwrap_or(u64::MAX);
+        let before = changed.min(self.steps);
+        before as f64 * first + (self.steps - before) as f64 * last
+    }
+
+    /// Returns the times as a clock shows them. Before the first step, `step` is `None`.
+    fn measure(&mut self, units: &[u64], step: Option<u64>) -> Vec<f64> {
+        let mut times = Vec::new();
+        for (index, (part, &d)) in self.parts.iter().zip(units).enumerate() {
+            let sum: f64 = (0..12).map(|_| self.random.uniform(-0.5, 0.5)).sum();
+            let is_outlier = self
+                .outlier
+                .take_if(|outlier| *outlier == (index, step))
+                .is_some();
+            let outlier = if is_outlier { 1000.0 } else { 1.0 };
+            times.push(outlier * part.time_s(d, step.unwrap_or(0)) * (1.0 + self.noise * sum));
+        }
+        times
+    }
+
+    fn find_longest(&self, units: &[u64], step: u64) -> f64 {
+        self.parts
+            .iter()
+            .zip(units)
+            .map(|(part, &d)| part.time_s(d, step))
+            .fold(0.0, f64::max)
+    }
+
+    fn place(&self, units: &[u64]) -> LaidOut {
+        let now = self.divisions.last();
+        let moved = now.map_or(0, |now| {
+            now.iter()
+                .zip(units)
+                .map(|(&a, &b)| a.abs_diff(b))
+                .max()
+                .unwrap_or(0)
+        });
+        LaidOut {
+            units: units.to_vec(),
+            cost_s: if moved > 0 {
+                LATENCY_S + MOVING_S * moved as f64 / SHARE as f64
+            } else {
+                0.0
+            },
+        }
+    }
+
+    fn run(&mut self, learner: &mut Adaptive) -> Result<(), AdaptiveError> {
+        loop {
+            match learner.request_next(|units| self.place(units))? {
+                Request::Done => return Ok(()),
+                Request::Probe(units) => self.probe(learner, units)?,
+                Request::Steps { units, count } => self.step(learner, units, count)?,
+            }
+        }
+    }
+
+    fn probe(&mut self, learner: &mut Adaptive, units: Vec<u64>) -> Result<(), AdaptiveError> {
+        self.spent_s += self.find_longest(&units, 0);
+        let times_s = self.measure(&units, None);
+        learner.observe(&Observed {
+            is_probe: true,
+            burst: u64::MAX,
+            units,
+            times_s,
+        })
+    }
+
+    fn step(
+        &mut self,
+        learner: &mut Adaptive,
+        units: Vec<u64>,
+        count: u64,
+    ) -> Result<(), AdaptiveError> {
+        if learner.is_changed() {
+            self.spent_s += self.place(&units).cost_s;
+        }
+        self.divisions.push(units.clone());
+        for _ in 0..count {
+            let step = self.steps_s.len() as u64;
+            let step_s = self.find_longest(&units, step);
+            self.spent_s += step_s;
+            self.steps_s.push(step_s);
+            let times_s = self.measure(&units, Some(step));
+            let burst = self.divisions.len() as u64;
+            learner.observe(&Observed {
+                is_probe: false,
+                burst,
+                units: units.clone(),
+                times_s,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn over_ideal(&self) -> f64 {
+        self.spent_s / self.ideal_total_s()
+    }
+}
+
+fn describe_parts(n: usize) -> Vec<AdaptivePart> {
+    (0..n)
+        .map(|node| AdaptivePart {
+            node,
+            ..AdaptivePart::default()
+        })
+        .collect()
+}
+
+/// Runs a simulation with one part a node, and returns the learner at its end.
+fn learn(simulation: &mut Simulation) -> Adaptive {
+    let parts = describe_parts(simulation.parts.len());
+    let (total, steps) = (simulation.total(), simulation.steps);
+    let mut learner = Adaptive::new(AdaptiveConfig::default(), total, steps, parts).unwrap();
+    simulation.run(&mut learner).unwrap();
+    assert_eq!(simulation.steps_s.len() as u64, steps);
+    learner
+}
+
+/// Returns the mean and the worst of runs with these parts.
+fn bill(steps: u64, draw: fn(&mut SplitMix) -> Vec<SimulatedPart>) -> (f64, f64) {
+    let mut ratios = Vec::new();
+    for seed in 0..20 {
+        let mut simulation = Simulation::new(draw(&mut SplitMix::new(seed)), steps, seed);
+        learn(&mut simulation);
+        ratios.push(simulation.over_ideal());
+    }
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    (mean, ratios.iter().copied().fold(0.0, f64::max))
+}
+
+#[test]
+fn unlike_parts_are_near_ideal_with_everything_counted() {
+    let (mean, worst) = bill(150, |random| draw_unlike(8, random));
+    assert!(mean < 1.047 && worst < 1.10, "{mean} {worst}");
+    let (mean, worst) = bill(30, |random| draw_unlike(8, random));
+    assert!(mean < 1.135 && worst < 1.2, "{mean} {worst}");
+}
+
+fn draw_cliffs(random: &mut SplitMix) -> Vec<SimulatedPart> {
+    let mut parts = draw_unlike(8, random);
+    for part in &mut parts {
+        if random.uniform(0.0, 1.0) < 0.3 {
+            part.capacity = random.uniform(0.3, 1.5) * SHARE as f64;
+            part.steeper = random.uniform(3.0, 28.0);
+        }
+    }
+    parts
+}
+
+#[test]
+fn cliffs_are_found_and_kept_away_from() {
+    let (mean, worst) = bill(150, draw_cliffs);
+    assert!(mean < 1.09 && worst < 1.25, "{mean} {worst}");
+    for seed in 0..20 {
+        let mut simulation = Simulation::new(draw_cliffs(&mut SplitMix::new(seed)), 150, seed);
+        learn(&mut simulation);
+        let ideal_s = simulation.ideal_s(0);
+        let entered = simulation.steps_s[20..]
+            .iter()
+            .filter(|&&t_s| t_s > 1.2 * ideal_s)
+            .count();
+        assert!(entered <= 6, "{seed}: {entered} steps behind a cliff");
+    }
+}
+
+#[test]
+fn a_part_that_takes_longer_to_start_than_a_step_gets_nothing() {
+    let mut parts = vec![SimulatedPart::constant(1.0); 4];
+    parts[2].fixed_s = 3.0;
+    let mut simulation = Simulation::new(parts, 150, 1);
+    let learner = learn(&mut simulation);
+    let last = simulation.divisions.last().unwrap();
+    assert_eq!(last[2], 0);
+    assert!(
+        simulation.over_ideal() < 1.08,
+        "{}",
+        simulation.over_ideal()
+    );
+    let model = learner.describe_models()[2].expect("it was looked at");
+    assert!((model.time_s - 3.0).abs() < 0.6, "{model:?}");
+}
+
+#[test]
+fn alike_parts_stay_even_despite_noise() {
+    for n in [2, 16, 90] {
+        // Until three times the expected noise is learnt, some of it is followed.
+        for (noise, most_ratio, most_changes) in [(0.02, 1.01, 6), (0.06, 1.05, 25)] {
+            let mut simulation = Simulation::new(vec![SimulatedPart::constant(1.0); n], 300, 5);
+            simulation.noise = noise;
+            let learner = learn(&mut simulation);
+            let ratio = simulation.over_ideal();
+            let (changes, parts) = (
+                learner.changes().len(),
+                simulation.divisions.last().unwrap(),
+            );
+            let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+            let spread = *most as f64 / *least as f64;
+            assert!(
+                ratio < most_ratio && spread < 1.02 && changes <= most_changes,
+                "{n} {noise}: {ratio} {spread} {changes}"
+            );
+        }
+    }
+}
+
+#[test]
+fn noise_does_not_move_work_back_and_forth() {
+    for noise in [0.01, 0.03, 0.06] {
+        let parts = draw_unlike(8, &mut SplitMix::new(3));
+        let mut simulation = Simulation::new(parts, 1000, 3);
+        simulation.noise = noise;
+        let learner = learn(&mut simulation);
+        let ratio = simulation.over_ideal();
+        assert!(
+            learner.changes().len() <= 25 && ratio < 1.03,
+            "{noise}: {} {ratio}",
+            learner.changes().len()
+        );
+        assert!(learner.drifts().is_empty(), "{:?}", learner.drifts());
+    }
+}
+
+#[test]
+fn a_part_that_becomes_slow_gets_less_within_few_steps_and_is_named() {
+    for (slower, at) in [(4.0, 100), (2.0, 37), (1.3, 250), (0.5, 100)] {
+        let mut parts = vec![SimulatedPart::constant(1.0); 8];
+        (parts[5].slow_from, parts[5].slower) = (at, slower);
+        let mut simulation = Simulation::new(parts, 400, 9);
+        let learner = learn(&mut simulation);
+        let drift = learner.drifts().first().expect("noticed");
+        assert_eq!(
+            (drift.part, learner.drifts().len()),
+            (5, 1),
+            "{:?}",
+            learner.drifts()
+        );
+        assert!(drift.step.abs_diff(at) <= 1, "{drift:?} {at}");
+        assert!(
+            (drift.factor / slower - 1.0).abs() < 0.2,
+            "{drift:?} {slower}"
+        );
+        let answer = learner
+            .changes()
+            .iter()
+            .find(|change| change.why == ChangeReason::Drift);
+        let change = answer.expect("a change");
+        assert!(change.step <= at + 12, "{slower}: {}", change.step);
+        assert!(
+            simulation.over_ideal() < 1.25,
+            "{slower}: {}",
+            simulation.over_ideal()
+        );
+    }
+}
+
+#[test]
+fn one_disturbed_time_changes_nothing_and_a_lasting_one_does() {
+    for step in [None, Some(0), Some(1), Some(3), Some(40)] {
+        let mut parts = vec![SimulatedPart::constant(1.0); 8];
+        let mut simulation = Simulation::new(parts.clone(), 400, 2);
+        simulation.outlier = Some((3, step));
+        learn(&mut simulation);
+        assert!(
+            simulation.over_ideal() < 1.06,
+            "{step:?}: {}",
+            simulation.over_ideal()
+        );
+        if let Some(step) = step {
+            (parts[3].slow_from, parts[3].slower) = (step, 1000.0);
+            let mut lasting = Simulation::new(parts, 400, 2);
+            let learner = learn(&mut lasting);
+            let units = lasting.divisions.last().unwrap()[3];
+            assert!(
+                units < SHARE / 100,
+                "{step}: {units} {:?}",
+                learner.drifts()
+            );
+        }
+    }
+}
+
+#[test]
+fn totals_granules_and_capacities_are_kept() {
+    for seed in 0..30 {
+        let mut random = SplitMix::new(seed);
+        let n = 2 + seed as usize % 7;
+        let granule = [1, 7, 64][seed as usize % 3];
+        let total = 3000 + seed * 17;
+        let mut parts = describe_parts(n);
+        for part in &mut parts[1..] {
+            part.capacity =
+                (random.uniform(0.0, 1.0) < 0.5).then(|| random.uniform(0.0, 900.0) as u64);
+        }
+        let config = AdaptiveConfig {
+            granule,
+            force_every: seed % 4,
+            ..AdaptiveConfig::default()
+        };
+        let mut learner = Adaptive::new(config, total, 40, parts.clone()).unwrap();
+        let speeds = draw_unlike(n, &mut random);
+        loop {
+            let (is_probe, units) = match learner.request_next(place_free).unwrap() {
+                Request::Done => break,
+                Request::Probe(units) => (true, units),
+                Request::Steps { units, .. } => (false, units),
+            };
+            for (part, &d) in parts.iter().zip(&units) {
+                assert!(d <= part.capacity.unwrap_or(u64::MAX), "{seed}: {units:?}");
+            }
+            assert!(is_probe || units.iter().sum::<u64>() == total);
+            let odd = units
+                .iter()
+                .filter(|&&d| d % granule > 0 && Some(d) != parts[0].capacity);
+            assert!(is_probe || odd.count() <= 1, "{seed}: {units:?}");
+            let times_s = speeds
+                .iter()
+                .zip(&units)
+                .map(|(part, &d)| part.time_s(d, 0))
+                .collect();
+            learner
+                .observe(&Observed {
+                    is_probe,
+                    burst: 0,
+                    units,
+                    times_s,
+                })
+                .unwrap();
+        }
+    }
+}
+
+#[test]
+fn devices_of_a_node_change_freely_where_nodes_are_dear_to_change() {
+    // Two nodes of two devices; the second device of each becomes slow.
+    let mut parts = vec![SimulatedPart::constant(1.0); 4];
+    for device in [1, 3] {
+        (parts[device].slow_from, parts[device].slower) = (20, 3.0);
+    }
+    let mut simulation = Simulation::new(parts, 60, 4);
+    let described = (0..4).map(|index| AdaptivePart {
+        node: index / 2,
+        ..AdaptivePart::default()
+    });
+    let mut learner = Adaptive::new(
+        AdaptiveConfig::default(),
+        4 * SHARE,
+        60,
+        described.collect(),
+    )
+    .unwrap();
+    loop {
+        let now = simulation.divisions.last().cloned();
+        let request = learner.request_next(|units| LaidOut {
+            units: units.to_vec(),
+            cost_s: now.as_ref().map_or(0.0, |now| {
+                1e3 * (now[0] + now[1]).abs_diff(units[0] + units[1]) as f64
+            }),
+        });
+        match request.unwrap() {
+            Request::Done => break,
+            Request::Probe(units) => simulation.probe(&mut learner, units).unwrap(),
+            Request::Steps { units, count } => simulation.step(&mut learner, units, count).unwrap(),
+        }
+    }
+    let (first, last) = (
+        &simulation.divisions[0],
+        simulation.divisions.last().unwrap(),
+    );
+    assert_eq!(first[0] + first[1], last[0] + last[1]);
+    assert!(last[0] > 2 * last[1] && last[2] > 2 * last[3], "{last:?}");
+}
+
+#[test]
+fn earlier_points_replace_the_look() {
+    let random = &mut SplitMix::new(7);
+    let mut simulation = Simulation::new(draw_unlike(8, random), 30, 7);
+    let mut parts = describe_parts(8);
+    for (part, simulated) in parts.iter_mut().zip(&simulation.parts) {
+        for d in [SHARE / 4, SHARE * 4] {
+            let t_s = 0.9 * simulated.time_s(d, 0);
+            part.prior.push(Point {
+                d,
+                t_s,
+                reps: 3,
+                ci_s: 0.0,
+            });
+        }
+    }
+    let mut learner =
+        Adaptive::new(AdaptiveConfig::default(), simulation.total(), 30, parts).unwrap();
+    let first = learner
+        .request_next(|units| simulation.place(units))
+        .unwrap();
+    assert!(matches!(first, Request::Steps { .. }), "{first:?}");
+    simulation.run(&mut learner).unwrap();
+    assert!(
+        simulation.over_ideal() < 1.03,
+        "{}",
+        simulation.over_ideal()
+    );
+}
+
+/// Runs with a record, and returns it.
+fn keep_record() -> AdaptiveRecord {
+    let mut simulation = Simulation::new(draw_cliffs(&mut SplitMix::new(1)), 50, 1);
+    let config = AdaptiveConfig {
+        keeps_record: true,
+        ..AdaptiveConfig::default()
+    };
+    let mut learner = Adaptive::new(config, simulation.total(), 50, describe_parts(8)).unwrap();
+    simulation.run(&mut learner).unwrap();
+    learner.record().unwrap().clone()
+}
+
+#[test]
+fn a_record_repeats_the_run_and_a_changed_one_is_refused() {
+    let record = keep_record();
+    let replayed = record.replay().unwrap();
+    assert_eq!(replayed.record(), Some(&record));
+    let mut changed = record.clone();
+    for event in &mut changed.events {
+        if let RunEvent::Observed(observed) = event {
+            observed.times_s[0] *= 2.0;
+        }
+    }
+    assert!(matches!(
+        changed.replay(),
+        Err(AdaptiveError::Unlike { .. })
+    ));
+    let mut other = record;
+    other.total += 1;
+    assert!(other.replay().is_err());
+}
+
+fn start(
+    config: AdaptiveConfig,
+    total: u64,
+    parts: Vec<AdaptivePart>,
+) -> Result<Adaptive, AdaptiveError> {
+    Adaptive::new(config, total, 10, parts)
+}
+
+fn observe_once(is_probe: bool, units: &[u64], times_s: &[f64]) -> Observed {
+    Observed {
+        is_probe,
+        burst: 0,
+        units: units.to_vec(),
+        times_s: times_s.to_vec(),
+    }
+}
+
+/// Lays a division out as it is, at no cost.
+fn place_free(units: &[u64]) -> LaidOut {
+    LaidOut {
+        units: units.to_vec(),
+        cost_s: 0.0,
+    }
+}
+
+#[test]
+fn runs_that_cannot_be_are_refused() {
+    let config = AdaptiveConfig::default();
+    assert_eq!(
+        start(config, 10, vec![]).err(),
+        Some(AdaptiveError::NoParts { total: 10 })
+    );
+    let zero = AdaptiveConfig {
+        granule: 0,
+        ..config
+    };
+    assert!(matches!(
+        start(zero, 10, describe_parts(1)).err(),
+        Some(AdaptiveError::InvalidConfig {
+            name: "granule",
+            ..
+        })
+    ));
+    let mut small = describe_parts(2);
+    small.iter_mut().for_each(|part| part.capacity = Some(4));
+    assert_eq!(
+        start(config, 10, small).err(),
+        Some(AdaptiveError::BeyondCapacity {
+            total: 10,
+            capacity: 8
+        })
+    );
+    let mut odd = describe_parts(2);
+    odd[1].prior.push(Point {
+        d: 3,
+        t_s: -1.0,
+        reps: 1,
+        ci_s: 0.0,
+    });
+    assert!(matches!(
+        start(config, 10, odd).err(),
+        Some(AdaptiveError::InvalidTime { index: 1, .. })
+    ));
+}
+
+#[test]
+fn bad_times_are_refused_and_change_nothing() {
+    let mut learner = start(AdaptiveConfig::default(), 1000, describe_parts(2)).unwrap();
+    let wanted = learner.request_next(|_| LaidOut::default());
+    for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let error = learner
+            .observe(&observe_once(true, &[31, 31], &[1.0, t_s]))
+            .unwrap_err();
+        assert!(
+            matches!(error, AdaptiveError::InvalidTime { index: 1, .. }),
+            "{error}"
+        );
+    }
+    assert_eq!(
+        learner
+            .observe(&observe_once(true, &[31], &[1.0]))
+            .unwrap_err(),
+        AdaptiveError::WrongLength { wanted: 2, got: 1 }
+    );
+    assert_eq!(
+        learner
+            .observe(&observe_once(false, &[500, 501], &[1.0; 2]))
+            .unwrap_err(),
+        AdaptiveError::WrongTotal {
+            wanted: 1000,
+            got: 1001
+        }
+    );
+    assert_eq!(learner.request_next(|_| LaidOut::default()), wanted);
+}
+
+#[test]
+fn bad_placements_are_refused() {
+    let mut learner = start(AdaptiveConfig::default(), 1000, describe_parts(2)).unwrap();
+    while let Request::Probe(units) = learner.request_next(place_free).unwrap() {
+        learner
+            .observe(&observe_once(true, &units, &[1.0, 1.0]))
+            .unwrap();
+    }
+    learner
+        .observe(&observe_once(false, &[500, 500], &[1.0, 3.0]))
+        .unwrap();
+    for cost_s in [-1.0, f64::NAN, f64::INFINITY] {
+        let error = learner
+            .request_next(|units| LaidOut {
+                units: units.to_vec(),
+                cost_s,
+            })
+            .unwrap_err();
+        assert!(
+            matches!(error, AdaptiveError::InvalidCost { .. }),
+            "{error}"
+        );
+    }
+    let error = learner
+        .request_next(|_| LaidOut {
+            units: vec![1, 2],
+            cost_s: 0.0,
+        })
+        .unwrap_err();
+    assert_eq!(
+        error,
+        AdaptiveError::WrongTotal {
+            wanted: 1000,
+            got: 3
+        }
+    );
+}
+
+#[test]
+fn trivial_runs_end() {
+    for (n, total, steps) in [(1, 1000, 5), (3, 0, 5), (3, 1000, 0), (5, 3, 20)] {
+        let mut learner =
+            Adaptive::new(AdaptiveConfig::default(), total, steps, describe_parts(n)).unwrap();
+        let mut done = 0;
+        loop {
+            let (is_probe, units) = match learner.request_next(place_free).unwrap() {
+                Request::Done => break,
+                Request::Probe(units) => (true, units),
+                Request::Steps { units, .. } => (false, units),
+            };
+            assert!(is_probe || units.iter().sum::<u64>() == total);
+            done += u64::from(!is_probe);
+            let times_s = units.iter().map(|&d| d as f64).collect();
+            learner
+                .observe(&Observed {
+                    is_probe,
+                    burst: 0,
+                    units,
+                    times_s,
+                })
+                .unwrap();
+        }
+        assert_eq!(done, steps);
+        let over = learner.observe(&Observed {
+            is_probe: false,
+            burst: 0,
+            units: vec![0; n],
+            times_s: vec![0.0; n],
+        });
+        assert!(over.is_err());
+    }
+}
+
+#[test]
+fn forced_changes_change_the_division_every_time() {
+    let mut simulation = Simulation::new(vec![SimulatedPart::constant(1.0); 3], 20, 1);
+    let config = AdaptiveConfig {
+        force_every: 2,
+        ..AdaptiveConfig::default()
+    };
+    let mut learner = Adaptive::new(config, simulation.total(), 20, describe_parts(3)).unwrap();
+    simulation.run(&mut learner).unwrap();
+    assert_eq!(learner.changes().len(), 10);
+}
