@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use isochron_devices::DeviceError;
 use isochron_hierarchy::balance::BalanceError;
+use isochron_hierarchy::decide::DecideError;
 use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
 use serde::{Deserialize, Serialize};
@@ -111,6 +112,9 @@ pub enum Error {
     /// The balancing machines cannot use their measurements.
     #[error(transparent)]
     Balance(#[from] BalanceError),
+    /// The planner cannot use its answers.
+    #[error(transparent)]
+    Decide(#[from] DecideError),
     /// A layout does not tile its matrix.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -163,6 +167,7 @@ impl Error {
             | Error::Unreadable { .. }
             | Error::Allocation { .. }
             | Error::Balance(_)
+            | Error::Decide(_)
             | Error::Layout(_) => ErrorClass::Run,
             _ => ErrorClass::Input,
         }

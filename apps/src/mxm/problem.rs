@@ -57,46 +57,33 @@ pub(super) fn find_problem(
     let stored = [a, b, c].into_iter().flatten();
     let of_files = stored.map(|stored| stored.shape.element);
     let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
+    check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
-    let problem = Problem::new(m, n, k, block.unwrap_or(DEFAULT_BLOCK))?
+    let asked = Problem::new(m, n, k, block.unwrap_or(DEFAULT_BLOCK))?
         .with_element(element)
         .with_ops(ops)
         .with_split(arguments.split)
         .in_parts();
-    let problem = match arguments.panel {
-        Some(panel) => problem.with_panel(panel)?,
-        None => problem,
+    let asked = match arguments.panel {
+        Some(panel) => asked.with_panel(panel)?,
+        None => asked,
     };
-    if let Some(plan) = plan {
-        check_against_plan(&problem, plan)?;
+    match plan {
+        Some(plan) => choose_planned(&asked, plan),
+        None => Ok(asked),
     }
-    check_numbers(arguments, element)?;
-    Ok(planned.copied().unwrap_or(problem))
 }
 
-/// Refuses a plan for another multiplication than the one that is asked for, and names the difference.
-fn check_against_plan(asked: &Problem, plan: &Plan) -> Result<(), Error> {
+/// Returns the multiplication of a plan; refuses one for another than is asked for, and names the difference.
+fn choose_planned(asked: &Problem, plan: &Plan) -> Result<Problem, Error> {
     let planned = plan.problem();
-    let [of_plan, is_asked] = [planned, asked].map(|problem| {
-        let [op_a, op_b] = problem.ops();
-        [
-            format!(
-                "m = {}, n = {}, k = {}",
-                problem.m(),
-                problem.n(),
-                problem.k()
-            ),
-            format!("matrices of {}", problem.element()),
-            format!("blocks of {}", problem.block()),
-            format!("operation {op_a} on A"),
-            format!("operation {op_b} on B"),
-        ]
-    });
-    for (of_plan, is_asked) in of_plan.into_iter().zip(is_asked) {
-        if of_plan != is_asked {
-            return Err(Error::Plan(format!(
-                "it is for {of_plan}, not for {is_asked}"
-            )));
+    let values = describe_problem(planned)
+        .into_iter()
+        .zip(describe_problem(asked));
+    for (planned, asked) in values {
+        if planned != asked {
+            let reason = format!("it is for {planned}, not for {asked}");
+            return Err(Error::Plan(reason));
         }
     }
     // A plan that was short of memory has narrower panels than were asked for.
@@ -111,7 +98,20 @@ fn check_against_plan(asked: &Problem, plan: &Plan) -> Result<(), Error> {
     if split != SplitChoice::Auto && division != split.to_string() {
         return Err(Error::Plan(format!("it divides {division}, not {split}")));
     }
-    Ok(())
+    Ok(*planned)
+}
+
+/// Names the qualities in which a multiplication must be that of its plan.
+fn describe_problem(problem: &Problem) -> [String; 5] {
+    let (m, n, k) = (problem.m(), problem.n(), problem.k());
+    let [op_a, op_b] = problem.ops();
+    [
+        format!("m = {m}, n = {n}, k = {k}"),
+        format!("matrices of {}", problem.element()),
+        format!("blocks of {}", problem.block()),
+        format!("operation {op_a} on A"),
+        format!("operation {op_b} on B"),
+    ]
 }
 
 /// Returns the m, n and k of the options.

@@ -67,6 +67,8 @@ pub struct BalanceOutcome {
     pub why: EndReason,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
+    /// Nodes whose time falls with their area, as [`NodeBalance::falling`].
+    pub falling: Vec<usize>,
 }
 
 impl BalanceOutcome {
@@ -79,6 +81,7 @@ impl BalanceOutcome {
             converged: balance.converged,
             why: balance.why,
             history: balance.history,
+            falling: balance.falling,
         };
         (balance.layout, outcome)
     }

@@ -1,16 +1,19 @@
 //! The division of a multiplication among nodes, and the caller's choice of it.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString};
 
-use crate::layout::Layout;
+use crate::layout::{Layout, LayoutError, slice_cols};
 use crate::predict::Way;
 
 /// The choice of the dimension that is divided among the nodes: `auto`, `c` or `k`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display, EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_split)]
 pub enum SplitChoice {
     /// The faster one by prediction.
     #[default]
@@ -21,20 +24,8 @@ pub enum SplitChoice {
     K,
 }
 
-impl fmt::Display for SplitChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
-
-impl FromStr for SplitChoice {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let all = [Self::Auto, Self::C, Self::K];
-        let found = all.into_iter().find(|choice| choice.to_string() == text);
-        found.ok_or_else(|| format!("unknown split `{text}`: use auto, c or k"))
-    }
+fn unknown_split(text: &str) -> String {
+    format!("unknown split `{text}`: use auto, c or k")
 }
 
 /// A division of a multiplication among nodes.
@@ -51,6 +42,17 @@ pub enum Division {
         /// The rectangles of C that the nodes hold, in blocks.
         held: Layout,
     },
+}
+
+/// Returns the slices of columns in which C of `rows × cols` blocks is held while k is divided, as even as
+/// blocks allow.
+///
+/// # Errors
+/// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
+pub fn hold_evenly((rows, cols): (u64, u64), nodes: usize) -> Result<Layout, LayoutError> {
+    let nodes = nodes as u64;
+    let widths = (0..nodes).map(|node| cols / nodes + u64::from(node < cols % nodes));
+    slice_cols(rows, &widths.collect::<Vec<_>>())
 }
 
 impl Division {

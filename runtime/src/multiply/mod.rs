@@ -37,8 +37,8 @@ use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
+pub(crate) use plan::find_difference;
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
-pub(crate) use plan::{even_slices, find_difference};
 pub use problem::Problem;
 pub use summa::{Factors, MakePart};
 

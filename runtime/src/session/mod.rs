@@ -1,6 +1,5 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
-mod balance;
 mod claims;
 mod devices;
 mod directed;
@@ -10,6 +9,7 @@ mod gpus;
 mod load;
 mod memory;
 mod platform;
+mod probe;
 mod rank_gpu;
 mod report;
 mod slices;
@@ -21,8 +21,8 @@ use std::time::Instant;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
 use isochron_devices::{BlasChoice, Depth, DeviceInfo, DeviceTeam, Element, ElementType};
-use isochron_devices::{Grouping, JobShape, MeasureConfig, MeasureTally, blas};
-use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_devices::{Grouping, JobShape, MeasureConfig, blas};
+use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
@@ -31,14 +31,14 @@ pub use report::{
     Account, BalanceReport, DeviceReport, LoadedPlan, NodeReport, Report, VerifyReport,
 };
 
-use crate::comm::{Comm, LinkLadder, agree};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, Scalars};
 use crate::progress::Observer;
-use balance::{Balancer, Decided, MEASUREMENT_SHARE};
 use load::Load;
 use platform::{NodeSpec, Platform};
+use probe::{Decided, NodeProbe, PlanProbe, describe_work};
 
 /// The settings of a session.
 #[derive(Debug, Clone, Default)]
@@ -205,12 +205,17 @@ impl<'c> Session<'c> {
     /// Measures and partitions: decides which rank and device computes which part.
     ///
     /// # Errors
-    /// On every rank: [`Error::Memory`] when the matrices or a measurement do not fit, [`Error::Device`] or
+    /// On every rank: [`Error::Parameter`] when epsilon is no positive number, [`Error::Memory`] when the matrices or a
+    /// measurement do not fit, [`Error::Device`] or
     /// [`Error::Balance`] when measuring fails.
     ///
     /// # Collective
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
+        if !(config.epsilon.is_finite() && config.epsilon > 0.0) {
+            let reason = "use a positive number, such as 0.05";
+            return Err(Error::parameter("epsilon", config.epsilon, reason));
+        }
         memory::check_total(self.comm, problem.matrix_bytes())?;
         let start = Instant::now();
         let Decided {
@@ -251,41 +256,12 @@ impl<'c> Session<'c> {
     fn decide<T: Element>(
         &mut self,
         problem: Problem,
-        asked: BalanceConfig,
+        config: BalanceConfig,
     ) -> Result<Decided, Error> {
-        // The steps of which the fewest repetitions are the share that measuring may take.
-        let fewest = f64::from(self.measure.min_reps) / MEASUREMENT_SHARE;
-        let kernel_width = problem.kernel_width(fewest.ceil() as usize, self.comm.size());
-        let alone = self.comm.size() == 1 && self.team.len() == 1;
-        let config = BalanceConfig {
-            steps: problem.k().div_ceil(kernel_width) as u64,
-            reps: self.measure.min_reps,
-            strategy: match problem.flop() == 0.0 || alone {
-                // Nothing is to be computed, or there is one device.
-                true => Strategy::Homogeneous,
-                false => asked.strategy,
-            },
-            ..asked
-        };
-        Balancer::<T> {
-            comm: self.comm,
-            team: &mut self.team,
-            measure: self.measure,
-            asked,
-            config,
-            problem,
-            kernel_width,
-            operands: UpdateOperands::default(),
-            measured: MeasureTally::default(),
-            k_total: problem.k(),
-            ladder: LinkLadder::default(),
-            load: self.load,
-            byte_s: Vec::new(),
-            observer: self.observer,
-            iterations: 0,
-            falls: false,
-        }
-        .decide()
+        let (comm, measure) = (self.comm, self.measure);
+        let work = describe_work(comm, &self.team, &problem, (config, measure))?;
+        let node = NodeProbe::<T>::new(comm, &mut self.team, self.observer, measure, work);
+        PlanProbe::new(node, problem, self.load).decide()
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use isochron_devices::{Depth, JobShape};
-use isochron_hierarchy::decide::{Decision, Division};
-use isochron_hierarchy::layout::{Layout, slice_cols};
+use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
+use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::{self, Links, Traffic, Way};
 use serde::{Deserialize, Serialize};
 
@@ -148,7 +148,7 @@ impl Plan {
         shares: Vec<u64>,
         slices: &[Vec<usize>],
     ) -> Result<Self, Error> {
-        let held = even_slices(&problem, shares.len())?;
+        let held = hold_evenly(problem.c_blocks(), shares.len())?;
         let plan = Self::of_division(problem, Division::K { shares, held }, slices);
         plan.check_parts().map_err(Error::Shape)?;
         Ok(plan)
@@ -324,14 +324,4 @@ impl Plan {
             }
         }
     }
-}
-
-/// Divides C into slices of columns, as even as blocks allow.
-pub(crate) fn even_slices(problem: &Problem, ranks: usize) -> Result<Layout, Error> {
-    let (rows, cols) = problem.c_blocks();
-    let ranks = ranks as u64;
-    let widths: Vec<u64> = (0..ranks)
-        .map(|rank| cols / ranks + u64::from(rank < cols % ranks))
-        .collect();
-    Ok(slice_cols(rows, &widths)?)
 }

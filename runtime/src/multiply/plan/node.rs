@@ -189,8 +189,10 @@ mod tests {
         vec![node(0, "a"), node(1, "b")]
     }
 
+    type Change = fn(&mut PlannedNode);
+
     /// Returns the difference to the pair after a change of rank 1.
-    fn difference(change: fn(&mut PlannedNode)) -> Option<String> {
+    fn difference(change: Change) -> Option<String> {
         let mut here = pair();
         change(&mut here[1]);
         find_difference(&pair(), &here)
@@ -198,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_difference_is_named_with_its_rank_and_both_values() {
-        let cases: [(fn(&mut PlannedNode), &str); 7] = [
+        let cases: [(Change, &str); 7] = [
             (
                 |node| node.host = "c".to_owned(),
                 "rank 1 is for host b, and is on c",

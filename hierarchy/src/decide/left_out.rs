@@ -1,0 +1,34 @@
+//! The nodes that help less than they cost, as [`choose_nodes()`] predicts them.
+
+use super::{LeftOut, Work};
+use crate::layout::LayoutError;
+use crate::predict::{Links, NodeRate, choose_nodes};
+
+/// Share of the predicted time below which nodes are left out. Speeds and links have measurement errors,
+/// and another balancing costs time.
+const CLEARLY_FASTER: f64 = 0.95;
+
+/// Finds the nodes without which the multiplication is predicted to be faster; `None` if every node
+/// helps.
+///
+/// # Errors
+/// [`LayoutError`] if C has more blocks than can be counted.
+///
+/// # Panics
+/// If no node has a speed.
+pub fn find_left_out(
+    rates: &[NodeRate],
+    links: Links,
+    work: &Work,
+) -> Result<Option<LeftOut>, LayoutError> {
+    let found = choose_nodes(&work.over(links), rates)?;
+    if found.wall_s >= CLEARLY_FASTER * found.all_s {
+        return Ok(None);
+    }
+    let ranks = (0..rates.len()).filter(|rank| found.nodes.binary_search(rank).is_err());
+    Ok(Some(LeftOut {
+        ranks: ranks.collect(),
+        with_s: found.all_s,
+        without_s: found.wall_s,
+    }))
+}

@@ -1,0 +1,307 @@
+//! The pure decision: which way to divide is predicted to be the fastest.
+
+use super::{BalanceOutcome, Decision, Division, SplitChoice, Work};
+use crate::balance::{EndReason, NodeBalance, Observation, Strategy, imbalance, shrink_alike};
+use crate::layout::{Layout, LayoutError, Method};
+use crate::partition::apportion;
+use crate::predict::{Candidate, Links, NodeRate, Way, along_k, choose_way, in_place};
+
+/// What is known of the nodes' speeds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Models {
+    /// The rectangles of C that the nodes were balanced in, with their times.
+    pub balance: NodeBalance,
+    /// The nodes' rates in these rectangles.
+    pub rates: Vec<NodeRate>,
+    /// Their times for all of C; `None` if they were not measured, and k is not to be divided.
+    pub of_all_c: Option<AllOfC>,
+}
+
+/// The time of every node for an update of all of C, by which k is divided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AllOfC {
+    times: Vec<Observation>,
+    /// The rectangles of C that the nodes hold.
+    held: Layout,
+}
+
+/// Decides on the division that is predicted to be the fastest. The same arguments give the same decision.
+///
+/// The balanced layout is compared with its areas in slices, and with shares of k if their times are
+/// known. It stays if the links or a busy node's rate are unknown, or if one node has all the work.
+///
+/// # Errors
+/// [`LayoutError`] if C has more blocks than can be counted.
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, Strategy, imbalance};
+/// use isochron_hierarchy::decide::{Models, SplitChoice, Work, decide};
+/// use isochron_hierarchy::layout::kl;
+/// use isochron_hierarchy::predict::{Links, Way};
+///
+/// let work = Work {
+///     nodes: 4, m: 8192, n: 512, k: 512, block: 128,
+///     element_bytes: 8, panel: 256, kernel_width: 128, hidden: 0.0,
+///     split: SplitChoice::Auto, may_slice: true,
+///     config: BalanceConfig::default(), strategy: Strategy::Fpm, reps: 3,
+/// };
+/// // In two rows and two columns half of the long A would travel.
+/// let times_s = vec![1e-3; 4];
+/// let balance = NodeBalance {
+///     layout: kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4)?,
+///     imbalance: imbalance(&times_s), times_s, iterations: 1, converged: true,
+///     why: EndReason::Balanced, history: Vec::new(), fixed_s: vec![0.0; 4], falling: Vec::new(),
+/// };
+/// let rates = work.balance_rates(&balance, &[0.0; 4]);
+/// let links = Links { latency_s: 1e-4, bytes_per_s: 117e6 };
+/// let decision = decide(&Models { balance, rates, of_all_c: None }, Some(links), &work)?;
+/// assert_eq!(decision.division.way(), Way::M);
+/// assert_eq!(decision.candidates.len(), 3);
+/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// ```
+pub fn decide(models: &Models, links: Option<Links>, work: &Work) -> Result<Decision, LayoutError> {
+    let balance = models.balance.clone();
+    let Some(links) = links.filter(|_| models.can_be_compared()) else {
+        return Ok(Decision::in_place(work, balance, Vec::new()));
+    };
+    let described = work.over(links);
+    let mut divided = in_place(&described, &balance.layout, &models.rates)?;
+    // A caller who has chosen a layout wants no other.
+    if !work.may_slice || work.split != SplitChoice::Auto || work.config.layout != Method::default()
+    {
+        divided.truncate(1);
+    }
+    let shares = models.of_all_c.as_ref();
+    let shares = shares.map(|whole| along_k(&described, &whole.held, &whole.speeds(work)));
+    let ways = Ways::choose(divided, shares);
+    Ok(match &models.of_all_c {
+        Some(whole) if ways.way == Way::K => Decision::along_k(work, whole, ways.candidates),
+        _ => Decision::in_place(work, move_to_layout(balance, ways.layout), ways.candidates),
+    })
+}
+
+impl Models {
+    /// Returns `true` if several nodes have work, and the rate of each of these is known.
+    pub fn can_be_compared(&self) -> bool {
+        let known = self.rates.iter().filter(|node| node.speed > 0.0);
+        let mut nodes = self.balance.layout.rects().iter().zip(&self.rates);
+        known.count() > 1 && nodes.all(|(rect, node)| rect.is_empty() || node.speed > 0.0)
+    }
+}
+
+impl AllOfC {
+    /// Takes the nodes' times for an update of all of C, by node.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if C has more blocks than can be counted.
+    pub fn new(work: &Work, times: &[Observation]) -> Result<Self, LayoutError> {
+        Ok(Self {
+            times: shrink_alike(times),
+            held: work.hold_evenly()?,
+        })
+    }
+
+    /// Returns the nodes' speeds in blocks of C per second over all of k; 0 if unknown.
+    pub fn speeds(&self, work: &Work) -> Vec<f64> {
+        let (rows, cols) = work.c_blocks();
+        let times_s: Vec<f64> = self.times.iter().map(|time| time.t_s).collect();
+        work.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
+    }
+
+    /// Divides k in proportion to the nodes' speeds.
+    pub fn divide_k(&self, work: &Work) -> Division {
+        let speeds = self.times.iter().map(|time| match time.t_s {
+            _ if work.strategy == Strategy::Homogeneous => 1.0,
+            t_s if t_s > 0.0 => 1.0 / t_s,
+            _ => 0.0,
+        });
+        Division::K {
+            shares: apportion(work.k_blocks(), &speeds.collect::<Vec<_>>()),
+            held: self.held.clone(),
+        }
+    }
+}
+
+impl Decision {
+    /// Makes the decision to divide C as it is balanced.
+    pub(super) fn in_place(work: &Work, balance: NodeBalance, candidates: Vec<Candidate>) -> Self {
+        let (layout, balance) = BalanceOutcome::split(balance);
+        Self {
+            division: Division::C(layout),
+            balance: Some(balance),
+            candidates,
+            left_out: None,
+            config: work.config,
+            kernel_width: work.kernel_width,
+        }
+    }
+
+    /// Makes the decision to divide k by these times.
+    pub(super) fn along_k(work: &Work, whole: &AllOfC, candidates: Vec<Candidate>) -> Self {
+        let division = whole.divide_k(work);
+        let blocks = work.k_blocks().max(1) as f64;
+        let per_update = division
+            .shares()
+            .unwrap_or_default()
+            .iter()
+            .zip(&whole.times);
+        let times_s: Vec<f64> = per_update
+            .map(|(&share, time)| time.t_s * share as f64 / blocks)
+            .collect();
+        let (iterations, why) = match times_s.iter().any(|&time_s| time_s > 0.0) {
+            true => (1, EndReason::Predicted),
+            false => (0, EndReason::NotMeasured),
+        };
+        let balance = BalanceOutcome {
+            imbalance: imbalance(&times_s),
+            times_s,
+            iterations,
+            converged: false,
+            why,
+            history: Vec::new(),
+            falling: Vec::new(),
+        };
+        Self {
+            division,
+            balance: Some(balance),
+            candidates,
+            left_out: None,
+            config: work.config,
+            kernel_width: work.kernel_width,
+        }
+    }
+}
+
+/// The ways to divide that were compared.
+struct Ways {
+    /// The way to use.
+    way: Way,
+    /// All ways, in order of their predicted seconds; empty if there was only one.
+    candidates: Vec<Candidate>,
+    /// The layout of C if C is divided.
+    layout: Layout,
+}
+
+impl Ways {
+    /// Chooses the best among ways to divide C, the first of which was measured, and k in shares if that
+    /// was considered.
+    fn choose(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
+        let in_place = divided.iter().map(|(way, _)| *way);
+        let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
+        let chosen = choose_way(&candidates);
+        let way = candidates[chosen].way;
+        let index = if chosen < divided.len() { chosen } else { 0 };
+        let layout = divided.swap_remove(index).1;
+        candidates.sort_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+        if candidates.len() < 2 {
+            candidates.clear();
+        }
+        Self {
+            way,
+            candidates,
+            layout,
+        }
+    }
+}
+
+/// Moves a balance to another layout: the nodes' times change in proportion to their areas.
+fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
+    if balance.layout == layout {
+        return balance;
+    }
+    let areas = balance.layout.areas().into_iter().zip(layout.areas());
+    let times = areas.zip(&balance.times_s);
+    let times_s: Vec<f64> = times
+        .map(|((was, is), &time_s)| time_s * is as f64 / was.max(1) as f64)
+        .collect();
+    NodeBalance {
+        layout,
+        imbalance: imbalance(&times_s),
+        times_s,
+        converged: false,
+        why: EndReason::Predicted,
+        ..balance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{br, slice_cols, slice_rows};
+
+    fn divided(seconds: [f64; 3]) -> Vec<(Candidate, Layout)> {
+        let layouts = [
+            br(&[1.0; 4], 8, 8).unwrap(),
+            slice_rows(8, &[2; 4]).unwrap(),
+            slice_cols(8, &[2; 4]).unwrap(),
+        ];
+        let ways = seconds.into_iter().zip(layouts);
+        ways.map(|(wall_s, layout)| {
+            let way = Way::of(&layout);
+            (Candidate { way, wall_s }, layout)
+        })
+        .collect()
+    }
+
+    fn order(ways: &Ways) -> Vec<Way> {
+        ways.candidates.iter().map(|way| way.way).collect()
+    }
+
+    #[test]
+    fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
+        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
+        assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
+        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None);
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
+    }
+
+    #[test]
+    fn shares_of_k_leave_the_layout_as_it_is() {
+        let shares = Candidate {
+            way: Way::K,
+            wall_s: 0.5,
+        };
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares));
+        assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
+        assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
+        let slower = Candidate {
+            wall_s: 0.95,
+            ..shares
+        };
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower));
+        assert_eq!(ways.way, Way::M);
+    }
+
+    #[test]
+    fn one_way_is_compared_with_nothing() {
+        let mut only = divided([1.0, 1.1, 1.2]);
+        only.truncate(1);
+        let ways = Ways::choose(only, None);
+        assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
+    }
+
+    #[test]
+    fn times_go_with_the_areas_when_a_layout_is_replaced() {
+        let balanced = NodeBalance {
+            layout: br(&[1.0, 3.0], 8, 8).unwrap(),
+            times_s: vec![1.0, 1.0],
+            imbalance: 0.0,
+            iterations: 2,
+            converged: true,
+            why: EndReason::Balanced,
+            history: Vec::new(),
+            fixed_s: vec![0.0; 2],
+            falling: Vec::new(),
+        };
+        let same = balanced.layout.clone();
+        assert_eq!(move_to_layout(balanced.clone(), same), balanced);
+        let moved = move_to_layout(balanced, slice_rows(8, &[4, 4]).unwrap());
+        // From 16 and 48 blocks to 32 and 32.
+        assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
+        assert_eq!((moved.converged, moved.why), (false, EndReason::Predicted));
+        assert!((moved.imbalance - 2.0).abs() < 1e-12);
+        assert_eq!(moved.layout.areas(), [32, 32]);
+    }
+}

@@ -1,0 +1,214 @@
+//! The measurements behind a plan. The head rank steps a [`Planner`]; all ranks measure what it asks for.
+//!
+//! # References
+//! Clarke et al., Euro-Par 2012, section 3.
+
+mod node;
+
+use isochron_devices::{DeviceTeam, Element, MeasureConfig, MeasureTally, memory_bounds};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
+use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
+use isochron_hierarchy::predict::Links;
+
+use super::load::Load;
+use super::memory::{self, MemoryNeed};
+use crate::comm::{Comm, LinkLadder, agree};
+use crate::error::Error;
+use crate::multiply::{Plan, Problem};
+pub(super) use node::NodeProbe;
+
+/// Part of the multiplication that one measurement may take.
+const MEASUREMENT_SHARE: f64 = 0.035;
+
+/// The measurements for the plan of one problem, with elements of its type.
+pub(super) struct PlanProbe<'a, T> {
+    node: NodeProbe<'a, T>,
+    problem: Problem,
+    /// Capacity of the links between ranks, as far as measured.
+    ladder: LinkLadder,
+    /// The load of this rank's host.
+    load: Load,
+}
+
+/// A decision, and this rank's part of it.
+pub(super) struct Decided {
+    pub decision: Decision,
+    /// Columns of this rank's devices.
+    pub slices: Vec<usize>,
+    /// Tally of this node's measurements.
+    pub measured: MeasureTally,
+    /// Capacity of the links between ranks; `None` if they were not measured.
+    pub links: Option<Links>,
+    /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
+    pub falls: bool,
+}
+
+/// Describes the multiplication to the planner, with what follows from it beside the caller's settings.
+///
+/// # Errors
+/// [`Error::Unreadable`] on every rank.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn describe_work(
+    comm: &dyn Comm,
+    team: &DeviceTeam,
+    problem: &Problem,
+    (config, measure): (BalanceConfig, MeasureConfig),
+) -> Result<Work, Error> {
+    let nodes = comm.size();
+    // The steps of which the fewest repetitions are the share that measuring may take.
+    let fewest = f64::from(measure.min_reps) / MEASUREMENT_SHARE;
+    let hosts = comm.gather(&comm.host().to_owned())?;
+    let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
+    let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
+    Ok(Work {
+        nodes,
+        m: problem.m(),
+        n: problem.n(),
+        k: problem.k(),
+        block: problem.block(),
+        element_bytes: problem.element().bytes(),
+        panel: problem.panel(nodes),
+        kernel_width: problem.kernel_width(fewest.ceil() as usize, nodes),
+        // Between hosts the network moves messages; on one host the computing cores copy them.
+        hidden: if is_one_host { 0.0 } else { 1.0 },
+        split: problem.split(),
+        may_slice: true,
+        config,
+        strategy: match is_decided {
+            // Nothing is to be computed, or there is one device.
+            true => Strategy::Homogeneous,
+            false => config.strategy,
+        },
+        reps: measure.min_reps,
+    })
+}
+
+impl<'a, T: Element> PlanProbe<'a, T> {
+    /// Prepares measurements by this node.
+    pub(super) fn new(node: NodeProbe<'a, T>, problem: Problem, load: Load) -> Self {
+        Self {
+            node,
+            problem,
+            ladder: LinkLadder::default(),
+            load,
+        }
+    }
+
+    /// Measures for the planner until it has decided. The memory of measuring is freed then.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn decide(mut self) -> Result<Decided, Error> {
+        let decision = self.drive_planner()?;
+        tracing::info!(division = %decision.division, candidates = ?decision.candidates,
+            left_out = ?decision.left_out, "decided");
+        let rank = self.node.comm.rank();
+        let balance = decision.balance.as_ref();
+        let node_falls = balance.is_some_and(|balance| balance.falling.contains(&rank));
+        Ok(Decided {
+            falls: self.node.falls || node_falls,
+            slices: self.node.slice_part(&decision.division),
+            measured: self.node.measured,
+            links: self.ladder.links(),
+            decision,
+        })
+    }
+
+    fn drive_planner(&mut self) -> Result<Decision, Error> {
+        let comm = self.node.comm;
+        let head = (comm.rank() == 0).then(|| Planner::new(self.node.work));
+        let mut head = agree(comm, head.transpose().map_err(Error::from))?;
+        loop {
+            match comm.share(0, head.as_ref().map(Planner::step))? {
+                BalanceStep::Done(decision) => return Ok(decision),
+                BalanceStep::Measure(request) => {
+                    let answer = self.answer(request)?;
+                    agree(comm, observe(head.as_mut(), answer))?;
+                }
+            }
+        }
+    }
+
+    /// Measures what the planner asks for.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn answer(&mut self, request: PlanRequest) -> Result<PlanAnswer, Error> {
+        let comm = self.node.comm;
+        Ok(match request {
+            PlanRequest::MessageCosts => PlanAnswer::MessageCosts(self.measure_messages()),
+            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)),
+            PlanRequest::Times { extents, along_k } => {
+                let mine = self.node.measure(extents[comm.rank()], along_k)?;
+                PlanAnswer::Times(comm.gather(&mine)?)
+            }
+            PlanRequest::Room(division) => PlanAnswer::Room(self.has_room(division)?),
+        })
+    }
+
+    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows. Links
+    /// without a measurement cost nothing.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure_links(&mut self, run_s: f64) -> Links {
+        self.ladder.climb(self.node.comm, run_s);
+        self.ladder.links().unwrap_or(Links {
+            latency_s: 0.0,
+            bytes_per_s: f64::INFINITY,
+        })
+    }
+
+    /// Measures the seconds that a byte of a message takes from the arithmetic of each node.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure_messages(&mut self) -> Vec<f64> {
+        let comm = self.node.comm;
+        let mut byte_s = vec![0.0; comm.size()];
+        if comm.largest(self.load.message_cost) <= 0.0 {
+            return byte_s;
+        }
+        self.ladder.climb(comm, 0.0);
+        let core_s = self.ladder.core_s_per_byte(comm);
+        byte_s[comm.rank()] = core_s * self.load.message_cost;
+        comm.sum_f64(&mut byte_s);
+        tracing::debug!(core_s, devices_s = ?byte_s, "a byte of a message");
+        byte_s
+    }
+
+    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner) one. The
+    /// memory of measuring is freed first.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn has_room(&mut self, division: Division) -> Result<bool, Error> {
+        self.node.free_operands();
+        let comm = self.node.comm;
+        let mut next = Some(Plan::of_division(self.problem, division, &[]));
+        while let Some(plan) = next {
+            let need = MemoryNeed {
+                bytes: plan.memory_bytes(comm.rank()),
+                ..MemoryNeed::default()
+            };
+            match memory::share_memory(comm, need, &memory_bounds()) {
+                Err(Error::Memory { .. }) => next = plan.make_leaner(),
+                shared => return shared.map(|_| true),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Tells the planner an answer, on the head rank.
+fn observe(head: Option<&mut Planner>, answer: PlanAnswer) -> Result<(), Error> {
+    let Some(planner) = head else {
+        return Ok(());
+    };
+    let span = tracing::info_span!("partition");
+    let _entered = span.enter();
+    tracing::debug!(?answer, "measured for the plan");
+    Ok(planner.observe(answer)?)
+}
