@@ -236,7 +236,8 @@ mod tests {
         let many = [1.0, 1.01, 1.02].map(|t_s| thrice(t_s, 0.05));
         let floor = Observation::at_least(9.0);
         let found = shrink_alike(&[many[0], floor, many[1], many[2]]);
-        assert_eq!(found[1], floor);
+        let alone = shrink_alike(&many);
+        assert_eq!(found, [alone[0], floor, alone[1], alone[2]]);
         assert!((found[0].t_s - found[2].t_s).abs() < 0.001);
     }
 

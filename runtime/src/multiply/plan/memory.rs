@@ -140,6 +140,19 @@ mod tests {
     const SLICES: [[usize; 1]; 2] = [[200], [400]];
 
     #[test]
+    fn matrices_the_contribution_to_c_and_the_check_are_counted() {
+        // A single rank needs no panels.
+        let problem = Problem::new(30, 40, 50, 10).unwrap();
+        let matrices = 8 * (30 * 50 + 50 * 40 + 30 * 40);
+        let check = 6 * 16 * (30 + 40 + 50);
+        let layout = slice_cols(3, &[4]).unwrap();
+        let of_c = Plan::with_layout(problem, layout, &[vec![40]]).unwrap();
+        assert_eq!(of_c.memory_bytes(0), matrices + check);
+        let of_k = Plan::along_k(problem, vec![5], &[vec![40]]).unwrap();
+        assert_eq!(of_k.memory_bytes(0), matrices + check + 8 * 30 * 40);
+    }
+
+    #[test]
     fn leaner_plans_need_less_and_less_and_divide_the_same() {
         let problem = Problem::new(400, 600, 900, 20).unwrap();
         let layout = slice_cols(20, &[10, 20]).unwrap();
