@@ -45,7 +45,7 @@ impl<T: Element> UpdateOperands<T> {
         job: &JobShape,
         slices: &[usize],
     ) -> Result<(), DeviceError> {
-        self.prepare_leaving(team, (job, slices), 0)
+        self.prepare_leaving(team, (job, slices), (0, free_bytes()))
     }
 
     /// Prepares for `job`, and bounds the memory of devices that gather panels if they need more than there is.
@@ -58,29 +58,30 @@ impl<T: Element> UpdateOperands<T> {
         let (rows, cols, k) = (job.rows, job.cols, job.depth.k_max);
         let held = team.memory_held();
         let mut needed = team.memory_needed(job, slices)?;
-        let left = free_bytes()
+        // Read once: the devices may have all that is left, and another program may take a little in between.
+        let free = free_bytes();
+        let left = free
             .saturating_sub(self.missing_bytes(rows, cols, k))
             .saturating_add(held);
         if needed > left {
             team.limit_memory(left / slices.len().max(1) as u64);
             needed = team.memory_needed(job, slices)?;
         }
-        self.prepare_leaving(team, (job, slices), needed.saturating_sub(held))
+        self.prepare_leaving(team, (job, slices), (needed.saturating_sub(held), free))
     }
 
-    /// Prepares, and leaves `devices` bytes of the free memory.
+    /// Prepares, and leaves `devices` bytes of the `free` memory.
     fn prepare_leaving(
         &mut self,
         team: &mut DeviceTeam,
         (job, slices): (&JobShape, &[usize]),
-        devices: u64,
+        (devices, free): (u64, u64),
     ) -> Result<(), DeviceError> {
         let (rows, cols, k) = (job.rows, job.cols, job.depth.k_max);
         let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);
         // Asking the allocator is not enough: Linux promises memory that it does not have.
-        let available = free_bytes();
-        if needed > available {
-            return Err(memory_error(needed, needed - available));
+        if needed > free {
+            return Err(memory_error(needed, needed - free));
         }
         let operands = [&mut self.a, &mut self.b, &mut self.c];
         let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
