@@ -39,7 +39,7 @@ pub struct PeerRun {
 }
 
 /// A contestant with its ranks, its product and its parameters.
-pub struct Contender<'a> {
+pub struct Entry<'a> {
     pub who: Contestant,
     pub start: RankStart<'a>,
     pub shape: ProductShape,
@@ -71,7 +71,7 @@ impl Contestant {
         start: &RankStart<'a>,
         shape: ProductShape,
         searches: &mut ParameterSearches,
-    ) -> anyhow::Result<Vec<Contender<'a>>> {
+    ) -> anyhow::Result<Vec<Entry<'a>>> {
         let able = contestants
             .iter()
             .filter(|who| who.can_run(start, programs));
@@ -81,7 +81,7 @@ impl Contestant {
                 Self::StarPu => searches.find_starpu(programs, shape)?.best.clone(),
                 Self::Ours | Self::Blas => String::new(),
             };
-            Ok(Contender {
+            Ok(Entry {
                 who,
                 start: start.clone(),
                 shape,
@@ -92,7 +92,7 @@ impl Contestant {
     }
 }
 
-impl Contender<'_> {
+impl Entry<'_> {
     /// Multiplies once.
     ///
     /// # Errors

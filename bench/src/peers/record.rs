@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::PeerCampaign;
-use super::contestant::{Contender, Contestant, PeerRun};
+use super::contestant::{Contestant, Entry, PeerRun};
 use super::hosts::EmulatedHosts;
 use super::programs::{AbsentPeer, PeerBlas};
 use super::search::ParameterSearches;
@@ -93,13 +93,13 @@ impl PeerRecord {
     pub fn measure_rounds(
         &mut self,
         campaign: &PeerCampaign,
-        products: &[Vec<Contender<'_>>],
+        products: &[Vec<Entry<'_>>],
     ) -> anyhow::Result<()> {
         for round in 0..campaign.rounds {
             for contenders in products {
-                for contender in list_in_turn(contenders, round) {
-                    let run = contender.run(&campaign.programs)?;
-                    let sample = PeerSample::new(round, contender, run);
+                for entry in list_in_turn(contenders, round) {
+                    let run = entry.run(&campaign.programs)?;
+                    let sample = PeerSample::new(round, entry, run);
                     self.samples.push(sample);
                 }
             }
@@ -136,12 +136,12 @@ impl PeerRecord {
 
 impl PeerSample {
     /// Makes a sample and reports it.
-    fn new(round: usize, contender: &Contender<'_>, run: PeerRun) -> Self {
-        let (who, shape) = (contender.who, contender.shape);
+    fn new(round: usize, entry: &Entry<'_>, run: PeerRun) -> Self {
+        let (who, shape) = (entry.who, entry.shape);
         let case = PeerCase {
             shape,
-            ranks: contender.start.n_ranks(),
-            library: contender.start.blas,
+            ranks: entry.start.n_ranks(),
+            library: entry.start.blas,
         };
         let PeerCase { ranks, library, .. } = case;
         let seconds = run.seconds;

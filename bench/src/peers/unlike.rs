@@ -10,7 +10,7 @@ use strum::{Display, VariantArray};
 
 use super::PeerCampaign;
 use super::alike::make_bar;
-use super::contestant::{Contender, Contestant, PeerRun};
+use super::contestant::{Contestant, Entry, PeerRun};
 use super::hosts::EmulatedHosts;
 use super::programs::{PeerPrograms, RankStart};
 use super::record::PeerRecord;
@@ -114,7 +114,7 @@ impl HostSetting {
         let shape = ProductShape::square(campaign.scale_size(self.size));
         let one_each = vec![1; self.ratios.len()];
         let start = RankStart::on_hosts(self.name, hosts, one_each.clone());
-        let ours = Contender {
+        let ours = Entry {
             who: Contestant::Ours,
             start: start.clone(),
             shape,
@@ -135,8 +135,8 @@ impl HostSetting {
         for round in 0..campaign.rounds {
             let speeds = programs.measure_speeds(&start, SPEED_S)?;
             let ideal_s = shape.flop() / speeds.iter().sum::<f64>();
-            for &(who, ref contender) in list_in_turn(&contenders, round) {
-                let run = contender.run(programs)?;
+            for &(who, ref entry) in list_in_turn(&contenders, round) {
+                let run = entry.run(programs)?;
                 let (setting, seconds) = (self.name, run.seconds);
                 eprintln!("{setting} {who}: {seconds:.3} s, ideal {ideal_s:.3} s");
                 record.samples.push(UnlikeSample {
@@ -144,7 +144,7 @@ impl HostSetting {
                     round,
                     who,
                     size: shape.m,
-                    ranks: contender.start.ranks.clone(),
+                    ranks: entry.start.ranks.clone(),
                     speeds: speeds.clone(),
                     ideal_s,
                     run,
@@ -171,25 +171,24 @@ impl HostSetting {
         shape: ProductShape,
         searches: &mut ParameterSearches,
         candidates: Vec<Vec<usize>>,
-    ) -> anyhow::Result<Contender<'a>> {
-        let mut best: Option<(f64, Contender<'_>)> = None;
+    ) -> anyhow::Result<Entry<'a>> {
+        let mut best: Option<(f64, Entry<'_>)> = None;
         for ranks in candidates {
             let name = format!("{} by {ranks:?} ranks", self.name);
             let start = RankStart::on_hosts(&name, hosts, ranks);
             let found = searches.find_pdgemm(programs, &start, shape)?;
             let took_s = found.best_s();
             if best.as_ref().is_none_or(|(least_s, _)| took_s < *least_s) {
-                let contender = Contender {
+                let entry = Entry {
                     who: Contestant::Pdgemm,
                     parameters: found.best.clone(),
                     start,
                     shape,
                 };
-                best = Some((took_s, contender));
+                best = Some((took_s, entry));
             }
         }
-        best.map(|(_, contender)| contender)
-            .context("no ranks to try")
+        best.map(|(_, entry)| entry).context("no ranks to try")
     }
 }
 

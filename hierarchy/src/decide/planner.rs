@@ -123,7 +123,7 @@ enum PlanPhase {
     },
     /// Step 4.
     Compare {
-        models: Models,
+        models: Box<Models>,
         left_out: Option<LeftOut>,
     },
 }
@@ -435,7 +435,7 @@ impl Planner {
             of_all_c,
         };
         Ok(PlanPhase::Compare {
-            models,
+            models: Box::new(models),
             left_out: left_out.cloned(),
         })
     }
