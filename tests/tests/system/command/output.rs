@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Read as _;
 use std::process::{Command, Output, Stdio};
 
-use isochron_tests::launch::libraries;
+use isochron_tests::launch::{HANGS, libraries, run};
 
 use super::{Folder, isochron, points};
 
@@ -161,4 +161,34 @@ fn a_file_that_is_standard_output_is_refused() {
         text.starts_with('{') && text.contains("}\n16×16×16 f64: "),
         "{text}"
     );
+}
+
+#[test]
+fn log_lines_name_their_rank_and_have_no_colours_in_a_file() {
+    for mpi in libraries() {
+        let mut command = mpi.command(2, &mpi.isochron, &["mxm", "--size", "64"]);
+        command.env("ISOCHRON_LOG", "isochron=info");
+        let outcome = run(command, HANGS);
+        assert!(!outcome.stderr.contains('\x1b'), "{outcome:#?}");
+        for rank in ["rank 0 20", "rank 1 20"] {
+            let lines = outcome.stderr.lines();
+            let of_rank = lines.filter(|line| line.starts_with(rank));
+            assert!(of_rank.count() > 0, "{rank}: {outcome:#?}");
+        }
+        outcome.success();
+    }
+}
+
+#[test]
+fn the_help_names_every_variable_that_is_read() {
+    let help = isochron(&["--help"]).success();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let mut grep = Command::new("grep");
+    grep.args(["-rhoE", "\"ISOCHRON_[A-Z_]+\"", "--include=*.rs"]);
+    grep.args(["apps/src", "runtime/src", "devices/src"].map(|room| format!("{root}/{room}")));
+    let found = run(grep, HANGS).success();
+    assert!(found.lines().count() > 2, "{found}");
+    for name in found.lines().map(|name| name.trim_matches('"')) {
+        assert!(help.contains(name), "{name}: {help}");
+    }
 }
