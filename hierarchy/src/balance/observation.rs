@@ -143,9 +143,9 @@ impl Observation {
 /// spread.
 ///
 /// The true times, in logarithms, are taken for a sample of an unknown distribution, and the measured ones
-/// add normal noise to them: the mean square of the relative standard errors, and [`DRIFT`]. Of all
-/// distributions on a grid the likeliest is found, and each time becomes its expectation given the
-/// measured one. So alike parts become equal, also parts of several kinds, unlike ones stay apart, and
+/// add normal noise to them: the mean square of the relative standard errors, and the drift between
+/// measurements. Of all distributions on a grid the likeliest is found, and each time becomes its
+/// expectation given the measured one. So alike parts become equal, also parts of several kinds, unlike ones stay apart, and
 /// nothing in between is decided by a test. Times without a standard error stay as measured.
 ///
 /// # References
