@@ -4,23 +4,27 @@ use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Extent, Inpa};
 use serde::{Deserialize, Serialize};
 
+use super::in_run::learn_in_run;
 use super::simulation::SimulatedRun;
 
 /// A way to find a division and to run on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Contender {
-    /// INPA as the papers write it: one block first, then the even division, until the times are balanced.
+pub enum LearningContender {
+    /// INPA with the start of the papers, one block and then the even division, and no thought of what measuring costs. Its
+    /// other rules are those of [`Fpm`](Self::Fpm).
     Paper,
     /// INPA with the rules of this project before learning in the run: kept results, not run again.
     FpmBefore,
     /// INPA with the rules of this project.
     Fpm,
+    /// A short look, and then the steps themselves.
+    Adaptive,
 }
 
-impl Contender {
+impl LearningContender {
     /// All contenders, in the order of the tables.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::FpmBefore, Self::Fpm];
+    pub const ALL: [Self; 4] = [Self::Paper, Self::FpmBefore, Self::Fpm, Self::Adaptive];
 
     /// Runs all steps of a run: [`measure`](SimulatedRun::measure) and [`look_once`](SimulatedRun::look_once) before the
     /// first, [`place`](SimulatedRun::place) before it and wherever C shall move, and [`step`](SimulatedRun::step) or
@@ -46,12 +50,13 @@ impl Contender {
             ),
             Self::FpmBefore => anyhow::bail!("{self} has kept results only"),
             Self::Fpm => balance_before(run, config),
+            Self::Adaptive => learn_in_run(run),
         }
     }
 }
 
 /// The name in text and in results.
-impl std::fmt::Display for Contender {
+impl std::fmt::Display for LearningContender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.serialize(f)
     }

@@ -4,13 +4,16 @@
 //! measures and runs, [`record`] keeps the ratios, [`table`] writes them.
 
 mod contender;
+mod decision;
+mod goal;
+mod in_run;
 mod instance;
 mod noise;
 mod record;
 mod simulation;
 mod table;
 
-use contender::Contender;
+use contender::LearningContender;
 use instance::Setting;
 use record::InstanceKind;
 pub use record::LearningResults;
@@ -31,7 +34,7 @@ pub struct LearningArguments {
     steps: Option<u64>,
     /// Only this contender
     #[arg(long)]
-    contender: Option<Contender>,
+    contender: Option<LearningContender>,
     /// Only the instance of this number
     #[arg(long)]
     instance: Option<u64>,
@@ -53,6 +56,7 @@ pub fn run(arguments: &LearningArguments) -> anyhow::Result<()> {
         println!("{}", results.format_settings());
         return Ok(());
     }
+    results.decisions_s = decision::time_decisions()?;
     results.keep_before()?;
     LearningResults::publish(Some(results))
 }
@@ -60,7 +64,7 @@ pub fn run(arguments: &LearningArguments) -> anyhow::Result<()> {
 fn simulate(arguments: &LearningArguments) -> anyhow::Result<LearningResults> {
     let mut samples = Vec::new();
     for kind in InstanceKind::list_all() {
-        for contender in Contender::ALL {
+        for contender in LearningContender::ALL {
             if !arguments.includes(kind, contender) {
                 continue;
             }
@@ -72,6 +76,7 @@ fn simulate(arguments: &LearningArguments) -> anyhow::Result<LearningResults> {
     Ok(LearningResults {
         origin: Origin::new("cargo xtask bench learning".to_owned()),
         samples,
+        decisions_s: Vec::new(),
     })
 }
 
@@ -82,8 +87,8 @@ impl LearningArguments {
         chosen || self.contender.is_some() || self.instance.is_some() || self.quick
     }
 
-    fn includes(&self, kind: InstanceKind, contender: Contender) -> bool {
-        contender != Contender::FpmBefore
+    fn includes(&self, kind: InstanceKind, contender: LearningContender) -> bool {
+        contender != LearningContender::FpmBefore
             && self.only.is_none_or(|setting| setting == kind.setting)
             && self.nodes.is_none_or(|nodes| nodes == kind.nodes)
             && self.steps.is_none_or(|steps| steps == kind.steps)

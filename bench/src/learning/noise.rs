@@ -35,10 +35,6 @@ impl NodeNoise {
     }
 
     /// Draws a number of this range.
-    #[allow(
-        dead_code,
-        reason = "a contender that learns in the run runs step by step"
-    )]
     pub fn draw(&mut self, [low, high]: [f64; 2]) -> f64 {
         self.random.uniform(low, high)
     }

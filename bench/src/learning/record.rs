@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contender::Contender;
+use super::contender::LearningContender;
 use super::instance::{KnownCluster, Setting};
 use super::simulation::SimulatedRun;
 use crate::results::{CampaignResults, Origin};
@@ -13,6 +13,9 @@ pub struct LearningResults {
     #[serde(flatten)]
     pub origin: Origin,
     pub samples: Vec<LearningSample>,
+    /// Seconds of each decision on a large cluster.
+    #[serde(default)]
+    pub decisions_s: Vec<f64>,
 }
 
 impl LearningResults {
@@ -24,7 +27,7 @@ impl LearningResults {
         let mut published: Self = Self::PAGE.read()?;
         published
             .samples
-            .retain(|sample| sample.contender == Contender::FpmBefore);
+            .retain(|sample| sample.contender == LearningContender::FpmBefore);
         self.samples.append(&mut published.samples);
         Ok(())
     }
@@ -36,7 +39,7 @@ pub struct LearningSample {
     pub setting: Setting,
     pub nodes: usize,
     pub steps: u64,
-    pub contender: Contender,
+    pub contender: LearningContender,
     /// (Measuring + run) / ideal of each instance.
     pub over_ideal: Vec<f64>,
     /// Mean part of the ideal time that measuring before the run took.
@@ -93,7 +96,7 @@ impl InstanceKind {
     /// Those of the contender.
     pub fn run(
         self,
-        contender: Contender,
+        contender: LearningContender,
         numbers: impl Iterator<Item = u64>,
     ) -> anyhow::Result<LearningSample> {
         let Self {
@@ -211,7 +214,7 @@ mod tests {
             nodes: 4,
             steps: 30,
         };
-        for contender in [Contender::Paper, Contender::Fpm] {
+        for contender in [LearningContender::Paper, LearningContender::Fpm] {
             let [first, second] = [kind.run(contender, 0..3)?, kind.run(contender, 0..3)?];
             assert_eq!(first.over_ideal, second.over_ideal);
             // Nothing undercuts the ideal, and measuring costs something.
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn of_ten_instances_nine_are_within_the_ninth_decile() -> anyhow::Result<()> {
         let kind = InstanceKind::list_all()[0];
-        let mut sample = kind.run(Contender::Fpm, 0..0)?;
+        let mut sample = kind.run(LearningContender::Fpm, 0..0)?;
         sample.over_ideal = (1..=10).map(f64::from).collect();
         assert_eq!(
             (sample.mean(), sample.ninth_decile(), sample.worst()),

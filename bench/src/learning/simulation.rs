@@ -9,10 +9,6 @@ use super::instance::{BLOCK, ELEMENT_BYTES, KnownCluster};
 use super::noise::{NodeNoise, RepeatedTimes, student_t};
 
 /// Steps that share the noise of a burst: from the first number up to the second, unless the layout changes before.
-#[allow(
-    dead_code,
-    reason = "a contender that learns in the run runs step by step"
-)]
 const BURST: [f64; 2] = [8.0, 24.0];
 
 /// Part of the run that the repetitions of one measurement may take, beyond the fewest: as in a session.
@@ -61,10 +57,6 @@ impl RunCost {
     }
 }
 
-#[allow(
-    dead_code,
-    reason = "a contender that learns in the run looks once and runs step by step"
-)]
 impl<'a> SimulatedRun<'a> {
     /// Starts a run; `seed` gives its noise.
     pub fn new(cluster: &'a KnownCluster, steps: u64, seed: u64) -> Self {

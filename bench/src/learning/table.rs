@@ -1,13 +1,18 @@
 //! The tables of the page, and the goals.
 
-use super::contender::Contender;
+use super::contender::LearningContender;
 use super::instance::Setting;
 use super::record::{InstanceKind, LearningResults, LearningSample};
 use crate::markdown::format_table;
 use crate::results::{CampaignResults, ResultsPage};
 
 impl LearningResults {
-    fn find(&self, kind: InstanceKind, contender: Contender) -> Option<&LearningSample> {
+    /// Finds the results of a contender on the instances of a kind.
+    pub fn find(
+        &self,
+        kind: InstanceKind,
+        contender: LearningContender,
+    ) -> Option<&LearningSample> {
         let mut samples = self.samples.iter();
         samples.find(|sample| sample.kind() == kind && sample.contender == contender)
     }
@@ -19,7 +24,7 @@ impl LearningResults {
             .into_iter()
             .filter(|kind| kind.setting == setting)
         {
-            let found = Contender::ALL.map(|contender| self.find(kind, contender));
+            let found = LearningContender::ALL.map(|contender| self.find(kind, contender));
             let Some(sample) = found.iter().flatten().next() else {
                 continue;
             };
@@ -48,13 +53,14 @@ impl LearningResults {
     }
 }
 
-const COLUMNS: [&str; 6] = [
+const COLUMNS: [&str; 7] = [
     "nodes:",
     "steps:",
     "instances:",
     "paper",
     "fpm before",
     "fpm",
+    "adaptive",
 ];
 
 impl CampaignResults for LearningResults {
@@ -62,9 +68,11 @@ impl CampaignResults for LearningResults {
 
     fn format_tables(&self) -> anyhow::Result<String> {
         let origin = &self.origin;
+        let goals = format_table(["goal", "found", "met"], self.check_goals());
         Ok(format!(
-            "Simulated by `{}` on one core ({}); every instance's ratio in [`bench/results/learning.json`](learning.json). The \
-             tables have mean / ninth decile / worst of the instances.\n{}",
+            "Simulated by `{}` on one core ({}); every instance's ratio in [`bench/results/learning.json`](learning.json).\n\n\
+             {goals}\n\
+             The tables have mean / ninth decile / worst of the instances.\n{}",
             origin.command,
             origin.machine.cpu.as_deref().unwrap_or("unknown"),
             self.format_settings(),

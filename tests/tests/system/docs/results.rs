@@ -294,16 +294,19 @@ fn algorithms_row() -> String {
 fn learning_row() -> String {
     let page = read_page("learning");
     let (_, below) = page.split_once("`unlike`: ").expect("the setting");
-    let table = ResultsTable::find(below.split_once("\n\n`").expect("another setting").0, "fpm");
-    let [before, now] = ["fpm before", "fpm"].map(|name| {
+    let table = ResultsTable::find(
+        below.split_once("\n\n`").expect("another setting").0,
+        "adaptive",
+    );
+    let [before, now] = ["fpm before", "adaptive"].map(|name| {
         let cells = table.find_cell(&["8", "150"], name);
         cells.split(" / ").next().expect("the mean")
     });
     format_row(
         "learning",
         "(measuring + run) / ideal, 8 unlike nodes, 150 steps",
-        &format!("{now}, before {before}"),
-        "",
+        &format!("{now}, and {before} where all measuring came before the run"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
 

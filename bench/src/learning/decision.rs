@@ -1,0 +1,74 @@
+//! The CPU seconds of one decision on a large cluster.
+
+use isochron_devices::thread_cpu_time_s;
+use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, Observed, Request};
+
+use super::in_run::{Placer, make_parts};
+use super::instance::{KnownCluster, Setting};
+use super::noise::NodeNoise;
+
+/// Nodes, and devices of each.
+pub const NODES: usize = 1000;
+pub const DEVICES: usize = 4;
+
+/// Steps of the run.
+pub const STEPS: u64 = 150;
+
+/// Runs on a cluster of many unlike devices and returns the CPU seconds of each request, laying out included. Most requests
+/// go on as before; the others are decisions.
+///
+/// # Errors
+/// Those of the learner.
+pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
+    let cluster = KnownCluster::draw(Setting::LongStartUp, NODES * DEVICES, 0);
+    let mut noise = NodeNoise::new(NODES * DEVICES, 1);
+    let mut placer = Placer {
+        side: cluster.side,
+        devices: DEVICES,
+        held: None,
+    };
+    let total = cluster.side * cluster.side;
+    let parts = make_parts(NODES * DEVICES, DEVICES);
+    let mut learner = Adaptive::new(AdaptiveConfig::default(), total, STEPS, parts)?;
+    let mut held = Vec::new();
+    let mut decisions_s = Vec::new();
+    for burst in 0.. {
+        let start_s = thread_cpu_time_s();
+        let request = learner.request_next(|units| placer.propose(units))?;
+        decisions_s.push(thread_cpu_time_s() - start_s);
+        let (is_probe, units, count) = match request {
+            Request::Done => break,
+            Request::Probe(units) => (true, units, 1),
+            Request::Steps { units, count } => {
+                if learner.is_changed() {
+                    let layout = placer.lay_out(&units);
+                    held = placer.share_out(&layout, &units);
+                    placer.held = Some(layout);
+                }
+                (false, held.clone(), count)
+            }
+        };
+        noise.begin_burst();
+        for _ in 0..count {
+            learner.observe(&Observed {
+                is_probe,
+                burst,
+                units: units.clone(),
+                times_s: noise.disturb(&cluster.times_s(&units)),
+            })?;
+        }
+    }
+    Ok(decisions_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_cluster_is_decided_on_after_1_2_4_steps() -> anyhow::Result<()> {
+        let decisions_s = time_decisions()?;
+        assert!(decisions_s.len() > 8 && decisions_s.iter().all(|&s| s > 0.0));
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The contender that learns while it runs.
+
+use isochron_hierarchy::adaptive::{
+    Adaptive, AdaptiveConfig, AdaptivePart, LaidOut, Observed, Request,
+};
+use isochron_hierarchy::layout::{Layout, br, br_in};
+use isochron_hierarchy::partition::apportion;
+
+use super::instance::ELEMENT_BYTES;
+use super::simulation::{LINKS, SimulatedRun, count_moved};
+
+/// Steps that are handed over as one burst at most. The contender cannot see where the true ones end.
+const BURST: u64 = 16;
+
+/// Lays the units of devices out as rectangles of their nodes.
+pub struct Placer {
+    /// Rows and columns of C in blocks.
+    pub side: u64,
+    /// Devices of each node.
+    pub devices: usize,
+    /// The layout of the steps; `None` before the first.
+    pub held: Option<Layout>,
+}
+
+impl Placer {
+    /// Lays `units` out: in the columns of the layout held, so that little moves, or freely before the first.
+    ///
+    /// # Panics
+    /// If these are no units for all blocks.
+    pub fn lay_out(&self, units: &[u64]) -> Layout {
+        let nodes = units.chunks(self.devices);
+        let areas: Vec<f64> = nodes.map(|node| node.iter().sum::<u64>() as f64).collect();
+        let columns = self.held.as_ref().and_then(Layout::columns);
+        let kept = columns.and_then(|columns| br_in(&columns, &areas, self.side, self.side).ok());
+        kept.or_else(|| br(&areas, self.side, self.side).ok())
+            .unwrap_or_else(|| unreachable!("all blocks have a layout"))
+    }
+
+    /// Returns the units of the devices in a layout, in proportion to `units` inside each node.
+    pub fn share_out(&self, layout: &Layout, units: &[u64]) -> Vec<u64> {
+        let areas = layout.areas().into_iter();
+        let nodes = areas.zip(units.chunks(self.devices));
+        nodes
+            .flat_map(|(area, node)| share_area(area, node))
+            .collect()
+    }
+
+    /// Returns a division as it would be laid out, with the seconds of moving C there.
+    pub fn propose(&self, units: &[u64]) -> LaidOut {
+        let layout = self.lay_out(units);
+        let moved = self.held.as_ref().map(|held| count_moved(held, &layout));
+        LaidOut {
+            units: self.share_out(&layout, units),
+            cost_s: moved.map_or(0.0, |moved| LINKS.longest_s(&moved, ELEMENT_BYTES)),
+        }
+    }
+}
+
+fn share_area(area: u64, units: &[u64]) -> Vec<u64> {
+    let mut weights: Vec<f64> = units.iter().map(|&d| d as f64).collect();
+    if units.iter().all(|&d| d == 0) {
+        weights.fill(1.0);
+    }
+    apportion(area, &weights)
+}
+
+/// Makes the parts of a cluster with so many devices in each node.
+pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
+    let nodes = (0..parts).map(|part| part / devices);
+    nodes
+        .map(|node| AdaptivePart {
+            node,
+            ..AdaptivePart::default()
+        })
+        .collect()
+}
+
+/// Runs all steps, and learns the nodes' times from them.
+///
+/// # Errors
+/// Those of the learner.
+pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
+    let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
+    let config = AdaptiveConfig::default();
+    let mut learner = Adaptive::new(config, side * side, run.steps_left(), parts)?;
+    let mut placer = Placer {
+        side,
+        devices: 1,
+        held: None,
+    };
+    let mut burst = 0;
+    loop {
+        let request = learner.request_next(|units| placer.propose(units))?;
+        burst += 1;
+        match request {
+            Request::Done => return Ok(()),
+            Request::Probe(units) => {
+                let times_s = run.look_once(&units);
+                learner.observe(&Observed {
+                    is_probe: true,
+                    burst,
+                    units,
+                    times_s,
+                })?;
+            }
+            Request::Steps { units, count } => {
+                if learner.is_changed() {
+                    let layout = placer.lay_out(&units);
+                    run.place(layout.clone());
+                    placer.held = Some(layout);
+                }
+                let units = placer.held.as_ref().map(Layout::areas).unwrap_or_default();
+                for step in 0..count {
+                    burst += u64::from(step > 0 && step.is_multiple_of(BURST));
+                    let times_s = run.step();
+                    learner.observe(&Observed {
+                        is_probe: false,
+                        burst,
+                        units: units.clone(),
+                        times_s,
+                    })?;
+                }
+            }
+        }
+    }
+}
