@@ -151,11 +151,15 @@ fn partitions_are_as_their_schema_says() {
         "hpopta-search",
         "hipopta --nodes 2",
     ];
-    let documents = options.map(|options| {
-        run_json(&format!(
-            "partition {MODELS} --units 3000 --algorithm {options}"
-        ))
-    });
+    let lines =
+        options.map(|options| format!("partition {MODELS} --units 3000 --algorithm {options}"));
+    let mut documents: Vec<Value> = lines.iter().map(|line| run_json(line)).collect();
+    let falling = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(&falling, "1 2\n10 20\n20 3\n").expect("points");
+    let falling = falling.path().display();
+    documents.push(run_json(&format!(
+        "partition --units 25 --models {falling} --algorithm gpa --fit akima"
+    )));
     check_documents("partition", &documents);
 }
 
