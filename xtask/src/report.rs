@@ -62,7 +62,7 @@ pub fn compare(even: &DemoReport, balanced: &DemoReport) -> String {
         even.wall_s + even.balance_s,
         balanced.wall_s + balanced.balance_s,
     );
-    rows + &format!("balanced, the multiplication is {alone}; with the measuring, {whole}\n")
+    rows + &format!("balanced, it is {alone}; with the measuring, {whole}\n")
 }
 
 fn describe_ratio(before_s: f64, after_s: f64) -> String {
