@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Runs the command on all ranks of the job; returns what is left to publish after the end of MPI.
+/// Runs the command on all ranks of the job; returns the results to publish after the end of MPI.
 ///
 /// # Errors
 /// The exit status of a failure, whose message is printed.

@@ -1,4 +1,4 @@
-//! A finished multiplication, of which the report is left to write and print.
+//! A finished multiplication, whose report is written and printed after the end of MPI.
 
 use isochron::multiply::Plan;
 use isochron::output::PartialFile;

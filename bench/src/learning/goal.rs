@@ -51,7 +51,7 @@ fn limit_worst(setting: Setting) -> f64 {
 }
 
 impl LearningResults {
-    /// Returns the lines of the goals: the goal, what was found, and the verdict.
+    /// Returns a line for each goal: the limit, the figure, and yes or no.
     pub fn check_goals(&self) -> Vec<[String; 3]> {
         let mut rows = Vec::new();
         for (kind, most) in SKETCH.into_iter().chain(MANY_ALIKE) {

@@ -260,12 +260,11 @@ fn round_to_neighbours(
 /// Returns `true` if rounding up exactly `raised` devices keeps all within `limit_s`. `times_s` are the times
 /// of each device rounded down and up.
 fn is_feasible(times_s: &[[f64; 2]], raised: usize, limit_s: f64) -> bool {
-    let fits = |time_s: f64| time_s <= limit_s;
     let stuck = times_s
         .iter()
-        .any(|&[below_s, above_s]| !fits(below_s) && !fits(above_s));
-    let must = times_s.iter().filter(|times_s| !fits(times_s[0])).count();
-    let may = times_s.iter().filter(|times_s| fits(times_s[1])).count();
+        .any(|&[below_s, above_s]| below_s.min(above_s) > limit_s);
+    let must = times_s.iter().filter(|times| times[0] > limit_s).count();
+    let may = times_s.iter().filter(|times| times[1] <= limit_s).count();
     !stuck && (must..=may).contains(&raised)
 }
 

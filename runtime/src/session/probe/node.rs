@@ -222,11 +222,14 @@ impl<'a, T: Element> NodeProbe<'a, T> {
 
     /// Returns the height and the width of a rectangle of C in elements.
     fn cut(&self, rect: &Rect) -> (usize, usize) {
-        let corner = |rows, cols| self.work.size_in_elements(Extent { rows, cols });
-        let (first, end) = (
-            corner(rect.row, rect.col),
-            corner(rect.row + rect.rows, rect.col + rect.cols),
-        );
+        let Rect {
+            row,
+            col,
+            rows,
+            cols,
+        } = *rect;
+        let [first, end] = [(row, col), (row + rows, col + cols)]
+            .map(|(rows, cols)| self.work.size_in_elements(Extent { rows, cols }));
         (end.0 - first.0, end.1 - first.1)
     }
 

@@ -1,0 +1,153 @@
+//! The choices of a [`Planner`]: whether k is divided, which nodes are left out, and the way to divide.
+
+use super::super::{AllOfC, Decision, LeftOut, Models, SplitChoice, Work, decide, find_left_out};
+use super::{PlanPause, PlanPhase, Planner};
+use crate::balance::{EndReason, NodeBalance};
+use crate::layout::{LayoutError, arrange, columns};
+use crate::predict::{NodeRate, Way, choose_nodes, panel_traffic, reduction_traffic};
+
+/// The panels must take more than this many times as long to travel as the sum of C before k is
+/// considered, since nothing hides the sum. Otherwise k is no candidate: its seconds would be the only
+/// ones without a measurement.
+const CLEARLY_LESS: f64 = 2.0;
+
+impl Planner {
+    /// Divides k if the caller wants it or if it is predicted to be the fastest.
+    ///
+    /// All nodes are measured once, on all of C, which each would compute. The same speeds predict
+    /// a division of C. If that, or a run on fewer nodes, is predicted to be faster, the nodes are balanced
+    /// for C first, and k stays a candidate.
+    pub(super) fn consider_k(&self) -> Result<(), PlanPause> {
+        let work = &self.work;
+        if work.nodes < 2 || work.is_empty() || work.split == SplitChoice::C {
+            return Ok(());
+        }
+        if work.split == SplitChoice::Auto && !self.is_worth_a_look()? {
+            return Ok(());
+        }
+        let whole = self.times_of_all_c()?;
+        let speeds = whole.speeds(work);
+        let is_known = speeds.iter().any(|&speed| speed > 0.0);
+        if work.split == SplitChoice::K || !is_known {
+            return Err(PlanPause::end(Decision::along_k(work, whole, Vec::new())));
+        }
+        // Unlike nodes have unlike shares, and the largest has to fit too.
+        if !self.has_room(whole.divide_k(work))? {
+            return Ok(());
+        }
+        self.divide_k_if_fastest(whole, &speeds)
+    }
+
+    /// Divides k if that is predicted to be the fastest by the nodes' speeds on all of C.
+    fn divide_k_if_fastest(&self, whole: &AllOfC, speeds: &[f64]) -> Result<(), PlanPause> {
+        let work = &self.work;
+        let rates = work.add_messages(speeds, self.byte_s());
+        let models = self.predict_in_rectangles(speeds, rates.clone(), whole)?;
+        let candidates = self.compare_ways(&models)?.candidates;
+        let links = self.links(work.arithmetic_s(&rates))?;
+        let some_nodes = choose_nodes(&work.over(links), &rates)?;
+        // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes,
+        // which balancing may find, could do without messages.
+        let best = candidates.first();
+        match best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
+            true => Err(PlanPause::end(Decision::along_k(work, whole, candidates))),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns `true` if dividing k is worth measuring, since clearly less travels, and its memory is
+    /// there.
+    fn is_worth_a_look(&self) -> Result<bool, PlanPause> {
+        let work = &self.work;
+        let (even, held) = (vec![1.0; work.nodes], work.hold_evenly()?);
+        let (rows, cols) = work.c_blocks();
+        let layout = columns::br(&even, rows, cols)?;
+        let divided = panel_traffic(&layout, work.block, work.k, work.panel);
+        let summed = reduction_traffic(&held, work.block, &vec![true; work.nodes]);
+        let links = self.links(0.0)?;
+        let [sum_s, panels_s] =
+            [&summed, &divided].map(|nodes| links.longest_s(nodes, work.element_bytes));
+        Ok(CLEARLY_LESS * sum_s < panels_s && self.has_room(work.divide_k_evenly(held))?)
+    }
+
+    /// Predicts the nodes' times in rectangles of C by their speeds on all of C.
+    fn predict_in_rectangles(
+        &self,
+        speeds: &[f64],
+        rates: Vec<NodeRate>,
+        whole: &AllOfC,
+    ) -> Result<Models, LayoutError> {
+        let (rows, cols) = self.work.c_blocks();
+        let layout = arrange(self.work.config.layout, speeds, rows, cols)?;
+        let balance = NodeBalance {
+            times_s: vec![0.0; speeds.len()],
+            imbalance: 0.0,
+            iterations: 0,
+            converged: false,
+            why: EndReason::Predicted,
+            history: Vec::new(),
+            fixed_s: vec![0.0; speeds.len()],
+            falling: Vec::new(),
+            layout,
+        };
+        Ok(Models {
+            balance,
+            rates,
+            of_all_c: Some(whole.clone()),
+        })
+    }
+
+    /// Balances fewer nodes if that is predicted to be faster. Else the ways to divide are to be compared.
+    pub(super) fn leave_nodes_out(
+        &self,
+        nodes: &[usize],
+        balance: NodeBalance,
+        left_out: Option<&LeftOut>,
+    ) -> Result<PlanPhase, PlanPause> {
+        let work = &self.work;
+        let rates = work.balance_rates(&balance, self.byte_s());
+        let known = rates.iter().filter(|node| node.speed > 0.0).count();
+        if left_out.is_none() && known > 1 {
+            let links = self.links(work.arithmetic_s(&rates))?;
+            if let Some(left_out) = find_left_out(&rates, links, work)? {
+                let mut rest = nodes.to_vec();
+                rest.retain(|node| !left_out.ranks.contains(node));
+                return Ok(self.balance(rest, Some(left_out)));
+            }
+        }
+        let of_all_c = match &self.known.of_all_c {
+            Some(whole) if self.has_room(whole.divide_k(work))? => Some(whole.clone()),
+            _ => None,
+        };
+        let models = Models {
+            balance,
+            rates,
+            of_all_c,
+        };
+        Ok(PlanPhase::Compare {
+            models: Box::new(models),
+            left_out: left_out.cloned(),
+        })
+    }
+
+    /// Decides with the memory that there is: another layout than the balanced one may need too much.
+    pub(super) fn compare_ways(&self, models: &Models) -> Result<Decision, PlanPause> {
+        let work = &self.work;
+        if work.split != SplitChoice::Auto || !models.can_be_compared() {
+            return Ok(decide(models, None, work)?);
+        }
+        let links = Some(self.links(work.arithmetic_s(&models.rates))?);
+        let decision = decide(models, links, work)?;
+        if decision.division.shares().is_some()
+            || *decision.division.layout() == models.balance.layout
+            || self.has_room(decision.division.clone())?
+        {
+            return Ok(decision);
+        }
+        let as_balanced = Work {
+            may_slice: false,
+            ..*work
+        };
+        Ok(decide(models, links, &as_balanced)?)
+    }
+}

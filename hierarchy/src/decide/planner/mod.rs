@@ -1,0 +1,320 @@
+//! The step machine that leads to a decision.
+
+mod choices;
+mod request;
+
+pub use request::{PlanAnswer, PlanRequest};
+
+use super::{AllOfC, DecideError, Decision, Division, LeftOut, Models, Work};
+use crate::balance::{BalanceError, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy};
+use crate::layout::{Layout, LayoutError, Rect};
+use crate::predict::Links;
+
+/// Decides how a multiplication is divided among nodes.
+///
+/// 1. The nodes are measured once on all of C if the caller wants k divided, or if that would make much
+///    less travel. If k is then predicted to be the fastest, it is divided.
+/// 2. [`Inpa`] balances the nodes in rectangles of C.
+/// 3. Nodes that cost more than they help are left out, and the others balanced again.
+/// 4. The ways to divide are compared ([`decide()`]).
+///
+/// # Example
+/// ```
+/// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Observation, Strategy};
+/// use isochron_hierarchy::decide::{PlanAnswer, PlanRequest, Planner, SplitChoice, Work};
+/// use isochron_hierarchy::predict::Links;
+///
+/// let work = Work {
+///     nodes: 2, m: 6400, n: 6400, k: 6400, block: 100,
+///     element_bytes: 8, panel: 200, kernel_width: 100, hidden: 1.0,
+///     split: SplitChoice::Auto, may_slice: true,
+///     config: BalanceConfig::default(), strategy: Strategy::Fpm, reps: 3,
+/// };
+/// let mut planner = Planner::new(work)?;
+/// let decision = loop {
+///     let answer = match planner.step() {
+///         BalanceStep::Done(decision) => break decision,
+///         BalanceStep::Measure(request) => match request {
+///             PlanRequest::MessageCosts => PlanAnswer::MessageCosts(vec![0.0; 2]),
+///             PlanRequest::Links { .. } => PlanAnswer::Links(Links { latency_s: 1e-6, bytes_per_s: 1e10 }),
+///             PlanRequest::Room(_) => PlanAnswer::Room(true),
+///             PlanRequest::Times { extents, .. } => {
+///                 // The second node is three times as fast.
+///                 let nodes = extents.iter().zip([1e4, 3e4]);
+///                 let times_s = nodes.map(|(extent, speed)| extent.area() as f64 / speed);
+///                 PlanAnswer::Times(times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)).collect())
+///             }
+///         },
+///     };
+///     planner.observe(answer)?;
+/// };
+/// assert_eq!(decision.division.layout().areas(), [1024, 3072]);
+/// # Ok::<(), isochron_hierarchy::decide::DecideError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Planner {
+    work: Work,
+    known: Answers,
+    phase: PlanPhase,
+    next: BalanceStep<PlanRequest, Decision>,
+}
+
+/// The answers so far.
+#[derive(Debug, Clone, Default)]
+struct Answers {
+    byte_s: Option<Vec<f64>>,
+    /// The capacity of the links for each predicted run.
+    links: Vec<(f64, Links)>,
+    rooms: Vec<(Division, bool)>,
+    of_all_c: Option<AllOfC>,
+}
+
+#[derive(Debug, Clone)]
+enum PlanPhase {
+    /// Step 1.
+    ConsiderK,
+    /// Steps 2 and 3: some nodes are balanced; `left_out` says why not all are.
+    Balance {
+        nodes: Vec<usize>,
+        machine: Box<Inpa>,
+        left_out: Option<LeftOut>,
+    },
+    /// Step 4.
+    Compare {
+        models: Box<Models>,
+        left_out: Option<LeftOut>,
+    },
+}
+
+/// The reason why a phase stops.
+enum PlanPause {
+    Ask(PlanRequest),
+    Done(Box<Decision>),
+    Fail(DecideError),
+}
+
+impl PlanPause {
+    fn end(decision: Decision) -> Self {
+        Self::Done(Box::new(decision))
+    }
+}
+
+impl From<LayoutError> for PlanPause {
+    fn from(error: LayoutError) -> Self {
+        Self::Fail(error.into())
+    }
+}
+
+impl Planner {
+    /// Starts the planning of a multiplication.
+    ///
+    /// # Errors
+    /// [`DecideError`] if C has more blocks than can be counted.
+    ///
+    /// # Panics
+    /// If there are no nodes.
+    pub fn new(work: Work) -> Result<Self, DecideError> {
+        let mut planner = Self {
+            work,
+            known: Answers::default(),
+            phase: PlanPhase::ConsiderK,
+            next: BalanceStep::Measure(PlanRequest::MessageCosts),
+        };
+        if planner.work.strategy == Strategy::Homogeneous {
+            // No time is to be corrected.
+            planner.known.byte_s = Some(vec![0.0; planner.work.nodes]);
+            planner.advance()?;
+        }
+        Ok(planner)
+    }
+
+    /// Returns the next request, or the decision. Asking twice changes nothing.
+    pub fn step(&self) -> BalanceStep<PlanRequest, Decision> {
+        self.next.clone()
+    }
+
+    /// Takes the answer to the request that [`step`](Self::step) returned.
+    ///
+    /// # Errors
+    /// [`BalanceError::NotMeasuring`] if it answers another request, or none; else as [`Inpa::observe`].
+    pub fn observe(&mut self, answer: PlanAnswer) -> Result<(), DecideError> {
+        let BalanceStep::Measure(request) = &self.next else {
+            return Err(BalanceError::NotMeasuring.into());
+        };
+        match (request.clone(), answer) {
+            (PlanRequest::MessageCosts, PlanAnswer::MessageCosts(byte_s)) => {
+                self.check_length(byte_s.len())?;
+                self.known.byte_s = Some(byte_s);
+            }
+            (PlanRequest::Links { run_s }, PlanAnswer::Links(links)) => {
+                self.known.links.push((run_s, links));
+            }
+            (PlanRequest::Room(division), PlanAnswer::Room(is_there)) => {
+                self.known.rooms.push((division, is_there));
+            }
+            (PlanRequest::Times { extents, along_k }, PlanAnswer::Times(times)) => {
+                self.check_length(times.len())?;
+                match along_k {
+                    true => self.known.of_all_c = Some(AllOfC::new(&self.work, &times)?),
+                    false => self.observe_nodes(&extents, &times)?,
+                }
+            }
+            _ => return Err(BalanceError::NotMeasuring.into()),
+        }
+        self.advance()
+    }
+
+    fn check_length(&self, got: usize) -> Result<(), BalanceError> {
+        match self.work.nodes {
+            wanted if wanted != got => Err(BalanceError::WrongLength { wanted, got }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds the cost of messages to the times of the nodes that are balanced, and tells them INPA.
+    fn observe_nodes(
+        &mut self,
+        extents: &[Extent],
+        times: &[Observation],
+    ) -> Result<(), BalanceError> {
+        let PlanPhase::Balance { nodes, machine, .. } = &mut self.phase else {
+            return Err(BalanceError::NotMeasuring);
+        };
+        let byte_s = self.known.byte_s.as_deref().unwrap_or_default();
+        let busy = nodes.iter().map(|&node| {
+            let messages_s = self
+                .work
+                .messages_s(byte_s[node], extents[node], nodes.len());
+            times[node].plus_known(messages_s)
+        });
+        machine.observe(&busy.collect::<Vec<_>>())
+    }
+
+    /// Goes on until something is to be asked, or all is decided.
+    fn advance(&mut self) -> Result<(), DecideError> {
+        loop {
+            match self.end_phase() {
+                Ok(phase) => self.phase = phase,
+                Err(PlanPause::Fail(error)) => return Err(error),
+                Err(PlanPause::Ask(request)) => {
+                    self.next = BalanceStep::Measure(request);
+                    return Ok(());
+                }
+                Err(PlanPause::Done(decision)) => {
+                    self.next = BalanceStep::Done(*decision);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Returns the next phase if the answers so far end this one. Without an answer it stops and is begun
+    /// again once that is known.
+    fn end_phase(&self) -> Result<PlanPhase, PlanPause> {
+        match &self.phase {
+            PlanPhase::ConsiderK => {
+                self.consider_k()?;
+                Ok(self.balance((0..self.work.nodes).collect(), None))
+            }
+            PlanPhase::Balance {
+                nodes,
+                machine,
+                left_out,
+            } => match machine.step() {
+                BalanceStep::Measure(extents) => Err(PlanPause::Ask(PlanRequest::Times {
+                    extents: self.place_parts(nodes, &extents),
+                    along_k: false,
+                })),
+                BalanceStep::Done(balance) => {
+                    let balance = self.extend_to_all(nodes, balance)?;
+                    self.leave_nodes_out(nodes, balance, left_out.as_ref())
+                }
+            },
+            PlanPhase::Compare { models, left_out } => {
+                let decision = self.compare_ways(models)?;
+                let left_out = left_out
+                    .clone()
+                    .filter(|_| decision.division.shares().is_none());
+                Err(PlanPause::end(Decision {
+                    left_out,
+                    ..decision
+                }))
+            }
+        }
+    }
+
+    /// Starts to balance these nodes.
+    fn balance(&self, nodes: Vec<usize>, left_out: Option<LeftOut>) -> PlanPhase {
+        let (rows, cols) = self.work.c_blocks();
+        let machine = Inpa::new(self.work.balance_config(), nodes.len(), rows, cols);
+        PlanPhase::Balance {
+            nodes,
+            machine: Box::new(machine),
+            left_out,
+        }
+    }
+
+    /// Returns the parts of all nodes; those that are not balanced have none.
+    fn place_parts<T: Copy + Default>(&self, nodes: &[usize], parts: &[T]) -> Vec<T> {
+        let mut all = vec![T::default(); self.work.nodes];
+        for (&node, &part) in nodes.iter().zip(parts) {
+            all[node] = part;
+        }
+        all
+    }
+
+    /// Extends the balance of some nodes to all; the others get nothing.
+    fn extend_to_all(
+        &self,
+        nodes: &[usize],
+        balance: NodeBalance,
+    ) -> Result<NodeBalance, LayoutError> {
+        let layout = &balance.layout;
+        let rects: Vec<Rect> = self.place_parts(nodes, layout.rects());
+        Ok(NodeBalance {
+            layout: Layout::new(layout.rows(), layout.cols(), rects)?,
+            times_s: self.place_parts(nodes, &balance.times_s),
+            fixed_s: self.place_parts(nodes, &balance.fixed_s),
+            falling: balance.falling.iter().map(|&index| nodes[index]).collect(),
+            ..balance
+        })
+    }
+
+    /// Returns the seconds that a byte of a message takes from the arithmetic of each node.
+    fn byte_s(&self) -> &[f64] {
+        self.known.byte_s.as_deref().unwrap_or_default()
+    }
+
+    /// Returns the capacity of the links, as precise as a run of these predicted seconds allows.
+    fn links(&self, run_s: f64) -> Result<Links, PlanPause> {
+        let known = self.known.links.iter().find(|(asked, _)| *asked == run_s);
+        known
+            .map(|(_, links)| *links)
+            .ok_or(PlanPause::Ask(PlanRequest::Links { run_s }))
+    }
+
+    /// Returns `true` if all nodes have the memory for this division.
+    fn has_room(&self, division: Division) -> Result<bool, PlanPause> {
+        let known = self
+            .known
+            .rooms
+            .iter()
+            .find(|(asked, _)| *asked == division);
+        let is_there = known.map(|(_, is_there)| *is_there);
+        is_there.ok_or(PlanPause::Ask(PlanRequest::Room(division)))
+    }
+
+    /// Returns the times of all of C.
+    fn times_of_all_c(&self) -> Result<&AllOfC, PlanPause> {
+        let (rows, cols) = self.work.c_blocks();
+        self.known.of_all_c.as_ref().ok_or_else(|| {
+            PlanPause::Ask(PlanRequest::Times {
+                extents: vec![Extent { rows, cols }; self.work.nodes],
+                along_k: true,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
