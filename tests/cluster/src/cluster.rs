@@ -13,6 +13,7 @@ use crate::launch::MpiLauncher;
 use crate::link::not_started;
 use crate::spec::{Spec, validate_name};
 use crate::state::{ClusterState, cluster_folder, list_names, remove_folder};
+use crate::units::Quota;
 
 /// A cluster that is up.
 ///
@@ -138,6 +139,18 @@ impl EmulatedCluster {
         Ok(hosts
             .map(|host| groups.n_processes(&host.name).saturating_sub(1))
             .collect())
+    }
+
+    /// Changes the CPU quota of a host. Programs on it get more or less CPU time from now on.
+    ///
+    /// # Errors
+    /// [`ClusterError::Value`] if there is no such host; [`ClusterError::Missing`] if the system refuses.
+    pub fn change_quota(&mut self, host: &str, quota: Quota) -> Result<(), ClusterError> {
+        let idx = self.state.find_host(host)?;
+        let spec = &mut self.state.spec;
+        Groups::of_cluster(&spec.name)?.change_quota(host, quota.cores())?;
+        spec.change_quota(idx, quota);
+        self.state.write()
     }
 
     /// Makes a command that runs `words`, a program and its arguments, on a host.

@@ -86,6 +86,15 @@ enum ClusterTask {
         #[arg(required = true, last = true)]
         words: Vec<String>,
     },
+    /// Change the CPU time of a host, also while programs run on it
+    Quota {
+        /// The host: iso-1
+        host: String,
+        /// CPU time in percent of a core, or none: 25%
+        quota: String,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Show the clusters that are up
     Status,
     /// Measure the real figures of the network and the hosts
@@ -177,6 +186,11 @@ fn run_task(task: ClusterTask) -> Result<()> {
             words,
         } => start_ranks(&which.name, ranks.as_deref(), mpi, &words),
         ClusterTask::Exec { host, which, words } => enter_host(&which.name, &host, &words),
+        ClusterTask::Quota { host, quota, which } => {
+            let quota = quota.parse()?;
+            let mut cluster = EmulatedCluster::find(&own_program()?, &which.name)?;
+            Ok(cluster.change_quota(&host, quota)?)
+        }
         ClusterTask::Status => show_status(),
         ClusterTask::Check { json, which } => show_measured(&which.name, json),
         ClusterTask::Down { all: false, which } => report_down(&which.name),

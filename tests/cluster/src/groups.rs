@@ -69,11 +69,8 @@ impl Groups {
     /// # Errors
     /// [`ClusterError::Missing`] if the system refuses.
     pub(crate) fn create(&self, hosts: &[(String, Option<f64>)]) -> Result<(), ClusterError> {
-        if self.version == 2 && hosts.iter().any(|(_, quota)| quota.is_some()) {
-            for folder in [&self.mount, &self.top] {
-                fs::write(folder.join("cgroup.subtree_control"), "+cpu")
-                    .map_err(missing_error("CPU quotas need control over CPU time"))?;
-            }
+        if hosts.iter().any(|(_, quota)| quota.is_some()) {
+            self.hand_down_controller()?;
         }
         let switch = self.make_group(SWITCH)?;
         let (file, usual, most) = WEIGHTS[usize::from(self.version == 2)];
@@ -84,10 +81,30 @@ impl Groups {
         let _ = fs::write(switch.join(file), most.to_string());
         for (host, quota) in hosts {
             let folder = self.make_group(host)?;
-            if let Some(cores) = quota {
-                self.set_quota(&folder, *cores)
-                    .map_err(missing_error("CPU quotas cannot be set"))?;
+            if quota.is_some() {
+                self.set_quota(&folder, *quota)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Changes the CPU quota of a host, in cores; `None` takes it away.
+    ///
+    /// # Errors
+    /// [`ClusterError::Missing`] if the system refuses.
+    pub(crate) fn change_quota(&self, host: &str, quota: Option<f64>) -> Result<(), ClusterError> {
+        self.hand_down_controller()?;
+        self.set_quota(&self.top.join(host), quota)
+    }
+
+    /// Lets the groups of hosts limit CPU time.
+    fn hand_down_controller(&self) -> Result<(), ClusterError> {
+        if self.version == 1 {
+            return Ok(());
+        }
+        for folder in [&self.mount, &self.top] {
+            fs::write(folder.join("cgroup.subtree_control"), "+cpu")
+                .map_err(missing_error("CPU quotas need control over CPU time"))?;
         }
         Ok(())
     }
@@ -98,18 +115,27 @@ impl Groups {
         Ok(folder)
     }
 
-    fn set_quota(&self, folder: &Path, cores: f64) -> io::Result<()> {
-        let period = if cores < 0.1 {
-            LONG_PERIOD_US
-        } else {
-            PERIOD_US
+    fn set_quota(&self, folder: &Path, cores: Option<f64>) -> Result<(), ClusterError> {
+        let period = match cores {
+            Some(cores) if cores < 0.1 => LONG_PERIOD_US,
+            _ => PERIOD_US,
         };
-        let quota = (cores * period).round();
-        if self.version == 2 {
-            return fs::write(folder.join("cpu.max"), format!("{quota} {period}"));
+        let unlimited = ["-1", "max"][usize::from(self.version == 2)];
+        let quota = cores.map_or(unlimited.to_owned(), |cores| {
+            (cores * period).round().to_string()
+        });
+        let files = match self.version {
+            2 => vec![("cpu.max", format!("{quota} {period}"))],
+            _ => vec![
+                ("cpu.cfs_period_us", period.to_string()),
+                ("cpu.cfs_quota_us", quota),
+            ],
+        };
+        for (file, text) in files {
+            fs::write(folder.join(file), text)
+                .map_err(missing_error("CPU quotas cannot be set"))?;
         }
-        fs::write(folder.join("cpu.cfs_period_us"), period.to_string())?;
-        fs::write(folder.join("cpu.cfs_quota_us"), quota.to_string())
+        Ok(())
     }
 
     /// Moves this process into the group `which`; its children will be there too.
@@ -296,6 +322,22 @@ mod tests {
         let above = folder.path().join("cgroup.subtree_control");
         assert_eq!(fs::read_to_string(above).unwrap(), "+cpu");
         assert!(!groups.top.join("iso-1/cpu.max").exists());
+    }
+
+    #[test]
+    fn a_quota_changes_and_goes() {
+        let (_folder, groups) = created(1);
+        groups.change_quota("iso-3", Some(0.5)).unwrap();
+        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_period_us"), "10000");
+        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "5000");
+        groups.change_quota("iso-3", None).unwrap();
+        assert_eq!(read_file(&groups, "iso-3/cpu.cfs_quota_us"), "-1");
+        let (_folder, groups) = created(2);
+        groups.change_quota("iso-1", Some(0.125)).unwrap();
+        assert_eq!(read_file(&groups, "iso-1/cpu.max"), "1250 10000");
+        groups.change_quota("iso-2", None).unwrap();
+        assert_eq!(read_file(&groups, "iso-2/cpu.max"), "max 10000");
+        assert!(groups.change_quota("iso-9", None).is_err());
     }
 
     #[test]

@@ -85,8 +85,18 @@ impl Spec {
 
     /// Returns the quota of host `idx`, from 0, in cores.
     pub fn quota(&self, idx: usize) -> Option<f64> {
-        let quota = self.quotas.get(idx).or_else(|| self.quotas.first())?;
-        quota.cores()
+        self.full_quota(idx).cores()
+    }
+
+    /// Changes the quota of host `idx`, from 0.
+    pub(crate) fn change_quota(&mut self, idx: usize, quota: Quota) {
+        self.quotas = (0..self.n_hosts).map(|idx| self.full_quota(idx)).collect();
+        self.quotas[idx] = quota;
+    }
+
+    fn full_quota(&self, idx: usize) -> Quota {
+        let quota = self.quotas.get(idx).or_else(|| self.quotas.first());
+        quota.copied().unwrap_or_default()
     }
 
     /// Returns the core of host `idx`, from 0.
@@ -140,6 +150,17 @@ mod tests {
         assert_eq!((spec.quota(2), spec.cpu(2)), (Some(0.5), Some(0)));
         spec.quotas = quotas(&["none", "25%", "50%"]);
         assert_eq!((spec.quota(0), spec.quota(1)), (None, Some(0.25)));
+    }
+
+    #[test]
+    fn a_changed_quota_is_that_of_one_host() {
+        for (before, others) in [(quotas(&[]), None), (quotas(&["50%"]), Some(0.5))] {
+            let mut spec = Spec::new("x", 3).unwrap();
+            spec.quotas = before;
+            spec.change_quota(1, quotas(&["25%"])[0]);
+            let all = [0, 1, 2].map(|idx| spec.quota(idx));
+            assert_eq!(all, [others, Some(0.25), others]);
+        }
     }
 
     #[test]

@@ -40,7 +40,15 @@ impl ClusterState {
     /// # Errors
     /// [`ClusterError::Value`] if there is none.
     pub fn host(&self, name: &str) -> Result<&EmulatedHost, ClusterError> {
-        let found = self.hosts.iter().find(|host| host.name == name);
+        Ok(&self.hosts[self.find_host(name)?])
+    }
+
+    /// Returns the index of the host called `name`.
+    ///
+    /// # Errors
+    /// [`ClusterError::Value`] if there is none.
+    pub(crate) fn find_host(&self, name: &str) -> Result<usize, ClusterError> {
+        let found = self.hosts.iter().position(|host| host.name == name);
         found.ok_or_else(|| {
             let hosts = self.hosts.len();
             let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");

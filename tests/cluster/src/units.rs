@@ -22,7 +22,7 @@ pub struct Latency {
 }
 
 /// CPU time that a host may use, in percent of one core: `25%`, `200%`, or `none` without a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quota {
     cores: Option<f64>,
 }

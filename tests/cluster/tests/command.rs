@@ -41,6 +41,7 @@ fn wrong_hosts_and_limits_are_named_in_one_line() {
         "latency `100`: write a number and a unit",
     );
     assert_refused(&["up", "2", "--quota", "25"], "quota `25`: write percents");
+    assert_refused(&["quota", "iso-1", "a"], "quota `a`: write percents");
     assert_refused(
         &["up", "3", "--quota", "100%,25%"],
         "quota `100%,25%`: give one for all hosts",
@@ -62,6 +63,7 @@ fn without_a_cluster_there_is_nothing_to_run_on_and_nothing_to_remove() {
     assert_refused(&["run", "--name", &name, "--", "true"], &message);
     assert_refused(&["exec", "iso-1", "--name", &name, "--", "true"], &message);
     assert_refused(&["check", "--name", &name], &message);
+    assert_refused(&["quota", "iso-1", "25%", "--name", &name], &message);
     let output = run_command(&["down", "--name", &name]);
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stdout).unwrap(), message + "\n");

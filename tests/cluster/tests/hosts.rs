@@ -154,6 +154,24 @@ fn quotas_and_cores_are_kept() {
     }
 }
 
+#[test]
+fn a_quota_changes_while_the_cluster_is_up() {
+    let spec = make_spec("change", 2);
+    let Some(mut cluster) = EmulatedCluster::bring_up_for_test(program(), &spec) else {
+        return;
+    };
+    cluster
+        .change_quota("iso-2", "25%".parse().unwrap())
+        .unwrap();
+    let speeds = check::measure_speeds(&cluster).unwrap();
+    assert!(speeds[1].cores <= 0.28, "{speeds:?}");
+    let found = EmulatedCluster::find(program(), &spec.name).unwrap();
+    let quotas = [0, 1].map(|idx| found.state().spec.quota(idx));
+    assert_eq!(quotas, [None, Some(0.25)]);
+    let unknown = cluster.change_quota("iso-3", "25%".parse().unwrap());
+    assert!(matches!(unknown, Err(ClusterError::Value { .. })));
+}
+
 fn first_cpu() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
