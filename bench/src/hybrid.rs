@@ -63,7 +63,7 @@ fn measure(arguments: &HybridArguments) -> anyhow::Result<HybridResults> {
         ranks: 1,
         size,
         block,
-        strategies: &[EVEN, FPM],
+        strategies: vec![EVEN, FPM],
     };
     let command =
         format!("cargo xtask bench hybrid --rounds {rounds} --size {size} --block {block}");

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Context;
-
 use crate::process::{path_variable, run_program, run_within};
 use crate::report::MxmReport;
 
@@ -75,24 +73,14 @@ impl MxmLauncher {
     ) -> anyhow::Result<(MxmReport, String)> {
         let mut command = self.mpirun(ranks, self.options);
         command.envs(variables.iter().copied());
-        self.finish_mxm(command, arguments, limit)
+        self.add_mxm(&mut command, arguments);
+        MxmReport::of_run(run_within(&mut command, limit)?, &command)
     }
 
-    /// Runs `isochron mxm` by a command that starts ranks; returns the report and standard error.
-    ///
-    /// # Errors
-    /// If it fails, takes too long, or its result does not pass the check.
-    pub fn finish_mxm(
-        &self,
-        mut mpirun: Command,
-        arguments: &[String],
-        limit: Duration,
-    ) -> anyhow::Result<(MxmReport, String)> {
-        let command = mpirun.arg(&self.isochron).arg("mxm");
-        command.args(arguments).arg("--json");
-        let (text, errors) = run_within(command, limit)?;
-        let report = MxmReport::parse(&text).with_context(|| format!("{command:?}"))?;
-        Ok((report, errors))
+    /// Adds `isochron mxm --json` to a command that starts ranks.
+    pub fn add_mxm(&self, mpirun: &mut Command, arguments: &[String]) {
+        mpirun.arg(&self.isochron).args(["mxm", "--json"]);
+        mpirun.args(arguments);
     }
 
     /// Runs `isochron` as one process and ends it after `limit`; returns its standard output.

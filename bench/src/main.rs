@@ -10,6 +10,7 @@
 mod algorithms;
 mod balance;
 mod direct;
+mod goal;
 mod gpu;
 mod hybrid;
 mod launch;
@@ -36,7 +37,7 @@ struct BenchCliArguments {
 
 #[derive(Subcommand)]
 enum CampaignCommand {
-    /// The four balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
+    /// The balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
     Balance(balance::BalanceArguments),
     /// Time and growth of the partitioners, layouts and balancing machines, on one core
     Algorithms(algorithms::AlgorithmsArguments),
@@ -50,7 +51,7 @@ enum CampaignCommand {
     Gpu(gpu::GpuArguments),
     /// What learning the speeds costs and saves, simulated on clusters of known times
     Learning(learning::LearningArguments),
-    /// Our multiplication against ScaLAPACK, StarPU and the BLAS, on this machine and on emulated hosts
+    /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
     Peers(peers::PeersArguments),
 }
 

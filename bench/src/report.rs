@@ -1,5 +1,7 @@
 //! The report of `isochron mxm`, as far as campaigns read it.
 
+use std::process::Command;
+
 use anyhow::{Context as _, ensure};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,6 +16,9 @@ pub struct MxmReport {
     pub m: Option<usize>,
     /// Block size.
     pub block: usize,
+    /// The strategy that divided the work; missing in an old brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
     /// Seconds of the multiplication alone.
     pub wall_s: f64,
     /// Seconds of measuring and partitioning.
@@ -30,6 +35,9 @@ pub struct MxmReport {
     /// The course of the balancing; missing in a brief report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<BalanceSummary>,
+    /// What was learnt in the run; missing without learning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<LearningSummary>,
     /// `true` if the result passed its check; missing in a brief report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
@@ -46,6 +54,28 @@ pub struct BalanceSummary {
     pub iterations: u32,
     /// `true` if the balance was reached.
     pub converged: bool,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// What was learnt in the run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LearningSummary {
+    /// Nodes that became slower or faster.
+    pub drifts: Vec<DriftSummary>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// A node that became slower or faster.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DriftSummary {
+    /// The name of its host.
+    pub host: String,
+    /// The step from which on its time was another one.
+    pub step: usize,
+    /// Its time over the time before.
+    pub factor: f64,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
@@ -80,6 +110,8 @@ pub struct DeviceSummary {
 /// The keys of a report that explain its time.
 pub const TIME_KEYS: &[&str] = &[
     "block",
+    "strategy",
+    "learning",
     "panel",
     "lookahead",
     "links",
@@ -104,10 +136,24 @@ impl MxmReport {
         Ok(report)
     }
 
+    /// Parses what a command wrote to standard output; returns the report and standard error.
+    ///
+    /// # Errors
+    /// As those of [`parse`](Self::parse).
+    pub fn of_run(
+        (output, errors): (String, String),
+        command: &Command,
+    ) -> anyhow::Result<(Self, String)> {
+        let report = Self::parse(&output).with_context(|| format!("{command:?}"))?;
+        Ok((report, errors))
+    }
+
     /// Returns the report with these keys only, and without the threads of the devices. Keys of required fields stay.
     #[must_use]
     pub fn with_keys(mut self, keys: &[&str]) -> Self {
         self.m = self.m.filter(|_| keys.contains(&"m"));
+        self.strategy = self.strategy.filter(|_| keys.contains(&"strategy"));
+        self.learning = self.learning.filter(|_| keys.contains(&"learning"));
         self.gflops = self.gflops.filter(|_| keys.contains(&"gflops"));
         self.verified = self.verified.filter(|_| keys.contains(&"verified"));
         self.balance = self.balance.filter(|_| keys.contains(&"balance"));
@@ -122,6 +168,11 @@ impl MxmReport {
     /// Returns the multiplication's time over the ideal one.
     pub fn over_ideal(&self) -> f64 {
         self.wall_s / self.ideal_s
+    }
+
+    /// Returns the seconds of measuring, partitioning and the multiplication.
+    pub fn total_s(&self) -> f64 {
+        self.balance_s + self.wall_s
     }
 
     /// Returns the devices of all nodes.

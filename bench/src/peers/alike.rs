@@ -59,18 +59,22 @@ impl AlikeResults {
         for sizes in SHAPES {
             for ranks in RANKS {
                 let [m, n, k] = sizes.map(|size| campaign.scale_size(size));
+                let shape = ProductShape { m, n, k };
+                if !campaign.includes(shape, &name_ranks(ranks)) {
+                    continue;
+                }
                 let mut contenders = Vec::new();
                 for &blas in PeerBlas::VARIANTS {
                     contenders.extend(Contestant::prepare_all(
                         &CONTESTANTS,
                         &campaign.programs,
                         &start_here(&campaign.programs, ranks, blas),
-                        ProductShape { m, n, k },
+                        shape,
                         &mut results.0.searches,
                     )?);
                 }
                 results.0.measure_rounds(campaign, &[contenders])?;
-                if !campaign.quick {
+                if !campaign.is_part() {
                     Self::PAGE.write(&results)?;
                 }
             }
@@ -86,10 +90,7 @@ impl AlikeResults {
             library,
         } = case;
         let ours = self.0.list_runs(case, Contestant::Ours);
-        let with_measuring_s: Vec<f64> = ours
-            .iter()
-            .map(|run| run.seconds + run.measuring_s)
-            .collect();
+        let with_measuring_s: Vec<f64> = ours.iter().map(|run| run.total_s()).collect();
         let ours_s = self.0.times_s(case, Contestant::Ours);
         let mut rows = Vec::new();
         for &who in &CONTESTANTS[1..] {
@@ -171,9 +172,14 @@ impl AlikeResults {
     }
 }
 
-fn start_here(programs: &PeerPrograms, ranks: usize, blas: PeerBlas) -> RankStart<'static> {
+pub fn name_ranks(ranks: usize) -> String {
+    format!("{ranks} ranks")
+}
+
+/// Starts ranks on this machine that share its cores.
+pub fn start_here(programs: &PeerPrograms, ranks: usize, blas: PeerBlas) -> RankStart<'static> {
     RankStart {
-        name: format!("{ranks} ranks"),
+        name: name_ranks(ranks),
         hosts: None,
         ranks: vec![ranks],
         threads: (programs.cores / ranks).max(1),

@@ -14,7 +14,14 @@ use crate::shape::ProductShape;
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Contestant {
+    /// Ours by its default strategy.
     Ours,
+    /// Ours balanced by measuring before the run.
+    Fpm,
+    /// Ours divided evenly.
+    #[serde(rename = "even split")]
+    #[strum(serialize = "even split")]
+    Even,
     Pdgemm,
     /// The BLAS itself, with its own threads.
     #[serde(rename = "BLAS")]
@@ -28,7 +35,7 @@ pub enum Contestant {
 /// A multiplication by a contestant.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PeerRun {
-    /// The fastest parameters of a peer; empty for the others.
+    /// The fastest parameters of a peer, or the strategy of ours; empty for the BLAS.
     pub parameters: String,
     pub seconds: f64,
     /// Seconds in which ours measured before.
@@ -52,12 +59,21 @@ impl Contestant {
         let is_openblas = start.blas == PeerBlas::OpenBlas;
         let has_pdgemm = programs.has(start.blas.pdgemm());
         match self {
-            Self::Ours => is_openblas || has_pdgemm,
+            Self::Ours | Self::Fpm | Self::Even => is_openblas || has_pdgemm,
             Self::Pdgemm => has_pdgemm,
             Self::Blas => {
                 start.n_ranks() == 1 && (is_openblas || has_pdgemm) && programs.has("dgemm")
             }
             Self::StarPu => start.n_ranks() == 1 && is_openblas && programs.has("starpu"),
+        }
+    }
+
+    /// Returns the options of `isochron mxm` for a contestant of ours.
+    pub fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Fpm => &["--strategy", "fpm"],
+            Self::Even => &["--strategy", "homogeneous"],
+            _ => &[],
         }
     }
 
@@ -79,7 +95,7 @@ impl Contestant {
             let parameters = match who {
                 Self::Pdgemm => searches.find_pdgemm(programs, start, shape)?.best.clone(),
                 Self::StarPu => searches.find_starpu(programs, shape)?.best.clone(),
-                Self::Ours | Self::Blas => String::new(),
+                _ => String::new(),
             };
             Ok(Entry {
                 who,
@@ -89,6 +105,24 @@ impl Contestant {
             })
         })
         .collect()
+    }
+}
+
+impl From<MxmReport> for PeerRun {
+    fn from(report: MxmReport) -> Self {
+        Self {
+            parameters: report.strategy.clone().unwrap_or_default(),
+            seconds: report.wall_s,
+            measuring_s: report.balance_s,
+            report: Some(report.with_keys(TIME_KEYS)),
+        }
+    }
+}
+
+impl PeerRun {
+    /// Returns the seconds with those of measuring before.
+    pub fn total_s(&self) -> f64 {
+        self.seconds + self.measuring_s
     }
 }
 
@@ -106,14 +140,9 @@ impl Entry<'_> {
         } = self;
         let chosen = std::slice::from_ref(parameters);
         let answers = match who {
-            Contestant::Ours => {
-                let (report, _) = programs.run_mxm(start, *shape, &[])?;
-                return Ok(PeerRun {
-                    parameters: String::new(),
-                    seconds: report.wall_s,
-                    measuring_s: report.balance_s,
-                    report: Some(report.with_keys(TIME_KEYS)),
-                });
+            Contestant::Ours | Contestant::Fpm | Contestant::Even => {
+                let (report, _) = programs.run_mxm(start, *shape, who.options(), &[])?;
+                return Ok(report.into());
             }
             Contestant::Pdgemm => programs.run_pdgemm(start, *shape, 1, chosen)?,
             Contestant::Blas => programs.run_dgemm(start.blas, *shape)?,

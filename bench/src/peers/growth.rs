@@ -40,11 +40,15 @@ impl GrowthResults {
             let m = (k as f64 * (count as f64).sqrt() / BLOCK as f64).round() as usize * BLOCK;
             let ranks = (0..MOST).map(|host| usize::from(host < count)).collect();
             let start = RankStart::on_hosts(&format!("{count} of {MOST} hosts"), &hosts, ranks);
+            let shape = ProductShape { m, n: m, k };
+            if !campaign.includes(shape, &start.name) {
+                continue;
+            }
             products.push(Contestant::prepare_all(
                 &[Contestant::Ours, Contestant::Pdgemm],
                 &campaign.programs,
                 &start,
-                ProductShape { m, n: m, k },
+                shape,
                 &mut record.searches,
             )?);
         }

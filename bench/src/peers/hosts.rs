@@ -64,6 +64,15 @@ impl EmulatedHosts {
         self.command(&["run", "--name", NAME, "--ranks", &ranks.join(","), "--"])
     }
 
+    /// Changes the CPU quota of a host, also while programs run on it.
+    ///
+    /// # Errors
+    /// If the host is not there.
+    pub fn change_quota(&self, host: &str, quota: &str) -> anyhow::Result<()> {
+        run_program(&mut self.command(&["quota", host, quota, "--name", NAME]))?;
+        Ok(())
+    }
+
     /// Measures the network and the hosts.
     ///
     /// # Errors

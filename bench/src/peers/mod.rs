@@ -1,15 +1,17 @@
-//! Our multiplication against ScaLAPACK, StarPU and the BLAS itself.
+//! Our multiplication against ScaLAPACK, StarPU, the BLAS itself and divisions of our own that do not learn.
 //!
 //! The comparisons come in families, each with a file of samples and a page. There are alike ranks of one machine
-//! ([`alike`]), unlike hosts ([`unlike`]), a slow network ([`overlap`]), growing numbers of hosts and nodes
-//! ([`growth`]). Within a family the contestants take turns in each round, call the same BLAS with as many threads on
+//! ([`alike`]), the price of learning there ([`price`]), unlike hosts ([`unlike`]), a host that becomes slow ([`drift`]), a
+//! slow network ([`overlap`]), growing numbers of hosts and nodes ([`growth`]). Within a family the contestants take turns in each round, call the same BLAS with as many threads on
 //! the same cores, and multiply matrices that are already in place. Every product is checked.
 
 mod alike;
 mod contestant;
+mod drift;
 mod growth;
 mod hosts;
 mod overlap;
+mod price;
 mod programs;
 mod record;
 mod search;
@@ -19,10 +21,13 @@ mod volume;
 
 use clap::ValueEnum;
 
-use crate::results::{CampaignResults, to_json, write_file};
+use crate::results::CampaignResults;
+use crate::shape::ProductShape;
 pub use alike::AlikeResults;
+pub use drift::DriftResults;
 pub use growth::GrowthResults;
 pub use overlap::OverlapResults;
+pub use price::PriceResults;
 use programs::PeerPrograms;
 pub use unlike::UnlikeResults;
 
@@ -38,6 +43,9 @@ pub struct PeersArguments {
     /// Use tiny sizes and publish nothing, only to see that everything works
     #[arg(long, conflicts_with = "table_only")]
     quick: bool,
+    /// Run only cases whose name (`4096×4096×4096 on 2 ranks`) contains this text, and publish nothing
+    #[arg(long, conflicts_with = "table_only")]
+    case: Option<String>,
     /// Only make the tables and plots from the samples that are kept
     #[arg(long)]
     table_only: bool,
@@ -48,8 +56,12 @@ pub struct PeersArguments {
 enum Family {
     /// Alike ranks of this machine
     Alike,
+    /// The price of learning on alike ranks
+    Price,
     /// Hosts of unlike speed
     Unlike,
+    /// A host that becomes slow in mid-run
+    Drift,
     /// A slow network: the hidden part of the communication
     Overlap,
     /// More and more hosts, and the volume predicted for many more nodes
@@ -61,9 +73,26 @@ pub struct PeerCampaign {
     programs: PeerPrograms,
     rounds: usize,
     quick: bool,
+    case: Option<String>,
 }
 
 impl PeerCampaign {
+    /// Returns `true` if this is not the whole campaign.
+    fn is_part(&self) -> bool {
+        self.quick || self.case.is_some()
+    }
+
+    /// Returns `true` if a product on these ranks or hosts is asked for.
+    fn includes(&self, shape: ProductShape, place: &str) -> bool {
+        let name = format!("{shape} on {place}");
+        self.case.as_ref().is_none_or(|case| name.contains(case))
+    }
+
+    /// Returns the size of a square, as in [`scale_size`](Self::scale_size).
+    fn scale_square(&self, size: usize) -> ProductShape {
+        ProductShape::square(self.scale_size(size))
+    }
+
     /// Returns a size of the campaign, or an eighth of it in a quick one.
     fn scale_size(&self, size: usize) -> usize {
         if self.quick { (size / 8).max(64) } else { size }
@@ -79,6 +108,7 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
             programs: PeerPrograms::from_environment()?,
             rounds: arguments.rounds,
             quick: arguments.quick,
+            case: arguments.case.clone(),
         })
     };
     for family in Family::value_variants() {
@@ -87,6 +117,8 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
         }
         match family {
             Family::Alike => run_family(campaign.as_ref(), AlikeResults::measure)?,
+            Family::Price => run_family(campaign.as_ref(), PriceResults::measure)?,
+            Family::Drift => run_family(campaign.as_ref(), DriftResults::measure)?,
             Family::Unlike => run_family(campaign.as_ref(), UnlikeResults::measure)?,
             Family::Overlap => run_family(campaign.as_ref(), OverlapResults::measure)?,
             Family::Growth => run_family(campaign.as_ref(), GrowthResults::measure)?,
@@ -95,24 +127,13 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures and publishes a family. Without a campaign only its tables are made; a quick campaign is not published.
+/// Measures and publishes a family. Without a campaign only its tables are made; a part is not published.
 fn run_family<R: CampaignResults>(
     campaign: Option<&PeerCampaign>,
     measure: fn(&PeerCampaign) -> anyhow::Result<R>,
 ) -> anyhow::Result<()> {
     match campaign {
-        Some(campaign) if campaign.quick => try_out(&measure(campaign)?),
+        Some(campaign) if campaign.is_part() => measure(campaign)?.try_out(),
         _ => R::publish(campaign.map(measure).transpose()?),
     }
-}
-
-/// Makes everything from samples outside the published places.
-fn try_out<R: CampaignResults>(results: &R) -> anyhow::Result<()> {
-    let folder = std::env::temp_dir().join("isochron-peers");
-    std::fs::create_dir_all(&folder)?;
-    results.write_plot(&folder)?;
-    let file = folder.join(format!("{}.json", R::PAGE.name));
-    write_file(&file, &to_json(results)?)?;
-    println!("{}", results.format_tables()?);
-    Ok(())
 }

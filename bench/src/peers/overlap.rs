@@ -15,7 +15,6 @@ use super::traced::draw_log;
 use crate::markdown::{format_table, yes_or_no};
 use crate::report::{MxmReport, NodeSummary, TIME_KEYS};
 use crate::results::{CampaignResults, ResultsPage};
-use crate::shape::ProductShape;
 use crate::statistics::{MedianRange, median};
 
 /// The network, and sizes m = n = k: communication is longer than arithmetic, about as long, and shorter.
@@ -72,11 +71,15 @@ impl OverlapResults {
         results.checks.push(hosts.check()?);
         let mut products = Vec::new();
         for size in SIZES {
+            let shape = campaign.scale_square(size);
+            if !campaign.includes(shape, &start.name) {
+                continue;
+            }
             products.push(Contestant::prepare_all(
                 &[Contestant::Ours, Contestant::Pdgemm],
                 &campaign.programs,
                 &start,
-                ProductShape::square(campaign.scale_size(size)),
+                shape,
                 &mut results.record.searches,
             )?);
         }
@@ -111,7 +114,7 @@ impl OverlapResults {
         });
         let unseen = summarize_finite(&parts, |parts| 1.0 - parts.exposed_s / parts.travel_s);
         let over_longer = MedianRange::of_ratios(&wall, &longer);
-        let with_measuring = ours.iter().map(|run| run.seconds + run.measuring_s);
+        let with_measuring = ours.iter().map(|run| run.total_s());
         // Nothing is sent if one node does all.
         let is_sent = travel_s > 0.0;
         let met_hidden = (is_sent && compute_s >= travel_s).then_some(hidden.median >= HIDDEN_GOAL);
@@ -195,8 +198,8 @@ impl TracedRun {
             ("ISOCHRON_LOG", "isochron::multiply=trace".to_owned()),
             ("NO_COLOR", "1".to_owned()),
         ];
-        let shape = ProductShape::square(campaign.scale_size(TIMELINE));
-        let (report, log) = campaign.programs.run_mxm(start, shape, &variables)?;
+        let shape = campaign.scale_square(TIMELINE);
+        let (report, log) = campaign.programs.run_mxm(start, shape, &[], &variables)?;
         let events = log.lines().filter(|line| line.contains("multiply{"));
         Ok(Self {
             report: report.with_keys(TIME_KEYS),

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -190,7 +189,7 @@ impl PeerPrograms {
         self.launcher.mpirun(ranks, &options)
     }
 
-    /// Runs `isochron mxm` with environment variables; returns the report and standard error.
+    /// Runs `isochron mxm` with more options and environment variables; returns the report and standard error.
     ///
     /// # Errors
     /// If it fails, or its result does not pass the check.
@@ -198,16 +197,34 @@ impl PeerPrograms {
         &self,
         start: &RankStart<'_>,
         shape: ProductShape,
+        options: &[&str],
         variables: &[(&str, String)],
     ) -> anyhow::Result<(MxmReport, String)> {
+        let mut command = self.make_mxm(start, shape, options, variables)?;
+        MxmReport::of_run(run_program(&mut command)?, &command)
+    }
+
+    /// Makes the command of `isochron mxm --json` with more options and environment variables.
+    ///
+    /// # Errors
+    /// If the library is not there.
+    pub fn make_mxm(
+        &self,
+        start: &RankStart<'_>,
+        shape: ProductShape,
+        options: &[&str],
+        variables: &[(&str, String)],
+    ) -> anyhow::Result<Command> {
         let choice = match start.blas {
             PeerBlas::OpenBlas => "openblas".to_owned(),
             PeerBlas::Mkl => self.blas_file(PeerBlas::Mkl)?,
         };
         let [m, n, k] = size_words(shape);
         let words = ["--m", &m, "--n", &n, "--k", &k, "--blas", &choice].map(str::to_owned);
-        let mpirun = self.mpirun(start, false, variables);
-        self.launcher.finish_mxm(mpirun, &words, Duration::MAX)
+        let mut command = self.mpirun(start, false, variables);
+        self.launcher.add_mxm(&mut command, &words);
+        command.args(options);
+        Ok(command)
     }
 
     /// Runs `pdgemm` once for each of `candidates` (`BLOCK:ROWSxCOLS`).

@@ -148,7 +148,9 @@ pub fn campaign_table() -> String {
         algorithms_row(),
         learning_row(),
         alike_row(),
+        price_row(),
         unlike_row(),
+        drift_row(),
         overlap_row(),
         growth_row(),
     ];
@@ -321,14 +323,46 @@ fn alike_row() -> String {
     )
 }
 
+/// Returns nothing before the campaign was measured.
+fn price_row() -> String {
+    let page = read_page("peers-price");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let table = ResultsTable::find(&page, "total / even split's");
+    format_row(
+        "peers-price",
+        "our total / an even split's, alike ranks",
+        &table.range_of_medians("total / even split's"),
+        &table.count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn drift_row() -> String {
+    let page = read_page("peers-drift");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let figure = "total / the oracle's";
+    let table = ResultsTable::find(&page, figure);
+    let [ours, fpm] = ["ours", "fpm"].map(|who| table.find_cell(&[who], figure));
+    format_row(
+        "peers-drift",
+        "our total / an oracle's, a host four times slower in mid-run",
+        &format!("{ours}, {fpm} by `fpm`"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
 fn unlike_row() -> String {
     let page = read_page("peers-unlike");
-    let table = ResultsTable::find(&page, "wall / ours");
+    let table = ResultsTable::find(&page, "total / ours");
     let [even, many] = ["even grid", "many ranks"]
-        .map(|who| table.find_cell(&["1 : 2 : 4 : 8, larger", who], "wall / ours"));
+        .map(|who| table.find_cell(&["1 : 2 : 4 : 8, larger", who], "total / ours"));
     format_row(
         "peers-unlike",
-        "ScaLAPACK / ours, wall time, hosts 1 : 2 : 4 : 8",
+        "ScaLAPACK / ours with all measuring, hosts 1 : 2 : 4 : 8",
         &format!("{even} on an even grid, {many} with many ranks"),
         &table.count_verdicts(0),
     )
