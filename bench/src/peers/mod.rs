@@ -19,6 +19,9 @@ mod traced;
 mod unlike;
 mod volume;
 
+use std::cell::Cell;
+
+use anyhow::ensure;
 use clap::ValueEnum;
 
 use crate::results::CampaignResults;
@@ -74,6 +77,8 @@ pub struct PeerCampaign {
     rounds: usize,
     quick: bool,
     case: Option<String>,
+    /// A case was asked for that there is.
+    is_known: Cell<bool>,
 }
 
 impl PeerCampaign {
@@ -85,7 +90,9 @@ impl PeerCampaign {
     /// Returns `true` if a product on these ranks or hosts is asked for.
     fn includes(&self, shape: ProductShape, place: &str) -> bool {
         let name = format!("{shape} on {place}");
-        self.case.as_ref().is_none_or(|case| name.contains(case))
+        let is_included = self.case.as_ref().is_none_or(|case| name.contains(case));
+        self.is_known.set(self.is_known.get() || is_included);
+        is_included
     }
 
     /// Returns the size of a square, as in [`scale_size`](Self::scale_size).
@@ -109,6 +116,7 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
             rounds: arguments.rounds,
             quick: arguments.quick,
             case: arguments.case.clone(),
+            is_known: Cell::new(false),
         })
     };
     for family in Family::value_variants() {
@@ -123,6 +131,9 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
             Family::Overlap => run_family(campaign.as_ref(), OverlapResults::measure)?,
             Family::Growth => run_family(campaign.as_ref(), GrowthResults::measure)?,
         }
+    }
+    if let (Some(campaign), Some(case)) = (&campaign, &arguments.case) {
+        ensure!(campaign.is_known.get(), "no case has `{case}` in its name");
     }
     Ok(())
 }
