@@ -1,9 +1,10 @@
 //! The learner: a state machine fed with times.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::curve::TimeCurve;
-use super::division::expect_step;
+use super::division::{divide, expect_step, longest_mean};
 use super::kinds::shrink_to_kind;
 use super::noise::Noise;
 use super::part::PartState;
@@ -13,6 +14,7 @@ use super::{
     Drift, LaidOut, Observed, PartModel, Request, RunEvent,
 };
 use crate::model::{Point, SpeedModel};
+use crate::partition::even;
 
 /// Learns the times of parts while they work, and divides the units of each step over them.
 #[derive(Debug, Clone)]
@@ -173,6 +175,62 @@ impl Adaptive {
         Ok(request)
     }
 
+    /// Returns the units of the next probe before the first step; `None` if enough is known to begin.
+    ///
+    /// A caller who has divided the first step by other means than [`request_next`](Self::request_next) asks
+    /// here before, and then hands over the times of the steps.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::Partition`] if the models do not admit a division.
+    pub fn request_probe(&mut self) -> Result<Option<Vec<u64>>, AdaptiveError> {
+        if self.step == self.steps || !self.now.is_empty() {
+            return Ok(None);
+        }
+        self.fit_models();
+        self.plan_look()
+    }
+
+    /// Counts steps that nothing is learnt from, as those that were divided before the last request.
+    pub fn skip_steps(&mut self, count: u64) {
+        self.step = self.step.saturating_add(count).min(self.steps);
+        if let Some(record) = &mut self.record {
+            record.events.push(RunEvent::Skipped(count));
+        }
+    }
+
+    /// Divides units among some of the parts alone by their models, however little was seen of them, and
+    /// returns the seconds of the slowest. The division is even, and takes no time, if nothing is known of any.
+    ///
+    /// # Errors
+    /// [`AdaptiveError::Partition`] if the models do not admit a division.
+    ///
+    /// # Panics
+    /// If there are no such parts.
+    pub fn divide_among(
+        &self,
+        parts: Range<usize>,
+        units: u64,
+    ) -> Result<(Vec<u64>, f64), AdaptiveError> {
+        let mut candidates = self.list_candidates()[parts.clone()].to_vec();
+        for candidate in candidates.iter_mut().flatten() {
+            candidate.bounds.reach = f64::INFINITY;
+        }
+        if candidates.iter().all(Option::is_none) {
+            return Ok((even(parts.len(), units), 0.0));
+        }
+        let divided = divide(&candidates, units, self.config.granule.min(units.max(1)))?;
+        let longest_s = longest_mean(&self.list_curves()[parts], &divided);
+        Ok((divided, longest_s))
+    }
+
+    /// Returns the seconds that each part takes for these units by its model; 0 if nothing is known.
+    pub fn predict_times(&self, units: &[u64]) -> Vec<f64> {
+        let parts = self.list_curves().into_iter().zip(units);
+        let times_s =
+            parts.map(|(curve, &d)| curve.map_or(0.0, |curve| curve.line.time_s(d as f64)));
+        times_s.collect()
+    }
+
     fn decide(&mut self, place: Place) -> Result<Request, AdaptiveError> {
         if self.step == self.steps {
             return Ok(Request::Done);
@@ -268,14 +326,16 @@ impl Adaptive {
         Ok(())
     }
 
-    /// Moves a granule from the part with the most units to the next one that has room.
+    /// Moves half of its units from the part with the most to the next one that has room.
     fn force_change(&mut self, place: Place) -> Result<(), AdaptiveError> {
         let mut units = self.now.clone();
         let parts = units.len();
         let Some(from) = (0..parts).max_by_key(|&part| units[part]) else {
             return Ok(());
         };
-        let moved = self.config.granule.min(units[from]);
+        let granule = self.config.granule;
+        let half = (units[from] / 2).next_multiple_of(granule);
+        let moved = half.min(units[from]);
         let to = (1..parts)
             .map(|ahead| (from + ahead) % parts)
             .find(|&to| units[to] + moved <= self.parts[to].capacity());
@@ -302,7 +362,7 @@ impl Adaptive {
         });
     }
 
-    fn fit_models(&mut self) {
+    pub(super) fn fit_models(&mut self) {
         let mut kinds: BTreeMap<usize, Vec<&mut PartState>> = BTreeMap::new();
         for part in &mut self.parts {
             part.fit_curve(&self.noise[&part.part.kind]);

@@ -23,6 +23,7 @@ use crate::partition::PartitionError;
 mod curve;
 mod division;
 mod expectation;
+mod first_look;
 mod kinds;
 mod learner;
 mod level;
@@ -33,6 +34,7 @@ mod proposal;
 mod record;
 mod time_line;
 
+pub use first_look::FirstLook;
 pub use learner::Adaptive;
 pub use part::AdaptivePart;
 pub use record::{

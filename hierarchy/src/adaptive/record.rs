@@ -70,6 +70,8 @@ pub struct PartModel {
 pub enum RunEvent {
     /// Times of a probe or of a step.
     Observed(Observed),
+    /// Steps that nothing was learnt from.
+    Skipped(u64),
     /// The answer to [`Adaptive::request_next`], and the placements asked for on the way.
     Decided {
         /// The divisions as they were laid out, in the order asked.
@@ -120,6 +122,7 @@ impl AdaptiveRecord {
         for (index, event) in self.events.iter().enumerate() {
             match event {
                 RunEvent::Observed(observed) => learner.observe(observed)?,
+                RunEvent::Skipped(count) => learner.skip_steps(*count),
                 RunEvent::Decided {
                     placements,
                     request,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
+use crate::adaptive::AdaptiveConfig;
 use crate::layout::Method;
 use crate::model::Fit;
 use crate::partition::Partitioner;
@@ -11,7 +12,7 @@ use crate::partition::Partitioner;
 /// A way to seek the balance.
 ///
 /// # References
-/// Clarke et al. 2012, section 4, compares these four.
+/// Clarke et al. 2012, section 4, compares the first four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, EnumString, VariantArray)]
@@ -24,8 +25,11 @@ pub enum Strategy {
     /// In proportion to the speeds that the last division showed, again and again.
     MultiCpm,
     /// By functional performance models that every measurement adds a point to.
-    #[default]
     Fpm,
+    /// By models that the steps of the run refine ([`adaptive`](crate::adaptive)), after a short look. Where all
+    /// is decided before the run, as by [`Dpa`](super::Dpa), it is [`Fpm`](Self::Fpm).
+    #[default]
+    Adaptive,
 }
 
 fn unknown_strategy(name: &str) -> BalanceError {
@@ -68,6 +72,8 @@ pub struct BalanceConfig {
     pub partitioner: Partitioner,
     /// The layout that [`Inpa`](super::Inpa) makes of areas.
     pub layout: Method,
+    /// The settings of [`Strategy::Adaptive`].
+    pub adaptive: AdaptiveConfig,
 }
 
 impl BalanceConfig {
@@ -85,12 +91,26 @@ impl BalanceConfig {
     }
 }
 
+impl BalanceConfig {
+    /// Returns the settings for a balancing that ends before the run.
+    #[must_use]
+    pub(super) fn before_run(self) -> Self {
+        Self {
+            strategy: match self.strategy {
+                Strategy::Adaptive => Strategy::Fpm,
+                strategy => strategy,
+            },
+            ..self
+        }
+    }
+}
+
 impl Default for BalanceConfig {
-    /// FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the number of steps unknown;
-    /// piecewise linear speeds, GPA and BR, as in the papers.
+    /// Learning in the run. Before it FPM to 5 % in at most 10 iterations, 3 repetitions a measurement, the
+    /// number of steps unknown; piecewise linear speeds, GPA and BR, as in the papers.
     fn default() -> Self {
         Self {
-            strategy: Strategy::Fpm,
+            strategy: Strategy::default(),
             epsilon: 0.05,
             max_iterations: 10,
             steps: 0,
@@ -99,6 +119,7 @@ impl Default for BalanceConfig {
             fit: Fit::default(),
             partitioner: Partitioner::default(),
             layout: Method::default(),
+            adaptive: AdaptiveConfig::default(),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Dpa {
     pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
         assert!(n > 0, "work can only be balanced over at least one part");
         let mut dpa = Self {
-            config,
+            config: config.before_run(),
             total,
             models: vec![PiecewiseFpm::new(); n],
             speeds: vec![None; n],

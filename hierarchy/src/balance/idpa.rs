@@ -168,6 +168,7 @@ impl Idpa {
         (rows, columns): (u64, u64),
         known: Option<&DeviceModels>,
     ) -> Self {
+        let config = config.before_run();
         let mut dpa = Dpa::new(config, n_devices, columns);
         let is_fpm = config.strategy == Strategy::Fpm;
         let wanted = is_fpm && n_devices > 1 && columns > 0 && known.is_none();

@@ -157,6 +157,7 @@ impl Inpa {
         let Ok(total) = count_blocks(rows, cols) else {
             panic!("{rows} x {cols} blocks are too many to count")
         };
+        let config = config.before_run();
         let dpa = Dpa::new(config, n_nodes, total);
         let first_points = config.strategy == Strategy::Fpm && n_nodes > 1 && total > 0;
         let mut inpa = Self {

@@ -106,7 +106,9 @@ pub enum EndReason {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error("unknown strategy \"{0}\": expected one of homogeneous, single-cpm, multi-cpm, fpm")]
+    #[error(
+        "unknown strategy \"{0}\": expected one of homogeneous, single-cpm, multi-cpm, fpm, adaptive"
+    )]
     UnknownStrategy(String),
     /// Times that no request asked for.
     #[error("balancing has ended: no measurement is wanted")]

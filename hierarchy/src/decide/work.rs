@@ -44,7 +44,11 @@ impl Work {
     pub fn balance_config(&self) -> BalanceConfig {
         BalanceConfig {
             strategy: self.strategy,
-            steps: self.k.div_ceil(self.kernel_width.max(1)) as u64,
+            steps: match self.strategy {
+                // Models answer at once, so that no answer costs more than it saves.
+                Strategy::Adaptive => 0,
+                _ => self.k.div_ceil(self.kernel_width.max(1)) as u64,
+            },
             reps: self.reps,
             ..self.config
         }

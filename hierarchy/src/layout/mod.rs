@@ -31,7 +31,7 @@ pub use error::LayoutError;
 pub use fpm_br::fpm_br;
 pub use fpm_kl::{FpmKl, FpmKlConfig, SpeedSurface, fpm_kl};
 pub use kl::{kl, kl_columns};
-pub use method::{Method, arrange, arrange_in};
+pub use method::{Method, arrange, arrange_in, rearrange};
 pub use rect::Rect;
 pub use recursive::recursive;
 pub use repair::repair;
