@@ -41,7 +41,7 @@ impl UpdateTime {
     /// A quota lets a short call run through and stops a later one for both, so the wall time of one call says little.
     /// On a device that computes on its cores it is the CPU time over the share.
     #[must_use]
-    pub(crate) fn sustained_s(&self, clock: DeviceClock, share_of_time: f64) -> f64 {
+    pub fn sustained_s(&self, clock: DeviceClock, share_of_time: f64) -> f64 {
         if share_of_time < 1.0 && clock.keeps_cores_busy() {
             self.cpu_s / share_of_time
         } else {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use isochron_devices::DeviceError;
+use isochron_hierarchy::adaptive::AdaptiveError;
 use isochron_hierarchy::balance::BalanceError;
 use isochron_hierarchy::decide::DecideError;
 use isochron_hierarchy::layout::LayoutError;
@@ -69,6 +70,9 @@ pub enum Error {
     /// A saved plan is broken, or was made for something else.
     #[error("the plan cannot be used here: {0}")]
     Plan(String),
+    /// A record of a run is broken, or leads to other decisions.
+    #[error("the record cannot be replayed: {0}")]
+    Record(String),
     /// The value that a rank contributed to a collective is not of the type that the others expect.
     #[error(
         "the message of rank {rank} cannot be read ({reason}): do all ranks run the same version?"
@@ -115,6 +119,9 @@ pub enum Error {
     /// The planner cannot use its answers.
     #[error(transparent)]
     Decide(#[from] DecideError),
+    /// Nothing can be learnt from these times.
+    #[error(transparent)]
+    Adaptive(#[from] AdaptiveError),
     /// A layout does not tile its matrix.
     #[error(transparent)]
     Layout(#[from] LayoutError),
@@ -168,6 +175,7 @@ impl Error {
             | Error::Allocation { .. }
             | Error::Balance(_)
             | Error::Decide(_)
+            | Error::Adaptive(_)
             | Error::Layout(_) => ErrorClass::Run,
             _ => ErrorClass::Input,
         }

@@ -110,8 +110,8 @@ pub struct MxmArguments {
     /// kind), package, numa, kind or node
     #[arg(long)]
     group: Option<Grouping>,
-    /// Strategy of balancing: homogeneous, single-cpm, multi-cpm or fpm
-    #[arg(long, default_value_t = Strategy::Fpm)]
+    /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
+    #[arg(long, default_value_t = Strategy::default())]
     strategy: Strategy,
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends
     #[arg(long, default_value_t = 0.05)]

@@ -86,10 +86,7 @@ impl<'d, T: Element> Course<'d, T> {
             comm,
             plan,
             director,
-            assignment: Assignment {
-                layout: plan.layout().clone(),
-                slices: (0..plan.n_ranks()).map(|rank| plan.slices(rank)).collect(),
-            },
+            assignment: plan.assignment(),
             steps: count_steps(plan, comm.rank()),
             undecided: None,
             ahead: None,
@@ -183,10 +180,10 @@ impl<'d, T: Element> Course<'d, T> {
     ) {
         self.log.k += k;
         self.log.has_failed |= times.is_none();
-        if !self.is_directed() {
+        let Some(director) = &mut self.director else {
             return;
-        }
-        let times = times.unwrap_or_default().iter().map(|time| time.busy_s);
+        };
+        let times = director.time_devices(times.unwrap_or_default()).into_iter();
         let devices = slices.iter().zip(times.chain(std::iter::repeat(0.0)));
         self.log.steps.push(RankStep {
             k,

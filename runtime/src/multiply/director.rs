@@ -4,8 +4,9 @@
 //! or other slices would be better. The steps that follow go on meanwhile. [`Execution::changes`](super::Execution::changes)
 //! lists the changes that were made.
 
+use isochron_devices::UpdateTime;
 use isochron_hierarchy::layout::Layout;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::comm::Comm;
 use crate::error::Error;
@@ -21,16 +22,23 @@ pub struct Assignment {
 }
 
 /// The work of a device in a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DeviceStep {
     /// Columns of C.
     pub cols: usize,
-    /// Busy seconds of its update.
+    /// Seconds of its update, as [`Director::time_devices`] reads them.
+    #[serde(deserialize_with = "read_seconds")]
     pub busy_s: f64,
 }
 
+/// Reads seconds; JSON has no number for a time that is none, and writes `null`.
+fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let seconds = Option::deserialize(deserializer)?;
+    Ok(seconds.unwrap_or(f64::NAN))
+}
+
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankStep {
     /// Inner dimension of the update: the panels' width, and less for the last piece of k.
     pub k: usize,
@@ -74,6 +82,11 @@ pub struct Directive {
 pub trait Director {
     /// Returns the number of steps before the first decision, at least 1.
     fn count_first_steps(&mut self) -> usize;
+
+    /// Returns the seconds that a step took each device of this rank: its busy time, or what that is in the long run.
+    fn time_devices(&mut self, times: &[UpdateTime]) -> Vec<f64> {
+        times.iter().map(|time| time.busy_s).collect()
+    }
 
     /// Decides, while the devices compute.
     ///

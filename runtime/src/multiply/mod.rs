@@ -12,6 +12,7 @@
 //! * `schedule.rs`: the messages of a step;
 //! * `order.rs`: the order in which a rank goes through k;
 //! * `director.rs` and `course.rs`: changes of the parts in mid-run;
+//! * `learning/`: what the times of the steps say about these changes;
 //! * `tree.rs`: the relays of a piece that several ranks need;
 //! * `reduce.rs`: the sum of C if k is divided.
 //!
@@ -22,6 +23,7 @@
 
 mod course;
 mod director;
+mod learning;
 mod order;
 mod panels;
 mod plan;
@@ -37,6 +39,11 @@ use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
+pub use learning::{
+    LearningDirector, LearningSettings, Learnt, LearntChange, LearntDevice, LearntDrift,
+    RecordedDecision, RunRecord,
+};
+pub(crate) use learning::{Placed, Places};
 pub(crate) use plan::find_difference;
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
@@ -83,6 +90,10 @@ pub struct Execution {
     pub changes: Vec<ChangeCost>,
     /// Seconds of all changes. The devices' times at the beginning and the end of their jobs count as busy too.
     pub changing_s: f64,
+    /// What the run has learnt, on the head rank; `None` if all was decided before it.
+    pub learnt: Option<Learnt>,
+    /// Its times and decisions, on the head rank, if the session was told to keep them.
+    pub record: Option<RunRecord>,
 }
 
 impl Execution {

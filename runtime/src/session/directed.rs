@@ -1,20 +1,29 @@
 //! Multiplications whose parts change in mid-run, within the memory of the hosts.
 
-use isochron_devices::{Element, memory_bounds};
+use isochron_devices::{DeviceKind, Element, UpdateTime, memory_bounds};
 
 use super::Session;
+use super::clock::HostClock;
 use super::memory::{MemoryNeed, share_memory};
-use crate::comm::Comm;
+use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{Directive, Director, Execution, Factors, Plan, Scalars, StepTimes};
+use crate::multiply::{
+    Directive, Director, Execution, Factors, LearningDirector, LearningSettings, Plan, RunRecord,
+    Scalars, StepTimes,
+};
 
-/// A director whose changes need the hosts' consent.
-struct MemoryKeeper<'d> {
+/// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
+struct HostKeeper<'d> {
     director: &'d mut dyn Director,
+    clock: HostClock,
 }
 
-impl Director for MemoryKeeper<'_> {
+impl Director for HostKeeper<'_> {
+    fn time_devices(&mut self, times: &[UpdateTime]) -> Vec<f64> {
+        self.clock.read(times)
+    }
+
     fn count_first_steps(&mut self) -> usize {
         self.director.count_first_steps()
     }
@@ -90,10 +99,71 @@ impl Session<'_> {
         c: &mut Matrix<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
-        let mut keeper = MemoryKeeper { director };
+        let clock = HostClock::new(self.devices(), &self.threads, self.load.share);
+        let mut keeper = HostKeeper { director, clock };
         self.multiplication(plan)
             .with_director(&mut keeper)
             .run(scalars, factors, c)
+    }
+
+    /// Keeps the times and decisions of the multiplications that follow, in [`Execution::record`].
+    pub fn keep_records(&mut self) {
+        self.keeps_records = true;
+    }
+
+    /// Takes over the plan of a record, as [`adopt`](Self::adopt) does, and repeats the record's decisions in the next
+    /// multiplication.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    ///
+    /// # Collective
+    /// All ranks, with the same record.
+    pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
+        let plan = self.adopt(record.plan().clone())?;
+        self.replay = Some(record);
+        Ok(plan)
+    }
+
+    /// Multiplies as planned, and learns meanwhile if the plan leaves something to the run.
+    pub(super) fn run<T: Element>(
+        &mut self,
+        plan: &Plan,
+        scalars: Scalars<T>,
+        factors: Factors<'_, '_, T>,
+        c: &mut Matrix<T>,
+    ) -> Result<Execution, Error> {
+        if plan.look().is_none() {
+            return self.multiplication(plan).run(scalars, factors, c);
+        }
+        let settings = LearningSettings {
+            keeps_record: self.keeps_records,
+            keeps_c: self.find_resident_c(plan)?,
+            replay: self.replay.take(),
+        };
+        let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;
+        let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
+        if self.comm.rank() == 0 {
+            let (learnt, record) = director.finish(execution.changing_s);
+            (execution.learnt, execution.record) = (Some(learnt), record);
+        }
+        Ok(execution)
+    }
+
+    /// Finds the devices of all ranks that keep their columns of C in their own memory.
+    fn find_resident_c(&self, plan: &Plan) -> Result<Vec<Vec<bool>>, Error> {
+        let rank = self.comm.rank();
+        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+        let needs = agree(
+            self.comm,
+            self.team.job_needs(&job, &slices).map_err(Error::from),
+        )?;
+        let devices = self.devices().iter().zip(needs.iter().zip(slices));
+        let mine = devices.map(|(device, (needs, cols))| {
+            let c_bytes = (job.rows * cols * plan.problem().element().bytes()) as u64;
+            device.kind == DeviceKind::Cuda && needs.own_bytes >= c_bytes
+        });
+        self.comm.gather(&mine.collect::<Vec<bool>>())
     }
 }
 
@@ -118,8 +188,9 @@ mod tests {
     #[test]
     fn a_change_that_no_host_has_memory_for_is_refused() {
         let comm = LocalComm::new();
-        let mut keeper = MemoryKeeper {
+        let mut keeper = HostKeeper {
             director: &mut Still,
+            clock: HostClock::new(&[], &[], 1.0),
         };
         assert!(keeper.check_memory(&comm, 1).is_ok());
         let refused = keeper.check_memory(&comm, u64::MAX / 2);

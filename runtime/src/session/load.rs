@@ -41,22 +41,13 @@ impl Load {
         topology: &Topology,
         devices: &[DeviceInfo],
     ) -> Result<Self, Error> {
-        let computing = devices
-            .iter()
-            .filter(|device| device.clock.keeps_cores_busy());
-        // A thread for each core.
-        let mine: Vec<u32> = computing
-            .flat_map(|device| &device.cores)
-            .copied()
-            .collect();
+        let mine = list_busy_cores(devices);
         let all = comm.gather(&mine)?;
-        let hosts = comm.gather(&comm.host().to_owned())?;
-        let on_host = (0..comm.size()).filter(|&rank| hosts[rank] == comm.host());
-        let on_host: Vec<usize> = on_host.map(|rank| all[rank].len()).collect();
         let sharers = core_sharers(comm, topology)?.into_iter();
         let sharing: Vec<u32> = sharers.flat_map(|rank| &all[rank]).copied().collect();
+        let threads = count_threads(comm, devices)?;
         let load = match topology.cpu_quota_cores() {
-            Some(quota) => Self::under_quota(quota, &on_host),
+            Some(quota) => Self::under_quota(quota, &threads),
             None => Self::on_cores(topology.cores().len(), &mine, &sharing),
         };
         Ok(match mine.is_empty() {
@@ -88,10 +79,9 @@ impl Load {
 
     /// Returns the load of a host whose ranks compute with these numbers of threads, with a quota in cores for all of them.
     fn under_quota(quota: f64, threads: &[usize]) -> Self {
-        let all = threads.iter().sum::<usize>() as f64;
-        let is_left = quota >= all + 1.0;
+        let is_left = quota >= threads.iter().sum::<usize>() as f64 + 1.0;
         Self {
-            share: (quota / all.max(1.0)).min(1.0),
+            share: share_quota(quota, threads),
             // Messages of any rank make the quota stop all threads sooner.
             message_cost: if is_left {
                 0.0
@@ -100,6 +90,37 @@ impl Load {
             },
         }
     }
+}
+
+/// Returns the share of its time that each of a host's computing threads can run under a quota in cores.
+pub(super) fn share_quota(quota: f64, threads: &[usize]) -> f64 {
+    let all = threads.iter().sum::<usize>() as f64;
+    (quota / all.max(1.0)).min(1.0)
+}
+
+/// Returns the cores on which these devices compute all the time, with a thread for each.
+fn list_busy_cores(devices: &[DeviceInfo]) -> Vec<u32> {
+    let computing = devices
+        .iter()
+        .filter(|device| device.clock.keeps_cores_busy());
+    computing
+        .flat_map(|device| &device.cores)
+        .copied()
+        .collect()
+}
+
+/// Returns the number of threads with which each rank of this host computes.
+///
+/// # Errors
+/// [`Error::Unreadable`] on every rank.
+///
+/// # Collective
+/// All ranks, each with its devices.
+pub(super) fn count_threads(comm: &dyn Comm, devices: &[DeviceInfo]) -> Result<Vec<usize>, Error> {
+    let mine = (comm.host().to_owned(), list_busy_cores(devices).len());
+    let all = comm.gather(&mine)?.into_iter();
+    let on_host = all.filter(|(host, _)| host == comm.host());
+    Ok(on_host.map(|(_, threads)| threads).collect())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
 mod claims;
+mod clock;
 mod devices;
 mod directed;
 mod document;
@@ -34,7 +35,9 @@ pub use report::{
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
-use crate::multiply::{Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, Scalars};
+use crate::multiply::{
+    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunRecord, Scalars,
+};
 use crate::progress::Observer;
 use load::Load;
 use platform::{NodeSpec, Platform};
@@ -84,7 +87,13 @@ pub struct Session<'c> {
     /// why GPUs are not used.
     notices: Vec<String>,
     load: Load,
+    /// Number of threads with which each rank of this host computes.
+    threads: Vec<usize>,
     observer: Option<&'c dyn Observer>,
+    /// Multiplications that learn keep their times and decisions.
+    keeps_records: bool,
+    /// The record whose decisions the next multiplication repeats.
+    replay: Option<RunRecord>,
 }
 
 impl<'c> Session<'c> {
@@ -120,6 +129,7 @@ impl<'c> Session<'c> {
         })();
         let mut team = agree(comm, made)?;
         let load = Load::new(comm, &topology, team.infos())?;
+        let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
         Ok(Self {
             comm,
@@ -128,7 +138,10 @@ impl<'c> Session<'c> {
             node_name: node.name,
             notices,
             load,
+            threads,
             observer: None,
+            keeps_records: false,
+            replay: None,
         })
     }
 
@@ -223,6 +236,7 @@ impl<'c> Session<'c> {
             slices,
             measured,
             links,
+            look,
             falls,
         } = match problem.element() {
             ElementType::F32 => self.decide::<f32>(problem, *config),
@@ -236,7 +250,7 @@ impl<'c> Session<'c> {
         let nodes = self.comm.gather(&self.describe_node(&slices, measured))?;
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
-        let plan = Plan::new(problem, decision, links, nodes, made);
+        let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
         memory::fit_to_memory(self.comm, &mut self.team, plan)
     }
 
@@ -295,8 +309,7 @@ impl<'c> Session<'c> {
         operands: (&Matrix<T>, &Matrix<T>),
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
-        self.multiplication(plan)
-            .run(scalars, Factors::Held(operands), c)
+        self.run(plan, scalars, Factors::Held(operands), c)
     }
 
     /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole ([`Problem::in_parts`]).
@@ -335,8 +348,7 @@ impl<'c> Session<'c> {
         make: &mut MakePart<'_, T>,
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
-        self.multiplication(plan)
-            .run(scalars, Factors::Made(make), c)
+        self.run(plan, scalars, Factors::Made(make), c)
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {

@@ -14,7 +14,7 @@ use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region};
-use crate::multiply::{Execution, Making, Plan};
+use crate::multiply::{Execution, Learnt, Making, Plan};
 
 /// Version of the report format.
 pub const SCHEMA: u32 = 1;
@@ -73,6 +73,8 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// The way to the balance; `null` on a layout of the caller's own.
     pub balance: Option<BalanceReport>,
+    /// What was learnt in the run; `null` if all was decided before it.
+    pub learning: Option<Learnt>,
     /// The result check.
     pub verify: Option<VerifyReport>,
     /// Messages that all ranks sent during the multiplication.
@@ -250,6 +252,8 @@ impl Report {
     ) -> Result<Self, Error> {
         let comm = session.comm();
         let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
+        let learning = (comm.rank() == 0).then(|| execution.learnt.clone());
+        let learning = comm.share(0, learning)?;
         let (problem, decision) = (plan.problem(), plan.decision());
         let loaded = plan.file().map(|file| LoadedPlan {
             file: file.display().to_string(),
@@ -294,6 +298,7 @@ impl Report {
                 .balance
                 .as_ref()
                 .map(|balance| BalanceReport::new(plan, balance)),
+            learning,
             verify,
             messages: nodes.iter().map(|node| node.messages).sum(),
             bytes: nodes.iter().map(|node| node.bytes).sum(),

@@ -18,6 +18,7 @@ impl Plan {
             Self::check_nodes,
             Self::check_measurements,
             Self::check_tuning,
+            Self::check_look,
         ];
         let outcome = checks.into_iter().try_for_each(|check| check(self));
         outcome.map_err(Error::Plan)
@@ -98,6 +99,20 @@ impl Plan {
             true => Ok(()),
             false => Err("its measurements make no sense".to_owned()),
         }
+    }
+
+    /// Checks that what was seen before the run is of the devices.
+    fn check_look(&self) -> Result<(), String> {
+        let Some(look) = self.look() else {
+            return Ok(());
+        };
+        let devices: usize = self.nodes.iter().map(|node| node.devices.len()).sum();
+        let of_devices = look.parts.len() == devices;
+        let begun = look.begin(0..devices, (0, 1), 1.0);
+        begun.ok().filter(|_| of_devices).map_or_else(
+            || Err("what was seen of its devices makes no sense".to_owned()),
+            |_| Ok(()),
+        )
     }
 
     fn check_tuning(&self) -> Result<(), String> {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use isochron_devices::{Depth, JobShape};
+use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::{self, Links, Traffic, Way};
@@ -24,6 +25,7 @@ pub use node::{PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;
+use super::director::Assignment;
 use super::problem::Problem;
 use super::reduce;
 use super::schedule::StepSchedule;
@@ -45,6 +47,9 @@ pub struct Plan {
     tuning: Tuning,
     #[serde(with = "shared")]
     nodes: Arc<Vec<PlannedNode>>,
+    /// What is known of the devices, if the division changes in the run.
+    #[serde(with = "shared", default)]
+    look: Arc<Option<FirstLook>>,
     /// The file that it was read from.
     #[serde(skip)]
     file: Option<PathBuf>,
@@ -109,9 +114,17 @@ impl Plan {
                 links,
             },
             nodes: Arc::new(nodes),
+            look: Arc::default(),
             file: None,
         };
         plan.tune_for_links()
+    }
+
+    /// Leaves changes of the division to the run, which begins with what was seen of the devices.
+    #[must_use]
+    pub fn with_look(self, look: Option<FirstLook>) -> Self {
+        let look = Arc::new(look);
+        Self { look, ..self }
     }
 
     /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of its
@@ -174,6 +187,11 @@ impl Plan {
         &self.decision
     }
 
+    /// What is known of the devices before the first step, if the division changes in the run; `None` if it stays.
+    pub fn look(&self) -> Option<&FirstLook> {
+        self.look.as_ref().as_ref()
+    }
+
     /// The part of each node.
     pub fn division(&self) -> &Division {
         &self.decision.division
@@ -192,6 +210,14 @@ impl Plan {
     /// Returns the columns that each device of a rank computes, in elements.
     pub fn slices(&self, rank: usize) -> Vec<usize> {
         self.nodes[rank].slices()
+    }
+
+    /// Returns the parts of all ranks and the columns of their devices.
+    pub fn assignment(&self) -> Assignment {
+        Assignment {
+            layout: self.layout().clone(),
+            slices: (0..self.n_ranks()).map(|rank| self.slices(rank)).collect(),
+        }
     }
 
     /// The capacity of the links between ranks; `None` if they were not measured.

@@ -3,9 +3,11 @@
 //! # References
 //! Clarke et al., Euro-Par 2012, section 3.
 
+mod look;
 mod node;
 
 use isochron_devices::{DeviceTeam, Element, MeasureConfig, MeasureTally, memory_bounds};
+use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
 use isochron_hierarchy::predict::Links;
@@ -15,6 +17,7 @@ use super::memory::{self, MemoryNeed};
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::multiply::{Plan, Problem};
+use look::{FirstDivision, Looking};
 pub(super) use node::NodeProbe;
 
 /// Part of the multiplication that one measurement may take.
@@ -28,6 +31,8 @@ pub(super) struct PlanProbe<'a, T> {
     ladder: LinkLadder,
     /// The load of this rank's host.
     load: Load,
+    /// What is known of all devices, on the head rank, if the run is to learn.
+    looking: Option<Looking>,
 }
 
 /// A decision, and this rank's part of it.
@@ -39,6 +44,8 @@ pub(super) struct Decided {
     pub measured: MeasureTally,
     /// Capacity of the links between ranks; `None` if they were not measured.
     pub links: Option<Links>,
+    /// What the run begins to learn with; `None` if all is decided before it.
+    pub look: Option<FirstLook>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
 }
@@ -93,6 +100,7 @@ impl<'a, T: Element> PlanProbe<'a, T> {
             problem,
             ladder: LinkLadder::default(),
             load,
+            looking: None,
         }
     }
 
@@ -101,7 +109,15 @@ impl<'a, T: Element> PlanProbe<'a, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
-        let decision = self.drive_planner()?;
+        if self.node.work.strategy == Strategy::Adaptive {
+            self.looking = self.node.look_at_all()?;
+            self.node.free_operands();
+        }
+        let mut decision = self.drive_planner()?;
+        let first = self.divide_first(&decision)?;
+        if let Some((division, ..)) = &first {
+            decision.clone_from(division);
+        }
         tracing::info!(division = %decision.division, candidates = ?decision.candidates,
             left_out = ?decision.left_out, "decided");
         let rank = self.node.comm.rank();
@@ -109,11 +125,32 @@ impl<'a, T: Element> PlanProbe<'a, T> {
         let node_falls = balance.is_some_and(|balance| balance.falling.contains(&rank));
         Ok(Decided {
             falls: self.node.falls || node_falls,
-            slices: self.node.slice_part(&decision.division),
+            slices: match &first {
+                Some((_, slices, _)) => slices[rank].clone(),
+                None => self.node.slice_part(&decision.division),
+            },
+            look: first.map(|(.., look)| look),
             measured: self.node.measured,
             links: self.ladder.links(),
             decision,
         })
+    }
+
+    /// Divides the first step of a run that learns: the decision, the columns of every rank's devices, and what was seen of
+    /// them. Returns `None` if all is decided.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn divide_first(&mut self, decision: &Decision) -> Result<Option<FirstDivision>, Error> {
+        let comm = self.node.comm;
+        if self.node.work.strategy != Strategy::Adaptive {
+            return Ok(None);
+        }
+        let problem = self.problem;
+        let head = self.looking.as_mut();
+        let first = head.map(|looking| looking.divide_first(problem, decision.clone()));
+        let first = agree(comm, first.transpose())?;
+        comm.share(0, first).map(Some)
     }
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {
@@ -136,10 +173,21 @@ impl<'a, T: Element> PlanProbe<'a, T> {
     /// # Collective
     /// All ranks.
     fn answer(&mut self, request: PlanRequest) -> Result<PlanAnswer, Error> {
-        let comm = self.node.comm;
+        let (comm, work) = (self.node.comm, self.node.work);
         Ok(match request {
-            PlanRequest::MessageCosts => PlanAnswer::MessageCosts(self.measure_messages()),
+            PlanRequest::MessageCosts => {
+                let byte_s = self.measure_messages();
+                if let Some(looking) = &mut self.looking {
+                    looking.look.byte_s.clone_from(&byte_s);
+                }
+                PlanAnswer::MessageCosts(byte_s)
+            }
             PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)),
+            PlanRequest::Times { extents, .. } if work.strategy == Strategy::Adaptive => {
+                let looking = self.looking.as_ref();
+                let times = looking.map(|looking| looking.predict(&work, &extents));
+                PlanAnswer::Times(agree(comm, times.transpose())?.unwrap_or_default())
+            }
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
                 PlanAnswer::Times(comm.gather(&mine)?)

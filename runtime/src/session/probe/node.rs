@@ -89,7 +89,7 @@ struct NodeMemory {
 }
 
 /// Divides columns in proportion to these weights.
-fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
+pub(super) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
     let slices = apportion(columns as u64, weights).into_iter();
     slices.map(|columns| columns as usize).collect()
 }
@@ -104,7 +104,7 @@ pub(in crate::session) struct NodeProbe<'a, T> {
     pub work: Work,
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
-    operands: UpdateOperands<T>,
+    pub(super) operands: UpdateOperands<T>,
     /// Knowledge of the devices if C is divided, and if k is.
     memories: [NodeMemory; 2],
     /// Number of times that all nodes were measured.
@@ -150,11 +150,7 @@ impl<'a, T: Element> NodeProbe<'a, T> {
     /// # Collective
     /// All ranks, each with its own extent.
     pub(super) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Observation, Error> {
-        self.iterations += 1;
-        if let Some(observer) = self.observer {
-            let iteration = self.iterations;
-            observer.observe(Progress::Measuring { iteration });
-        }
+        self.note_iteration();
         let area = self.work.size_in_elements(extent);
         // IDPA will measure about these slices.
         let slices = self.slice_columns(area, along_k);
@@ -178,8 +174,17 @@ impl<'a, T: Element> NodeProbe<'a, T> {
         Ok(observed)
     }
 
+    /// Counts a measurement of all nodes, and tells the observer.
+    pub(super) fn note_iteration(&mut self) {
+        self.iterations += 1;
+        if let Some(observer) = self.observer {
+            let iteration = self.iterations;
+            observer.observe(Progress::Measuring { iteration });
+        }
+    }
+
     /// Returns the inner dimensions of the updates that are measured.
-    fn depth(&self, along_k: bool) -> Depth {
+    pub(super) fn depth(&self, along_k: bool) -> Depth {
         let Work { nodes, k, .. } = self.work;
         Depth {
             k_max: self.work.kernel_width,
@@ -280,7 +285,7 @@ impl<'a, T: Element> NodeProbe<'a, T> {
     }
 
     /// Measures the devices together on a part of C with `rows` rows, each on its columns.
-    fn measure_devices(
+    pub(super) fn measure_devices(
         &mut self,
         rows: usize,
         depth: Depth,

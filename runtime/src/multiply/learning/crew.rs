@@ -1,0 +1,283 @@
+//! The ranks that divide the same steps, and what is learnt of their devices.
+
+use std::ops::Range;
+
+use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, Observed, Request};
+use isochron_hierarchy::predict::count_exchanged;
+
+use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
+use super::place::{Placed, Places};
+use crate::error::Error;
+use crate::multiply::director::{Assignment, RankStep};
+use crate::multiply::plan::Plan;
+
+/// Steps that count as one burst of measurements, which share disturbances.
+const BURST: u64 = 16;
+
+/// Ranks that divide the same steps: all if C is divided, and each alone if k is.
+pub(super) struct Crew {
+    pub ranks: Range<usize>,
+    learner: Adaptive,
+    /// Number of the burst of measurements, and the steps in it.
+    burst: (u64, u64),
+    /// The division that the last change leads to, until it was seen.
+    ahead: Option<Vec<u64>>,
+    /// The division of the steps seen last; empty before the first.
+    now: Vec<u64>,
+    changes: Vec<MadeChange>,
+    /// For each division of the run, its steps and their seconds.
+    spent: Vec<(u64, f64)>,
+    /// Steps with times that nothing can be learnt from, and the first of them.
+    unusable: (u64, String),
+}
+
+/// A change, with the divisions before and after it.
+struct MadeChange {
+    change: LearntChange,
+    from: Vec<u64>,
+    to: Vec<u64>,
+}
+
+impl Crew {
+    /// Begins to learn of these ranks, whose devices are these of all `parts`.
+    pub fn begin(plan: &Plan, ranks: Range<usize>, parts: Range<usize>) -> Result<Self, Error> {
+        let look = plan.look().cloned().unwrap_or_default();
+        let problem = plan.problem();
+        let total = problem.m() as u64 * problem.n() as u64;
+        let steps = ranks
+            .clone()
+            .map(|rank| plan.steps(rank))
+            .max()
+            .unwrap_or(0) as u64;
+        let factor = plan.panel() as f64 / plan.decision().kernel_width as f64;
+        let learner = look.begin(parts, (total, steps), factor)?;
+        Ok(Self {
+            ranks,
+            learner,
+            burst: (look.probes.len() as u64, 0),
+            ahead: None,
+            now: Vec::new(),
+            changes: Vec::new(),
+            spent: vec![(0, 0.0)],
+            unusable: (0, String::new()),
+        })
+    }
+
+    /// Learns from the steps of all ranks since the last decision.
+    pub fn observe(&mut self, plan: &Plan, ranks: &[Vec<RankStep>]) -> Result<(), AdaptiveError> {
+        let mine = &ranks[self.ranks.clone()];
+        let steps = mine.iter().map(Vec::len).min().unwrap_or(0);
+        for step in 0..steps {
+            let of_step: Vec<&RankStep> = mine.iter().map(|steps| &steps[step]).collect();
+            match self.read_step(plan, &of_step) {
+                None => self.learner.skip_steps(1),
+                Some(observed) => self.learn(&observed)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
+        self.learner.observe(observed)?;
+        self.now.clone_from(&observed.units);
+        let (burst, steps) = self.burst;
+        self.burst = match steps + 1 {
+            BURST => (burst + 1, 0),
+            steps => (burst, steps),
+        };
+        if let Some((steps, seconds)) = self.spent.last_mut() {
+            *steps += 1;
+            *seconds += observed.times_s.iter().copied().fold(0.0, f64::max);
+        }
+        Ok(())
+    }
+
+    /// Returns the times of a step; `None` for one of other panels, of a division before the last change, or with unusable
+    /// times.
+    fn read_step(&mut self, plan: &Plan, ranks: &[&RankStep]) -> Option<Observed> {
+        if ranks.iter().any(|step| step.k != plan.panel()) {
+            return None;
+        }
+        let (mut units, mut times_s) = (Vec::new(), Vec::new());
+        for (rank, step) in self.ranks.clone().zip(ranks) {
+            let messages_s = expect_messages(plan, rank, step);
+            for (device, done) in step.devices.iter().enumerate() {
+                let usable = done.busy_s > 0.0 && done.busy_s.is_finite();
+                if done.cols * step.rows > 0 && !usable {
+                    self.note_unusable(plan, (rank, device), done.busy_s);
+                    return None;
+                }
+                units.push((step.rows * done.cols) as u64);
+                times_s.push(done.busy_s + messages_s);
+            }
+        }
+        if self.ahead.as_ref().is_some_and(|ahead| *ahead != units) {
+            return None;
+        }
+        if self.ahead.take().is_some() {
+            self.burst = (self.burst.0 + 1, 0);
+            self.spent.push((0, 0.0));
+        }
+        Some(Observed {
+            is_probe: false,
+            burst: self.burst.0,
+            units,
+            times_s,
+        })
+    }
+
+    fn note_unusable(&mut self, plan: &Plan, (rank, device): (usize, usize), time_s: f64) {
+        self.unusable.0 += 1;
+        if self.unusable.0 == 1 {
+            let node = &plan.nodes()[rank];
+            let name = &node.devices[device].name;
+            self.unusable.1 = format!("device {name} of rank {rank} gave {time_s} s for a step");
+            tracing::warn!(rank, device = name, time_s, "no time to learn from");
+        }
+    }
+
+    /// Decides on the steps from `step` of the run on. Returns the assignment to change to, if any, and the steps until the
+    /// next decision.
+    pub fn decide(
+        &mut self,
+        places: &Places<'_>,
+        step: usize,
+    ) -> Result<(Option<Assignment>, u64), AdaptiveError> {
+        if self.now.is_empty() {
+            return Ok((None, 1));
+        }
+        let mut all: Vec<Placed> = Vec::new();
+        let request = self.learner.request_next(|asked| {
+            let placed = places.place(asked);
+            all.push(placed.clone());
+            placed.laid_out
+        })?;
+        let count = match request {
+            Request::Steps { count, .. } => count,
+            Request::Probe(_) | Request::Done => return Ok((None, u64::MAX)),
+        };
+        let is_last = self
+            .learner
+            .changes()
+            .last()
+            .filter(|_| self.learner.is_changed());
+        let Some(change) = is_last.filter(|change| change.units != self.now) else {
+            return Ok((None, count));
+        };
+        let Some(placed) = all
+            .into_iter()
+            .find(|placed| placed.laid_out.units == change.units)
+        else {
+            return Ok((None, count));
+        };
+        self.changes.push(MadeChange {
+            change: LearntChange {
+                step,
+                rank: (self.ranks.len() == 1).then_some(self.ranks.start),
+                why: change.why,
+                moves_c: placed.assignment.layout != places.now.layout,
+                expected_cost_s: change.cost_s,
+                cost_s: None,
+                expected_saving_s: change.saving_s,
+                saved_s: 0.0,
+            },
+            from: self.now.clone(),
+            to: change.units.clone(),
+        });
+        self.ahead = Some(change.units.clone());
+        Ok((Some(placed.assignment), count))
+    }
+
+    /// Notes the seconds of the last change, and returns its expected cost.
+    pub fn note_cost(&mut self, seconds: f64) -> Option<(bool, f64)> {
+        let change = &mut self.changes.last_mut()?.change;
+        change.cost_s.get_or_insert(seconds);
+        Some((change.moves_c, change.expected_cost_s))
+    }
+
+    /// Forgets the last change, which found no memory.
+    pub fn forget_change(&mut self) {
+        if self.ahead.take().is_some() {
+            self.changes.pop();
+        }
+    }
+
+    /// Adds what was learnt of these ranks.
+    pub fn add_to(&self, learnt: &mut Learnt, plan: &Plan) {
+        let last_s = self.longest(&self.now);
+        for &(steps, seconds) in &self.spent {
+            learnt.late_s += (seconds - steps as f64 * last_s).max(0.0);
+        }
+        for (index, made) in self.changes.iter().enumerate() {
+            let steps = self.spent.get(index + 1).map_or(0, |spent| spent.0);
+            learnt.changes.push(LearntChange {
+                saved_s: steps as f64 * (self.longest(&made.from) - self.longest(&made.to)),
+                ..made.change.clone()
+            });
+        }
+        if self.unusable.0 > 0 {
+            let (count, first) = &self.unusable;
+            learnt.notices.push(format!(
+                "{first}: nothing was learnt from {count} such steps"
+            ));
+        }
+        self.add_devices(learnt, plan);
+    }
+
+    fn add_devices(&self, learnt: &mut Learnt, plan: &Plan) {
+        let ranks = self.ranks.clone();
+        let names = ranks.flat_map(|rank| {
+            plan.nodes()[rank]
+                .devices
+                .iter()
+                .map(move |device| (rank, &device.name))
+        });
+        let names: Vec<(usize, &String)> = names.collect();
+        for drift in self.learner.drifts() {
+            let (rank, device) = names[drift.part];
+            learnt.drifts.push(LearntDrift {
+                rank,
+                host: plan.nodes()[rank].host.clone(),
+                device: device.clone(),
+                step: drift.step as usize,
+                factor: drift.factor,
+            });
+        }
+        let models = self.learner.describe_models();
+        let devices = names
+            .into_iter()
+            .zip(models)
+            .map(|((rank, name), model)| LearntDevice {
+                rank,
+                name: name.clone(),
+                model,
+            });
+        learnt.devices.extend(devices);
+    }
+
+    fn longest(&self, units: &[u64]) -> f64 {
+        self.learner
+            .predict_times(units)
+            .into_iter()
+            .fold(0.0, f64::max)
+    }
+}
+
+/// Returns the seconds that the messages of a step take from the arithmetic of a rank.
+fn expect_messages(plan: &Plan, rank: usize, step: &RankStep) -> f64 {
+    let byte_s = plan.look().and_then(|look| look.byte_s.get(rank).copied());
+    let (Some(byte_s), None) = (
+        byte_s.filter(|&byte_s| byte_s > 0.0),
+        plan.division().shares(),
+    ) else {
+        return 0.0;
+    };
+    let problem = plan.problem();
+    let cols = step.devices.iter().map(|device| device.cols).sum();
+    let exchanged = count_exchanged(
+        (step.rows, cols),
+        (problem.m(), problem.n()),
+        plan.n_ranks(),
+    );
+    exchanged * (step.k * problem.element().bytes()) as f64 * byte_s
+}

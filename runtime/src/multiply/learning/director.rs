@@ -1,0 +1,219 @@
+//! The director that learns.
+
+use std::time::Instant;
+
+use super::crew::Crew;
+use super::learnt::Learnt;
+use super::place::Places;
+use super::record::{RecordedDecision, RunRecord};
+use crate::error::Error;
+use crate::multiply::director::{Assignment, Directive, Director, StepTimes};
+use crate::multiply::plan::Plan;
+
+/// Range of the real cost of a change over the expected one that is believed.
+const COST_FACTORS: [f64; 2] = [0.1, 20.0];
+
+/// The settings of a [`LearningDirector`].
+#[derive(Debug, Clone, Default)]
+pub struct LearningSettings {
+    /// Keeps times and decisions for [`LearningDirector::record`].
+    pub keeps_record: bool,
+    /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if there are
+    /// none.
+    pub keeps_c: Vec<Vec<bool>>,
+    /// The decisions to repeat, with the times that led to them.
+    pub replay: Option<RunRecord>,
+}
+
+/// Learns the devices' speeds from the steps of a multiplication, and divides the steps that follow by them.
+///
+/// Parts of C move between ranks, and columns between the devices of a rank. If k is split, columns alone do: A and B of a
+/// share that moved would have to travel.
+pub struct LearningDirector<'p> {
+    plan: &'p Plan,
+    crews: Vec<Crew>,
+    /// Parts of C may move: no change has lacked memory yet.
+    may_move: bool,
+    cost_factor: f64,
+    decisions: Vec<RecordedDecision>,
+    settings: LearningSettings,
+    learnt: Learnt,
+}
+
+impl<'p> LearningDirector<'p> {
+    /// Begins with the plan, on the head rank; the other ranks need no times.
+    ///
+    /// # Errors
+    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices.
+    pub fn new(plan: &'p Plan, settings: LearningSettings) -> Result<Self, Error> {
+        let counts = plan.nodes().iter().map(|node| node.devices.len());
+        let firsts: Vec<usize> = counts
+            .scan(0, |next, count| {
+                *next += count;
+                Some(*next - count)
+            })
+            .collect();
+        let count = plan.nodes().iter().map(|node| node.devices.len()).sum();
+        let ranks = plan.n_ranks();
+        let crews = match plan.division().shares() {
+            None => vec![Crew::begin(plan, 0..ranks, 0..count)?],
+            Some(shares) => {
+                let busy = (0..ranks).filter(|&rank| shares[rank] > 0);
+                let crews = busy.map(|rank| {
+                    let end = firsts.get(rank + 1).copied().unwrap_or(count);
+                    Crew::begin(plan, rank..rank + 1, firsts[rank]..end)
+                });
+                crews.collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Self {
+            plan,
+            crews,
+            may_move: true,
+            cost_factor: 1.0,
+            decisions: Vec::new(),
+            learnt: Learnt {
+                replayed: settings.replay.is_some(),
+                ..Learnt::default()
+            },
+            settings,
+        })
+    }
+
+    /// Returns what was learnt in a run with `changing_s` seconds of changes.
+    pub fn finish(mut self, changing_s: f64) -> (Learnt, Option<RunRecord>) {
+        let mut learnt = std::mem::take(&mut self.learnt);
+        learnt.changing_s = changing_s;
+        for crew in &self.crews {
+            crew.add_to(&mut learnt, self.plan);
+        }
+        learnt.changes.sort_by_key(|change| change.step);
+        let record =
+            (self.settings.keeps_record).then(|| RunRecord::new(self.plan.clone(), self.decisions));
+        (learnt, record)
+    }
+
+    /// Learns from the steps since the last decision, and decides.
+    fn learn(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
+        if at.changing_s > 0.0 {
+            self.note_cost(at.changing_s);
+        }
+        let mut next = at.assignment.clone();
+        let mut fewest = usize::MAX;
+        for crew in &mut self.crews {
+            crew.observe(self.plan, &at.ranks)?;
+            let places = Places {
+                plan: self.plan,
+                now: at.assignment,
+                ranks: crew.ranks.clone(),
+                keeps_c: &self.settings.keeps_c,
+                may_move: self.may_move,
+                cost_factor: self.cost_factor,
+            };
+            let (change, steps) = crew.decide(&places, at.step)?;
+            if let Some(change) = change {
+                take_ranks(&mut next, change, crew.ranks.clone());
+            }
+            fewest = fewest.min(usize::try_from(steps).unwrap_or(usize::MAX));
+        }
+        Ok(Directive {
+            change: (next != *at.assignment).then_some(next),
+            steps: fewest,
+        })
+    }
+
+    /// Corrects the expected cost of changes by that of the last one.
+    fn note_cost(&mut self, seconds: f64) {
+        for crew in &mut self.crews {
+            if let Some((true, expected_s)) = crew.note_cost(seconds)
+                && expected_s > 0.0
+            {
+                let [least, most] = COST_FACTORS;
+                self.cost_factor = (self.cost_factor * seconds / expected_s).clamp(least, most);
+            }
+        }
+    }
+
+    /// Repeats a recorded decision, with the times that led to it.
+    fn repeat(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
+        let recorded = self.settings.replay.as_ref();
+        let index = self.learnt.decisions - 1;
+        let recorded = recorded.and_then(|record| record.decision(index)).cloned();
+        let Some(recorded) = recorded.filter(|recorded| recorded.step == at.step) else {
+            return Err(Error::Record(format!(
+                "it has no decision on step {}",
+                at.step
+            )));
+        };
+        let directive = self.learn(&StepTimes {
+            ranks: recorded.ranks.clone(),
+            changing_s: recorded.changing_s,
+            ..*at
+        })?;
+        if directive != recorded.directive {
+            return Err(Error::Record(format!(
+                "its times lead to another decision on step {}",
+                at.step
+            )));
+        }
+        if recorded.is_refused {
+            self.forget_change();
+            return Ok(Directive {
+                change: None,
+                ..directive
+            });
+        }
+        Ok(directive)
+    }
+
+    fn forget_change(&mut self) {
+        self.may_move = false;
+        self.crews.iter_mut().for_each(Crew::forget_change);
+    }
+}
+
+/// Takes the parts of some ranks from a change.
+fn take_ranks(next: &mut Assignment, change: Assignment, ranks: std::ops::Range<usize>) {
+    next.layout = change.layout;
+    for (rank, slices) in change.slices.into_iter().enumerate() {
+        if ranks.contains(&rank) {
+            next.slices[rank] = slices;
+        }
+    }
+}
+
+impl Director for LearningDirector<'_> {
+    fn count_first_steps(&mut self) -> usize {
+        1
+    }
+
+    fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
+        let start = Instant::now();
+        self.learnt.decisions += 1;
+        let directive = match self.settings.replay {
+            Some(_) => self.repeat(at)?,
+            None => self.learn(at)?,
+        };
+        if self.settings.keeps_record {
+            self.decisions.push(RecordedDecision {
+                step: at.step,
+                ranks: at.ranks.clone(),
+                changing_s: at.changing_s,
+                directive: directive.clone(),
+                is_refused: false,
+            });
+        }
+        self.learnt.deciding_s += start.elapsed().as_secs_f64();
+        Ok(directive)
+    }
+
+    fn note_refusal(&mut self, reason: &Error) {
+        self.forget_change();
+        self.learnt
+            .notices
+            .push(format!("parts of C stay where they are: {reason}"));
+        if let Some(last) = self.decisions.last_mut() {
+            last.is_refused = true;
+        }
+    }
+}

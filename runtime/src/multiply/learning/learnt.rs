@@ -1,0 +1,74 @@
+//! What a run has learnt.
+
+use isochron_hierarchy::adaptive::{ChangeReason, PartModel};
+use serde::{Deserialize, Serialize};
+
+/// What a run has learnt, when, and at what cost.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Learnt {
+    /// Number of decisions in the run.
+    pub decisions: usize,
+    /// Seconds of these decisions on the head rank, during which the devices compute.
+    pub deciding_s: f64,
+    /// Seconds of changing the division, with the return of C to where the plan has it.
+    pub changing_s: f64,
+    /// Seconds by which steps took longer than they would have in the last division, by the models at the end.
+    pub late_s: f64,
+    /// Every change of the division, in order.
+    pub changes: Vec<LearntChange>,
+    /// Every device whose speed changed in mid-run, in order.
+    pub drifts: Vec<LearntDrift>,
+    /// The model of every device at the end, by rank.
+    pub devices: Vec<LearntDevice>,
+    /// Unusual facts, one line each: times that nothing could be learnt from, and changes without memory.
+    pub notices: Vec<String>,
+    /// `true` if the decisions were those of a record.
+    pub replayed: bool,
+}
+
+/// A change of the division in mid-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearntChange {
+    /// The first step in the new division.
+    pub step: usize,
+    /// The rank whose devices divide their work anew; `null` if all ranks do.
+    pub rank: Option<usize>,
+    /// The reason.
+    pub why: ChangeReason,
+    /// `true` if parts of C moved between ranks; `false` if only columns moved between the devices of a rank.
+    pub moves_c: bool,
+    /// Seconds that it was expected to cost.
+    pub expected_cost_s: f64,
+    /// Seconds that it cost; `null` if the run ended before they were known.
+    pub cost_s: Option<f64>,
+    /// Seconds that the remaining steps were expected to save by it.
+    pub expected_saving_s: f64,
+    /// Seconds that the steps up to the next change saved by it, by the models at the end.
+    pub saved_s: f64,
+}
+
+/// A lasting change of a device's speed in mid-run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearntDrift {
+    /// Its rank.
+    pub rank: usize,
+    /// Its host.
+    pub host: String,
+    /// Its name.
+    pub device: String,
+    /// The first step with the new speed.
+    pub step: usize,
+    /// Time after the change over the time before; above 1 if the device became slower.
+    pub factor: f64,
+}
+
+/// The model of a device's time of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LearntDevice {
+    /// Its rank.
+    pub rank: usize,
+    /// Its name.
+    pub name: String,
+    /// The model, in elements of C per step; `null` if it was never measured.
+    pub model: Option<PartModel>,
+}

@@ -1,0 +1,173 @@
+//! Divisions as parts of C and columns of devices, and the cost of changing to them.
+
+use std::ops::Range;
+
+use isochron_hierarchy::adaptive::LaidOut;
+use isochron_hierarchy::layout::{Layout, rearrange};
+use isochron_hierarchy::partition::apportion;
+
+use crate::matrix::{Region, Spread};
+use crate::multiply::director::Assignment;
+use crate::multiply::plan::Plan;
+
+/// Bytes a second with which a rank copies its part of C into new memory, until a change was timed.
+const COPIED_PER_S: f64 = 2e9;
+
+/// Bytes a second between ranks whose links were not measured, until a change was timed.
+const SENT_PER_S: f64 = 1e9;
+
+/// Bytes a second between a GPU and its host, until a change was timed.
+const TRANSFERRED_PER_S: f64 = 5e9;
+
+/// The places of the ranks that divide the same steps: what they compute now, and what changing it costs.
+pub(crate) struct Places<'a> {
+    pub plan: &'a Plan,
+    pub now: &'a Assignment,
+    pub ranks: Range<usize>,
+    /// Devices that keep their columns of C in their own memory, by rank; empty if there are none.
+    pub keeps_c: &'a [Vec<bool>],
+    /// Parts of C may move between ranks.
+    pub may_move: bool,
+    /// Real cost of a change over the expected one.
+    pub cost_factor: f64,
+}
+
+/// A division as it can be laid out.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub assignment: Assignment,
+    pub laid_out: LaidOut,
+}
+
+impl Places<'_> {
+    /// Lays out elements of C for each device of these ranks.
+    pub fn place(&self, asked: &[u64]) -> Placed {
+        let mut asked_of = Vec::new();
+        let mut rest = asked;
+        for rank in self.ranks.clone() {
+            let (mine, others) = rest.split_at(self.now.slices[rank].len());
+            asked_of.push(mine);
+            rest = others;
+        }
+        let mut assignment = self.now.clone();
+        if self.plan.division().shares().is_none() {
+            assignment.layout = self.lay_ranks_out(&asked_of);
+        }
+        for (rank, asked) in self.ranks.clone().zip(asked_of) {
+            let cols = self.find_part(&assignment, rank).cols;
+            assignment.slices[rank] = share_columns(cols, asked);
+        }
+        let laid_out = LaidOut {
+            units: self.count_elements(&assignment),
+            cost_s: self.cost_factor * self.expect_cost(&assignment),
+        };
+        Placed {
+            assignment,
+            laid_out,
+        }
+    }
+
+    /// Counts the elements of C of each device of these ranks.
+    pub fn count_elements(&self, assignment: &Assignment) -> Vec<u64> {
+        let mut elements = Vec::new();
+        for rank in self.ranks.clone() {
+            let rows = self.find_part(assignment, rank).rows;
+            let slices = assignment.slices[rank].iter();
+            elements.extend(slices.map(|&cols| (rows * cols) as u64));
+        }
+        elements
+    }
+
+    fn lay_ranks_out(&self, asked_of: &[&[u64]]) -> Layout {
+        let layout = &self.now.layout;
+        let asked: Vec<u64> = asked_of.iter().map(|asked| asked.iter().sum()).collect();
+        let parts = self
+            .ranks
+            .clone()
+            .map(|rank| self.find_part(self.now, rank).len() as u64);
+        if !self.may_move || parts.eq(asked.iter().copied()) {
+            return layout.clone();
+        }
+        let areas: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
+        let method = self.plan.decision().config.layout;
+        rearrange(layout, method, &areas).unwrap_or_else(|error| {
+            tracing::warn!(%error, "a division has no layout");
+            layout.clone()
+        })
+    }
+
+    fn find_part(&self, assignment: &Assignment, rank: usize) -> Region {
+        match self.plan.division().shares() {
+            None => self.spread(&assignment.layout).part(rank),
+            Some(_) => self.plan.computed(rank),
+        }
+    }
+
+    fn spread(&self, layout: &Layout) -> Spread {
+        let problem = self.plan.problem();
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
+    }
+
+    /// Returns the seconds of a change, with those by which the return of C to the plan's layout takes longer.
+    fn expect_cost(&self, next: &Assignment) -> f64 {
+        let [planned, now, then] =
+            [self.plan.layout(), &self.now.layout, &next.layout].map(|layout| self.spread(layout));
+        let there_s = self.expect_move(&now, &then);
+        let back_s = self.expect_move(&then, &planned) - self.expect_move(&now, &planned);
+        (there_s + back_s).max(0.0) + self.expect_transfer(next)
+    }
+
+    /// Returns the seconds of the rank that takes longest to move its part of C.
+    fn expect_move(&self, from: &Spread, to: &Spread) -> f64 {
+        let (per_s, latency_s) = match self.plan.links() {
+            Some(links) => (links.bytes_per_s, links.latency_s),
+            None => (SENT_PER_S, 0.0),
+        };
+        let bytes = self.plan.problem().element().bytes() as f64;
+        let ranks = self
+            .ranks
+            .clone()
+            .filter(|&rank| from.part(rank) != to.part(rank));
+        let seconds = ranks.map(|rank| {
+            let (from, to) = (from.part(rank), to.part(rank));
+            let kept = from.intersection(&to).len();
+            let sent = (from.len() - kept).max(to.len() - kept) as f64;
+            let copied = (from.len() + to.len()) as f64;
+            latency_s + bytes * (sent / per_s + copied / COPIED_PER_S)
+        });
+        seconds.fold(0.0, f64::max)
+    }
+
+    /// Returns the seconds in which GPUs that keep their columns of C exchange them for others.
+    fn expect_transfer(&self, next: &Assignment) -> f64 {
+        let bytes = self.plan.problem().element().bytes() as f64;
+        let mut longest_s = 0.0f64;
+        for rank in self.ranks.clone() {
+            let [now, then] = [self.now, next]
+                .map(|assignment| (self.find_part(assignment, rank), &assignment.slices[rank]));
+            let devices = self.keeps_c.get(rank).into_iter().flatten().enumerate();
+            for (device, _) in devices.filter(|(_, keeps_c)| **keeps_c) {
+                let [old, new] =
+                    [&now, &then].map(|(part, slices)| place_columns(part, slices, device));
+                if old != new {
+                    let moved = bytes * (old.len() + new.len()) as f64;
+                    longest_s = longest_s.max(moved / TRANSFERRED_PER_S);
+                }
+            }
+        }
+        longest_s
+    }
+}
+
+/// Returns the region of C of a device of a rank with this part.
+fn place_columns(part: &Region, slices: &[usize], device: usize) -> Region {
+    let first = part.col + slices[..device].iter().sum::<usize>();
+    Region::new(part.row_range(), first..first + slices[device])
+}
+
+/// Divides the columns of a rank in proportion to the elements asked for its devices.
+fn share_columns(cols: usize, asked: &[u64]) -> Vec<usize> {
+    let weights: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
+    let shares = apportion(cols as u64, &weights).into_iter();
+    shares.map(|cols| cols as usize).collect()
+}

@@ -1,0 +1,119 @@
+//! The times of this rank's devices in a run, as its host makes them.
+
+use std::time::{Duration, Instant};
+
+use isochron_devices::{DeviceClock, DeviceInfo, UpdateTime, cpu_quota_cores};
+
+use super::load::share_quota;
+
+/// Time after which a quota is read again.
+const RENEWAL: Duration = Duration::from_millis(200);
+
+/// Seconds in which the wall time of updates is compared with their CPU time: many periods of a quota.
+const WINDOW_S: f64 = 1.0;
+
+/// Wall time over the time that the quota explains, beyond which the wall time counts.
+const UNEXPLAINED: f64 = 1.3;
+
+/// The clock of a rank's devices in a run.
+///
+/// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over the share
+/// of the quota as it is now. If the wall time of many updates exceeds that clearly, something else stops the threads, and the
+/// wall time counts.
+pub(super) struct HostClock {
+    clocks: Vec<DeviceClock>,
+    /// Number of threads with which each rank of this host computes.
+    threads: Vec<usize>,
+    share: f64,
+    renewed: Instant,
+    /// Wall time and CPU time of each device's last updates.
+    recent: Vec<[f64; 2]>,
+}
+
+impl HostClock {
+    /// Begins with the share of time that each thread has now. `threads` are those of each rank of this host.
+    pub fn new(devices: &[DeviceInfo], threads: &[usize], share: f64) -> Self {
+        Self {
+            clocks: devices.iter().map(|device| device.clock).collect(),
+            threads: threads.to_vec(),
+            share,
+            renewed: Instant::now(),
+            recent: vec![[0.0; 2]; devices.len()],
+        }
+    }
+
+    /// Returns the seconds of each device's update in the long run.
+    pub fn read(&mut self, times: &[UpdateTime]) -> Vec<f64> {
+        if self.renewed.elapsed() >= RENEWAL {
+            self.renewed = Instant::now();
+            if let Some(quota) = cpu_quota_cores() {
+                self.share = share_quota(quota, &self.threads);
+            }
+        }
+        (0..times.len())
+            .map(|device| self.read_device(device, times[device]))
+            .collect()
+    }
+
+    fn read_device(&mut self, device: usize, time: UpdateTime) -> f64 {
+        let explained_s = time.sustained_s(self.clocks[device], self.share);
+        let [wall_s, cpu_s] = &mut self.recent[device];
+        let kept = (-time.busy_s / WINDOW_S).exp();
+        *wall_s = *wall_s * kept + time.busy_s;
+        *cpu_s = *cpu_s * kept + time.cpu_s;
+        let is_known = *wall_s > 0.5 * WINDOW_S && *cpu_s > 0.0;
+        let lasting_s = time.cpu_s * *wall_s / *cpu_s;
+        match is_known && lasting_s > UNEXPLAINED * explained_s {
+            true => lasting_s,
+            false => explained_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clock(clock: DeviceClock, share: f64) -> HostClock {
+        HostClock {
+            clocks: vec![clock],
+            ..HostClock::new(&[], &[1], share)
+        }
+    }
+
+    fn update(busy_s: f64, cpu_s: f64) -> UpdateTime {
+        UpdateTime { busy_s, cpu_s }
+    }
+
+    #[test]
+    fn a_quota_stretches_cpu_time_and_other_programs_the_wall_time() {
+        let mut quota = clock(DeviceClock::Cores, 0.25);
+        quota.recent = vec![[0.0; 2]];
+        assert_eq!(quota.read_device(0, update(0.01, 0.01)), 0.04);
+        // The quota stops this update, and explains it.
+        for _ in 0..20 {
+            assert_eq!(quota.read_device(0, update(0.04, 0.01)), 0.04);
+        }
+        // It explains no half of this.
+        let last = (0..200)
+            .map(|_| quota.read_device(0, update(0.09, 0.01)))
+            .last();
+        assert!(
+            last.is_some_and(|last| (last - 0.09).abs() < 1e-3),
+            "{last:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_quota_the_wall_time_counts() {
+        for kind in [
+            DeviceClock::Cores,
+            DeviceClock::Accelerator,
+            DeviceClock::Prescribed,
+        ] {
+            let mut free = clock(kind, 1.0);
+            free.recent = vec![[0.0; 2]];
+            assert_eq!(free.read_device(0, update(0.4, 0.1)), 0.4);
+        }
+    }
+}

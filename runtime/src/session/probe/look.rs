@@ -1,0 +1,335 @@
+//! The short look at all devices before a run that learns.
+//!
+//! The learner on the head rank asks for probes, and all ranks measure them in step. Then the planner decides with times that
+//! follow from what was seen, and the learner divides the first step.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use isochron_devices::{DeviceInfo, Element, JobShape};
+use isochron_hierarchy::adaptive::{
+    Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed, Request,
+};
+use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
+use isochron_hierarchy::decide::{Decision, Division, Work};
+use isochron_hierarchy::layout::arrange;
+
+use super::node::NodeProbe;
+use crate::comm::{MeasureRounds, agree};
+use crate::error::Error;
+use crate::multiply::{Making, Placed, Places, Plan, PlannedNode, Problem};
+use crate::session::memory;
+
+/// Steps after which the times are looked at again: at least 8, and at most this number of times in a run.
+const MOST_DECISIONS: u64 = 64;
+
+/// Granules of each device's even share, at least.
+const FINENESS: u64 = 64;
+
+/// What the head rank knows of all devices.
+pub(super) struct Looking {
+    learner: Adaptive,
+    pub look: FirstLook,
+    /// The devices of each rank.
+    devices: Vec<Range<usize>>,
+    /// Elements of C, and updates of the measured width.
+    total: (u64, u64),
+}
+
+/// The first division of a run that learns: the decision, the columns of every rank's devices, and what was seen of these.
+pub(super) type FirstDivision = (Decision, Vec<Vec<usize>>, FirstLook);
+
+/// Returns the settings for a run of so many steps by so many devices.
+fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> AdaptiveConfig {
+    let finest = (work.m * work.n) as u64 / (FINENESS * devices.max(1));
+    let block = (work.block * work.block) as u64;
+    AdaptiveConfig {
+        granule: config.granule.max(block.min(finest)),
+        check_every: config.check_every.max(steps / MOST_DECISIONS),
+        ..config
+    }
+}
+
+/// Describes the devices of all ranks; those of equal class are expected to be alike.
+fn describe_parts(classes: &[Vec<String>]) -> Vec<AdaptivePart> {
+    let mut kinds = BTreeMap::new();
+    let mut parts = Vec::new();
+    for (node, class) in classes
+        .iter()
+        .enumerate()
+        .flat_map(|(node, of_node)| of_node.iter().map(move |class| (node, class)))
+    {
+        let next = kinds.len();
+        parts.push(AdaptivePart {
+            node,
+            kind: *kinds.entry(class).or_insert(next),
+            ..AdaptivePart::default()
+        });
+    }
+    parts
+}
+
+fn classify(device: &DeviceInfo) -> String {
+    let DeviceInfo {
+        kind,
+        blas,
+        paced,
+        cores,
+        ..
+    } = device;
+    format!("{kind:?} {blas} {paced:?} {}", cores.len())
+}
+
+impl Looking {
+    /// Looks at nothing yet. `classes` are those of every rank's devices.
+    fn new(work: &Work, classes: &[Vec<String>]) -> Result<Self, Error> {
+        let parts = describe_parts(classes);
+        let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
+        let total = ((work.m * work.n) as u64, steps);
+        let mut devices = Vec::new();
+        for class in classes {
+            let first = devices.last().map_or(0, |last: &Range<usize>| last.end);
+            devices.push(first..first + class.len());
+        }
+        let look = FirstLook {
+            config: suit(work.config.adaptive, work, steps, parts.len() as u64),
+            parts,
+            ..FirstLook::default()
+        };
+        let learner = look.begin(0..look.parts.len(), total, 1.0)?;
+        Ok(Self {
+            learner,
+            look,
+            devices,
+            total,
+        })
+    }
+
+    /// Returns the elements that each rank's devices shall probe; `None` if enough is known.
+    fn request(&mut self) -> Result<Option<Vec<Vec<u64>>>, Error> {
+        let Some(units) = self.learner.request_probe()? else {
+            return Ok(None);
+        };
+        let devices = self.devices.iter().cloned();
+        Ok(Some(
+            devices.map(|devices| units[devices].to_vec()).collect(),
+        ))
+    }
+
+    fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
+        let (units, times_s) = seen.iter().flatten().copied().unzip();
+        let observed = Observed {
+            is_probe: true,
+            burst: self.look.probes.len() as u64,
+            units,
+            times_s,
+        };
+        tracing::debug!(?observed, "looked at all devices");
+        self.learner.observe(&observed)?;
+        self.look.probes.push(observed);
+        Ok(())
+    }
+
+    /// Predicts the nodes' times of an update of such parts of C.
+    pub fn predict(&self, work: &Work, extents: &[Extent]) -> Result<Vec<Observation>, Error> {
+        let mut times = Vec::new();
+        for (devices, &extent) in self.devices.iter().zip(extents) {
+            let (rows, cols) = work.size_in_elements(extent);
+            let (_, time_s) = self
+                .learner
+                .divide_among(devices.clone(), (rows * cols) as u64)?;
+            times.push(Observation::measured(time_s, work.reps, 0.0));
+        }
+        Ok(times)
+    }
+
+    /// Divides the first step as the planner has decided, no device further from what was seen than it may be.
+    pub fn divide_first(
+        &mut self,
+        problem: Problem,
+        mut decision: Decision,
+    ) -> Result<FirstDivision, Error> {
+        let left_out = decision
+            .left_out
+            .iter()
+            .flat_map(|left_out| &left_out.ranks);
+        for &rank in left_out {
+            for part in &mut self.look.parts[self.devices[rank].clone()] {
+                part.capacity = Some(0);
+            }
+        }
+        self.learner = self.look.begin(0..self.look.parts.len(), self.total, 1.0)?;
+        let slices = self.slice_by_models(problem, &decision)?;
+        let nodes = slices
+            .iter()
+            .enumerate()
+            .map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
+        let plan = Plan::new(
+            problem,
+            decision.clone(),
+            None,
+            nodes.collect(),
+            Making::default(),
+        );
+        let first = match decision.division.shares() {
+            None => self.place_first(&plan)?,
+            Some(_) => None,
+        };
+        let Some(Placed {
+            assignment,
+            laid_out,
+        }) = first
+        else {
+            self.describe_balance(&mut decision, None);
+            return Ok((decision, slices, self.look.clone()));
+        };
+        decision.division = Division::C(assignment.layout);
+        self.describe_balance(&mut decision, Some(&laid_out.units));
+        Ok((decision, assignment.slices, self.look.clone()))
+    }
+
+    /// Lets the learner divide the first step; `None` if it has nothing to divide.
+    fn place_first(&mut self, plan: &Plan) -> Result<Option<Placed>, Error> {
+        let now = plan.assignment();
+        let places = Places {
+            plan,
+            now: &now,
+            ranks: 0..plan.n_ranks(),
+            keeps_c: &[],
+            may_move: true,
+            cost_factor: 1.0,
+        };
+        let mut all: Vec<Placed> = Vec::new();
+        let request = self.learner.request_next(|asked| {
+            let placed = places.place(asked);
+            all.push(placed.clone());
+            placed.laid_out
+        })?;
+        let first = self.learner.changes().last();
+        let first = first.filter(|_| matches!(request, Request::Steps { .. }));
+        Ok(first.and_then(|first| {
+            all.into_iter()
+                .find(|placed| placed.laid_out.units == first.units)
+        }))
+    }
+
+    /// Divides the columns of each rank's part among its devices, however little was seen of them.
+    fn slice_by_models(
+        &self,
+        problem: Problem,
+        decision: &Decision,
+    ) -> Result<Vec<Vec<usize>>, Error> {
+        let empty: Vec<Vec<usize>> = self
+            .devices
+            .iter()
+            .map(|devices| vec![0; devices.len()])
+            .collect();
+        let plan = Plan::of_division(problem, decision.division.clone(), &empty);
+        let mut slices = Vec::new();
+        for (rank, devices) in self.devices.iter().enumerate() {
+            let part = plan.computed(rank);
+            let (units, _) = self
+                .learner
+                .divide_among(devices.clone(), part.len() as u64)?;
+            let weights: Vec<f64> = units.iter().map(|&units| units as f64).collect();
+            slices.push(super::node::apportion_columns(part.cols, &weights));
+        }
+        Ok(slices)
+    }
+
+    /// Describes the first division, of these elements for each device, instead of the planner's way to it.
+    fn describe_balance(&self, decision: &mut Decision, units: Option<&[u64]>) {
+        let Some(balance) = &mut decision.balance else {
+            return;
+        };
+        if let Some(units) = units {
+            let times_s = self.learner.predict_times(units);
+            let nodes = self
+                .devices
+                .iter()
+                .map(|devices| times_s[devices.clone()].iter());
+            balance.times_s = nodes
+                .map(|times_s| times_s.copied().fold(0.0, f64::max))
+                .collect();
+        }
+        balance.imbalance = imbalance(&balance.times_s);
+        balance.iterations = self.look.probes.len() as u32;
+        balance.converged = false;
+        balance.why = EndReason::Predicted;
+        balance.history.clear();
+    }
+}
+
+impl<T: Element> NodeProbe<'_, T> {
+    /// Takes a short look at the devices of all ranks. Returns what was seen, on the head rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn look_at_all(&mut self) -> Result<Option<Looking>, Error> {
+        let comm = self.comm;
+        let mine: Vec<String> = self.team.infos().iter().map(classify).collect();
+        let classes = comm.gather(&mine)?;
+        let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes));
+        let mut head = agree(comm, head.transpose())?;
+        loop {
+            let request = head.as_mut().map(Looking::request);
+            let request = agree(comm, request.transpose())?;
+            let Some(units) = comm.share(0, request)? else {
+                return Ok(head);
+            };
+            let seen = comm.gather(&self.look(&units[comm.rank()])?)?;
+            let observed = head.as_mut().map_or(Ok(()), |head| head.observe(&seen));
+            agree(comm, observed)?;
+        }
+    }
+
+    /// Measures each device once, all at the same time, on about so many elements of C. Returns the elements and the seconds.
+    ///
+    /// # Collective
+    /// All ranks, each with its own elements.
+    fn look(&mut self, asked: &[u64]) -> Result<Vec<(u64, f64)>, Error> {
+        self.note_iteration();
+        let rows = self.find_look_rows(asked.iter().sum());
+        let columns = asked.iter().map(|&units| match units {
+            0 => 0,
+            units => (units / rows as u64).max(1),
+        });
+        let columns: Vec<u64> = columns.collect();
+        let slices: Vec<usize> = columns.iter().map(|&columns| columns as usize).collect();
+        let depth = self.depth(false);
+        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+        let mut rounds = MeasureRounds::new(self.comm);
+        let mut is_first = true;
+        let outcome = self.measure_devices(rows, depth, &columns, &mut |_needed| {
+            rounds.ask_for_round(std::mem::take(&mut is_first))
+        });
+        while rounds.ask_for_round(false) {}
+        let times = agree(self.comm, outcome)?;
+        let seen = columns.iter().zip(times);
+        Ok(seen
+            .map(|(&columns, time)| (columns * rows as u64, time.t_s))
+            .collect())
+    }
+
+    /// Returns the height of a look at so many elements: a quarter of this node's part in an even layout, or more if its
+    /// columns would be more than those of C.
+    fn find_look_rows(&self, elements: u64) -> usize {
+        let (rows, cols) = self.work.c_blocks();
+        let even = arrange(
+            self.work.config.layout,
+            &vec![1.0; self.work.nodes],
+            rows,
+            cols,
+        );
+        let rect = even
+            .ok()
+            .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
+        let rows = rect
+            .filter(|rect| !rect.is_empty())
+            .map_or(rows, |rect| rect.rows);
+        let (rows, _) = self.work.size_in_elements(Extent { rows, cols });
+        let least = (elements as usize).div_ceil(self.work.n.max(1));
+        rows.div_ceil(4).max(least).max(1)
+    }
+}
