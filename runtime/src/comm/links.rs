@@ -21,6 +21,8 @@ const REPEAT_SHARE: f64 = 0.25;
 const MUCH_LONGER: f64 = 64.0;
 /// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
 const CLEARLY_LONGER: f64 = 1.5;
+/// Seconds for which a busy host may keep a rank from its core. A single length that takes no longer shows no bandwidth.
+const TIME_SLICE_S: f64 = 0.005;
 /// Exchanges of which the CPU time is measured.
 const TRIES: usize = 8;
 
@@ -149,15 +151,28 @@ impl LinkLadder {
         let is_shown = last.time_s >= MUCH_LONGER * first.time_s;
         let growth = bytes as f64 / last.bytes as f64;
         let expected_s = first.time_s + growth * (last.time_s - first.time_s).max(0.0);
-        // One message says nothing about the bandwidth. The second is hardly longer on the wire.
-        let is_needed = self.rungs.len() == 1 && first.time_s <= budget_s;
+        // One message says nothing about the bandwidth. The second is hardly longer on the wire. If it takes no longer than
+        // a host may stall a rank, the third tells a slow link from a busy host.
+        let is_needed = match self.rungs.len() {
+            1 => first.time_s <= budget_s,
+            2 => is_shown && last.time_s <= TIME_SLICE_S,
+            _ => false,
+        };
         is_needed || (!is_shown && expected_s <= budget_s - self.spent_s)
     }
 
     /// Returns latency and bandwidth of the slowest link; `None` if nothing was measured, as with a single rank.
     pub fn links(&self) -> Option<Links> {
         let (first, last) = (self.rungs.first()?, self.rungs.last()?);
-        Some(fit_links(first.time_s, (2 * last.bytes, last.time_s)))
+        let before = self.rungs.iter().nth_back(1).unwrap_or(last);
+        let is_clear = last.time_s >= CLEARLY_LONGER * before.time_s;
+        let is_stall = self.rungs.len() == 2 && last.time_s <= TIME_SLICE_S;
+        // A busy host delays messages of all lengths.
+        let short_s = match is_clear && !is_stall {
+            true => first.time_s,
+            false => last.time_s,
+        };
+        Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
     }
 
     /// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in the longest
@@ -248,6 +263,8 @@ impl<'c> Exchange<'c> {
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
 /// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
 fn measure_exchange_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
+    // On a busy host, a thread that has rested may run at once and for a while.
+    std::thread::sleep(REST);
     // Brings the ranks together: waking up from a collective takes longer than a message.
     Exchange::new(comm, 1).run(std::thread::yield_now);
     let mut exchange = Exchange::new(comm, bytes);
@@ -281,6 +298,9 @@ fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
         .map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes))
         .collect()
 }
+
+/// Time without work before messages are timed.
+const REST: Duration = Duration::from_micros(500);
 
 /// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
@@ -327,7 +347,11 @@ mod tests {
                     let mut ladder = LinkLadder::default();
                     let (spent_s, longest_s, _) = climb(&mut ladder, run_s, network);
                     // One length above the latency has to be tried.
-                    let second_s = latency_s + 1024.0 / bytes_per_s;
+                    let mut second_s = latency_s + 1024.0 / bytes_per_s;
+                    if second_s <= TIME_SLICE_S {
+                        // Slow, or stalled by a busy host: another length tells.
+                        second_s = latency_s + 8192.0 / bytes_per_s;
+                    }
                     assert!(
                         spent_s <= budget_s(run_s) + 2.0 * second_s,
                         "{network:?}: {spent_s}"
@@ -406,6 +430,21 @@ mod tests {
                 "{stalled}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_busy_host_is_no_slow_link() {
+        let mut ladder = LinkLadder::default();
+        ladder.climb_by(0.4, &mut |bytes, tries| {
+            // Only the very first message finds both ranks at work.
+            let time_s = if bytes == 1 { 3e-5 } else { 4e-3 };
+            [time_s, tries as f64 * time_s]
+        });
+        let found = ladder.links().unwrap();
+        assert!(
+            found.bytes_per_s > 1e6 && found.latency_s > 1e-3,
+            "{found:?}"
+        );
     }
 
     #[test]
