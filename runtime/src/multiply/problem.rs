@@ -204,6 +204,11 @@ impl Problem {
         width.min(self.k.max(1))
     }
 
+    /// Returns the widest panel of a run that learns, or the one that the caller set.
+    pub(crate) fn learning_panel(&self) -> usize {
+        self.panel.unwrap_or(whole_blocks(WIDE_PANEL, self.block))
+    }
+
     /// The width of the panels that the caller set.
     pub fn wanted_panel(&self) -> Option<usize> {
         self.panel
@@ -269,8 +274,10 @@ mod tests {
         for (compute_s, travel_s, width) in cases {
             assert_eq!(problem.best_panel(compute_s, travel_s), width);
         }
+        assert_eq!(problem.learning_panel(), 256);
         let asked = problem.with_panel(40).unwrap();
         assert_eq!(asked.best_panel(1.0, 0.0), 40);
+        assert_eq!(asked.learning_panel(), 40);
         let short = Problem::new(65536, 512, 300, 128).unwrap();
         assert_eq!(short.best_panel(1.0, 1e-9), 300);
     }

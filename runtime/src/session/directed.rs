@@ -9,8 +9,8 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
-    Directive, Director, Execution, Factors, LearningDirector, LearningSettings, Plan, RunRecord,
-    Scalars, StepTimes,
+    ChangeCost, Directive, Director, Execution, Factors, LearningDirector, LearningSettings, Plan,
+    RunRecord, Scalars, StepTimes,
 };
 
 /// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
@@ -143,8 +143,9 @@ impl Session<'_> {
         };
         let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;
         let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
+        let changes = self.comm.gather(&execution.changes)?;
         if self.comm.rank() == 0 {
-            let (learnt, record) = director.finish(execution.changing_s);
+            let (learnt, record) = director.finish(sum_changes(&changes));
             (execution.learnt, execution.record) = (Some(learnt), record);
         }
         Ok(execution)
@@ -165,6 +166,19 @@ impl Session<'_> {
         });
         self.comm.gather(&mine.collect::<Vec<bool>>())
     }
+}
+
+/// Returns the seconds of all changes, given those of each rank: for each change those of the rank that waited least for others
+/// to move C, or the longest if C did not move.
+fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
+    let count = ranks.iter().map(Vec::len).max().unwrap_or(0);
+    let seconds = (0..count).map(|index| {
+        let all = ranks.iter().filter_map(|changes| changes.get(index));
+        let moved = all.clone().filter(|change| change.bytes > 0);
+        let least = moved.map(|change| change.seconds).reduce(f64::min);
+        least.unwrap_or_else(|| all.map(|change| change.seconds).fold(0.0, f64::max))
+    });
+    seconds.sum()
 }
 
 #[cfg(test)]

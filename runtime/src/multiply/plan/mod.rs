@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use isochron_devices::{Depth, JobShape};
+use isochron_devices::{Depth, DeviceKind, JobShape};
 use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::Layout;
@@ -124,7 +124,13 @@ impl Plan {
     #[must_use]
     pub fn with_look(self, look: Option<FirstLook>) -> Self {
         let look = Arc::new(look);
-        Self { look, ..self }
+        let mut plan = Self { look, ..self }.tune_for_links();
+        let mut devices = plan.nodes.iter().flat_map(|node| &node.devices);
+        // More steps, more to learn from. A GPU needs wide panels.
+        if plan.look().is_some() && devices.all(|device| device.kind == DeviceKind::Cpu) {
+            plan.tuning.panel = plan.tuning.panel.min(plan.problem.learning_panel());
+        }
+        plan
     }
 
     /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of its

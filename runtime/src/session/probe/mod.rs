@@ -23,6 +23,12 @@ pub(super) use node::NodeProbe;
 /// Part of the multiplication that one measurement may take.
 const MEASUREMENT_SHARE: f64 = 0.035;
 
+/// Messages between ranks of one host are not slower than this.
+const SLOWEST_MEMORY: Links = Links {
+    latency_s: 1e-4,
+    bytes_per_s: 2e8,
+};
+
 /// The measurements for the plan of one problem, with elements of its type.
 pub(super) struct PlanProbe<'a, T> {
     node: NodeProbe<'a, T>,
@@ -131,7 +137,7 @@ impl<'a, T: Element> PlanProbe<'a, T> {
             },
             look: first.map(|(.., look)| look),
             measured: self.node.measured,
-            links: self.ladder.links(),
+            links: self.find_links(),
             decision,
         })
     }
@@ -203,9 +209,22 @@ impl<'a, T: Element> PlanProbe<'a, T> {
     /// All ranks.
     fn measure_links(&mut self, run_s: f64) -> Links {
         self.ladder.climb(self.node.comm, run_s);
-        self.ladder.links().unwrap_or(Links {
+        self.find_links().unwrap_or(Links {
             latency_s: 0.0,
             bytes_per_s: f64::INFINITY,
+        })
+    }
+
+    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that seems
+    /// slower than any memory is, other programs had the cores.
+    fn find_links(&self) -> Option<Links> {
+        let links = self.ladder.links()?;
+        Some(match self.node.work.hidden > 0.0 {
+            true => links,
+            false => Links {
+                latency_s: links.latency_s.min(SLOWEST_MEMORY.latency_s),
+                bytes_per_s: links.bytes_per_s.max(SLOWEST_MEMORY.bytes_per_s),
+            },
         })
     }
 
