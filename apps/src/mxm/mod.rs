@@ -183,6 +183,7 @@ pub fn run<'a>(
     if let Some(line) = &line {
         session.observe_progress(line);
     }
+    session.leave_c();
     watch.enter(AccountPhase::Plan);
     let plan = match loaded {
         Some(plan) => session.adopt(plan)?,

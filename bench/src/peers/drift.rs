@@ -30,8 +30,9 @@ const HOST: &str = "iso-2";
 const BEFORE: &str = "50%";
 const AFTER: &str = "12.5%";
 const FACTOR: f64 = 4.0;
-/// m = n = k.
-const SIZE: usize = 8192;
+/// m = n, and the k of a run of many steps.
+const SIZE: usize = 4096;
+const DEPTH: usize = 32768;
 /// The quota is cut when this part of the steps is done.
 const CUT: f64 = 1.0 / 3.0;
 /// Seconds for which the hosts show their speeds.
@@ -122,7 +123,10 @@ impl DriftResults {
             campaign,
             hosts: &hosts,
             start: RankStart::on_hosts("3 hosts", &hosts, vec![1; N_HOSTS]),
-            shape: campaign.scale_square(SIZE),
+            shape: ProductShape {
+                k: campaign.scale_size(DEPTH),
+                ..campaign.scale_square(SIZE)
+            },
         };
         for round in 0..campaign.rounds {
             let speeds = drift.measure_speeds()?;
@@ -304,8 +308,7 @@ impl CampaignResults for DriftResults {
 
     fn format_tables(&self) -> anyhow::Result<String> {
         let more = format!(
-            ", m = n = k = {}, on hosts with quotas of {QUOTAS}; that of {HOST} is cut to {AFTER}",
-            self.0.samples.first().map_or(SIZE, |sample| sample.shape.m)
+            ", m = n = {SIZE}, k = {DEPTH}, on hosts with quotas of {QUOTAS}; that of {HOST} is cut to {AFTER}"
         );
         let origin = Self::PAGE.describe_origin(&self.0.origin, "", &more);
         let goals = format_table(["goal", "found", "met"], self.check_goals());

@@ -85,8 +85,10 @@ pub struct Execution {
     pub bytes: u64,
     /// The products of elements that each device of this rank computed.
     pub products: Vec<f64>,
+    /// The part of C that this rank has at the end.
+    pub part: Region,
     /// The changes of the assignment in mid-run, in their order. The last one returns C to where the caller has it, if it has
-    /// moved.
+    /// moved and is not [left](MultiplyRun::leaving_c) there.
     pub changes: Vec<ChangeCost>,
     /// Seconds of all changes. The devices' times at the beginning and the end of their jobs count as busy too.
     pub changing_s: f64,
@@ -180,6 +182,7 @@ pub struct MultiplyRun<'a> {
     plan: &'a Plan,
     observer: Option<&'a dyn Observer>,
     director: Option<&'a mut dyn Director>,
+    leaves_c: bool,
 }
 
 impl<'a> MultiplyRun<'a> {
@@ -191,6 +194,7 @@ impl<'a> MultiplyRun<'a> {
             plan,
             observer: None,
             director: None,
+            leaves_c: false,
         }
     }
 
@@ -205,6 +209,12 @@ impl<'a> MultiplyRun<'a> {
     pub fn with_director(self, director: &'a mut dyn Director) -> Self {
         let director = Some(director);
         Self { director, ..self }
+    }
+
+    /// Leaves C where the last step was computed, if the director has moved it: [`Matrix::spread`] tells where that is.
+    #[must_use]
+    pub fn leaving_c(self, leaves_c: bool) -> Self {
+        Self { leaves_c, ..self }
     }
 
     /// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
@@ -226,6 +236,7 @@ impl<'a> MultiplyRun<'a> {
             plan,
             observer,
             director,
+            leaves_c,
         } = self;
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
@@ -274,6 +285,7 @@ impl<'a> MultiplyRun<'a> {
             sent: Moved::default(),
             failure: None,
             observer,
+            leaves_c,
             steps: (0, 0),
         };
         match &mut partial {
@@ -296,6 +308,7 @@ impl<'a> MultiplyRun<'a> {
             wall_s,
             messages: summa.sent.messages,
             bytes: summa.sent.bytes,
+            part: c.part(),
             ..summa.times
         })
     }

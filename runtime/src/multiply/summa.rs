@@ -48,6 +48,8 @@ pub(super) struct Summa<'a, 'f, 'm, T> {
     /// ranks agree on the failure at the end.
     pub failure: Option<Error>,
     pub observer: Option<&'a dyn Observer>,
+    /// C may stay where the last step was computed.
+    pub leaves_c: bool,
     /// The steps that have begun, and all of them.
     pub steps: (usize, usize),
 }
@@ -73,7 +75,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         let done = self.run_parts(sets, c, course);
         self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
-        if course.layouts() > 0 {
+        if course.layouts() > 0 && !self.leaves_c {
             self.return_c(c)?;
         }
         done

@@ -100,15 +100,22 @@ impl Session<'_> {
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
         let clock = HostClock::new(self.devices(), &self.threads, self.load.share);
-        let mut keeper = HostKeeper { director, clock };
+        let (mut keeper, leaves_c) = (HostKeeper { director, clock }, self.leaves_c);
         self.multiplication(plan)
             .with_director(&mut keeper)
+            .leaving_c(leaves_c)
             .run(scalars, factors, c)
     }
 
     /// Keeps the times and decisions of the multiplications that follow, in [`Execution::record`].
     pub fn keep_records(&mut self) {
         self.keeps_records = true;
+    }
+
+    /// Lets the multiplications that follow leave C where their last step was computed ([`Matrix::spread`]). Else a C that has
+    /// moved returns to where the plan has it.
+    pub fn leave_c(&mut self) {
+        self.leaves_c = true;
     }
 
     /// Takes over the plan of a record, as [`adopt`](Self::adopt) does, and repeats the record's decisions in the next
@@ -139,6 +146,8 @@ impl Session<'_> {
         let settings = LearningSettings {
             keeps_record: self.keeps_records,
             keeps_c: self.find_resident_c(plan)?,
+            leaves_c: self.leaves_c,
+            core_shares: self.comm.gather(&self.load.share)?,
             replay: self.replay.take(),
         };
         let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;

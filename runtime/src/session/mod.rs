@@ -92,6 +92,8 @@ pub struct Session<'c> {
     observer: Option<&'c dyn Observer>,
     /// Multiplications that learn keep their times and decisions.
     keeps_records: bool,
+    /// Multiplications that learn leave C where their last step was computed.
+    leaves_c: bool,
     /// The record whose decisions the next multiplication repeats.
     replay: Option<RunRecord>,
 }
@@ -141,6 +143,7 @@ impl<'c> Session<'c> {
             threads,
             observer: None,
             keeps_records: false,
+            leaves_c: false,
             replay: None,
         })
     }

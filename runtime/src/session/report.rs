@@ -354,7 +354,7 @@ impl NodeReport {
         Self {
             rank,
             host: comm.host().to_string(),
-            part: plan.c().part(rank),
+            part: execution.part,
             units: units.iter().sum(),
             busy_s,
             wait_s: (execution.wall_s - busy_s).max(0.0),

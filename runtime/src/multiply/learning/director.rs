@@ -21,6 +21,10 @@ pub struct LearningSettings {
     /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if there are
     /// none.
     pub keeps_c: Vec<Vec<bool>>,
+    /// C may stay where the last step was computed.
+    pub leaves_c: bool,
+    /// Share of its time that a thread of each rank can run; 1 if it is not known.
+    pub core_shares: Vec<f64>,
     /// The decisions to repeat, with the times that led to them.
     pub replay: Option<RunRecord>,
 }
@@ -106,7 +110,7 @@ impl<'p> LearningDirector<'p> {
                 plan: self.plan,
                 now: at.assignment,
                 ranks: crew.ranks.clone(),
-                keeps_c: &self.settings.keeps_c,
+                settings: &self.settings,
                 may_move: self.may_move,
                 cost_factor: self.cost_factor,
             };

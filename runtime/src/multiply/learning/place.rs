@@ -6,6 +6,7 @@ use isochron_hierarchy::adaptive::LaidOut;
 use isochron_hierarchy::layout::{Layout, rearrange};
 use isochron_hierarchy::partition::apportion;
 
+use super::LearningSettings;
 use crate::matrix::{Region, Spread};
 use crate::multiply::director::Assignment;
 use crate::multiply::plan::Plan;
@@ -24,8 +25,7 @@ pub(crate) struct Places<'a> {
     pub plan: &'a Plan,
     pub now: &'a Assignment,
     pub ranks: Range<usize>,
-    /// Devices that keep their columns of C in their own memory, by rank; empty if there are none.
-    pub keeps_c: &'a [Vec<bool>],
+    pub settings: &'a LearningSettings,
     /// Parts of C may move between ranks.
     pub may_move: bool,
     /// Real cost of a change over the expected one.
@@ -113,7 +113,10 @@ impl Places<'_> {
         let [planned, now, then] =
             [self.plan.layout(), &self.now.layout, &next.layout].map(|layout| self.spread(layout));
         let there_s = self.expect_move(&now, &then);
-        let back_s = self.expect_move(&then, &planned) - self.expect_move(&now, &planned);
+        let back_s = match self.settings.leaves_c {
+            true => 0.0,
+            false => self.expect_move(&then, &planned) - self.expect_move(&now, &planned),
+        };
         (there_s + back_s).max(0.0) + self.expect_transfer(next)
     }
 
@@ -133,7 +136,8 @@ impl Places<'_> {
             let kept = from.intersection(&to).len();
             let sent = (from.len() - kept).max(to.len() - kept) as f64;
             let copied = (from.len() + to.len()) as f64;
-            latency_s + bytes * (sent / per_s + copied / COPIED_PER_S)
+            let share = self.settings.core_shares.get(rank).copied().unwrap_or(1.0);
+            latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
         });
         seconds.fold(0.0, f64::max)
     }
@@ -145,7 +149,13 @@ impl Places<'_> {
         for rank in self.ranks.clone() {
             let [now, then] = [self.now, next]
                 .map(|assignment| (self.find_part(assignment, rank), &assignment.slices[rank]));
-            let devices = self.keeps_c.get(rank).into_iter().flatten().enumerate();
+            let devices = self
+                .settings
+                .keeps_c
+                .get(rank)
+                .into_iter()
+                .flatten()
+                .enumerate();
             for (device, _) in devices.filter(|(_, keeps_c)| **keeps_c) {
                 let [old, new] =
                     [&now, &then].map(|(part, slices)| place_columns(part, slices, device));

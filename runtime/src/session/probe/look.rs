@@ -17,11 +17,12 @@ use isochron_hierarchy::layout::arrange;
 use super::node::NodeProbe;
 use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
-use crate::multiply::{Making, Placed, Places, Plan, PlannedNode, Problem};
+use crate::multiply::{LearningSettings, Making, Placed, Places, Plan, PlannedNode, Problem};
 use crate::session::memory;
 
-/// Steps after which the times are looked at again: at least 8, and at most this number of times in a run.
+/// The most looks at the times of a run, and the fewest steps from one to the next.
 const MOST_DECISIONS: u64 = 64;
+const LEAST_PAUSE: u64 = 2;
 
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
@@ -45,7 +46,7 @@ fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> Adapti
     let block = (work.block * work.block) as u64;
     AdaptiveConfig {
         granule: config.granule.max(block.min(finest)),
-        check_every: config.check_every.max(steps / MOST_DECISIONS),
+        check_every: (steps / MOST_DECISIONS).max(LEAST_PAUSE),
         ..config
     }
 }
@@ -191,11 +192,12 @@ impl Looking {
     /// Lets the learner divide the first step; `None` if it has nothing to divide.
     fn place_first(&mut self, plan: &Plan) -> Result<Option<Placed>, Error> {
         let now = plan.assignment();
+        let settings = LearningSettings::default();
         let places = Places {
             plan,
             now: &now,
             ranks: 0..plan.n_ranks(),
-            keeps_c: &[],
+            settings: &settings,
             may_move: true,
             cost_factor: 1.0,
         };
