@@ -13,6 +13,9 @@ use crate::multiply::plan::Plan;
 /// Range of the real cost of a change over the expected one that is believed.
 const COST_FACTORS: [f64; 2] = [0.1, 20.0];
 
+/// Cost of a change over the expected one, until a change was timed.
+const CAUTION: f64 = 1.5;
+
 /// The settings of a [`LearningDirector`].
 #[derive(Debug, Clone, Default)]
 pub struct LearningSettings {
@@ -74,7 +77,7 @@ impl<'p> LearningDirector<'p> {
             plan,
             crews,
             may_move: true,
-            cost_factor: 1.0,
+            cost_factor: CAUTION,
             decisions: Vec::new(),
             learnt: Learnt {
                 replayed: settings.replay.is_some(),

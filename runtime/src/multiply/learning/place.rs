@@ -11,8 +11,8 @@ use crate::matrix::{Region, Spread};
 use crate::multiply::director::Assignment;
 use crate::multiply::plan::Plan;
 
-/// Bytes a second with which a rank copies its part of C into new memory, until a change was timed.
-const COPIED_PER_S: f64 = 2e9;
+/// Bytes a second with which a rank takes new memory for its part of C and copies it there, until a change was timed.
+const COPIED_PER_S: f64 = 7e8;
 
 /// Bytes a second between ranks whose links were not measured, until a change was timed.
 const SENT_PER_S: f64 = 1e9;
