@@ -15,8 +15,11 @@ pub enum DeviceClock {
     Cores,
     /// Wall time of hardware next to the cores, such as a GPU. Its host core mostly waits.
     Accelerator,
-    /// Time that a pace or a recorded model prescribes. The device waits for most of it, and other programs on its
-    /// cores change nothing.
+    /// A multiple of the time that cores or an accelerator really took. The device waits for most of it, and other
+    /// programs on its cores change nothing.
+    Slowed,
+    /// Time that recorded points prescribe. The device waits for most of it, and other programs on its cores change
+    /// nothing.
     Prescribed,
 }
 
@@ -27,10 +30,17 @@ impl DeviceClock {
         self == Self::Cores
     }
 
+    /// Returns `true` if the device is as fast as its host makes it. Its speed falls at no size that fits into the
+    /// host's memory.
+    #[must_use]
+    pub fn is_of_host(self) -> bool {
+        matches!(self, Self::Cores | Self::Slowed)
+    }
+
     /// Returns `true` if other devices may compute on the same cores without changing the device's time.
     #[must_use]
     pub fn tolerates_sharing(self) -> bool {
-        self == Self::Prescribed
+        matches!(self, Self::Slowed | Self::Prescribed)
     }
 }
 

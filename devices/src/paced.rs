@@ -50,6 +50,13 @@ impl Pace {
         })
     }
 
+    fn clock(&self) -> DeviceClock {
+        match self {
+            Self::Slowdown(_) => DeviceClock::Slowed,
+            Self::Points { .. } => DeviceClock::Prescribed,
+        }
+    }
+
     fn describe(&self) -> String {
         match self {
             Self::Slowdown(factor) => format!("slowdown {factor}"),
@@ -99,7 +106,7 @@ impl PacedWorker {
         let mut info = inner.info().clone();
         pace.check_values(&info.name)?;
         info.paced = Some(pace.describe());
-        info.clock = DeviceClock::Prescribed;
+        info.clock = pace.clock();
         Ok(Self {
             turns: Turns::new(&info.cores),
             inner,

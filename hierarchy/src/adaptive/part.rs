@@ -17,6 +17,9 @@ pub struct AdaptivePart {
     pub kind: usize,
     /// Most units that the part may get, if there is a limit.
     pub capacity: Option<u64>,
+    /// Units up to which the speed is not expected to fall, such as those that its memory holds; 0 if nothing is
+    /// known of it.
+    pub safe: u64,
     /// Points measured earlier. A part that has some needs no first look.
     pub prior: Vec<Point>,
 }

@@ -117,7 +117,7 @@ impl Adaptive {
                     .map_or(f64::INFINITY, |units| units as f64);
                 let reach = match &curve.fall {
                     Some(fall) => fall.cap.max(self.config.growth_before_fall * curve.seen),
-                    None => self.config.growth_in_step * curve.seen,
+                    None => (part.part.safe as f64).max(self.config.growth_in_step * curve.seen),
                 };
                 Some(BoundedPart {
                     curve,

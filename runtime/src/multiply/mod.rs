@@ -39,11 +39,11 @@ use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
+pub(crate) use learning::{ChangeCosts, Placed, Places};
 pub use learning::{
     LearningDirector, LearningSettings, Learnt, LearntChange, LearntDevice, LearntDrift,
     RecordedDecision, RunRecord,
 };
-pub(crate) use learning::{Placed, Places};
 pub(crate) use plan::find_difference;
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;

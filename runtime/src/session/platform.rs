@@ -152,7 +152,8 @@ impl DeviceSpec {
     /// The clock that the device's time follows.
     pub fn clock(&self) -> DeviceClock {
         match self.kind {
-            _ if self.pace.is_some() || self.points.is_some() => DeviceClock::Prescribed,
+            _ if self.points.is_some() => DeviceClock::Prescribed,
+            _ if self.pace.is_some() => DeviceClock::Slowed,
             DeviceKind::Cpu => DeviceClock::Cores,
             DeviceKind::Cuda => DeviceClock::Accelerator,
         }

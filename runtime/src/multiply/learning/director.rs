@@ -4,17 +4,11 @@ use std::time::Instant;
 
 use super::crew::Crew;
 use super::learnt::Learnt;
-use super::place::Places;
+use super::place::{ChangeCosts, Places};
 use super::record::{RecordedDecision, RunRecord};
 use crate::error::Error;
 use crate::multiply::director::{Assignment, Directive, Director, StepTimes};
 use crate::multiply::plan::Plan;
-
-/// Range of the real cost of a change over the expected one that is believed.
-const COST_FACTORS: [f64; 2] = [0.1, 20.0];
-
-/// Cost of a change over the expected one, until a change was timed.
-const CAUTION: f64 = 1.5;
 
 /// The settings of a [`LearningDirector`].
 #[derive(Debug, Clone, Default)]
@@ -41,7 +35,7 @@ pub struct LearningDirector<'p> {
     crews: Vec<Crew>,
     /// Parts of C may move: no change has lacked memory yet.
     may_move: bool,
-    cost_factor: f64,
+    costs: ChangeCosts,
     decisions: Vec<RecordedDecision>,
     settings: LearningSettings,
     learnt: Learnt,
@@ -77,7 +71,7 @@ impl<'p> LearningDirector<'p> {
             plan,
             crews,
             may_move: true,
-            cost_factor: CAUTION,
+            costs: ChangeCosts::default(),
             decisions: Vec::new(),
             learnt: Learnt {
                 replayed: settings.replay.is_some(),
@@ -115,7 +109,7 @@ impl<'p> LearningDirector<'p> {
                 ranks: crew.ranks.clone(),
                 settings: &self.settings,
                 may_move: self.may_move,
-                cost_factor: self.cost_factor,
+                costs: self.costs,
             };
             let (change, steps) = crew.decide(&places, at.step)?;
             if let Some(change) = change {
@@ -132,11 +126,8 @@ impl<'p> LearningDirector<'p> {
     /// Corrects the expected cost of changes by that of the last one.
     fn note_cost(&mut self, seconds: f64) {
         for crew in &mut self.crews {
-            if let Some((true, expected_s)) = crew.note_cost(seconds)
-                && expected_s > 0.0
-            {
-                let [least, most] = COST_FACTORS;
-                self.cost_factor = (self.cost_factor * seconds / expected_s).clamp(least, most);
+            if let Some((moves_c, expected_s)) = crew.note_cost(seconds) {
+                self.costs.learn(moves_c, expected_s, seconds);
             }
         }
     }

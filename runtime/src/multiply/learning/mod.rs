@@ -14,5 +14,5 @@ mod record;
 
 pub use director::{LearningDirector, LearningSettings};
 pub use learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
-pub(crate) use place::{Placed, Places};
+pub(crate) use place::{ChangeCosts, Placed, Places};
 pub use record::{RecordedDecision, RunRecord};

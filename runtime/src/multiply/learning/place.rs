@@ -28,9 +28,42 @@ pub(crate) struct Places<'a> {
     pub settings: &'a LearningSettings,
     /// Parts of C may move between ranks.
     pub may_move: bool,
-    /// Real cost of a change over the expected one.
-    pub cost_factor: f64,
+    pub costs: ChangeCosts,
 }
+
+/// What changes have cost so far.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangeCosts {
+    /// Real cost of moving C over the expected one.
+    pub move_factor: f64,
+    /// Seconds of a change of columns alone.
+    pub columns_s: f64,
+}
+
+impl Default for ChangeCosts {
+    /// Expects more than is likely, until a change was timed.
+    fn default() -> Self {
+        Self {
+            move_factor: 1.5,
+            columns_s: 2e-3,
+        }
+    }
+}
+
+impl ChangeCosts {
+    /// Learns from a change that took `seconds` in place of those expected.
+    pub fn learn(&mut self, moves_c: bool, expected_s: f64, seconds: f64) {
+        if !moves_c {
+            self.columns_s = seconds;
+        } else if expected_s > 0.0 {
+            let [least, most] = MOVE_FACTORS;
+            self.move_factor = (self.move_factor * seconds / expected_s).clamp(least, most);
+        }
+    }
+}
+
+/// Range of the real cost of moving C over the expected one that is believed.
+const MOVE_FACTORS: [f64; 2] = [0.1, 20.0];
 
 /// A division as it can be laid out.
 #[derive(Debug, Clone)]
@@ -59,7 +92,7 @@ impl Places<'_> {
         }
         let laid_out = LaidOut {
             units: self.count_elements(&assignment),
-            cost_s: self.cost_factor * self.expect_cost(&assignment),
+            cost_s: self.expect_cost(&assignment),
         };
         Placed {
             assignment,
@@ -110,6 +143,9 @@ impl Places<'_> {
 
     /// Returns the seconds of a change, with those by which the return of C to the plan's layout takes longer.
     fn expect_cost(&self, next: &Assignment) -> f64 {
+        if next == self.now {
+            return 0.0;
+        }
         let [planned, now, then] =
             [self.plan.layout(), &self.now.layout, &next.layout].map(|layout| self.spread(layout));
         let there_s = self.expect_move(&now, &then);
@@ -117,7 +153,8 @@ impl Places<'_> {
             true => 0.0,
             false => self.expect_move(&then, &planned) - self.expect_move(&now, &planned),
         };
-        (there_s + back_s).max(0.0) + self.expect_transfer(next)
+        let move_s = self.costs.move_factor * (there_s + back_s).max(0.0);
+        move_s + self.costs.columns_s + self.expect_transfer(next)
     }
 
     /// Returns the seconds of the rank that takes longest to move its part of C.

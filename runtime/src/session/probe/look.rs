@@ -6,18 +6,21 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use isochron_devices::{DeviceInfo, Element, JobShape};
+use isochron_devices::{DeviceInfo, DeviceKind, Element, JobShape};
 use isochron_hierarchy::adaptive::{
     Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed, Request,
 };
 use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, Work};
 use isochron_hierarchy::layout::arrange;
+use serde::{Deserialize, Serialize};
 
 use super::node::NodeProbe;
 use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
-use crate::multiply::{LearningSettings, Making, Placed, Places, Plan, PlannedNode, Problem};
+use crate::multiply::{
+    ChangeCosts, LearningSettings, Making, Placed, Places, Plan, PlannedNode, Problem,
+};
 use crate::session::memory;
 
 /// The most looks at the times of a run, and the fewest steps from one to the next.
@@ -51,8 +54,34 @@ fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> Adapti
     }
 }
 
-/// Describes the devices of all ranks; those of equal class are expected to be alike.
-fn describe_parts(classes: &[Vec<String>]) -> Vec<AdaptivePart> {
+/// What a device is to the learner.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct DeviceClass {
+    /// Devices of equal names are expected to be alike.
+    name: String,
+    /// It computes in host memory, of which a plan takes no more than there is: its speed will not fall at some size.
+    has_memory: bool,
+}
+
+impl DeviceClass {
+    fn of(device: &DeviceInfo) -> Self {
+        let DeviceInfo {
+            kind,
+            blas,
+            paced,
+            clock,
+            cores,
+            ..
+        } = device;
+        Self {
+            name: format!("{kind:?} {blas} {paced:?} {}", cores.len()),
+            has_memory: *kind == DeviceKind::Cpu && clock.is_of_host(),
+        }
+    }
+}
+
+/// Describes the devices of all ranks, which share this number of elements.
+fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart> {
     let mut kinds = BTreeMap::new();
     let mut parts = Vec::new();
     for (node, class) in classes
@@ -63,30 +92,20 @@ fn describe_parts(classes: &[Vec<String>]) -> Vec<AdaptivePart> {
         let next = kinds.len();
         parts.push(AdaptivePart {
             node,
-            kind: *kinds.entry(class).or_insert(next),
+            kind: *kinds.entry(&class.name).or_insert(next),
+            safe: if class.has_memory { total } else { 0 },
             ..AdaptivePart::default()
         });
     }
     parts
 }
 
-fn classify(device: &DeviceInfo) -> String {
-    let DeviceInfo {
-        kind,
-        blas,
-        paced,
-        cores,
-        ..
-    } = device;
-    format!("{kind:?} {blas} {paced:?} {}", cores.len())
-}
-
 impl Looking {
     /// Looks at nothing yet. `classes` are those of every rank's devices.
-    fn new(work: &Work, classes: &[Vec<String>]) -> Result<Self, Error> {
-        let parts = describe_parts(classes);
+    fn new(work: &Work, classes: &[Vec<DeviceClass>]) -> Result<Self, Error> {
         let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
         let total = ((work.m * work.n) as u64, steps);
+        let parts = describe_parts(classes, total.0);
         let mut devices = Vec::new();
         for class in classes {
             let first = devices.last().map_or(0, |last: &Range<usize>| last.end);
@@ -199,7 +218,7 @@ impl Looking {
             ranks: 0..plan.n_ranks(),
             settings: &settings,
             may_move: true,
-            cost_factor: 1.0,
+            costs: ChangeCosts::default(),
         };
         let mut all: Vec<Placed> = Vec::new();
         let request = self.learner.request_next(|asked| {
@@ -269,7 +288,7 @@ impl<T: Element> NodeProbe<'_, T> {
     /// All ranks.
     pub(super) fn look_at_all(&mut self) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
-        let mine: Vec<String> = self.team.infos().iter().map(classify).collect();
+        let mine: Vec<DeviceClass> = self.team.infos().iter().map(DeviceClass::of).collect();
         let classes = comm.gather(&mine)?;
         let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes));
         let mut head = agree(comm, head.transpose())?;
