@@ -15,6 +15,9 @@ const WINDOW_S: f64 = 1.0;
 /// Wall time over the time that the quota explains, beyond which the wall time counts.
 const UNEXPLAINED: f64 = 1.3;
 
+/// The most of that for which one update counts: a single one that is stopped for long says nothing of the others.
+const MOST_UNEXPLAINED: f64 = 5.0;
+
 /// The clock of a rank's devices in a run.
 ///
 /// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over the share
@@ -25,6 +28,8 @@ pub(super) struct HostClock {
     /// Number of threads with which each rank of this host computes.
     threads: Vec<usize>,
     share: f64,
+    /// The share without a quota.
+    free_share: f64,
     renewed: Instant,
     /// Wall time and CPU time of each device's last updates.
     recent: Vec<[f64; 2]>,
@@ -37,6 +42,10 @@ impl HostClock {
             clocks: devices.iter().map(|device| device.clock).collect(),
             threads: threads.to_vec(),
             share,
+            free_share: match cpu_quota_cores() {
+                Some(_) => 1.0,
+                None => share,
+            },
             renewed: Instant::now(),
             recent: vec![[0.0; 2]; devices.len()],
         }
@@ -46,20 +55,36 @@ impl HostClock {
     pub fn read(&mut self, times: &[UpdateTime]) -> Vec<f64> {
         if self.renewed.elapsed() >= RENEWAL {
             self.renewed = Instant::now();
-            if let Some(quota) = cpu_quota_cores() {
-                self.share = share_quota(quota, &self.threads);
-            }
+            self.renew_share(cpu_quota_cores());
         }
         (0..times.len())
             .map(|device| self.read_device(device, times[device]))
             .collect()
     }
 
+    /// Takes over the quota as it is now, in cores. Times under another one say nothing about this one.
+    fn renew_share(&mut self, quota: Option<f64>) {
+        let share = quota.map_or(self.free_share, |quota| share_quota(quota, &self.threads));
+        if share != self.share {
+            self.share = share;
+            self.recent.fill([0.0; 2]);
+        }
+    }
+
+    /// Returns a time that is none as it is.
     fn read_device(&mut self, device: usize, time: UpdateTime) -> f64 {
+        let is_time = [time.busy_s, time.cpu_s].map(|time_s| time_s.is_finite() && time_s >= 0.0);
+        if is_time != [true; 2] {
+            return time.busy_s;
+        }
         let explained_s = time.sustained_s(self.clocks[device], self.share);
+        if self.share >= 1.0 || !self.clocks[device].keeps_cores_busy() {
+            return explained_s;
+        }
         let [wall_s, cpu_s] = &mut self.recent[device];
-        let kept = (-time.busy_s / WINDOW_S).exp();
-        *wall_s = *wall_s * kept + time.busy_s;
+        let counted_s = time.busy_s.min(MOST_UNEXPLAINED * explained_s);
+        let kept = (-counted_s / WINDOW_S).exp();
+        *wall_s = *wall_s * kept + counted_s;
         *cpu_s = *cpu_s * kept + time.cpu_s;
         let is_known = *wall_s > 0.5 * WINDOW_S && *cpu_s > 0.0;
         let lasting_s = time.cpu_s * *wall_s / *cpu_s;
@@ -102,6 +127,53 @@ mod tests {
             last.is_some_and(|last| (last - 0.09).abs() < 1e-3),
             "{last:?}"
         );
+    }
+
+    #[test]
+    fn times_follow_a_quota_that_shrinks_and_is_lifted() {
+        let mut host = clock(DeviceClock::Cores, 1.0);
+        (host.threads, host.free_share) = (vec![1, 1], 1.0);
+        host.recent = vec![[0.0; 2]];
+        for (quota, factor) in [(None, 1.0), (Some(0.5), 4.0), (Some(2.0), 1.0), (None, 1.0)] {
+            host.renew_share(quota);
+            // The first update may run through, whatever the quota.
+            let first = host.read_device(0, update(0.1, 0.1));
+            assert!((first - 0.1 * factor).abs() < 1e-12, "{quota:?}: {first}");
+            for _ in 0..50 {
+                let next = host.read_device(0, update(0.1 * factor, 0.1));
+                assert!((next - 0.1 * factor).abs() < 1e-12, "{quota:?}: {next}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_update_that_is_stopped_for_long_leaves_those_after_it_alone() {
+        for (share, wall_s) in [(1.0, 0.01), (0.25, 0.04)] {
+            let mut host = clock(DeviceClock::Cores, share);
+            host.recent = vec![[0.0; 2]];
+            for step in 0..300 {
+                let is_stopped = step == 100;
+                let busy_s = if is_stopped { 10.0 } else { wall_s };
+                let read = host.read_device(0, update(busy_s, 0.01));
+                assert!(
+                    is_stopped || (read - wall_s).abs() < 1e-12,
+                    "{step}: {read}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_none_leaves_those_after_it_alone() {
+        for wrong in [f64::INFINITY, f64::NAN, -1000.0] {
+            let mut free = clock(DeviceClock::Cores, 1.0);
+            free.recent = vec![[0.0; 2]];
+            for time in [0.4, wrong, 0.3, 0.2] {
+                let read = free.read_device(0, update(time, 0.1));
+                assert!(read.to_bits() == time.to_bits(), "{time}: {read}");
+            }
+            assert!(free.read_device(0, update(0.1, wrong)) == 0.1);
+        }
     }
 
     #[test]
