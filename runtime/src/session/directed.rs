@@ -187,7 +187,8 @@ fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
         let least = moved.map(|change| change.seconds).reduce(f64::min);
         least.unwrap_or_else(|| all.map(|change| change.seconds).fold(0.0, f64::max))
     });
-    seconds.sum()
+    // The sum of no numbers is -0.
+    0.0 + seconds.sum::<f64>()
 }
 
 #[cfg(test)]

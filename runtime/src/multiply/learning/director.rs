@@ -45,8 +45,12 @@ impl<'p> LearningDirector<'p> {
     /// Begins with the plan, on the head rank; the other ranks need no times.
     ///
     /// # Errors
-    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices.
+    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices; [`Error::Record`] if the record to
+    /// repeat is of another plan.
     pub fn new(plan: &'p Plan, settings: LearningSettings) -> Result<Self, Error> {
+        if let Some(record) = &settings.replay {
+            record.check_plan(plan)?;
+        }
         let counts = plan.nodes().iter().map(|node| node.devices.len());
         let firsts: Vec<usize> = counts
             .scan(0, |next, count| {
@@ -133,7 +137,7 @@ impl<'p> LearningDirector<'p> {
     }
 
     /// Repeats a recorded decision, with the times that led to it.
-    fn repeat(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
+    fn repeat(&mut self, at: &StepTimes<'_>) -> Result<RecordedDecision, Error> {
         let recorded = self.settings.replay.as_ref();
         let index = self.learnt.decisions - 1;
         let recorded = recorded.and_then(|record| record.decision(index)).cloned();
@@ -156,12 +160,8 @@ impl<'p> LearningDirector<'p> {
         }
         if recorded.is_refused {
             self.forget_change();
-            return Ok(Directive {
-                change: None,
-                ..directive
-            });
         }
-        Ok(directive)
+        Ok(recorded)
     }
 
     fn forget_change(&mut self) {
@@ -188,18 +188,19 @@ impl Director for LearningDirector<'_> {
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         let start = Instant::now();
         self.learnt.decisions += 1;
-        let directive = match self.settings.replay {
+        let decision = match self.settings.replay {
             Some(_) => self.repeat(at)?,
-            None => self.learn(at)?,
-        };
-        if self.settings.keeps_record {
-            self.decisions.push(RecordedDecision {
+            None => RecordedDecision {
+                directive: self.learn(at)?,
                 step: at.step,
                 ranks: at.ranks.clone(),
                 changing_s: at.changing_s,
-                directive: directive.clone(),
                 is_refused: false,
-            });
+            },
+        };
+        let directive = decision.to_obey();
+        if self.settings.keeps_record {
+            self.decisions.push(decision);
         }
         self.learnt.deciding_s += start.elapsed().as_secs_f64();
         Ok(directive)

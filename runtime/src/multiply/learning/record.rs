@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
@@ -12,6 +13,17 @@ use crate::multiply::plan::Plan;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
+
+/// The key of every version of the document.
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}
+
+fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
+    let read = serde_json::from_str(text);
+    read.map_err(|error| Error::file(path, format!("no record of a run: {error}")))
+}
 
 /// A run that learnt: its plan, and every decision with the times that led to it. The same decisions follow from it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,6 +51,17 @@ pub struct RecordedDecision {
     pub is_refused: bool,
 }
 
+impl RecordedDecision {
+    /// Returns the directive without a change that found no memory.
+    pub(super) fn to_obey(&self) -> Directive {
+        let change = self.directive.change.clone();
+        Directive {
+            change: change.filter(|_| !self.is_refused),
+            ..self.directive
+        }
+    }
+}
+
 impl RunRecord {
     pub(super) fn new(plan: Plan, decisions: Vec<RecordedDecision>) -> Self {
         Self {
@@ -57,6 +80,23 @@ impl RunRecord {
         self.decisions.get(index)
     }
 
+    /// Checks that the record is of a run of this plan.
+    pub(super) fn check_plan(&self, plan: &Plan) -> Result<(), Error> {
+        let [was, is] = [&self.plan, plan].map(describe_work);
+        if was != is {
+            let reason = format!("it is of another multiplication: {was}, and this is {is}");
+            return Err(Error::Record(reason));
+        }
+        let [was, is] = [&self.plan, plan].map(|plan| {
+            let lookahead = plan.lookahead();
+            (plan.assignment(), plan.division(), plan.look(), lookahead)
+        });
+        match was == is {
+            true => Ok(()),
+            false => Err(Error::Record("it is of another plan".to_owned())),
+        }
+    }
+
     /// Reads a record on the head rank and sends it to all.
     ///
     /// # Errors
@@ -68,20 +108,24 @@ impl RunRecord {
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
-            let record = serde_json::from_str(&text);
-            record.map_err(|error| Error::file(path, format!("no record of a run: {error}")))
+            Self::parse(&text, path)
         });
-        let read: Option<Self> = agree(comm, read.transpose())?;
-        let record = comm.share(0, read)?;
+        let read = agree(comm, read.transpose())?;
+        comm.share(0, read)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let Version { schema } = parse_json(text, path)?;
+        if schema != SCHEMA {
+            let reason = format!("it is of version {schema}, not {SCHEMA}");
+            return Err(Error::Record(reason));
+        }
+        let record: Self = parse_json(text, path)?;
         record.check()?;
         Ok(record)
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.schema != SCHEMA {
-            let reason = format!("it is of version {}, not {SCHEMA}", self.schema);
-            return Err(Error::Record(reason));
-        }
         self.plan.check()?;
         if self.plan.look().is_none() {
             return Err(Error::Record(
@@ -104,4 +148,15 @@ impl RunRecord {
         }
         Ok(())
     }
+}
+
+/// Describes the multiplication of a plan, and its ranks and steps.
+fn describe_work(plan: &Plan) -> String {
+    let problem = plan.problem();
+    let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
+    let (element, [a, b]) = (problem.element(), problem.ops());
+    let (panel, ranks) = (plan.panel(), plan.n_ranks());
+    format!(
+        "{m}×{n}×{k} of {element}, {a:?}·{b:?}, in blocks of {block} and panels of {panel} on {ranks} ranks"
+    )
 }
