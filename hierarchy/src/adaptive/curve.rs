@@ -28,6 +28,9 @@ const ROUGHNESS: f64 = 0.04;
 /// is measured.
 const FIXED_COST: f64 = 0.5;
 
+/// Least part of the time at the size of interest that is no fixed cost.
+const LEAST_SLOPE: f64 = 0.05;
+
 /// Excess over the model, as a logarithm, and in standard deviations, that is called a fall of the speed.
 const FALL: f64 = 0.25;
 const CLEARLY: f64 = 4.0;
@@ -37,9 +40,6 @@ const SLIGHT_FALL: f64 = 0.03;
 
 /// Slopes behind a fall, relative to the slope before it.
 const STEEPNESS: [f64; 2] = [2.0, 40.0];
-
-/// Ratio of two sizes behind a fall that tell its steepness.
-const APART: f64 = 1.05;
 
 /// Growth up to which a size counts as seen.
 const NEARLY: f64 = 1.005;
@@ -78,8 +78,8 @@ pub(super) struct Fall {
     pub to: f64,
     /// The size taken for its beginning.
     pub cap: f64,
-    /// Smallest size that was measured behind it.
-    pub behind: f64,
+    /// Largest size that was measured behind it.
+    pub last: f64,
 }
 
 impl TimeCurve {
@@ -120,31 +120,37 @@ impl TimeCurve {
         }
     }
 
-    /// Lets the line fall off at the capacity that the points behind it suggest.
+    /// Lets the line fall off at the capacity that the points behind it suggest, and pass through these.
     fn fall_off(&mut self, behind: &[TimePoint]) {
-        let Some(first) = behind.first() else {
+        let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
             return;
         };
         let excess_s = (first.time_s() - self.line.time_s(first.d)).max(0.0);
         let [mut from, mut to] = STEEPNESS
             .map(|steep| first.d - excess_s / ((steep - 1.0) * self.slope))
             .map(|cap| cap.clamp(self.seen, first.d));
-        if let Some(second) = behind.iter().find(|sample| sample.d > APART * first.d) {
-            let [least, most] = self.meet_line(first, second);
+        for further in &behind[1..] {
+            let [least, most] = self.meet_line(first, further);
             (from, to) = (least.clamp(from, to), most.clamp(from, to));
         }
         let cap = from + CAUTION * (to - from);
-        let steep = excess_s / (first.d - cap).max(1e-3 * first.d);
-        self.line = self.line.with_wall(cap, self.slope + steep);
+        let before = self.line.clone();
+        self.line = before.with_wall(cap, self.slope);
+        for sample in behind {
+            let excess_s = sample.time_s() - before.time_s(sample.d);
+            let steep = excess_s.max(0.0) / (sample.d - cap).max(1e-3 * sample.d);
+            self.line
+                .extend_to(sample.d, sample.time_s(), self.slope + steep);
+        }
         self.fall = Some(Fall {
             from,
             to,
             cap,
-            behind: first.d,
+            last: last.d,
         });
     }
 
-    /// Returns the least and the largest size at which the line through two samples meets this one.
+    /// Returns the least and the largest size at which the line through two samples may meet this one.
     fn meet_line(&self, first: &TimePoint, second: &TimePoint) -> [f64; 2] {
         let [first_s, second_s] =
             [first, second].map(|sample| sample.time_s() - self.line.time_s(sample.d));
@@ -153,9 +159,10 @@ impl TimeCurve {
             return [0.0, f64::INFINITY];
         }
         let cap = first.d - first_s * ahead;
-        let error_s = second.variance.sqrt() * second.time_s();
-        let error = 2.0 * error_s * ahead * (first.d - cap) / (second.d - first.d);
-        [cap - error, cap + error]
+        let [first_error, second_error] =
+            [first, second].map(|sample| sample.variance.sqrt() * sample.time_s());
+        let error_s = (first_error * second_s).hypot(second_error * first_s) / (second_s - first_s);
+        [cap - 2.0 * error_s * ahead, cap + 2.0 * error_s * ahead]
     }
 
     /// Returns the largest size of which the time is known well enough to notice drift.
@@ -242,8 +249,11 @@ impl LineFit {
         }
         let inverse = normal.try_inverse().unwrap_or_else(Matrix2::identity);
         let mut solution = inverse * right;
-        if solution.x < 0.0 || solution.y <= 0.0 {
+        if solution.x < 0.0 {
             solution = Vector2::new(0.0, right.y / normal.m22);
+        } else if solution.y < LEAST_SLOPE {
+            let fixed = (right.x - normal.m12 * LEAST_SLOPE) / normal.m11;
+            solution = Vector2::new(fixed, LEAST_SLOPE);
         }
         let scaling = Matrix2::from_diagonal(&unit);
         Self {
@@ -308,6 +318,26 @@ mod tests {
         );
         let fall = known.fall.expect("a fall");
         assert!(fall.from > 90.0 && fall.to < 110.0, "{fall:?}");
+    }
+
+    #[test]
+    fn points_behind_a_fall_are_followed() {
+        // The first size behind the fall is hardly slower, the second is.
+        let curve = fit(
+            &[(25.0, 2.5), (75.0, 7.5), (101.0, 14.0), (104.0, 31.0)],
+            75.0,
+        );
+        let fall = curve.fall.expect("a fall");
+        assert!((curve.line.time_s(104.0) - 31.0).abs() < 0.1, "{curve:?}");
+        assert!(fall.from > 90.0 && fall.to < 101.0 && fall.last == 104.0);
+        assert!(curve.line.time_s(110.0) > 40.0);
+    }
+
+    #[test]
+    fn a_start_that_takes_all_of_the_time_is_a_fixed_cost() {
+        let curve = fit(&[(500.0, 1.62), (660.0, 1.57)], 660.0);
+        assert!(curve.fixed_s > 1.2, "{curve:?}");
+        assert!(curve.line.time_s(2000.0) < 2.2);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct AdaptiveConfig {
     pub growth: f64,
     /// Largest growth of a part in a step beyond the size that it was seen to do.
     pub growth_in_step: f64,
-    /// The same for a part with a fall of the speed ahead.
+    /// The same for a part whose speed was seen to fall.
     pub growth_before_fall: f64,
     /// Most steps from one request to the next, so that drift is answered.
     pub check_every: u64,

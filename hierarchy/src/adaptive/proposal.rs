@@ -116,7 +116,7 @@ impl Adaptive {
                     .capacity
                     .map_or(f64::INFINITY, |units| units as f64);
                 let reach = match &curve.fall {
-                    Some(fall) => fall.cap.max(self.config.growth_before_fall * curve.seen),
+                    Some(fall) => self.config.growth_before_fall * fall.last,
                     None => (part.part.safe as f64).max(self.config.growth_in_step * curve.seen),
                 };
                 Some(BoundedPart {
