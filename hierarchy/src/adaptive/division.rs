@@ -82,11 +82,20 @@ fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
 
 /// Returns the expected seconds of a step with these units.
 pub(super) fn expect_step(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 {
-    let times: Vec<Uncertain> = (curves.iter().zip(units))
-        .filter(|&(_, &d)| d > 0)
-        .filter_map(|(curve, &d)| curve.map(|curve| predict_time(curve, d as f64)))
-        .collect();
+    let times = predict_times(curves, units);
+    let times: Vec<Uncertain> = times.into_iter().map(|(_, time)| time).collect();
     expect_longest(&times)
+}
+
+/// Returns the time of each part that has units, with its index.
+pub(super) fn predict_times(
+    curves: &[Option<&TimeCurve>],
+    units: &[u64],
+) -> Vec<(usize, Uncertain)> {
+    (curves.iter().zip(units).enumerate())
+        .filter(|&(_, (_, &d))| d > 0)
+        .filter_map(|(part, (curve, &d))| curve.map(|curve| (part, predict_time(curve, d as f64))))
+        .collect()
 }
 
 fn predict_time(curve: &TimeCurve, d: f64) -> Uncertain {

@@ -8,8 +8,20 @@ pub(super) struct Uncertain {
     pub sd_s: f64,
 }
 
+impl Uncertain {
+    /// Returns the seconds by which the time is expected to exceed `limit_s`; 0 where it is shorter.
+    pub fn expect_beyond(self, limit_s: f64) -> f64 {
+        let sd_s = self.sd_s.max(f64::MIN_POSITIVE);
+        let z = (self.mean_s - limit_s) / sd_s;
+        sd_s * density(z) + (self.mean_s - limit_s) * probability_within(z)
+    }
+}
+
 /// Standard deviations beyond which a time is certain to be longer or shorter.
 const REACH: f64 = 4.5;
+
+/// Standard deviations above which the probability of a longer time, 3e-7, does not count.
+const CERTAIN: f64 = 5.0;
 
 /// Points of the integral.
 const POINTS: u32 = 32;
@@ -42,7 +54,11 @@ pub(super) fn expect_longest(times: &[Uncertain]) -> f64 {
 fn probability_all_within(times: &[&Uncertain], t_s: f64) -> f64 {
     let mut product = 1.0;
     for time in times {
-        product *= probability_within((t_s - time.mean_s) / time.sd_s.max(f64::MIN_POSITIVE));
+        let z = (t_s - time.mean_s) / time.sd_s.max(f64::MIN_POSITIVE);
+        if z > CERTAIN {
+            continue;
+        }
+        product *= probability_within(z);
         if product < 1e-9 {
             return 0.0;
         }
@@ -64,8 +80,13 @@ fn probability_within(z: f64) -> f64 {
         .iter()
         .rev()
         .fold(0.0, |sum, factor| (sum + factor) * x);
-    let tail = sum * (-0.5 * z * z).exp() * 0.398_942_280_4;
+    let tail = sum * density(z);
     if z > 0.0 { 1.0 - tail } else { tail }
+}
+
+/// Returns the standard normal density.
+fn density(z: f64) -> f64 {
+    (-0.5 * z * z).exp() * 0.398_942_280_4
 }
 
 #[cfg(test)]
@@ -96,6 +117,17 @@ mod tests {
         }
         assert_eq!(expect_longest(&[sure, sure]), 5.0);
         assert_eq!(expect_longest(&[]), 0.0);
+    }
+
+    #[test]
+    fn a_time_is_expected_beyond_a_limit_by_its_mean_and_its_spread() {
+        let time = Uncertain {
+            mean_s: 5.0,
+            sd_s: 1.0,
+        };
+        for (limit_s, beyond_s) in [(5.0, 0.3989), (4.0, 1.0833), (6.0, 0.0833), (0.0, 5.0)] {
+            assert!((time.expect_beyond(limit_s) - beyond_s).abs() < 1e-3);
+        }
     }
 
     #[test]

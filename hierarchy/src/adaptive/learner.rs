@@ -258,11 +258,11 @@ impl Adaptive {
     fn start(&mut self, place: Place) -> Result<(), AdaptiveError> {
         let mut best: Option<Proposal> = None;
         for units in self.propose_divisions()? {
-            let proposal = self.rate(units, place)?;
-            if best
-                .as_ref()
-                .is_none_or(|best| proposal.step_s < best.step_s)
-            {
+            let limit_s = best.as_ref().map_or(f64::INFINITY, |best| best.step_s);
+            let Some(proposal) = self.rate_below(limit_s, units, place)? else {
+                continue;
+            };
+            if best.is_none() || proposal.step_s < limit_s {
                 best = Some(Proposal {
                     cost_s: 0.0,
                     ..proposal
@@ -299,16 +299,18 @@ impl Adaptive {
     fn change_if_it_pays(&mut self, place: Place) -> Result<(), AdaptiveError> {
         let left = (self.steps - self.step) as f64;
         let now_s = expect_step(&self.list_curves(), &self.now);
+        let limit_s = (1.0 - LEAST_GAIN) * now_s;
         let mut best: Option<(f64, Proposal)> = None;
         for units in self.propose_divisions()? {
-            let proposal = self.rate(units, place)?;
+            let Some(proposal) = self.rate_below(limit_s, units, place)? else {
+                continue;
+            };
             let saving_s = left * (now_s - proposal.step_s);
             let net_s = saving_s - proposal.cost_s;
             let most_s = best
                 .as_ref()
                 .map_or(0.0, |(most_s, best)| most_s - best.cost_s);
-            let is_clear = proposal.step_s < (1.0 - LEAST_GAIN) * now_s;
-            if is_clear && net_s > most_s && proposal.units != self.now {
+            if proposal.step_s < limit_s && net_s > most_s && proposal.units != self.now {
                 best = Some((saving_s, proposal));
             }
         }

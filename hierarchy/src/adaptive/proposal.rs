@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::curve::TimeCurve;
-use super::division::{BoundedPart, Bounds, divide, expect_step};
+use super::division::{BoundedPart, Bounds, divide, expect_step, predict_times};
+use super::expectation::{Uncertain, expect_longest};
 use super::learner::{Adaptive, sum_units};
 use super::{AdaptiveError, LaidOut};
 use crate::model::SpeedModel;
@@ -15,8 +16,8 @@ const PLACEMENTS: u32 = 3;
 /// Time of a division as laid out over that as asked for, from which it is laid out again.
 const LATE: f64 = 1.01;
 
-/// Part of a step that a part spends on its fixed cost, or is unsure of, for it to be left out on trial.
-const DROPPABLE: f64 = 0.2;
+/// Standard deviation of a part's time, as a part of it, from which the part is left out on trial.
+const DOUBTFUL: f64 = 0.2;
 
 /// A division that the run could change to.
 pub(super) struct Proposal {
@@ -55,27 +56,46 @@ impl Adaptive {
     }
 
     /// Returns groups of parts to leave out one after the other. Each group is three times as large as all
-    /// before it, and the first has the part that spends most of a step on its fixed cost or is least known.
+    /// before it, and the first has the part that a step is expected to wait for longest.
+    ///
+    /// A part is left out on trial if its time is uncertain, and if the step waits for it longer than the
+    /// others need for its units.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
-        let mut doubtful: Vec<(f64, usize)> = Vec::new();
-        for (index, (curve, &d)) in self.list_curves().into_iter().zip(units).enumerate() {
-            let doubt = curve
-                .filter(|_| d > 0)
-                .map_or(0.0, |curve| measure_doubt(curve, d));
-            if doubt > DROPPABLE {
-                doubtful.push((doubt, index));
-            }
-        }
-        doubtful.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let times = predict_times(&self.list_curves(), units);
+        let (doubtful, sure): (Vec<_>, Vec<_>) = times
+            .into_iter()
+            .partition(|(_, time)| time.sd_s > DOUBTFUL * time.mean_s);
+        let sure: Vec<Uncertain> = sure.into_iter().map(|(_, time)| time).collect();
+        let sure_s = expect_longest(&sure);
+        let speed = self.sum_speeds(units);
+        let mut late: Vec<(f64, usize)> = (doubtful.into_iter())
+            .map(|(part, time)| {
+                (
+                    time.expect_beyond(sure_s) - units[part] as f64 / speed,
+                    part,
+                )
+            })
+            .filter(|&(net_s, _)| net_s > 0.0)
+            .collect();
+        late.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut drops = Vec::new();
-        let mut rest = doubtful.as_slice();
+        let mut rest = late.as_slice();
         while !rest.is_empty() {
-            let size = (3 * (doubtful.len() - rest.len())).clamp(1, rest.len());
+            let size = (3 * (late.len() - rest.len())).clamp(1, rest.len());
             let (group, later) = rest.split_at(size);
-            drops.push(group.iter().map(|&(_, index)| index).collect());
+            drops.push(group.iter().map(|&(_, part)| part).collect());
             rest = later;
         }
         drops
+    }
+
+    /// Returns the units that all busy parts do in a second beyond these.
+    fn sum_speeds(&self, units: &[u64]) -> f64 {
+        let curves = self.list_curves().into_iter().zip(units);
+        curves
+            .filter(|&(_, &d)| d > 0)
+            .filter_map(|(curve, _)| curve.map(|curve| 1.0 / curve.slope))
+            .sum()
     }
 
     /// Returns the division inside the nodes whose units stay as they are, if some node has several parts.
@@ -125,6 +145,19 @@ impl Adaptive {
                 })
             })
             .collect()
+    }
+
+    /// Rates a division as it can be laid out; `None` if its step takes no less than `limit_s` even as asked.
+    pub(super) fn rate_below(
+        &self,
+        limit_s: f64,
+        asked: Vec<u64>,
+        place: Place,
+    ) -> Result<Option<Proposal>, AdaptiveError> {
+        if expect_step(&self.list_curves(), &asked) >= limit_s {
+            return Ok(None);
+        }
+        self.rate(asked, place).map(Some)
     }
 
     /// Rates a division as it can be laid out. Where whole blocks make a part late, less is asked for it.
@@ -197,10 +230,4 @@ impl Adaptive {
             cost_s,
         })
     }
-}
-
-/// Returns the part of its time that a part spends on its fixed cost, and that is uncertain.
-fn measure_doubt(curve: &TimeCurve, d: u64) -> f64 {
-    let d = d as f64;
-    curve.fixed_s / curve.line.time_s(d) + curve.variance(d).sqrt()
 }
