@@ -12,11 +12,17 @@ const LOOKS: [u64; 2] = [16, 4];
 /// Ratio of speeds from which the second look is left out: on the slowest part it would take too long.
 const UNLIKE: f64 = 8.0;
 
+/// Ratio of speeds up to which the first look is enough: an even division is a good start.
+const SIMILAR: f64 = 1.05;
+
 /// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
-const IMPLAUSIBLE: f64 = 100.0;
+const IMPLAUSIBLE: f64 = 400.0;
 
 /// Time of a probe of larger sizes over the time that one step loses without it, up to which it is done.
 const PATIENCE: f64 = 10.0;
+
+/// Ratio of two sizes that tells a fixed cost from a low speed.
+const NOTABLY: f64 = 1.2;
 
 /// Probes that a look has at most.
 const PROBES: u32 = 8;
@@ -37,6 +43,10 @@ impl Adaptive {
         }
         let speeds = self.list_speeds();
         let fastest = speeds.iter().copied().fold(0.0, f64::max);
+        let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+        if fastest < SIMILAR * slowest {
+            return Ok(None);
+        }
         let slow: Vec<bool> = (fresh.iter().zip(&speeds))
             .map(|(&fresh, v)| fresh && UNLIKE * v < fastest)
             .collect();
@@ -90,8 +100,31 @@ impl Adaptive {
             .collect();
         let curves = self.list_curves();
         let lost_s = longest_mean(&curves, &careful) - longest_mean(&curves, &wanted);
-        let is_worth_it = longest_mean(&curves, &probe) < PATIENCE * lost_s;
-        Ok(is_worth_it.then_some(probe))
+        let probe_s = longest_mean(&curves, &probe);
+        let is_worth_it = probe_s < PATIENCE * lost_s;
+        Ok(is_worth_it.then(|| self.measure_meanwhile(probe, probe_s)))
+    }
+
+    /// Lets the parts that were too slow for the second look do more in a probe that takes `probe_s` anyway.
+    /// That tells a long start from a low speed.
+    fn measure_meanwhile(&self, mut probe: Vec<u64>, probe_s: f64) -> Vec<u64> {
+        let granule = self.config.granule;
+        let second = self.total / self.parts.len() as u64 / LOOKS[1];
+        for (units, part) in probe.iter_mut().zip(&self.parts) {
+            let Some(curve) = part
+                .curve
+                .as_ref()
+                .filter(|_| *units == 0 && part.is_fresh())
+            else {
+                continue;
+            };
+            let most = curve.line.units_within(probe_s);
+            let more = most.min(self.config.growth * curve.seen) as u64;
+            if curve.seen < second as f64 && more as f64 > NOTABLY * curve.seen {
+                *units = (more / granule * granule).min(part.capacity());
+            }
+        }
+        probe
     }
 
     /// Returns the units of a probe on the way to the wanted ones; 0 for a part that needs none.
