@@ -47,6 +47,75 @@ fn cliffs_are_found_and_kept_away_from() {
 }
 
 #[test]
+fn work_beyond_all_memories_goes_to_the_parts_that_are_quickest_there() {
+    let draw = [
+        (0.8, 0.66, 24.0),
+        (1.1, 1.2, 8.0),
+        (0.8, 0.9, 20.8),
+        (2.0, 0.63, 6.1),
+    ];
+    let parts = draw.map(|(speed, share, steeper)| SimulatedPart {
+        capacity: share * SHARE as f64,
+        steeper,
+        ..SimulatedPart::constant(speed)
+    });
+    let mut simulation = Simulation::new(parts.to_vec(), 150, 1);
+    learn(&mut simulation);
+    let ratio = simulation.over_ideal();
+    assert!(ratio < 1.25, "{ratio} {:?}", simulation.divisions.last());
+}
+
+#[test]
+fn a_fast_part_that_starts_for_long_gets_its_units() {
+    let mut parts: Vec<_> = [0.42, 0.59, 0.8, 1.25]
+        .map(SimulatedPart::constant)
+        .to_vec();
+    parts[3].fixed_s = 1.5;
+    let mut simulation = Simulation::new(parts, 150, 1);
+    learn(&mut simulation);
+    let last = simulation.divisions.last().unwrap();
+    assert!(last[3] > SHARE / 3, "{last:?}");
+    let ratio = simulation.over_ideal();
+    assert!(ratio < 1.1, "{ratio}");
+}
+
+#[test]
+fn a_part_of_known_start_is_not_left_out_with_one_of_unknown_start() {
+    let mut parts: Vec<_> = (0..16).map(|_| SimulatedPart::constant(1.0)).collect();
+    parts[0].fixed_s = 0.3;
+    for part in &mut parts[1..4] {
+        (part.fixed_s, part.speed) = (5.0, 0.3 * SHARE as f64);
+    }
+    let mut simulation = Simulation::new(parts, 150, 1);
+    let learner = learn(&mut simulation);
+    let first = &learner.changes()[0].units;
+    assert!(first[0] > SHARE / 2 && first[1..4] == [0; 3], "{first:?}");
+}
+
+#[test]
+fn alike_parts_are_looked_at_once() {
+    let mut simulation = Simulation::new(vec![SimulatedPart::constant(1.0); 8], 30, 1);
+    let mut learner = Adaptive::new(
+        AdaptiveConfig::default(),
+        simulation.total(),
+        30,
+        describe_parts(8),
+    )
+    .unwrap();
+    let Request::Probe(units) = learner.request_next(place_free).unwrap() else {
+        panic!("a look")
+    };
+    simulation.probe(&mut learner, units).unwrap();
+    let Request::Steps { units, .. } = learner.request_next(place_free).unwrap() else {
+        panic!("steps")
+    };
+    assert!(
+        units.iter().all(|d| d.abs_diff(SHARE) < SHARE / 50),
+        "{units:?}"
+    );
+}
+
+#[test]
 fn a_part_that_takes_longer_to_start_than_a_step_gets_nothing() {
     let mut parts = vec![SimulatedPart::constant(1.0); 4];
     parts[2].fixed_s = 3.0;
@@ -481,5 +550,5 @@ fn forced_changes_change_the_division_every_time() {
     };
     let mut learner = Adaptive::new(config, simulation.total(), 20, describe_parts(3)).unwrap();
     simulation.run(&mut learner).unwrap();
-    assert_eq!(learner.changes().len(), 10);
+    assert!(learner.changes().len() >= 10, "{}", learner.changes().len());
 }
