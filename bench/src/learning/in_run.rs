@@ -9,7 +9,7 @@ use isochron_hierarchy::partition::apportion;
 use super::instance::ELEMENT_BYTES;
 use super::simulation::{LINKS, SimulatedRun, count_moved};
 
-/// Steps that are handed over as one burst at most. The contender cannot see where the true ones end.
+/// Steps that are handed over as one burst at most, as the runtime does. The contender cannot see where the true ones end.
 const BURST: u64 = 16;
 
 /// Lays the units of devices out as rectangles of their nodes.
@@ -88,13 +88,13 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
         devices: 1,
         held: None,
     };
-    let mut burst = 0;
+    let (mut burst, mut in_burst) = (0, 0);
     loop {
         let request = learner.request_next(|units| placer.propose(units))?;
-        burst += 1;
         match request {
             Request::Done => return Ok(()),
             Request::Probe(units) => {
+                burst += 1;
                 let times_s = run.look_once(&units);
                 learner.observe(&Observed {
                     is_probe: true,
@@ -108,10 +108,14 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
                     let layout = placer.lay_out(&units);
                     run.place(layout.clone());
                     placer.held = Some(layout);
+                    (burst, in_burst) = (burst + 1, 0);
                 }
                 let units = placer.held.as_ref().map(Layout::areas).unwrap_or_default();
-                for step in 0..count {
-                    burst += u64::from(step > 0 && step.is_multiple_of(BURST));
+                for _ in 0..count {
+                    if in_burst == BURST {
+                        (burst, in_burst) = (burst + 1, 0);
+                    }
+                    in_burst += 1;
                     let times_s = run.step();
                     learner.observe(&Observed {
                         is_probe: false,
