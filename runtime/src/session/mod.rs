@@ -8,9 +8,9 @@ mod document;
 mod find;
 mod gpus;
 mod load;
+mod measuring;
 mod memory;
 mod platform;
-mod probe;
 mod rank_gpu;
 mod report;
 mod slices;
@@ -40,8 +40,8 @@ use crate::multiply::{
 };
 use crate::progress::Observer;
 use load::Load;
+use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
 use platform::{NodeSpec, Platform};
-use probe::{Decided, NodeProbe, PlanProbe, describe_work};
 
 /// The settings of a session.
 #[derive(Debug, Clone, Default)]
@@ -277,8 +277,8 @@ impl<'c> Session<'c> {
     ) -> Result<Decided, Error> {
         let (comm, measure) = (self.comm, self.measure);
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
-        let node = NodeProbe::<T>::new(comm, &mut self.team, self.observer, measure, work);
-        PlanProbe::new(node, problem, self.load).decide()
+        let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
+        PlanMeasurer::new(node, problem, self.load).decide()
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.

@@ -18,7 +18,7 @@ use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::multiply::{Plan, Problem};
 use look::{FirstDivision, Looking};
-pub(super) use node::NodeProbe;
+pub(super) use node::NodeMeasurer;
 
 /// Part of the multiplication that one measurement may take.
 const MEASUREMENT_SHARE: f64 = 0.035;
@@ -30,8 +30,8 @@ const SLOWEST_MEMORY: Links = Links {
 };
 
 /// The measurements for the plan of one problem, with elements of its type.
-pub(super) struct PlanProbe<'a, T> {
-    node: NodeProbe<'a, T>,
+pub(super) struct PlanMeasurer<'a, T> {
+    node: NodeMeasurer<'a, T>,
     problem: Problem,
     /// Capacity of the links between ranks, as far as measured.
     ladder: LinkLadder,
@@ -98,9 +98,9 @@ pub(super) fn describe_work(
     })
 }
 
-impl<'a, T: Element> PlanProbe<'a, T> {
+impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// Prepares measurements by this node.
-    pub(super) fn new(node: NodeProbe<'a, T>, problem: Problem, load: Load) -> Self {
+    pub(super) fn new(node: NodeMeasurer<'a, T>, problem: Problem, load: Load) -> Self {
         Self {
             node,
             problem,

@@ -15,7 +15,7 @@ use isochron_hierarchy::decide::{Decision, Division, Work};
 use isochron_hierarchy::layout::arrange;
 use serde::{Deserialize, Serialize};
 
-use super::node::NodeProbe;
+use super::node::NodeMeasurer;
 use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
 use crate::multiply::{
@@ -281,7 +281,7 @@ impl Looking {
     }
 }
 
-impl<T: Element> NodeProbe<'_, T> {
+impl<T: Element> NodeMeasurer<'_, T> {
     /// Takes a short look at the devices of all ranks. Returns what was seen, on the head rank.
     ///
     /// # Collective

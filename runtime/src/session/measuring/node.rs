@@ -95,7 +95,7 @@ pub(super) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
 }
 
 /// The measurement of a node's devices.
-pub(in crate::session) struct NodeProbe<'a, T> {
+pub(in crate::session) struct NodeMeasurer<'a, T> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
     pub observer: Option<&'a dyn Observer>,
@@ -113,7 +113,7 @@ pub(in crate::session) struct NodeProbe<'a, T> {
     pub falls: bool,
 }
 
-impl<'a, T: Element> NodeProbe<'a, T> {
+impl<'a, T: Element> NodeMeasurer<'a, T> {
     /// Prepares measurements for this work.
     pub(in crate::session) fn new(
         comm: &'a dyn Comm,
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::comm::LocalComm;
     use crate::multiply::Problem;
-    use crate::session::probe::describe_work;
+    use crate::session::measuring::describe_work;
     use isochron_devices::{
         DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobNeeds, PanelPair, UpdateTime, Updates,
         ViewMut, Worker,
@@ -416,11 +416,11 @@ mod tests {
     }
 
     /// Prepares the measurement of 64 × 64 blocks of one element, with `steps` updates.
-    fn prepare_probe<'a>(
+    fn prepare_measurer<'a>(
         comm: &'a LocalComm,
         team: &'a mut DeviceTeam,
         steps: usize,
-    ) -> NodeProbe<'a, f64> {
+    ) -> NodeMeasurer<'a, f64> {
         let measure = MeasureConfig {
             max_reps: 1000,
             max_seconds: 1e9,
@@ -434,7 +434,7 @@ mod tests {
             strategy: Strategy::Fpm,
             ..work
         };
-        NodeProbe::new(comm, team, None, measure, work)
+        NodeMeasurer::new(comm, team, None, measure, work)
     }
 
     /// Counts the updates of one measurement in a run of `steps` steps.
@@ -442,9 +442,9 @@ mod tests {
         let device = FakeDevice::new(together, 0);
         let mut team = device.team();
         let comm = LocalComm::new();
-        let mut probe = prepare_probe(&comm, &mut team, steps);
-        let depth = probe.depth(false);
-        probe
+        let mut measurer = prepare_measurer(&comm, &mut team, steps);
+        let depth = measurer.depth(false);
+        measurer
             .measure_devices(64, depth, &[64], &mut |needed| needed)
             .unwrap();
         device.counts[1].load(Ordering::Relaxed)
@@ -464,9 +464,9 @@ mod tests {
         let device = FakeDevice::new(1, least);
         let mut team = device.team();
         let comm = LocalComm::new();
-        let mut probe = prepare_probe(&comm, &mut team, 10);
-        let refusal = probe.measure(Extent { rows: 64, cols: 64 }, false).err();
-        let missing = probe.operands.missing_bytes(64, 64, 1);
+        let mut measurer = prepare_measurer(&comm, &mut team, 10);
+        let refusal = measurer.measure(Extent { rows: 64, cols: 64 }, false).err();
+        let missing = measurer.operands.missing_bytes(64, 64, 1);
         assert_eq!(missing > 0, refusal.is_some(), "allocated in vain, or not");
         let (limit, jobs) = (&device.limit, &device.counts[0]);
         let (limit, jobs) = (limit.load(Ordering::Relaxed), jobs.load(Ordering::Relaxed));
