@@ -262,7 +262,8 @@ mod tests {
     fn spread(rows: usize, cols: usize, n: usize) -> BoxedStrategy<Spread> {
         let one = (0..n).prop_map(move |rank| Spread::on_one(rows, cols, rank, n).unwrap());
         let areas = (prop::collection::vec(0.0f64..5.0, n), 1usize..5);
-        let layout = areas.prop_map(move |(areas, block)| {
+        let some = areas.prop_filter("an area", |(areas, _)| areas.iter().any(|&area| area > 0.0));
+        let layout = some.prop_map(move |(areas, block)| {
             let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
             let layout = columns::br(&areas, blocks[0], blocks[1]).unwrap();
             Spread::on_layout(rows, cols, block, &layout)
