@@ -128,7 +128,11 @@ impl Algorithm {
             }
             Self::Inpa => {
                 let cluster = SimulatedCluster::new(size, DEVICES_EACH, matrix_side(size), 1);
-                Box::new(move || Ok(black_box(cluster.clone().balance_nodes()?).converged))
+                Box::new(move || {
+                    Ok(black_box(cluster.clone().balance_nodes()?)
+                        .outcome
+                        .converged)
+                })
             }
         })
     }

@@ -128,23 +128,30 @@ impl From<&Rect> for Extent {
 pub struct NodeBalance {
     /// The nodes' rectangles.
     pub layout: Layout,
-    /// Seconds of each node: measured, or predicted if the layout was not measured, or 0 if nothing is
-    /// known.
+    /// Seconds that each node takes however small its part, as its measurements show; 0 if they show none.
+    pub fixed_s: Vec<f64>,
+    /// The nodes' times in this layout, and the measurements that led to it.
+    pub outcome: BalanceOutcome,
+}
+
+/// The nodes' times in a division, and the measurements that led to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BalanceOutcome {
+    /// Seconds of each node for an update of its part: measured, or predicted for a part that was not.
+    /// All are 0 if nothing is known.
     pub times_s: Vec<f64>,
-    /// The [`imbalance`] of these times.
+    /// The [`imbalance`] of these times, as balanced.
     pub imbalance: f64,
-    /// Number of measured layouts.
+    /// Number of measured divisions.
     pub iterations: u32,
-    /// `true` if the returned layout was measured to be balanced, or if there was no work.
+    /// `true` if the division was measured to be balanced, or if there was no work.
     pub converged: bool,
     /// The reason why balancing ended.
     pub why: EndReason,
-    /// Every measured division into areas, in order.
+    /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
-    /// Seconds that each node takes however small its part, as its measurements show; 0 if they show none.
-    pub fixed_s: Vec<f64>,
     /// Nodes whose time falls with their area by the configured [`Fit`](crate::model::Fit), if the
-    /// partitioner is made for times that increase. The layout may then be far from the best.
+    /// partitioner is made for times that increase. The division may then be far from the best.
     pub falling: Vec<usize>,
 }
 
@@ -240,14 +247,16 @@ impl Inpa {
         };
         NodeBalance {
             layout,
-            imbalance: imbalance(&times_s),
-            times_s,
-            iterations: balanced.iterations,
-            converged: balanced.converged,
-            why: balanced.why,
-            history: balanced.history,
             fixed_s: balanced.fixed_s,
-            falling: balanced.falling,
+            outcome: BalanceOutcome {
+                imbalance: imbalance(&times_s),
+                times_s,
+                iterations: balanced.iterations,
+                converged: balanced.converged,
+                why: balanced.why,
+                history: balanced.history,
+                falling: balanced.falling,
+            },
         }
     }
 

@@ -25,7 +25,7 @@ pub use config::{BalanceConfig, BalanceStart, Strategy};
 pub use device_models::DeviceModels;
 pub use dpa::{Balanced, Dpa};
 pub use idpa::{DeviceBalance, Idpa};
-pub use inpa::{Extent, Inpa, NodeBalance};
+pub use inpa::{BalanceOutcome, Extent, Inpa, NodeBalance};
 pub use observation::{Observation, shrink_alike};
 
 pub use crate::partition::imbalance;

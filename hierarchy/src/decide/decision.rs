@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Division;
-use crate::balance::{BalanceConfig, EndReason, MeasuredDivision, NodeBalance, Strategy};
-use crate::layout::Layout;
+use crate::balance::{BalanceConfig, BalanceOutcome, Strategy};
 use crate::predict::Candidate;
 
 /// A division of a multiplication among nodes, with its reasons.
@@ -48,42 +47,6 @@ impl Decision {
     pub fn slowest_s(&self) -> Option<f64> {
         let times = self.balance.as_ref()?.times_s.iter().copied();
         Some(times.fold(0.0, f64::max)).filter(|&slowest| slowest > 0.0)
-    }
-}
-
-/// The nodes' times in a division, and the measurements that led to it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct BalanceOutcome {
-    /// Seconds of each node for an update of its part: measured, or predicted for a part that was not.
-    /// All are 0 if nothing is known.
-    pub times_s: Vec<f64>,
-    /// The [`imbalance`](crate::balance::imbalance) of these times, as balanced.
-    pub imbalance: f64,
-    /// Number of measured divisions.
-    pub iterations: u32,
-    /// `true` if the division was measured to be balanced, or if there was no work.
-    pub converged: bool,
-    /// The reason why balancing ended.
-    pub why: EndReason,
-    /// Every measured division, in order.
-    pub history: Vec<MeasuredDivision>,
-    /// Nodes whose time falls with their area, as [`NodeBalance::falling`].
-    pub falling: Vec<usize>,
-}
-
-impl BalanceOutcome {
-    /// Takes the layout out of a balance.
-    pub fn split(balance: NodeBalance) -> (Layout, Self) {
-        let outcome = Self {
-            times_s: balance.times_s,
-            imbalance: balance.imbalance,
-            iterations: balance.iterations,
-            converged: balance.converged,
-            why: balance.why,
-            history: balance.history,
-            falling: balance.falling,
-        };
-        (balance.layout, outcome)
     }
 }
 

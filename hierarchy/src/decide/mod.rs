@@ -11,7 +11,7 @@ mod models;
 mod planner;
 mod work;
 
-pub use decision::{BalanceOutcome, Decision, LeftOut};
+pub use decision::{Decision, LeftOut};
 pub use division::{Division, SplitChoice, hold_evenly};
 pub use left_out::find_left_out;
 pub use models::{AllOfC, Models, decide};

@@ -1,7 +1,9 @@
 //! The pure decision: which way to divide is predicted to be the fastest.
 
-use super::{BalanceOutcome, Decision, Division, SplitChoice, Work};
-use crate::balance::{EndReason, NodeBalance, Observation, Strategy, imbalance, shrink_alike};
+use super::{Decision, Division, SplitChoice, Work};
+use crate::balance::{
+    BalanceOutcome, EndReason, NodeBalance, Observation, Strategy, imbalance, shrink_alike,
+};
 use crate::layout::{Layout, LayoutError, Method};
 use crate::partition::apportion;
 use crate::predict::{Candidate, Links, NodeRate, Way, along_k, choose_way, in_place};
@@ -35,7 +37,9 @@ pub struct AllOfC {
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, EndReason, NodeBalance, Strategy, imbalance};
+/// use isochron_hierarchy::balance::{
+///     BalanceConfig, BalanceOutcome, EndReason, NodeBalance, Strategy, imbalance,
+/// };
 /// use isochron_hierarchy::decide::{Models, SplitChoice, Work, decide};
 /// use isochron_hierarchy::layout::kl;
 /// use isochron_hierarchy::predict::{Links, Way};
@@ -50,8 +54,11 @@ pub struct AllOfC {
 /// let times_s = vec![1e-3; 4];
 /// let balance = NodeBalance {
 ///     layout: kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4)?,
-///     imbalance: imbalance(&times_s), times_s, iterations: 1, converged: true,
-///     why: EndReason::Balanced, history: Vec::new(), fixed_s: vec![0.0; 4], falling: Vec::new(),
+///     fixed_s: vec![0.0; 4],
+///     outcome: BalanceOutcome {
+///         imbalance: imbalance(&times_s), times_s, iterations: 1, converged: true,
+///         why: EndReason::Balanced, history: Vec::new(), falling: Vec::new(),
+///     },
 /// };
 /// let rates = work.balance_rates(&balance, &[0.0; 4]);
 /// let links = Links { latency_s: 1e-4, bytes_per_s: 117e6 };
@@ -126,10 +133,9 @@ impl AllOfC {
 impl Decision {
     /// Makes the decision to divide C as it is balanced.
     pub(super) fn in_place(work: &Work, balance: NodeBalance, candidates: Vec<Candidate>) -> Self {
-        let (layout, balance) = BalanceOutcome::split(balance);
         Self {
-            division: Division::C(layout),
-            balance: Some(balance),
+            division: Division::C(balance.layout),
+            balance: Some(balance.outcome),
             candidates,
             left_out: None,
             config: work.config,
@@ -211,17 +217,20 @@ fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
         return balance;
     }
     let areas = balance.layout.areas().into_iter().zip(layout.areas());
-    let times = areas.zip(&balance.times_s);
+    let times = areas.zip(&balance.outcome.times_s);
     let times_s: Vec<f64> = times
         .map(|((was, is), &time_s)| time_s * is as f64 / was.max(1) as f64)
         .collect();
     NodeBalance {
         layout,
-        imbalance: imbalance(&times_s),
-        times_s,
-        converged: false,
-        why: EndReason::Predicted,
-        ..balance
+        fixed_s: balance.fixed_s,
+        outcome: BalanceOutcome {
+            imbalance: imbalance(&times_s),
+            times_s,
+            converged: false,
+            why: EndReason::Predicted,
+            ..balance.outcome
+        },
     }
 }
 
@@ -286,22 +295,25 @@ mod tests {
     fn times_go_with_the_areas_when_a_layout_is_replaced() {
         let balanced = NodeBalance {
             layout: br(&[1.0, 3.0], 8, 8).unwrap(),
-            times_s: vec![1.0, 1.0],
-            imbalance: 0.0,
-            iterations: 2,
-            converged: true,
-            why: EndReason::Balanced,
-            history: Vec::new(),
             fixed_s: vec![0.0; 2],
-            falling: Vec::new(),
+            outcome: BalanceOutcome {
+                times_s: vec![1.0, 1.0],
+                imbalance: 0.0,
+                iterations: 2,
+                converged: true,
+                why: EndReason::Balanced,
+                history: Vec::new(),
+                falling: Vec::new(),
+            },
         };
         let same = balanced.layout.clone();
         assert_eq!(move_to_layout(balanced.clone(), same), balanced);
         let moved = move_to_layout(balanced, slice_rows(8, &[4, 4]).unwrap());
         // From 16 and 48 blocks to 32 and 32.
+        assert_eq!(moved.layout.areas(), [32, 32]);
+        let moved = moved.outcome;
         assert_eq!(moved.times_s, [2.0, 2.0 / 3.0]);
         assert_eq!((moved.converged, moved.why), (false, EndReason::Predicted));
         assert!((moved.imbalance - 2.0).abs() < 1e-12);
-        assert_eq!(moved.layout.areas(), [32, 32]);
     }
 }

@@ -147,7 +147,7 @@ impl Work {
     /// small its part kept apart too.
     pub fn balance_rates(&self, balance: &NodeBalance, byte_s: &[f64]) -> Vec<NodeRate> {
         let updates = self.k as f64 / self.kernel_width.max(1) as f64;
-        let mut rates = self.node_rates(&balance.layout, &balance.times_s, byte_s);
+        let mut rates = self.node_rates(&balance.layout, &balance.outcome.times_s, byte_s);
         let areas = balance.layout.areas().into_iter().zip(&balance.fixed_s);
         for (rate, (area, &fixed_s)) in rates.iter_mut().zip(areas) {
             let work_s = area as f64 / rate.speed - fixed_s * updates;

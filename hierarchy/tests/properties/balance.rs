@@ -190,9 +190,9 @@ fn four_nodes_one_with_two_devices_converge() {
         let mut nodes = small_cluster();
         let balance = run_inpa(config, &mut nodes, 400, 400, || 1.0);
         assert!(
-            balance.converged,
+            balance.outcome.converged,
             "{start:?}: {:?} {}",
-            balance.why, balance.imbalance
+            balance.outcome.why, balance.outcome.imbalance
         );
         let areas = balance.layout.areas();
         assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
@@ -203,11 +203,12 @@ fn four_nodes_one_with_two_devices_converge() {
         );
         // The returned layout is the one that was measured to take these times.
         let last = balance
+            .outcome
             .history
             .iter()
             .find(|iteration| iteration.units == areas)
             .unwrap();
-        assert_eq!(last.times_s, balance.times_s);
+        assert_eq!(last.times_s, balance.outcome.times_s);
     }
 }
 
@@ -221,7 +222,11 @@ fn a_thousand_nodes_converge() {
     });
     let mut nodes: Vec<BalancedNode> = devices.take(1000).map(|d| make_node(&[d])).collect();
     let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
-    assert!(balance.converged, "{:?} {}", balance.why, balance.imbalance);
+    assert!(
+        balance.outcome.converged,
+        "{:?} {}",
+        balance.outcome.why, balance.outcome.imbalance
+    );
 }
 
 #[test]
@@ -237,7 +242,7 @@ fn every_strategy_ends_with_a_layout_on_every_shape() {
             assert_eq!(checked.as_ref(), Ok(&balance.layout));
             if strategy == How::Homogeneous {
                 assert_eq!(
-                    (balance.iterations, balance.converged),
+                    (balance.outcome.iterations, balance.outcome.converged),
                     (0, rows * cols == 0)
                 );
             }
@@ -270,7 +275,7 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
         panic!("one measurement is enough")
     };
     assert_eq!(
-        (balance.why, balance.converged),
+        (balance.outcome.why, balance.outcome.converged),
         (EndReason::Predicted, false)
     );
     for ((area, speed), t_s) in balance
@@ -278,7 +283,7 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
         .areas()
         .iter()
         .zip(speeds)
-        .zip(balance.times_s)
+        .zip(balance.outcome.times_s)
     {
         assert!((t_s - *area as f64 / speed).abs() < 1e-9);
     }
@@ -518,7 +523,7 @@ proptest! {
         let mut nodes: Vec<BalancedNode> = devices.map(|device| make_node(&[device])).collect();
         let config = BalanceConfig { epsilon: 0.1, ..BalanceConfig::default() };
         let balance = run_inpa(config, &mut nodes, 400, 400, || next_noise(&mut seed, 0.02));
-        prop_assert!(balance.converged, "{:?} {} {:?}", balance.why, balance.imbalance, balance.history);
+        prop_assert!(balance.outcome.converged, "{:?} {} {:?}", balance.outcome.why, balance.outcome.imbalance, balance.outcome.history);
     }
 
     #[test]
@@ -560,7 +565,7 @@ fn every_fit_partitioner_and_layout_comes_near_the_best() {
                 assert_eq!(areas.iter().sum::<u64>(), 400 * 400);
                 // A grid cannot give every node the area in proportion to its speed.
                 let coarse = matches!(layout, Method::Cartesian | Method::CartesianSums);
-                let last_s = balance.times_s.iter().copied().fold(0.0, f64::max);
+                let last_s = balance.outcome.times_s.iter().copied().fold(0.0, f64::max);
                 let times = last_s / best_s;
                 assert!(
                     times <= if coarse { 4.0 } else { 1.1 },

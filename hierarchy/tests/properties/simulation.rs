@@ -17,7 +17,11 @@ fn ten_thousand_nodes_with_cliffs_and_noise_converge() {
         times_s.iter().copied().fold(0.0, f64::max),
         cluster.ideal_s(),
     );
-    assert!(balance.converged, "{:?} {}", balance.why, balance.imbalance);
+    assert!(
+        balance.outcome.converged,
+        "{:?} {}",
+        balance.outcome.why, balance.outcome.imbalance
+    );
     // Ten per cent of the measured times, and two per cent of noise both ways.
     assert!(imbalance(&times_s) <= 0.15, "{}", imbalance(&times_s));
     assert!(last_s <= 1.1 * ideal_s, "{last_s} s, ideally {ideal_s} s");

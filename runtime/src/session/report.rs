@@ -1,8 +1,8 @@
 //! The report of a run, as one JSON document.
 
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
-use isochron_hierarchy::balance::{EndReason, imbalance};
-use isochron_hierarchy::decide::{BalanceOutcome, LeftOut};
+use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
+use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;

@@ -2,7 +2,7 @@
 
 use super::super::{AllOfC, Decision, LeftOut, Models, SplitChoice, Work, decide, find_left_out};
 use super::{PlanPause, PlanPhase, Planner};
-use crate::balance::{EndReason, NodeBalance};
+use crate::balance::{BalanceOutcome, EndReason, NodeBalance};
 use crate::layout::{LayoutError, arrange, columns};
 use crate::predict::{NodeRate, Way, choose_nodes, panel_traffic, reduction_traffic};
 
@@ -80,14 +80,16 @@ impl Planner {
         let (rows, cols) = self.work.c_blocks();
         let layout = arrange(self.work.config.layout, speeds, rows, cols)?;
         let balance = NodeBalance {
-            times_s: vec![0.0; speeds.len()],
-            imbalance: 0.0,
-            iterations: 0,
-            converged: false,
-            why: EndReason::Predicted,
-            history: Vec::new(),
             fixed_s: vec![0.0; speeds.len()],
-            falling: Vec::new(),
+            outcome: BalanceOutcome {
+                times_s: vec![0.0; speeds.len()],
+                imbalance: 0.0,
+                iterations: 0,
+                converged: false,
+                why: EndReason::Predicted,
+                history: Vec::new(),
+                falling: Vec::new(),
+            },
             layout,
         };
         Ok(Models {

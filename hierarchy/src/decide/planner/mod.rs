@@ -6,7 +6,9 @@ mod request;
 pub use request::{PlanAnswer, PlanRequest};
 
 use super::{AllOfC, DecideError, Decision, Division, LeftOut, Models, Work};
-use crate::balance::{BalanceError, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy};
+use crate::balance::{
+    BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy,
+};
 use crate::layout::{Layout, LayoutError, Rect};
 use crate::predict::Links;
 
@@ -269,14 +271,16 @@ impl Planner {
         nodes: &[usize],
         balance: NodeBalance,
     ) -> Result<NodeBalance, LayoutError> {
-        let layout = &balance.layout;
+        let (layout, outcome) = (&balance.layout, balance.outcome);
         let rects: Vec<Rect> = self.place_parts(nodes, layout.rects());
         Ok(NodeBalance {
             layout: Layout::new(layout.rows(), layout.cols(), rects)?,
-            times_s: self.place_parts(nodes, &balance.times_s),
             fixed_s: self.place_parts(nodes, &balance.fixed_s),
-            falling: balance.falling.iter().map(|&index| nodes[index]).collect(),
-            ..balance
+            outcome: BalanceOutcome {
+                times_s: self.place_parts(nodes, &outcome.times_s),
+                falling: outcome.falling.iter().map(|&index| nodes[index]).collect(),
+                ..outcome
+            },
         })
     }
 

@@ -194,16 +194,18 @@ fn another_layout_than_the_balanced_one_needs_room() {
     };
     let balance = NodeBalance {
         layout: crate::layout::kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4).unwrap(),
-        times_s: vec![1e-3; 4],
-        imbalance: 0.0,
-        iterations: 1,
-        converged: true,
-        why: EndReason::Balanced,
-        history: Vec::new(),
         fixed_s: vec![0.0; 4],
-        falling: Vec::new(),
+        outcome: BalanceOutcome {
+            times_s: vec![1e-3; 4],
+            imbalance: 0.0,
+            iterations: 1,
+            converged: true,
+            why: EndReason::Balanced,
+            history: Vec::new(),
+            falling: Vec::new(),
+        },
     };
-    let rates = work.node_rates(&balance.layout, &balance.times_s, &[0.0; 4]);
+    let rates = work.node_rates(&balance.layout, &balance.outcome.times_s, &[0.0; 4]);
     let models = Models {
         balance,
         rates,
