@@ -36,14 +36,8 @@ impl RecordedWorker {
         })?;
         Ok(Self {
             info: DeviceInfo {
-                name: name.to_owned(),
-                kind,
-                blas: "none".to_owned(),
                 paced: Some("recorded, without arithmetic".to_owned()),
-                clock: DeviceClock::Prescribed,
-                cores: Vec::new(),
-                pinned: false,
-                bus_id: None,
+                ..DeviceInfo::new(name, kind, DeviceClock::Prescribed)
             },
             model,
             block,

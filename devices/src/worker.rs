@@ -37,6 +37,23 @@ pub struct DeviceInfo {
     pub bus_id: Option<String>,
 }
 
+impl DeviceInfo {
+    /// Describes a device without a library, cores of its own, pace or PCI address: `blas` is `none`.
+    #[must_use]
+    pub fn new(name: &str, kind: DeviceKind, clock: DeviceClock) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            blas: "none".to_owned(),
+            paced: None,
+            clock,
+            cores: Vec::new(),
+            pinned: false,
+            bus_id: None,
+        }
+    }
+}
+
 /// The inner dimensions of a job's updates, known before the job begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Depth {

@@ -71,16 +71,7 @@ impl<T: Element> Updates<T> for MeasuredGatherer {
 fn a_repetition_is_whole_visits() {
     for updates in [1, 3, 4, 10, 11, 16, 1000] {
         let worker = MeasuredGatherer {
-            info: DeviceInfo {
-                name: "cuda0".to_owned(),
-                kind: DeviceKind::Cuda,
-                blas: "none".to_owned(),
-                paced: None,
-                clock: DeviceClock::Accelerator,
-                cores: Vec::new(),
-                pinned: false,
-                bus_id: None,
-            },
+            info: DeviceInfo::new("cuda0", DeviceKind::Cuda, DeviceClock::Accelerator),
             depth: Depth::of(1, 1),
             gathered: 0,
             left: 1,

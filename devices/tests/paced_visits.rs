@@ -71,16 +71,7 @@ impl<T: Element> Updates<T> for PacedGatherer {
 
 #[test]
 fn a_device_that_gathers_is_paced_by_its_visits() {
-    let info = DeviceInfo {
-        name: "cuda0".to_owned(),
-        kind: DeviceKind::Cuda,
-        blas: "none".to_owned(),
-        paced: None,
-        clock: DeviceClock::Accelerator,
-        cores: Vec::new(),
-        pinned: false,
-        bus_id: None,
-    };
+    let info = DeviceInfo::new("cuda0", DeviceKind::Cuda, DeviceClock::Accelerator);
     // 8 × 8 with blocks of 4 is 4 units; a visit of four updates with k = 4 should take 4, 24 or 12 ms, and takes
     // 16.3 ms.
     for (update_s, visit_s) in [(0.001, 0.0163), (0.006, 0.024), (0.003, 0.0163)] {

@@ -6,9 +6,9 @@
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    CpuWorker, Depth, DeviceError, DeviceInfo, DeviceTeam, Element, EmbeddedBlas, JobNeeds,
-    JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair, Topology, UpdateTime,
-    Updates, View, ViewMut, Worker, measure_team,
+    CpuWorker, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element,
+    EmbeddedBlas, JobNeeds, JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair,
+    Topology, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -71,14 +71,16 @@ fn time(busy_s: f64) -> UpdateTime {
     UpdateTime { busy_s, cpu_s: 0.0 }
 }
 
+fn made_up_info(name: &str) -> DeviceInfo {
+    DeviceInfo::new(name, DeviceKind::Cpu, DeviceClock::Cores)
+}
+
 fn made_up(
     name: &str,
     update: impl FnMut() -> Result<UpdateTime, DeviceError> + Send + 'static,
 ) -> Box<dyn Worker> {
-    let mut info = cpu_worker(name, 1).info().clone();
-    info.name = name.to_owned();
     Box::new(MadeUp {
-        info,
+        info: made_up_info(name),
         update,
         updates_per_visit: 1,
         begin_s: 0.0,
@@ -90,7 +92,7 @@ fn updates_that_belong_together_are_measured_together() {
     // Three updates that only gather, and one that computes for all four.
     let mut number = 0;
     let gathers = MadeUp {
-        info: cpu_worker("gathers", 1).info().clone(),
+        info: made_up_info("gathers"),
         update: move || {
             number += 1;
             Ok(time(if number % 4 == 0 { 7.0 } else { 1.0 }))
@@ -123,7 +125,7 @@ fn copying_team(devices: usize) -> DeviceTeam {
     let mut workers: Vec<Box<dyn Worker>> = Vec::new();
     for _ in 0..devices {
         workers.push(Box::new(MadeUp {
-            info: cpu_worker("copies", 1).info().clone(),
+            info: made_up_info("copies"),
             update: || Ok(time(2.0)),
             updates_per_visit: 1,
             begin_s: 10.0,

@@ -232,14 +232,10 @@ pub mod made_up {
             rank: 0,
             host: "vm".to_owned(),
             info: DeviceInfo {
-                name: name.to_owned(),
-                kind: DeviceKind::Cpu,
                 blas: "made up".to_owned(),
-                paced: None,
-                clock: DeviceClock::Cores,
                 cores: vec![0, 2],
                 pinned: true,
-                bus_id: None,
+                ..DeviceInfo::new(name, DeviceKind::Cpu, DeviceClock::Cores)
             },
             peak: Peak {
                 gflops: 1.0,

@@ -285,14 +285,8 @@ mod tests {
     /// Measures that device with a thread that can run for this part of the time.
     fn throttled_s(clock: DeviceClock, share: f64) -> f64 {
         let info = DeviceInfo {
-            name: "throttled".to_owned(),
-            kind: DeviceKind::Cpu,
-            blas: "none".to_owned(),
-            paced: None,
-            clock,
             cores: vec![0],
-            pinned: false,
-            bus_id: None,
+            ..DeviceInfo::new("throttled", DeviceKind::Cpu, clock)
         };
         let mut team = DeviceTeam::new(vec![Box::new(Throttled(info, 0))]).unwrap();
         team.set_share_of_time(share);

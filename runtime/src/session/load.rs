@@ -132,14 +132,8 @@ mod tests {
 
     fn device(clock: DeviceClock, cores: u32) -> DeviceInfo {
         DeviceInfo {
-            name: "a".to_owned(),
-            kind: DeviceKind::Cpu,
-            blas: "none".to_owned(),
-            paced: None,
-            clock,
             cores: (0..cores).collect(),
-            pinned: false,
-            bus_id: None,
+            ..DeviceInfo::new("a", DeviceKind::Cpu, clock)
         }
     }
 

@@ -348,7 +348,7 @@ mod tests {
     impl FakeDevice {
         fn new(together: usize, least: u64) -> Self {
             Self {
-                info: info("fake"),
+                info: DeviceInfo::new("fake", DeviceKind::Cuda, DeviceClock::Cores),
                 together,
                 least,
                 limit: Arc::new(AtomicU64::new(u64::MAX)),
@@ -399,19 +399,6 @@ mod tests {
 
         fn finish(&mut self, _c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime::default())
-        }
-    }
-
-    fn info(name: &str) -> DeviceInfo {
-        DeviceInfo {
-            name: name.to_owned(),
-            kind: DeviceKind::Cuda,
-            blas: "none".to_owned(),
-            paced: None,
-            clock: DeviceClock::Cores,
-            cores: Vec::new(),
-            pinned: false,
-            bus_id: None,
         }
     }
 
