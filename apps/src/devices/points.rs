@@ -8,7 +8,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use super::measured::{DeviceMeasurements, JobMeasurements, MEASUREMENT_NAMES};
-use super::report::cores_text;
+use super::report::list_cores;
 use super::schedule::name_device;
 
 /// Makes the names and contents of the points files, one or two for each device.
@@ -65,7 +65,7 @@ fn list_headers(device: &DeviceMeasurements, neighbours: &str) -> BTreeMap<&'sta
         ("host", device.host.clone()),
         ("kernel", "rank-b update of n×n, gemm".to_owned()),
         ("library", info.blas.clone()),
-        ("cores", cores_text(info).replacen("cores ", "", 1)),
+        ("cores", list_cores(info)),
         ("pinned", info.pinned.to_string()),
         ("measured-beside", neighbours.to_owned()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),

@@ -1,5 +1,6 @@
 //! The measurements as a table, as JSON and as plots.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use isochron_devices::{DeviceInfo, MeasureTally, Measurement};
@@ -37,8 +38,19 @@ fn count_measurements(measured: &JobMeasurements) -> MeasureTally {
 pub fn format_text(measured: &JobMeasurements, block: usize, width: usize) -> String {
     let element = measured.element;
     let mut text = format!("update C (n×n) += A (n×{block}) · B ({block}×n), {element}\n");
+    let libraries: BTreeSet<&str> = (measured.devices.iter())
+        .map(|device| device.info.blas.as_str())
+        .collect();
+    let is_common = libraries.len() == 1;
+    for library in libraries.into_iter().filter(|_| is_common) {
+        text += &wrap(&format!("BLAS {library}"), width);
+    }
     for device in &measured.devices {
-        let above = describe_device(device, measured.ranks) + "\n" + &describe_peak(device.peak);
+        let mut above = describe_device(device, measured.ranks);
+        if !is_common {
+            above += &format!("\nBLAS {}", device.info.blas);
+        }
+        above += &format!("\n{}", describe_peak(device.peak));
         // Writing to a String cannot fail.
         let _ = write!(text, "\n{}\n{}", wrap(&above, width), size_table(device));
     }
@@ -55,13 +67,13 @@ pub fn format_text(measured: &JobMeasurements, block: usize, width: usize) -> St
 
 fn describe_peak(peak: Peak) -> String {
     format!(
-        "peak {:.2} GFLOP/s (measured: best of its library on squares {}, at {})",
+        "measured peak {:.2} GFLOP/s: squares of {} {}",
         peak.gflops,
+        peak.size,
         match peak.operands {
             OperandsIn::HostMemory => "in host memory",
             OperandsIn::DeviceMemory => "in its own memory, without transfers",
-        },
-        peak.size
+        }
     )
 }
 
@@ -73,19 +85,23 @@ fn describe_device(device: &DeviceMeasurements, ranks: usize) -> String {
     };
     let pace = info.paced.as_ref();
     let paced = pace.map_or(String::new(), |pace| format!(", paced: {pace}"));
+    let noun = if info.cores.len() == 1 {
+        "core"
+    } else {
+        "cores"
+    };
     let pinned = if info.pinned { "pinned" } else { "not pinned" };
     format!(
-        "{rank}{}: {}, {}, {pinned}{paced}",
+        "{rank}{}: {noun} {}, {pinned}{paced}",
         info.name,
-        info.blas,
-        cores_text(info)
+        list_cores(info)
     )
 }
 
-/// Returns the cores of a device in words.
-pub fn cores_text(info: &DeviceInfo) -> String {
+/// Lists the cores of a device.
+pub fn list_cores(info: &DeviceInfo) -> String {
     let list: Vec<String> = info.cores.iter().map(ToString::to_string).collect();
-    format!("cores {}", list.join(" "))
+    list.join(" ")
 }
 
 fn size_table(device: &DeviceMeasurements) -> TextTable {
@@ -210,7 +226,7 @@ fn make_plot(device: &DeviceMeasurements, ranks: usize) -> Plot {
         points: vec![(0.0, peak), (end, peak)],
     });
     Plot {
-        title: describe_device(device, ranks),
+        title: format!("{}, {}", describe_device(device, ranks), device.info.blas),
         x_name: "n",
         y_name: "GFLOP/s",
         curves,
@@ -237,6 +253,20 @@ mod tests {
         let plots = make_plots(&make_test_measurements());
         assert_eq!(plots[0].curves.len(), 3);
         assert_eq!(plots[0].marks.len(), 3, "a bound is not drawn");
+    }
+
+    #[test]
+    fn the_library_of_all_devices_is_told_once() {
+        let mut measured = make_test_measurements();
+        let text = format_text(&measured, 64, 80);
+        assert_eq!(text.matches("BLAS made up").count(), 1, "{text}");
+        assert!(text.contains("\nfast/one: cores 0 2, pinned\nmeasured peak 1.00 GFLOP/s: squares of 256 in host memory\n"), "{text}");
+        measured.devices[1].info.blas = "another".to_owned();
+        let text = format_text(&measured, 64, 80);
+        assert!(
+            text.contains("pinned\nBLAS made up\n") && text.contains("pinned\nBLAS another\n"),
+            "{text}"
+        );
     }
 
     #[test]
