@@ -45,8 +45,8 @@ pub(super) fn find_problem(
     };
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
     let Some((m, n, k)) = asked.or(of_plan) else {
-        let reason = "give --size, or --m --n --k, or the files --a and --b";
-        return Err(Error::parameter("size", "missing", reason));
+        let reason = "no size: give --size, or --m --n --k, or the files --a and --b";
+        return Err(Error::Shape(reason.to_owned()));
     };
     if let Some(StoredMatrix { path, shape }) = &c
         && (shape.rows, shape.cols) != (m, n)

@@ -74,7 +74,9 @@ pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
 /// Does the work of [`choose_blas`], with the variable's value as an argument.
 fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Blas>, DeviceError> {
     let choice = match (choice, variable) {
-        (BlasChoice::Auto, Some(text)) if !text.is_empty() => text.parse()?,
+        (BlasChoice::Auto, Some(text)) if !text.is_empty() => text
+            .parse()
+            .map_err(|_| DeviceError::UnknownBlas(format!("{BLAS_VARIABLE}={text}")))?,
         _ => choice.clone(),
     };
     let blas = match &choice {
@@ -302,6 +304,12 @@ mod tests {
         let auto = choose_with(&BlasChoice::Auto, Some("embedded")).unwrap();
         assert_eq!(auto.name(), embedded);
         assert!(choose_with(&BlasChoice::Auto, Some("/nowhere/x.so")).is_err());
+        let unknown = choose_with(&BlasChoice::Auto, Some("quick")).unwrap_err();
+        assert!(
+            unknown
+                .to_string()
+                .starts_with("`ISOCHRON_BLAS=quick` is not a BLAS")
+        );
         let named = choose_with(&BlasChoice::Embedded, Some("/nowhere/x.so")).unwrap();
         assert_eq!(named.name(), embedded);
     }

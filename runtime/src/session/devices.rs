@@ -43,12 +43,12 @@ impl RankCores {
     /// tolerates it may share cores that another one took: an emulated pace follows CPU time, which sharing does not change.
     fn take_cores(
         &mut self,
-        count: usize,
+        (device, count): (usize, usize),
         clock: DeviceClock,
     ) -> Result<(Vec<CoreInfo>, bool), Error> {
         let left = self.left();
         if count > left && (!clock.tolerates_sharing() || self.cores.is_empty()) {
-            let reason = format!("this rank has {left} cores left for the device");
+            let reason = format!("this rank has {left} cores left for its device {device}");
             return Err(Error::parameter("cores", count, reason));
         }
         let cores = self.cores.iter().cycle().skip(self.taken).take(count);
@@ -128,7 +128,9 @@ pub(super) fn make_team(
         let host = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
             // A paced GPU, too, needs its own host core.
-            Cores::Count(count) => rank_cores.take_cores(*count, DeviceClock::Accelerator)?,
+            Cores::Count(count) => {
+                rank_cores.take_cores((index, *count), DeviceClock::Accelerator)?
+            }
             Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };
         workers.push((index, make_gpu_worker(device, gpu, host, topology)?));
@@ -232,8 +234,8 @@ fn make_cpu_worker(
 ) -> Result<Box<dyn Worker>, Error> {
     let clock = device.clock();
     let (cores, pin) = match &device.cores {
-        Cores::All => rank_cores.take_cores(rank_cores.left(), clock)?,
-        Cores::Count(count) => rank_cores.take_cores(*count, clock)?,
+        Cores::All => rank_cores.take_cores((index, rank_cores.left()), clock)?,
+        Cores::Count(count) => rank_cores.take_cores((index, *count), clock)?,
         Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
     };
     let name = match device.name.as_str() {

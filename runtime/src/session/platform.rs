@@ -221,13 +221,24 @@ fn find_repeated(list: &[u32]) -> Option<u32> {
     list.iter().copied().find(|&core| !seen.insert(core))
 }
 
+/// Describes a mistake in TOML in one line.
+fn describe_mistake(error: &toml::de::Error, source: &str) -> String {
+    let message: Vec<&str> = error.message().lines().collect();
+    let message = message.join(", ");
+    match error.span().and_then(|span| source.get(..span.start)) {
+        Some(before) => format!("line {}: {message}", 1 + before.matches('\n').count()),
+        None => message,
+    }
+}
+
 impl Platform {
     /// Reads a platform from TOML; points files are looked up in `folder`.
     ///
     /// # Errors
     /// The reason, with the line if it has one.
     fn parse(source: &str, folder: &Path) -> Result<Self, String> {
-        let mut platform: Platform = toml::from_str(source).map_err(|error| error.to_string())?;
+        let mut platform: Platform =
+            toml::from_str(source).map_err(|error| describe_mistake(&error, source))?;
         let schema = platform.schema;
         if schema != SCHEMA {
             return Err(format!(
@@ -337,7 +348,10 @@ mod tests {
     #[test]
     fn errors_name_the_reason() {
         let wrong = [
-            ("schema = 1\n[[node]]\nspeed = 3\n", "unknown field `speed`"),
+            (
+                "schema = 1\n[[node]]\nspeed = 3\n",
+                "line 3: unknown field `speed`",
+            ),
             ("schema = 2\nnode = []\n", "schema = 2"),
             (
                 "schema = 1\n[[node]]\n[[node.device]]\npace = 0.5\n",
@@ -391,7 +405,10 @@ mod tests {
                 "schema = 1\n[[node]]\n[[node.device]]\nkind = \"tpu\"\n",
                 "unknown variant `tpu`",
             ),
-            ("schema = 1\n[[node\n", "line 2"),
+            (
+                "schema = 1\n[[node\n",
+                "line 2: unclosed array table, expected `]`",
+            ),
         ];
         assert_refused(&wrong);
     }
@@ -449,6 +466,7 @@ mod tests {
     fn assert_refused(wrong: &[(&str, &str)]) {
         for &(source, reason) in wrong {
             let error = parse(source).unwrap_err();
+            assert_eq!(error.lines().count(), 1, "{error}");
             assert!(
                 error.contains(reason),
                 "{error:?} should contain {reason:?}"

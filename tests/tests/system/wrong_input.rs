@@ -143,6 +143,11 @@ fn broken_platforms_are_explained() {
 }
 
 #[test]
+fn a_missing_size_is_asked_for() {
+    refused(&[], "isochron: no size: give --size, or", None);
+}
+
+#[test]
 fn block_zero_is_refused() {
     refused(&["--size", "64", "--block", "0"], "block = 0", None);
 }
