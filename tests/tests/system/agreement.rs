@@ -68,43 +68,36 @@ fn list_options(command: &str) -> Vec<String> {
 /// Returns arguments of `mxm` that differ in `option` alone.
 fn differ_in(option: &str) -> [String; 2] {
     let size = "--size 8";
-    let with = |value: &str| [size.to_owned(), format!("{size} {option} {value}")];
-    let of_files = |rest: &str| {
-        [
-            format!("--a a.npy --b b.npy{rest}"),
-            format!("--a x.npy --b b.npy{rest}"),
-        ]
-    };
-    match option {
-        "--size" => [size.to_owned(), "--size 9".to_owned()],
-        "--m" | "--n" | "--k" => ["8", "9"].map(|value| {
-            let others = ["--m", "--n", "--k"]
-                .into_iter()
-                .filter(|name| *name != option);
-            let others: Vec<_> = others.map(|name| format!("{name} 8")).collect();
-            format!("{} {option} {value}", others.join(" "))
-        }),
-        "--a" => of_files(""),
-        "--b" => ["b.npy", "x.npy"].map(|b| format!("--a a.npy --b {b}")),
-        "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => {
-            with("x.npy")
+    let value = match option {
+        "--size" => return [size.to_owned(), "--size 9".to_owned()],
+        "--m" | "--n" | "--k" => {
+            return ["8", "9"].map(|value| {
+                let others = ["--m", "--n", "--k"].into_iter();
+                let others = others.filter(|name| *name != option);
+                let others: Vec<_> = others.map(|name| format!("{name} 8")).collect();
+                format!("{} {option} {value}", others.join(" "))
+            });
         }
-        "--plan" | "--json" | "--quiet" => with(""),
+        "--a" => return ["a.npy", "x.npy"].map(|a| format!("--a {a} --b b.npy")),
+        "--b" => return ["b.npy", "x.npy"].map(|b| format!("--a a.npy --b {b}")),
+        "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => "x.npy",
+        "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
         | "--seed" | "--min-reps" | "--max-reps" | "--confidence" | "--precision"
-        | "--max-seconds" => with("3"),
-        "--type" => with("c32"),
-        "--op-a" | "--op-b" => with("t"),
-        "--split" => with("k"),
-        "--strategy" => with("multi-cpm"),
-        "--fit" => with("akima"),
-        "--partitioner" => with("npa"),
-        "--layout" => with("kl"),
-        "--verify" => with("exact"),
-        "--blas" => with("embedded"),
-        "--group" => with("node"),
+        | "--max-seconds" => "3",
+        "--type" => "c32",
+        "--op-a" | "--op-b" => "t",
+        "--split" => "k",
+        "--strategy" => "multi-cpm",
+        "--fit" => "akima",
+        "--partitioner" => "npa",
+        "--layout" => "kl",
+        "--verify" => "exact",
+        "--blas" => "embedded",
+        "--group" => "node",
         _ => panic!("say here how {option} is given differently"),
-    }
+    };
+    [size.to_owned(), format!("{size} {option} {value}")]
 }
 
 #[test]

@@ -104,8 +104,9 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
     command.args(["--block", "50", "--verify", "exact", "--json"]);
     let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
     let left_out = &report["balance"]["left_out"];
-    let seconds = |key: &str| left_out[key].as_f64().expect("a prediction");
-    assert!(seconds("without_s") < seconds("with_s"), "{left_out}");
+    let [without_s, with_s] =
+        ["without_s", "with_s"].map(|key| left_out[key].as_f64().expect("a prediction"));
+    assert!(without_s < with_s, "{left_out}");
     let nodes = report["nodes"].as_array().expect("nodes");
     let cols: Vec<_> = nodes.iter().map(|node| node["cols"].as_u64()).collect();
     assert!(

@@ -3,7 +3,7 @@
 use isochron::session::{PlanDocument, Report};
 use isochron_devices::{DeviceKind, ElementType};
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, SOON, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, SOON, libraries, run};
 
 const INPUT: i32 = 2;
 
@@ -43,20 +43,21 @@ fn every_type_is_multiplied_on_gpus() {
     }
 }
 
+fn multiply(mpi: &Mpi, words: &str) -> Outcome {
+    let line = format!("mxm --size 60 --block 8 --verify exact --json {words}");
+    let words: Vec<&str> = line.split(' ').collect();
+    mpi.isochron(2, &words)
+}
+
 #[test]
 fn factors_are_complex_where_the_elements_are() {
     let [mpi, _] = libraries();
-    let mxm = |words: &str| {
-        let line = format!("mxm --size 60 --block 8 --verify exact --json {words}");
-        let words: Vec<&str> = line.split(' ').collect();
-        mpi.isochron(2, &words)
-    };
     for factors in [
         "--alpha 2-3i --beta -1i",
         "--alpha=-i --beta 4",
         "--alpha -2",
     ] {
-        let text = mxm(&format!("--type c64 {factors}")).success();
+        let text = multiply(&mpi, &format!("--type c64 {factors}")).success();
         let report: Report = serde_json::from_str(&text).unwrap();
         assert_eq!(report.verified, Some(true), "{factors}");
     }
@@ -78,7 +79,7 @@ fn factors_are_complex_where_the_elements_are() {
         ),
         ("--type f16", "use f32, f64, c32 or c64"),
     ] {
-        let stderr = mxm(words).failure(INPUT);
+        let stderr = multiply(&mpi, words).failure(INPUT);
         assert!(stderr.contains(message), "{words}: {stderr}");
     }
 }
@@ -87,23 +88,33 @@ fn factors_are_complex_where_the_elements_are() {
 fn files_say_which_type_it_is() {
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let report = |words: &[&str]| -> Report {
+    let [single, complex, text] = ["single.npy", "complex.npy", "both.mtx"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let cases: [(&[&str], ElementType); 6] = [
+        (
+            &["--size", "40", "--type", "f32", "--out", &single],
+            ElementType::F32,
+        ),
+        (
+            &["--size", "40", "--type", "c32", "--out", &complex],
+            ElementType::C32,
+        ),
+        (&["--a", &single, "--b", &single], ElementType::F32),
+        (
+            &["--a", &single, "--b", &complex, "--out", &text],
+            ElementType::C32,
+        ),
+        (&["--a", &single, "--b", &text], ElementType::C64),
+        (
+            &["--a", &single, "--b", &single, "--type", "f64"],
+            ElementType::F64,
+        ),
+    ];
+    for (words, element) in cases {
         let all = [&["mxm", "--block", "8", "--json"], words].concat();
-        serde_json::from_str(&mpi.isochron(2, &all).success()).unwrap()
-    };
-    let (single, complex, text) = (file("single.npy"), file("complex.npy"), file("both.mtx"));
-    report(&["--size", "40", "--type", "f32", "--out", &single]);
-    report(&["--size", "40", "--type", "c32", "--out", &complex]);
-    let of = |words: &[&str]| report(words).element;
-    assert_eq!(of(&["--a", &single, "--b", &single]), ElementType::F32);
-    assert_eq!(
-        of(&["--a", &single, "--b", &complex, "--out", &text]),
-        ElementType::C32
-    );
-    assert_eq!(of(&["--a", &single, "--b", &text]), ElementType::C64);
-    let asked = of(&["--a", &single, "--b", &single, "--type", "f64"]);
-    assert_eq!(asked, ElementType::F64);
+        let report: Report = serde_json::from_str(&mpi.isochron(2, &all).success()).unwrap();
+        assert_eq!(report.element, element, "{words:?}");
+    }
     let words = ["mxm", "--a", &single, "--b", &complex, "--type", "f64"];
     let stderr = run(mpi.command(2, &mpi.isochron, &words), SOON).failure(INPUT);
     assert!(

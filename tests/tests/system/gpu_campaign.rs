@@ -41,12 +41,13 @@ fn the_campaign_is_whole_on_an_emulated_gpu_and_is_not_published() {
 
     let results: Value = serde_json::from_str(&read(&out.join("gpu.json"))).expect("JSON");
     assert_eq!(results["emulated"], true);
-    let list = |key: &str| results[key].as_array().cloned().unwrap_or_default();
-    for part in list("parts") {
+    let [parts, summary] =
+        ["parts", "summary"].map(|key| results[key].as_array().cloned().unwrap_or_default());
+    for part in parts {
         assert_eq!(part["error"], Value::Null, "{part}");
     }
     let mut rows: BTreeMap<String, usize> = BTreeMap::new();
-    for row in list("summary") {
+    for row in summary {
         *rows
             .entry(row["part"].as_str().unwrap_or_default().to_owned())
             .or_default() += 1;

@@ -15,14 +15,18 @@ fn emulated(mpi: &Mpi, ranks: usize, gpus: usize, arguments: &[&str]) -> Outcome
     run(command, HANGS)
 }
 
+/// Returns the lines of a platform file for a node with these devices.
+fn describe_node(devices: &[&str]) -> String {
+    let devices = devices.iter();
+    let devices: Vec<String> = devices
+        .map(|keys| format!("[[node.device]]\n{keys}\n"))
+        .collect();
+    format!("[[node]]\n{}", devices.concat())
+}
+
 /// A multiplication by a platform whose nodes have these devices.
 fn multiplied(mpi: &Mpi, gpus: usize, nodes: &[&[&str]]) -> Outcome {
-    let device = |keys: &&str| format!("[[node.device]]\n{keys}\n");
-    let node = |devices: &&[&str]| {
-        let devices: Vec<String> = devices.iter().map(device).collect();
-        format!("[[node]]\n{}", devices.concat())
-    };
-    let text: Vec<String> = nodes.iter().map(node).collect();
+    let text: Vec<String> = nodes.iter().map(|devices| describe_node(devices)).collect();
     let folder = tempfile::tempdir().expect("a folder");
     let platform = folder.path().join("gpus.toml");
     std::fs::write(&platform, format!("schema = 1\n{}", text.concat())).expect("a writable folder");
@@ -37,13 +41,17 @@ fn gpus(text: &str) -> Vec<Vec<String>> {
     let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(report["verified"], true, "{report}");
     let nodes = report["nodes"].as_array().expect("nodes").iter();
-    let names = |node: &Value| {
-        let devices = node["devices"].as_array().expect("devices").iter();
-        let gpus = devices.filter(|device| device["kind"] == "cuda");
-        gpus.map(|gpu| gpu["name"].as_str().expect("a name").to_owned())
-            .collect()
-    };
-    nodes.map(names).collect()
+    nodes.map(name_gpus).collect()
+}
+
+fn name_gpus(node: &Value) -> Vec<String> {
+    let devices = node["devices"].as_array().expect("devices").iter();
+    let gpus = devices.filter(|device| device["kind"] == "cuda");
+    gpus.map(|gpu| read_text(&gpu["name"])).collect()
+}
+
+fn read_text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
 }
 
 const GPU: &str = "kind = \"cuda\"";
@@ -51,17 +59,22 @@ const FIRST: &str = "kind = \"cuda\"\ngpu = 0";
 const SHARED: &str = "kind = \"cuda\"\nshare = true\nhost_limit = 1000000";
 const SLOW_CORE: &str = "cores = 1\npace = 50.0";
 
+/// Expects the GPUs with these names on ranks with these devices.
+fn expect_gpus(n_gpus: usize, nodes: &[&[&str]], names: &[&str]) {
+    let [mpi, _] = libraries();
+    let report = multiplied(&mpi, n_gpus, nodes).success();
+    let names: Vec<[&str; 1]> = names.iter().map(|&name| [name]).collect();
+    assert_eq!(gpus(&report), names);
+}
+
 #[test]
 fn ranks_of_a_platform_file_have_gpus_of_their_own() {
-    let [mpi, _] = libraries();
-    let names =
-        |gpus: usize, nodes: &[&[&str]]| self::gpus(&multiplied(&mpi, gpus, nodes).success());
-    assert_eq!(names(2, &[&[GPU], &[GPU]]), [["cuda0"], ["cuda1"]]);
+    expect_gpus(2, &[&[GPU], &[GPU]], &["cuda0", "cuda1"]);
     // A number is kept for the device that names it, and a node without devices has the rest.
-    let kept = names(3, &[&[GPU, SLOW_CORE], &[FIRST], &[]]);
-    assert_eq!(kept, [["cuda1"], ["cuda0"], ["cuda2"]]);
+    let kept = [&[GPU, SLOW_CORE][..], &[FIRST], &[]];
+    expect_gpus(3, &kept, &["cuda1", "cuda0", "cuda2"]);
     // Whatever share each of them gets: all of it would fit too.
-    assert_eq!(names(1, &[&[SHARED], &[SHARED]]), [["cuda0"], ["cuda0"]]);
+    expect_gpus(1, &[&[SHARED], &[SHARED]], &["cuda0", "cuda0"]);
 }
 
 #[test]
@@ -75,24 +88,23 @@ fn a_gpu_does_what_it_may_pin_too_little_for() {
     }
 }
 
+/// Expects these parts in the refusal of ranks with these devices.
+fn refused(n_gpus: usize, nodes: &[&[&str]], parts: &[&str]) {
+    let [mpi, _] = libraries();
+    let stderr = multiplied(&mpi, n_gpus, nodes).failure(2);
+    for part in parts {
+        assert!(stderr.contains(part), "{part:?} in {stderr}");
+    }
+}
+
 #[test]
 fn two_devices_do_not_get_one_gpu_unasked() {
-    let [mpi, _] = libraries();
-    let refused = |gpus: usize, nodes: &[&[&str]], parts: &[&str]| {
-        let stderr = multiplied(&mpi, gpus, nodes).failure(2);
-        for part in parts {
-            assert!(stderr.contains(part), "{part:?} in {stderr}");
-        }
-    };
     let both = ["node 1, device 0", "node 0, device 0", "share = true"];
     refused(2, &[&[FIRST], &[FIRST]], &both);
     refused(1, &[&[GPU], &[GPU]], &both);
     refused(1, &[&[GPU], &[SHARED]], &both);
-    refused(
-        1,
-        &[&["kind = \"cuda\"\ngpu = 7"]],
-        &["gpu = 7", "sees 1 GPUs"],
-    );
+    let unknown = "kind = \"cuda\"\ngpu = 7";
+    refused(1, &[&[unknown]], &["gpu = 7", "sees 1 GPUs"]);
 }
 
 #[test]
@@ -104,24 +116,25 @@ fn what_may_be_pinned_for_a_gpu_is_bounded() {
     assert!(stderr.contains(limit), "{stderr}");
 }
 
+/// Returns what two ranks with a GPU each print.
+fn run_json(mpi: &Mpi, line: &str) -> Value {
+    let words: Vec<&str> = line.split(' ').collect();
+    let text = emulated(mpi, 2, 2, &words).success();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
 #[test]
 fn the_topology_of_a_job_names_gpus_as_a_multiplication_does() {
     let [mpi, _] = libraries();
-    let read = |text: &str| -> Value {
-        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
-    };
-    let shown = read(&emulated(&mpi, 2, 2, &["topology", "--json"]).success());
+    let shown = run_json(&mpi, "topology --json");
     let mut driven: Vec<(u64, String, String)> = Vec::new();
     for gpu in shown["nodes"][0]["gpus"].as_array().expect("a list") {
-        let text = |value: &Value| value.as_str().expect("a text").to_owned();
         let by = &gpu["driven"];
         let rank = by["rank"].as_u64().expect("a rank");
-        driven.push((rank, text(&by["device"]), text(&gpu["bus_id"])));
+        driven.push((rank, read_text(&by["device"]), read_text(&gpu["bus_id"])));
     }
     driven.sort();
-    let words = "mxm --size 200 --block 64 --json".split(' ');
-    let words: Vec<&str> = words.collect();
-    let report = read(&emulated(&mpi, 2, 2, &words).success());
+    let report = run_json(&mpi, "mxm --size 200 --block 64 --json");
     let mut used = Vec::new();
     for node in report["nodes"].as_array().expect("a list") {
         for device in node["devices"].as_array().expect("a list") {
@@ -137,7 +150,7 @@ fn the_topology_of_a_job_names_gpus_as_a_multiplication_does() {
     assert_eq!(used.len(), 2, "{report}");
     // Both are printed, here and there.
     let topology = emulated(&mpi, 2, 2, &["topology"]).success();
-    let summary = emulated(&mpi, 2, 2, &words[..words.len() - 1]).success();
+    let summary = emulated(&mpi, 2, 2, &["mxm", "--size", "200", "--block", "64"]).success();
     for (_, name, bus_id) in used {
         for text in [&topology, &summary] {
             assert!(text.contains(&name) && text.contains(&bus_id), "{text}");

@@ -1,5 +1,6 @@
 //! A rank that is killed takes the job with it: no hang, no output file.
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -73,12 +74,8 @@ fn a_rank_killed_while_it_writes_leaves_no_file_under_the_final_name() {
         ];
         let arguments = [&["mxm"], &shape[..], &how[..]].concat();
         let job = Running::start(mpi.command(2, &mpi.isochron, &arguments));
-        let begun = |entry: std::io::Result<std::fs::DirEntry>| {
-            let size = |entry: std::fs::DirEntry| entry.metadata().map_or(0, |file| file.len());
-            entry.is_ok_and(|entry| size(entry) > 1 << 20)
-        };
         let start = Instant::now();
-        while !folder.path().read_dir().expect("a folder").any(begun) {
+        while !has_large_file(folder.path()) {
             assert!(
                 start.elapsed() < 6 * SOON,
                 "{}: nothing is written",
@@ -91,6 +88,12 @@ fn a_rank_killed_while_it_writes_leaves_no_file_under_the_final_name() {
         assert_ne!(outcome.status, Some(0), "{}: {outcome:#?}", mpi.name);
         assert!(!out.exists(), "{}: half a result under its name", mpi.name);
     }
+}
+
+/// Returns `true` if a file of the folder has more than a MiB.
+fn has_large_file(folder: &Path) -> bool {
+    let mut files = folder.read_dir().expect("a folder").flatten();
+    files.any(|file| file.metadata().is_ok_and(|file| file.len() > 1 << 20))
 }
 
 /// Kills a rank of a job of the command that has `marker` among its arguments.

@@ -40,14 +40,13 @@ fn script(source: &str, arguments: &[&str]) -> String {
 }
 
 fn multiply_and_compare(mpi: &Mpi, folder: &Path, kind: &str, (alpha, beta): (&str, &str)) {
-    let file = |name: &str| folder.join(name).to_str().expect("a name").to_string();
+    let [a, b, c, found] = ["a.npy", "b.npy", "c.npy", "found.npy"]
+        .map(|name| folder.join(name).to_str().expect("a name").to_string());
     let platform = cluster_configs()
         .join("emulated-4.toml")
         .to_str()
         .expect("a name")
         .to_string();
-    let found = file("found.npy");
-    let (a, b, c) = (file("a.npy"), file("b.npy"), file("c.npy"));
     let mut arguments = vec![
         "mxm", "--a", &a, "--b", &b, "--out", &found, "--block", "16",
     ];

@@ -153,14 +153,19 @@ fn inputs_that_are_no_files_are_refused_at_once() {
 #[test]
 fn numbers_that_are_not_finite_are_found_on_all_ranks() {
     let folder = Folder::new();
-    let ones = |n: usize| "1\n".repeat(n);
     // Column by column: row 1, column 3 comes before row 2, column 0.
     folder.write(
         "nan.mtx",
-        &format!("{REAL}4 4\n1\n1\nnan\n1\n{}1\n-inf\n1\nnan\n", ones(8)),
+        &format!(
+            "{REAL}4 4\n1\n1\nnan\n1\n{}1\n-inf\n1\nnan\n",
+            "1\n".repeat(8)
+        ),
     );
-    folder.write("wide.mtx", &format!("{REAL}4 4\n{}1e300\n", ones(15)));
-    folder.write("ones.mtx", &format!("{REAL}4 4\n{}", ones(16)));
+    folder.write(
+        "wide.mtx",
+        &format!("{REAL}4 4\n{}1e300\n", "1\n".repeat(15)),
+    );
+    folder.write("ones.mtx", &format!("{REAL}4 4\n{}", "1\n".repeat(16)));
     let complex = REAL.replace("real", "complex");
     folder.write("complex.mtx", &format!("{complex}1 1\n1 inf\n"));
     let [mpi, _] = libraries();

@@ -132,34 +132,34 @@ fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     run(mpi.command(2, &mpi.isochron, &mxm(&by_k)), SOON).failure(INPUT);
 }
 
+fn multiply_exactly(mpi: &Mpi, arguments: &[&str]) -> Report {
+    let all = [&["--verify", "exact", "--json"], arguments].concat();
+    let report = mpi.isochron(2, &mxm(&all)).success();
+    let report: Report = serde_json::from_str(&report).unwrap();
+    assert_eq!(report.verified, Some(true));
+    report
+}
+
 /// Whole numbers in files of both formats, read whole and in parts: the product is the same.
 #[test]
 fn parts_of_files_are_multiplied_as_the_whole_is() {
     let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (a, b, plan) = (path("a.npy"), path("b.mtx"), path("plan.json"));
-    let [whole, in_parts] = ["whole.npy", "parts.npy"].map(path);
+    let [a, b, plan, whole, in_parts] = ["a.npy", "b.mtx", "plan.json", "whole.npy", "parts.npy"]
+        .map(|name| folder.path().join(name).to_str().unwrap().to_owned());
     let mpi = &libraries()[0];
-    let multiply = |arguments: &[&str]| {
-        let all = [&["--verify", "exact", "--json"], arguments].concat();
-        let report = mpi.isochron(2, &mxm(&all)).success();
-        let report: Report = serde_json::from_str(&report).unwrap();
-        assert_eq!(report.verified, Some(true));
-        report
-    };
-    multiply(&["--m", "500", "--n", "90", "--k", "3", "--out", &a]);
-    multiply(&["--m", "500", "--n", "70", "--k", "3", "--out", &b]);
+    multiply_exactly(mpi, &["--m", "500", "--n", "90", "--k", "3", "--out", &a]);
+    multiply_exactly(mpi, &["--m", "500", "--n", "70", "--k", "3", "--out", &b]);
     let files = ["--a", &a, "--b", &b];
     let how = ["--op-a", "t", "--split", "c", "--panel", "60"];
     let keep = ["--save-plan", &plan, "--out", &whole];
-    let report = multiply(&[&files[..], &how, &keep].concat());
+    let report = multiply_exactly(mpi, &[&files[..], &how, &keep].concat());
     assert!(report.k_parts == 1 && report.nodes.iter().all(|node| node.parts_s == 0.0));
     let text = std::fs::read_to_string(&plan).unwrap();
     let more = text.replace("\"k_parts\": 1", "\"k_parts\": 4");
     assert_ne!(more, text);
     std::fs::write(&plan, more).unwrap();
     let again = ["--op-a", "t", "--load-plan", &plan, "--out", &in_parts];
-    let report = multiply(&[&files[..], &again].concat());
+    let report = multiply_exactly(mpi, &[&files[..], &again].concat());
     assert!(report.k_parts == 4 && report.nodes.iter().all(|node| node.parts_s > 0.0));
     let [whole, in_parts] = [whole, in_parts].map(|path| std::fs::read(path).unwrap());
     assert!(whole == in_parts, "the products differ");

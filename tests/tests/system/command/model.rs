@@ -6,8 +6,13 @@ use super::{Folder, answer, isochron, json, points, refused};
 fn models_are_told_at_sizes_and_outliers_are_flagged() {
     let folder = Folder::new();
     let dip = folder.write("dip.points", "100 1\n200 4 3 0.1\n300 2.5\n400 4\n");
-    let answer = |line: &str| answer(&["model"], &[&dip], line)["models"][0].clone();
-    let all = answer("");
+    let files = [dip.as_str()];
+    let [all, two, once] = [
+        "",
+        "--at 800,150 --fit cpm raw-piecewise",
+        "--fit cpm,akima,cpm",
+    ]
+    .map(|line| answer(&["model"], &files, line)["models"][0].clone());
     assert_eq!(all["file"], dip);
     assert_eq!(
         all["points"][1],
@@ -17,17 +22,12 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
     assert_eq!(all["flags"][0]["reason"], "too-slow");
     let fits = all["fits"].as_array().expect("fits");
     assert_eq!(fits.len(), 5);
-    let speed = |fit: &str| {
+    for (fit, speed) in [("raw-piecewise", 50.0), ("piecewise-speed", 110.0)] {
         let found = fits.iter().find(|found| found["fit"] == fit).expect(fit);
         assert_eq!(found["at"].as_array().map(Vec::len), Some(4));
         assert_eq!(found["at"][1]["d"], 200);
-        found["at"][1]["speed"].as_f64().expect("a speed")
-    };
-    assert_eq!(
-        (speed("raw-piecewise"), speed("piecewise-speed")),
-        (50.0, 110.0)
-    );
-    let two = answer("--at 800,150 --fit cpm raw-piecewise");
+        assert_eq!(found["at"][1]["speed"], speed);
+    }
     assert_eq!(two["fits"].as_array().map(Vec::len), Some(2));
     let last = &two["fits"][1]["at"];
     assert_eq!(
@@ -38,7 +38,6 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
         (&last[1]["d"], &last[1]["time_s"]),
         (&json("800"), &json("8.0"))
     );
-    let once = answer("--fit cpm,akima,cpm");
     assert_eq!(once["fits"].as_array().map(Vec::len), Some(2));
     let text = isochron(&["model", &dip, &dip]).success();
     assert!(

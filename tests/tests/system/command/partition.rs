@@ -1,5 +1,7 @@
 //! `isochron partition`.
 
+use serde_json::Value;
+
 use super::{Folder, answer, isochron, json, points, refused, total};
 
 #[test]
@@ -29,23 +31,12 @@ fn partition_prints_units_and_times() {
 #[test]
 fn partition_follows_the_cliff_where_a_constant_cannot() {
     let (paging, steady) = (points("cliff-paging.points"), points("cliff-60k.points"));
-    let time = |algorithm| {
-        let arguments = [
-            "partition",
-            "--units",
-            "9000",
-            "--models",
-            &paging,
-            &steady,
-            "--algorithm",
-            algorithm,
-            "--json",
-        ];
-        json(&isochron(&arguments).success())["max_time_s"]
-            .as_f64()
-            .expect("a number")
-    };
-    assert!(time("gpa") < 0.8 * time("cpm"));
+    let [gpa_s, cpm_s] = ["gpa", "cpm"].map(|algorithm| {
+        let line = format!("--units 9000 --algorithm {algorithm}");
+        let found = answer(&["partition", "--models"], &[&paging, &steady], &line);
+        found["max_time_s"].as_f64().expect("a number")
+    });
+    assert!(gpa_s < 0.8 * cpm_s);
 }
 
 #[test]
@@ -65,21 +56,19 @@ fn broken_models_are_named_with_the_line() {
     );
 }
 
+/// Returns the partition of 3000 units, and its longest time in units of 10 µs.
+fn partition(algorithm: &str, files: &[&str]) -> (Value, f64) {
+    let line = format!("--units 3000 --algorithm {algorithm}");
+    let answer = answer(&["partition", "--models"], files, &line);
+    assert_eq!(answer["algorithm"], algorithm.split(' ').next().unwrap());
+    assert_eq!(total(&answer["units"]), 3000, "{answer}");
+    let max_time_s = answer["max_time_s"].as_f64().expect("a number");
+    (answer, (max_time_s * 1e5).round())
+}
+
 #[test]
 fn every_algorithm_partitions() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
-    let partition = |algorithm: &str, files: &[&str]| {
-        let command = ["partition", "--models"];
-        let answer = answer(
-            &command,
-            files,
-            &format!("--units 3000 --algorithm {algorithm}"),
-        );
-        assert_eq!(answer["algorithm"], algorithm.split(' ').next().unwrap());
-        assert_eq!(total(&answer["units"]), 3000, "{answer}");
-        let max_time_s = answer["max_time_s"].as_f64().expect("a number");
-        (answer, (max_time_s * 1e5).round())
-    };
     let both = [fast.as_str(), slow.as_str()];
     assert_eq!(partition("even", &both).1, 5000.0);
     for algorithm in ["cpm", "gpa", "npa", "hpopta", "hpopta-search"] {
@@ -157,30 +146,27 @@ fn algorithms_that_use_measured_sizes_alone_say_so() {
 #[test]
 fn partition_keeps_to_limits_and_estimates() {
     let (fast, slow) = (points("cliff-60k.points"), points("cliff-30k.points"));
-    let units = |line: &str| {
-        let command = ["partition", "--algorithm", "hpopta", "--models"];
-        answer(&command, &[&fast, &slow], &format!("--units 3000 {line}"))["units"].clone()
-    };
-    assert_eq!(units("--caps 1000,none"), json("[1000, 2000]"));
-    assert_eq!(
-        units("--caps none,1000 --forbid 0:1,1:64"),
-        json("[2000, 1000]")
-    );
-    assert_eq!(units("--forbid 0:2000"), json("[1500, 1500]"));
-    assert_eq!(units("--forbid 2000"), json("[1500, 1500]"));
-    assert_eq!(units("--caps 1500"), json("[1500, 1500]"));
-    assert_eq!(units("--memory 8:100:12107"), json("[1500, 1500]"));
-    assert_eq!(units("--memory 0:8:0:8000"), json("[1000, 2000]"));
+    let command = ["partition", "--algorithm", "hpopta", "--models"];
+    for (limits, units) in [
+        ("--caps 1000,none", "[1000, 2000]"),
+        ("--caps none,1000 --forbid 0:1,1:64", "[2000, 1000]"),
+        ("--forbid 0:2000", "[1500, 1500]"),
+        ("--forbid 2000", "[1500, 1500]"),
+        ("--caps 1500", "[1500, 1500]"),
+        ("--memory 8:100:12107", "[1500, 1500]"),
+        ("--memory 0:8:0:8000", "[1000, 2000]"),
+    ] {
+        let found = answer(&command, &[&fast, &slow], &format!("--units 3000 {limits}"));
+        assert_eq!(found["units"], json(units), "{limits}");
+    }
 
     let folder = Folder::new();
     let noisy = folder.write("noisy.points", "32 1.5 3 0\n64 1 3 2\n");
     let steady = folder.write("steady.points", "32 1.5 3 0\n64 4 3 0\n");
-    let command = ["partition", "--algorithm", "hpopta", "--models"];
-    let estimated = |estimate: &str| {
+    let [mean, upper] = ["mean", "upper"].map(|estimate| {
         let line = format!("--units 64 --estimate {estimate}");
         answer(&command, &[&noisy, &steady], &line)
-    };
-    let (mean, upper) = (estimated("mean"), estimated("upper"));
+    });
     assert_eq!(
         (&mean["units"], &mean["active"]),
         (&json("[64, 0]"), &json("1"))
