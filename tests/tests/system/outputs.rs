@@ -1,12 +1,16 @@
 //! Files that are read and written: nothing wrong gets a right name, and nothing right is lost.
 
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use isochron_tests::launch::{HANGS, Outcome, Running, SOON, cluster_configs, libraries, run};
+use isochron_tests::launch::{
+    HANGS, Outcome, Running, SOON, cluster_configs, libraries, processes, run,
+};
+use rustix::fs::OFlags;
 
 use crate::command::Folder;
 
@@ -436,30 +440,85 @@ fn a_folder_that_cannot_be_made_is_known_before_the_work() {
     );
 }
 
+/// Replaces the standard error of the head rank by the pipe `$1`, and runs the program.
+const TELL_PIPE: &str =
+    r#"[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] && exec 2> "$1"; shift; exec "$@""#;
+
+/// Opens a pipe for a writer that does not wait, and writes as much as it holds.
+fn fill_pipe(path: &str) -> fs::File {
+    let mut options = fs::File::options();
+    let options = options.read(true).write(true);
+    let opened = options
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let mut pipe = opened.expect("a pipe");
+    while pipe.write(b"\n").is_ok() {}
+    pipe
+}
+
+/// Waits until a process of this program has a file in the folder open.
+fn wait_for_open_file(program: &Path, folder: &str) {
+    let begun = Instant::now();
+    while !processes(program, folder)
+        .into_iter()
+        .any(|process| has_open_file(process, folder))
+    {
+        assert!(begun.elapsed() < HANGS, "no file in {folder}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+fn has_open_file(process: u32, folder: &str) -> bool {
+    let files = fs::read_dir(format!("/proc/{process}/fd"));
+    let mut files = files.into_iter().flatten().flatten();
+    files.any(|file| fs::read_link(file.path()).is_ok_and(|path| path.starts_with(folder)))
+}
+
 #[test]
 fn a_folder_removed_during_the_run_makes_it_fail() {
+    let planned = "isochron::session=debug";
+    let platform = "mxm --size 16 --strategy fpm --platform @p.toml";
     for mpi in libraries() {
-        for option in ["--out", "--report"] {
+        for (line, event) in [
+            (format!("{platform} --out"), planned),
+            (format!("{platform} --report"), planned),
+            (format!("{platform} --save-plan"), planned),
+            ("topology --svg".to_owned(), "isochron_devices::blas=debug"),
+            (
+                "devices bench --sizes 64 --block 64 --max-reps 3 --platform @p.toml --svg"
+                    .to_owned(),
+                "isochron_devices::measure=trace",
+            ),
+        ] {
             let folder = Folder::new();
             fs::create_dir(folder.path("D")).expect("a folder");
-            let plan = folder.make_pipe("plan");
-            // The plan is longer than the pipe, so that the command waits for the reader of the pipe.
-            let name = "x".repeat(100_000);
-            let device = format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = 1.0\n");
-            folder.write(
-                "p.toml",
-                &format!("schema = 1\n[[node]]\n{device}[[node]]\n{device}"),
+            let device = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npace = 1.0\n";
+            folder.write("p.toml", &format!("schema = 1\n{device}{device}"));
+            // The head rank waits for a reader of its first event, after it has created its files.
+            let (told, program) = (
+                folder.make_pipe("told"),
+                mpi.isochron.to_str().expect("a name"),
             );
-            let line =
-                format!("mxm --size 16 --platform @p.toml --save-plan @plan {option} @D/x.npy");
-            let running = Running::start(mpi.command(2, &mpi.isochron, &folder.words(&line)));
-            let mut reader = fs::File::open(plan).expect("a pipe");
+            let pipe = fill_pipe(&told);
+            let words = folder.words(&format!("-c TELL sh @told {program} {line} @D/x.npy"));
+            let words = words
+                .iter()
+                .map(|word| if word == "TELL" { TELL_PIPE } else { word });
+            let mut command = mpi.command(2, Path::new("sh"), &words.collect::<Vec<_>>());
+            command.env("ISOCHRON_LOG", event);
+            let running = Running::start(command);
+            wait_for_open_file(&mpi.isochron, &folder.path("D"));
             fs::remove_dir_all(folder.path("D")).expect("a folder");
-            reader.read_to_end(&mut Vec::new()).expect("a plan");
-            let stderr = running.wait(HANGS).failure(1);
+            let mut reader = fs::File::open(told).expect("a pipe");
+            drop(pipe);
+            let mut stderr = String::new();
+            reader
+                .read_to_string(&mut stderr)
+                .expect("events and a message");
+            running.wait(HANGS).failure(1);
             assert!(
                 stderr.contains("cannot write") && stderr.contains("D/x.npy"),
-                "{option}: {stderr}"
+                "{line}: {stderr}"
             );
         }
     }
