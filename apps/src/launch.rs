@@ -36,7 +36,7 @@ pub struct Launch {
 impl Launch {
     /// Reads the command line and the environment of this process, which began at `start`.
     pub fn of_process(start: Instant) -> Self {
-        let mut definition = CliArguments::command();
+        let mut definition = read_negative_numbers(CliArguments::command());
         let matches = definition.try_get_matches_from_mut(env::args_os());
         let mut settings = read_variables(env::vars_os());
         let command = match &matches {
@@ -82,6 +82,16 @@ impl Launch {
         let words: Vec<&str> = message.split_whitespace().collect();
         error.use_stderr().then(|| words.join(" "))
     }
+}
+
+/// Lets every option take a negative number as its value, so that the message about it names the option.
+fn read_negative_numbers(command: Command) -> Command {
+    command
+        .mut_args(|argument| {
+            let is_number = argument.get_action().takes_values();
+            argument.allow_negative_numbers(is_number)
+        })
+        .mut_subcommands(read_negative_numbers)
 }
 
 fn agree_on_one(comm: &dyn Comm, name: &str, value: &str) -> Result<(), Error> {
@@ -134,4 +144,86 @@ fn find_value(argument: &Arg, matches: &ArgMatches) -> Option<String> {
 
 fn lossy(text: &(impl AsRef<OsStr> + ?Sized)) -> String {
     text.as_ref().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use super::*;
+
+    /// Returns the subcommands within a command that have no subcommands themselves, each with the words that call it.
+    fn list_commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
+        let words = [words, &[command.get_name().to_owned()]].concat();
+        if command.has_subcommands() {
+            let inner = command.get_subcommands();
+            inner
+                .flat_map(|command| list_commands(command, &words))
+                .collect()
+        } else {
+            vec![(words, command.clone())]
+        }
+    }
+
+    fn is_number(option: &Arg) -> bool {
+        let numbers = [
+            TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<usize>(),
+            TypeId::of::<f64>(),
+        ];
+        let value = option.get_value_parser().type_id();
+        option.get_action().takes_values() && numbers.iter().any(|number| value == *number)
+    }
+
+    /// Returns the message about `--option value`.
+    fn refuse(words: &[String], option: &str, value: &str) -> String {
+        let words = words.iter().map(String::as_str).chain([option, value]);
+        let definition = read_negative_numbers(CliArguments::command());
+        let refused = definition.try_get_matches_from(words);
+        refused.expect_err("a mistake").to_string()
+    }
+
+    #[test]
+    fn every_numeric_option_tells_its_range_of_a_negative_number() {
+        let mut seen = 0;
+        for (words, command) in list_commands(&CliArguments::command(), &[]) {
+            let options = command.get_opts().filter(|option| is_number(option));
+            for option in options.map(name_argument) {
+                for value in ["-5", "-0.5", "-1e3"] {
+                    let message = refuse(&words, &option, value);
+                    let start = format!("invalid value '{value}' for '{option} <");
+                    assert!(message.contains(&start), "{words:?}: {message}");
+                    let range = [
+                        "a whole number from ",
+                        "a number above 0",
+                        "between 0 and 1",
+                    ];
+                    let told = range.iter().any(|range| message.contains(range));
+                    assert!(told, "{words:?} {option}: {message}");
+                }
+                seen += 1;
+            }
+        }
+        assert!(seen > 30, "{seen}");
+    }
+
+    #[test]
+    fn lists_that_begin_with_a_minus_are_values() {
+        let partition = ["isochron", "partition"].map(str::to_owned);
+        let layout = ["isochron", "layout"].map(str::to_owned);
+        for (words, option) in [
+            (&partition, "--caps"),
+            (&partition, "--forbid"),
+            (&partition, "--memory"),
+            (&layout, "--columns"),
+        ] {
+            let message = refuse(words, option, "-1,2");
+            assert!(
+                message.contains("expected ") && message.contains(option),
+                "{message}"
+            );
+        }
+    }
 }

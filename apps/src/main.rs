@@ -14,6 +14,7 @@ mod log;
 mod measuring;
 mod model;
 mod mxm;
+mod numbers;
 mod output;
 mod partition;
 mod points;

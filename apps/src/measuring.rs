@@ -3,25 +3,27 @@
 use clap::{Arg, Args};
 use isochron_devices::MeasureConfig;
 
+use crate::numbers::{parse_part, parse_positive, parse_whole};
+
 /// Options that replace a command's defaults for measurements.
 #[derive(Args)]
 #[command(next_help_heading = "Measuring")]
 pub struct MeasuringArguments {
     /// Fewest repetitions of a measurement
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 0>)]
     min_reps: Option<u32>,
     /// Most repetitions of a measurement; half as many more are allowed when times are disturbed
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 0>)]
     max_reps: Option<u32>,
     /// Confidence that a mean lies in its interval
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", value_parser = parse_part)]
     confidence: Option<f64>,
     /// Half-width of the interval at which repeating ends, as a part of the mean
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", value_parser = parse_positive)]
     precision: Option<f64>,
     /// Seconds after which a measurement is not repeated; a size that needs twice as long for one
     /// update is given up and gets a bound
-    #[arg(long, value_name = "S")]
+    #[arg(long, value_name = "S", value_parser = parse_positive)]
     max_seconds: Option<f64>,
 }
 

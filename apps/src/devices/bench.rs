@@ -22,6 +22,7 @@ use super::sizes::SizeArguments;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::numbers::{parse_positive, parse_whole};
 use crate::output::{self, name_path};
 
 /// The repetitions of a measurement by default; its part of the budget limits the seconds.
@@ -40,7 +41,7 @@ pub struct BenchArguments {
     #[command(flatten)]
     sizes: SizeArguments,
     /// Block size b: the inner dimension of the update
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = parse_whole::<usize, 0>)]
     block: usize,
     /// Platform file; the devices of each rank's node are measured [default: those of its host]
     #[arg(long, value_name = "FILE")]
@@ -60,6 +61,7 @@ pub struct BenchArguments {
         long,
         value_name = "S",
         default_value_t = 40.0,
+        value_parser = parse_positive,
         help_heading = "Measuring"
     )]
     budget: f64,
@@ -85,7 +87,7 @@ pub struct BenchArguments {
 pub fn run(comm: &dyn Comm, arguments: &BenchArguments) -> Result<(), Failure> {
     let start = Instant::now();
     let sizes = arguments.sizes.list(arguments.block)?;
-    let budget_s = arguments.find_budget()?;
+    let budget_s = arguments.budget_s();
     for &n in &sizes {
         let config = arguments.config(n, budget_s);
         config.validate().map_err(Failure::input)?;
@@ -118,17 +120,12 @@ struct OutputFiles {
 
 impl BenchArguments {
     /// Returns the seconds for all measurements; infinite with `--thorough`.
-    fn find_budget(&self) -> Result<f64, Failure> {
-        let budget_s = self.budget;
+    fn budget_s(&self) -> f64 {
         if self.thorough {
-            return Ok(f64::INFINITY);
+            f64::INFINITY
+        } else {
+            self.budget
         }
-        if budget_s > 0.0 {
-            return Ok(budget_s);
-        }
-        Err(Failure::input(format!(
-            "--budget {budget_s}: must be above 0 s"
-        )))
     }
 
     /// Returns the repetitions of the update of size `n`, which may take `limit_s` seconds.
@@ -246,20 +243,25 @@ mod tests {
     #[test]
     fn a_measurement_has_its_part_of_the_budget_unless_options_say_otherwise() {
         let default = parse("");
-        assert_eq!(default.find_budget().unwrap(), 40.0);
+        assert_eq!(default.budget_s(), 40.0);
         let config = default.config(64, 2.5);
         assert_eq!((config.min_reps, config.max_reps), (5, 1000));
         assert_eq!((config.max_seconds, config.precision), (2.5, 0.025));
         assert_eq!(parse("--max-seconds 7").config(64, 2.5).max_seconds, 7.0);
         for line in ["--budget 0", "--budget nan"] {
-            assert!(parse(line).find_budget().is_err(), "{line}");
+            let words = ["bench"].into_iter().chain(line.split_whitespace());
+            let refused = Line::try_parse_from(words).map(|_| ()).unwrap_err();
+            assert!(
+                refused.to_string().contains("expected a number above 0"),
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn thorough_measurements_are_those_of_the_literature() {
         let thorough = parse("--thorough");
-        assert_eq!(thorough.find_budget().unwrap(), f64::INFINITY);
+        assert_eq!(thorough.budget_s(), f64::INFINITY);
         for n in [1024, 5120, 9000] {
             assert_eq!(
                 thorough.config(n, f64::INFINITY),

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use crate::failure::Failure;
+use crate::numbers::parse_whole;
 
 /// The largest size and the number of sizes by default; the smallest is one block.
 const TO: usize = 4096;
@@ -12,17 +13,17 @@ const POINTS: usize = 8;
 #[derive(Args)]
 pub struct SizeArguments {
     /// Sizes n of the update C (n×n) += A (n×b) · B (b×n), multiples of b
-    #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "N",
+    #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "N", value_parser = parse_whole::<usize, 0>,
         conflicts_with_all = ["from", "to", "points"])]
     sizes: Vec<usize>,
     /// Smallest size [default: the block size]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 0>)]
     from: Option<usize>,
     /// Largest size [default: 4096]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 0>)]
     to: Option<usize>,
     /// Number of sizes, evenly from the smallest to the largest, each rounded to whole blocks [default: 8]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 0>)]
     points: Option<usize>,
 }
 

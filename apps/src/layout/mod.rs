@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use self::choice::{Columns, LayoutMethod, parse_columns};
 use crate::failure::Failure;
+use crate::numbers::parse_whole;
 use crate::output;
 use crate::points;
 use crate::table::TextTable;
@@ -42,7 +43,7 @@ pub struct LayoutArguments {
     /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes
     /// from top to bottom, counted from 0: 0,1/2,3. Without it, kl and fpm-kl take equally many nodes
     /// as they come, the others a grid that suits the areas
-    #[arg(long, value_name = "I,.../...", value_parser = parse_columns)]
+    #[arg(long, value_name = "I,.../...", allow_hyphen_values = true, value_parser = parse_columns)]
     columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     /// [default: piecewise-speed]
@@ -52,13 +53,13 @@ pub struct LayoutArguments {
     #[arg(long, visible_alias = "partitioner", value_name = "PARTITIONER")]
     dividing: Option<Partitioner>,
     /// Rows of the matrix, in blocks
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = parse_whole::<u64, 0>)]
     rows: u64,
     /// Columns of the matrix, in blocks
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = parse_whole::<u64, 0>)]
     cols: u64,
     /// Most lines of the picture, which keeps its proportions
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(3..))]
+    #[arg(long, default_value_t = 12, value_parser = parse_whole::<u16, 3>)]
     lines: u16,
     /// Print JSON
     #[arg(long)]

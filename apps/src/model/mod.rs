@@ -14,6 +14,7 @@ use serde::Serialize;
 use strum::VariantArray as _;
 
 use crate::failure::Failure;
+use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
 use crate::points::{MeasuredFile, read_measured};
 
@@ -27,11 +28,11 @@ pub struct ModelArguments {
     files: Vec<PathBuf>,
     /// Sizes in units, or heights of surfaces, to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "D",
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = parse_whole::<u64, 1>)]
     at: Vec<u64>,
     /// Widths of surfaces to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = parse_whole::<u64, 1>)]
     width: Vec<u64>,
     /// Models to make: cpm, piecewise-speed, piecewise-time, akima, raw-piecewise [default: all]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "FIT")]

@@ -33,6 +33,7 @@ use num_complex::{Complex32, Complex64};
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::numbers::{parse_positive, parse_whole};
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
@@ -45,16 +46,16 @@ use progress::ProgressLine;
 #[command(mut_args(|argument| show_default(argument, &MeasureConfig::default())))]
 pub struct MxmArguments {
     /// m, n and k at once
-    #[arg(long, conflicts_with_all = ["m", "n", "k", "a", "b"])]
+    #[arg(long, value_parser = parse_whole::<usize, 0>, conflicts_with_all = ["m", "n", "k", "a", "b"])]
     size: Option<usize>,
     /// Rows of A and C
-    #[arg(long, requires = "n", requires = "k", conflicts_with_all = ["a", "b"])]
+    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "n", requires = "k", conflicts_with_all = ["a", "b"])]
     m: Option<usize>,
     /// Columns of B and C
-    #[arg(long, requires = "m", requires = "k", conflicts_with_all = ["a", "b"])]
+    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "m", requires = "k", conflicts_with_all = ["a", "b"])]
     n: Option<usize>,
     /// Columns of A and rows of B
-    #[arg(long, requires = "m", requires = "n", conflicts_with_all = ["a", "b"])]
+    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "m", requires = "n", conflicts_with_all = ["a", "b"])]
     k: Option<usize>,
     /// File with A, m×k (.npy or .mtx)
     #[arg(long, requires = "b", value_name = "FILE")]
@@ -79,10 +80,10 @@ pub struct MxmArguments {
     #[arg(long = "type", value_name = "TYPE")]
     element: Option<ElementType>,
     /// Block size b: a unit of work is the update of a b×b block of C [default: 128]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<usize, 0>)]
     block: Option<usize>,
     /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_whole::<usize, 0>)]
     panel: Option<usize>,
     /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product
     /// [default: n]
@@ -114,10 +115,10 @@ pub struct MxmArguments {
     #[arg(long, default_value_t = Strategy::default())]
     strategy: Strategy,
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends
-    #[arg(long, default_value_t = 0.05)]
+    #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
     epsilon: f64,
     /// Most measurements of all nodes, at least 1; `--strategy homogeneous` makes none
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
     max_iterations: u32,
     /// Model that fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     #[arg(long, default_value_t = Fit::default())]
@@ -135,7 +136,7 @@ pub struct MxmArguments {
     #[arg(long, value_enum, default_value_t = Verify::Probe)]
     verify: Verify,
     /// Seed of the generated matrices and of the check
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
     seed: u64,
     /// File for the report (JSON)
     #[arg(long, value_name = "FILE")]

@@ -56,16 +56,16 @@ fn parse_numbers<const N: usize>(text: &str) -> Option<ForDevice<[u64; N]>> {
 pub struct LimitArguments {
     /// Most units of each device in order, `none` for no limit, or one value for all: 100,none,50
     /// (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "CAP,...", value_parser = parse_cap)]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_name = "CAP,...", value_parser = parse_cap)]
     caps: Vec<Cap>,
     /// Sizes that must not be given out, to device I or to any: I:SIZE or SIZE (hpopta family)
-    #[arg(long, value_delimiter = ',', value_name = "[I:]SIZE,...", value_parser = parse_forbidden)]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_name = "[I:]SIZE,...", value_parser = parse_forbidden)]
     forbid: Vec<ForDevice<u64>>,
     /// Memory of device I, or of each device, in bytes: its units take FIXED and PER_UNIT each, of
     /// AVAILABLE; of several values for one device the last counts (hpopta family)
     #[arg(
         long,
-        value_delimiter = ',',
+        value_delimiter = ',', allow_hyphen_values = true,
         value_name = "[I:]PER_UNIT:FIXED:AVAILABLE,...",
         value_parser = parse_memory
     )]

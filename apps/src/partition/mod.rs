@@ -16,6 +16,7 @@ use self::balanced::{describe_end, divide_by_models};
 use self::imbalanced::divide_by_times;
 use self::limits::LimitArguments;
 use crate::failure::Failure;
+use crate::numbers::parse_whole;
 use crate::output;
 use crate::points;
 use crate::table::TextTable;
@@ -24,7 +25,7 @@ use crate::table::TextTable;
 #[derive(Args)]
 pub struct PartitionArguments {
     /// Units of work to split
-    #[arg(long, value_name = "D")]
+    #[arg(long, value_name = "D", value_parser = parse_whole::<u64, 0>)]
     units: u64,
     /// Points files (lines `d t [reps [ci]]`), one a device; the devices count from 0
     #[arg(long, num_args = 1.., required = true, value_name = "FILE")]
@@ -40,7 +41,7 @@ pub struct PartitionArguments {
     #[arg(long, value_name = "even|proportional")]
     guess: Option<Guess>,
     /// Common divisor, in units, of all sizes of the hpopta family [default: the greatest one]
-    #[arg(long, value_name = "G", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "G", value_parser = parse_whole::<u64, 1>)]
     granule: Option<u64>,
     /// Time taken for a point in the hpopta family: mean, or the upper end of its confidence interval
     /// [default: mean]
@@ -49,13 +50,13 @@ pub struct PartitionArguments {
     #[command(flatten)]
     limits: LimitArguments,
     /// Identical devices of the one points file (popta)
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "P", value_parser = parse_whole::<u32, 1>)]
     devices: Option<u32>,
     /// Identical nodes that each have the devices given (hipopta)
-    #[arg(long, value_name = "H", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "H", value_parser = parse_whole::<u32, 1>)]
     nodes: Option<u32>,
     /// Steps after which the search is given up [default: 10000000] (hpopta-search)
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = parse_whole::<u64, 0>)]
     work_limit: Option<u64>,
     /// Print JSON
     #[arg(long)]

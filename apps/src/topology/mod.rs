@@ -17,6 +17,7 @@ use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
 use host::HostReport;
 pub use host::ranges_text;
@@ -28,7 +29,7 @@ pub struct TopologyArguments {
     #[arg(long, default_value_t = Grouping::default())]
     group: Grouping,
     /// Show this host as N ranks would share it [default: all hosts, as the ranks of the job share them]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u16, 1>)]
     ranks_per_host: Option<u16>,
     /// Show the host saved in this file (hwloc's XML, as `lstopo host.xml` writes it)
     #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]

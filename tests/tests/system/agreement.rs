@@ -83,8 +83,8 @@ fn differ_in(option: &str) -> [String; 2] {
         "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => "x.npy",
         "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
-        | "--seed" | "--min-reps" | "--max-reps" | "--confidence" | "--precision"
-        | "--max-seconds" => "3",
+        | "--seed" | "--min-reps" | "--max-reps" | "--precision" | "--max-seconds" => "3",
+        "--confidence" => "0.5",
         "--type" => "c32",
         "--op-a" | "--op-b" => "t",
         "--split" => "k",
