@@ -19,7 +19,6 @@ mod gpu;
 mod lanes;
 mod memory;
 mod plan;
-mod probe;
 mod products;
 mod raw;
 mod resident;
@@ -28,6 +27,7 @@ mod staging;
 mod stream;
 mod streamed;
 mod tiles;
+mod trial;
 mod worker;
 
 pub use find::{CudaInfo, Survey, devices, survey};

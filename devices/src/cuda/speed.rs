@@ -4,8 +4,8 @@ use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
-use super::probe::{PROBE_PINNED_BYTES, PROBE_SLOT_BYTES, make_numbers};
 use super::stream::DevicePlace;
+use super::trial::{TRIAL_PINNED_BYTES, TRIAL_SLOT_BYTES, make_numbers};
 use crate::worker::ResidentPeak;
 use crate::{DeviceError, Element, View};
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ impl OpenGpu {
             return Ok(None);
         }
         self.run(|gpu| {
-            let product = gpu.place_operands::<T>((m, n, k), bytes, PROBE_SLOT_BYTES)?;
+            let product = gpu.place_operands::<T>((m, n, k), bytes, TRIAL_SLOT_BYTES)?;
             gpu.time_burst::<T>(&product, 1)?;
             let burst_s = gpu.time_burst::<T>(&product, count)?;
             Ok(Some(burst_s / f64::from(count)))
@@ -71,12 +71,12 @@ impl OpenGpu {
 
     /// Returns `true` if the limits allow `bytes` of GPU memory, and the staging slots.
     fn has_room_for(&self, bytes: u64) -> bool {
-        bytes <= self.limits.device_bytes && PROBE_PINNED_BYTES <= self.limits.host_bytes
+        bytes <= self.limits.device_bytes && TRIAL_PINNED_BYTES <= self.limits.host_bytes
     }
 
     /// Returns the seconds of the fastest of [`PRODUCTS`] products of square matrices.
     fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> CallResult<f64> {
-        let product = self.place_operands::<T>((side, side, side), bytes, PROBE_SLOT_BYTES)?;
+        let product = self.place_operands::<T>((side, side, side), bytes, TRIAL_SLOT_BYTES)?;
         let mut fastest_s = f64::INFINITY;
         for _ in 0..PRODUCTS {
             fastest_s = fastest_s.min(self.time_burst::<T>(&product, 1)?);

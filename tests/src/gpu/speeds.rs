@@ -42,7 +42,7 @@ pub fn speeds(control: Option<&Control>) -> usize {
 
 /// Measures the link, the peak and some products. Returns the first two.
 fn measure_speeds() -> Result<(f64, Option<ResidentPeak>), Failure> {
-    // Room for the smallest square, and for the probe of the link in addition to the memory of a job.
+    // Room for the smallest square, and for the trial of the link in addition to the memory of a job.
     let mut worker = worker(Some(3 * 8 * 256 * 256))?;
     let peak = Updates::<f64>::resident_peak(&mut worker)?;
     let products = [

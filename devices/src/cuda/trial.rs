@@ -12,13 +12,13 @@ use std::time::Instant;
 pub const ASSUMED_LINK_BYTES_PER_S: f64 = 25e9;
 
 /// Bytes copied to measure the link: several slots, and milliseconds of any link.
-const PROBE_BYTES: usize = 32 << 20;
+const TRIAL_BYTES: usize = 32 << 20;
 /// Bytes of a staging slot while speeds are measured.
-pub const PROBE_SLOT_BYTES: usize = 8 << 20;
+pub const TRIAL_SLOT_BYTES: usize = 8 << 20;
 /// Bytes of all staging slots while speeds are measured.
-pub const PROBE_PINNED_BYTES: u64 = (SLOTS * PROBE_SLOT_BYTES) as u64;
+pub const TRIAL_PINNED_BYTES: u64 = (SLOTS * TRIAL_SLOT_BYTES) as u64;
 /// Number of copies, of which the fastest counts: the first one finds cold caches and sleeping clocks.
-const PROBES: usize = 4;
+const TRIALS: usize = 4;
 
 /// Side of the matrices of the first product.
 const SMALL: usize = 32;
@@ -37,33 +37,33 @@ impl OpenGpu {
     }
 
     /// Measures the speed of the way from ordinary host memory to the GPU in bytes/s. It includes the copy into pinned
-    /// memory, made by all threads of the caller's pool. With limits too low for the probe the link counts as
+    /// memory, made by all threads of the caller's pool. With limits too low for the trial the link counts as
     /// [`ASSUMED_LINK_BYTES_PER_S`].
     pub fn measure_link(&mut self) -> CallResult<f64> {
         let limits = &self.limits;
-        if limits.device_bytes < 8 * PROBE_BYTES as u64 || limits.host_bytes < PROBE_PINNED_BYTES {
+        if limits.device_bytes < 8 * TRIAL_BYTES as u64 || limits.host_bytes < TRIAL_PINNED_BYTES {
             return Ok(ASSUMED_LINK_BYTES_PER_S);
         }
         let timed = self.time_uploads();
         match self.free_after(timed) {
             Err(error) if error.is_out_of_memory() => Ok(ASSUMED_LINK_BYTES_PER_S),
-            timed => timed.map(|fastest_s| PROBE_BYTES as f64 / fastest_s.max(f64::MIN_POSITIVE)),
+            timed => timed.map(|fastest_s| TRIAL_BYTES as f64 / fastest_s.max(f64::MIN_POSITIVE)),
         }
     }
 
-    /// Returns the seconds of the fastest of [`PROBES`] copies of [`PROBE_BYTES`].
+    /// Returns the seconds of the fastest of [`TRIALS`] copies of [`TRIAL_BYTES`].
     fn time_uploads(&mut self) -> CallResult<f64> {
-        let (address, pinned) = self.hold(PROBE_BYTES as u64, PROBE_PINNED_BYTES)?;
+        let (address, pinned) = self.hold(TRIAL_BYTES as u64, TRIAL_PINNED_BYTES)?;
         // SAFETY: the pinned memory is as large; it is freed when no work is under way, and the next job places its own
         // slots before it copies.
-        unsafe { self.staging.place(pinned, PROBE_SLOT_BYTES) };
+        unsafe { self.staging.place(pinned, TRIAL_SLOT_BYTES) };
         let cols = 64;
-        let rows = PROBE_BYTES / size_of::<f64>() / cols;
+        let rows = TRIAL_BYTES / size_of::<f64>() / cols;
         let values = make_numbers::<f64>(rows * cols);
         let from = View::new(&values, rows, cols, rows);
         let to = DevicePlace { address, ld: rows };
         let mut fastest_s = f64::INFINITY;
-        for _ in 0..PROBES {
+        for _ in 0..TRIALS {
             let start = Instant::now();
             self.staging.upload(&self.lanes.upload, from, to)?;
             self.lanes.upload.synchronize()?;
