@@ -13,6 +13,7 @@ use isochron_hierarchy::decide::SplitChoice;
 use num_complex::{Complex32, Complex64};
 
 use super::MxmArguments;
+use crate::failure::Failure;
 
 /// The block size if none is asked for.
 const DEFAULT_BLOCK: usize = 128;
@@ -28,7 +29,7 @@ pub(super) fn find_problem(
     comm: &dyn Comm,
     arguments: &MxmArguments,
     plan: Option<&Plan>,
-) -> Result<Problem, Error> {
+) -> Result<Problem, Failure> {
     let planned = plan.map(Plan::problem);
     let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
     let ops = [
@@ -45,14 +46,14 @@ pub(super) fn find_problem(
     };
     let of_plan = planned.map(|problem| (problem.m(), problem.n(), problem.k()));
     let Some((m, n, k)) = asked.or(of_plan) else {
-        let reason = "no size: give --size, or --m --n --k, or the files --a and --b";
-        return Err(Error::Shape(reason.to_owned()));
+        let message = "no size: give --size, or --m --n --k, or the files --a and --b";
+        return Err(Failure::input(message));
     };
     if let Some(StoredMatrix { path, shape }) = &c
         && (shape.rows, shape.cols) != (m, n)
     {
         let found = format!("{} is {}×{}", path.display(), shape.rows, shape.cols);
-        return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")));
+        return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")).into());
     }
     let stored = [a, b, c].into_iter().flatten();
     let of_files = stored.map(|stored| stored.shape.element);
@@ -69,7 +70,7 @@ pub(super) fn find_problem(
         None => asked,
     };
     match plan {
-        Some(plan) => choose_planned(&asked, plan),
+        Some(plan) => Ok(choose_planned(&asked, plan)?),
         None => Ok(asked),
     }
 }
