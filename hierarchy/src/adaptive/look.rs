@@ -52,6 +52,9 @@ impl Adaptive {
             .collect();
         let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
         match self.looks {
+            1 if self.parts.iter().all(|part| part.part.safe >= self.total) => {
+                self.size_balanced_look(&fresh).map(Some)
+            }
             1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),
             1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
             _ => self.plan_growth(),
@@ -74,6 +77,20 @@ impl Adaptive {
             });
         }
         looks
+    }
+
+    /// Returns the units of a second look for the parts chosen, which takes all of them about as long.
+    fn size_balanced_look(&self, chosen: &[bool]) -> Result<Vec<u64>, AdaptiveError> {
+        let granule = self.config.granule;
+        let wanted = divide(&self.list_candidates(), self.total, granule)?;
+        let looks = wanted
+            .iter()
+            .zip(chosen)
+            .map(|(units, &chosen)| match chosen {
+                true => (units / LOOKS[1] / granule * granule).max(granule),
+                false => 0,
+            });
+        Ok(looks.collect())
     }
 
     /// Returns the speed of each part at the size looked at; NaN for a part that cannot work.

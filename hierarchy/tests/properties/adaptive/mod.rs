@@ -116,6 +116,38 @@ fn alike_parts_are_looked_at_once() {
 }
 
 #[test]
+fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
+    let parts = vec![
+        AdaptivePart {
+            safe: 2 * SHARE,
+            ..AdaptivePart::default()
+        };
+        2
+    ];
+    let mut learner = Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, 30, parts).unwrap();
+    let mut looks = Vec::new();
+    let first = loop {
+        match learner.request_next(place_free).unwrap() {
+            Request::Probe(units) => {
+                let times_s = [units[0] as f64, 4.0 * units[1] as f64];
+                learner
+                    .observe(&observe_once(true, &units, &times_s))
+                    .unwrap();
+                looks.push(times_s);
+            }
+            Request::Steps { units, .. } => break units,
+            Request::Done => unreachable!("30 steps are to be done"),
+        }
+    };
+    assert_eq!(looks.len(), 2, "{looks:?}");
+    assert!((looks[1][0] / looks[1][1] - 1.0).abs() < 0.1, "{looks:?}");
+    assert!(
+        (first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2,
+        "{first:?}"
+    );
+}
+
+#[test]
 fn a_part_that_takes_longer_to_start_than_a_step_gets_nothing() {
     let mut parts = vec![SimulatedPart::constant(1.0); 4];
     parts[2].fixed_s = 3.0;
