@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
@@ -14,10 +14,12 @@ use crate::multiply::plan::Plan;
 /// Version of the document.
 const SCHEMA: u32 = 1;
 
-/// The key of every version of the document.
+/// The keys of every version of the document, which no plan has.
 #[derive(Deserialize)]
 struct Version {
     schema: u32,
+    #[serde(rename = "decisions")]
+    _decisions: IgnoredAny,
 }
 
 fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
@@ -111,11 +113,13 @@ impl RunRecord {
             Self::parse(&text, path)
         });
         let read = agree(comm, read.transpose())?;
-        comm.share(0, read)
+        let mut record: Self = comm.share(0, read)?;
+        record.plan.note_file(path);
+        Ok(record)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let Version { schema } = parse_json(text, path)?;
+        let Version { schema, .. } = parse_json(text, path)?;
         if schema != SCHEMA {
             let reason = format!("it is of version {schema}, not {SCHEMA}");
             return Err(Error::Record(reason));

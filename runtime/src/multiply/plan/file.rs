@@ -43,8 +43,13 @@ impl Plan {
         }
         let mut plan: Self = parse_json(bytes, path)?;
         plan.check()?;
-        plan.file = Some(path.to_owned());
+        plan.note_file(path);
         Ok(plan)
+    }
+
+    /// Notes the file that the plan was read from.
+    pub(in crate::multiply) fn note_file(&mut self, path: &Path) {
+        self.file = Some(path.to_owned());
     }
 }
 
