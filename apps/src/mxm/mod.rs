@@ -3,6 +3,8 @@
 mod account;
 mod check;
 mod finished;
+mod given;
+mod learnt;
 mod plan;
 mod problem;
 mod progress;
@@ -18,11 +20,12 @@ use isochron::comm::{Comm, agree};
 use isochron::matrix::file::OutputFile;
 use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
-use isochron::multiply::{PartOfK, Plan, Problem, Scalars};
+use isochron::multiply::{PartOfK, Plan, Problem, RunRecord, Scalars};
 use isochron::output::{PartialFile, check_distinct};
 use isochron::session::{PlanDocument, Report, Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
+use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::decide::SplitChoice;
 use isochron_hierarchy::layout::Method;
@@ -38,6 +41,7 @@ use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::FinishedRun;
+use given::GivenPlan;
 use problem::find_problem;
 use progress::ProgressLine;
 
@@ -104,6 +108,12 @@ pub struct MxmArguments {
     /// File with a plan for these hosts, devices and options, which is used without measuring
     #[arg(long, value_name = "FILE")]
     load_plan: Option<PathBuf>,
+    /// File for the times and decisions of a run that learns (JSON)
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    record: Option<PathBuf>,
+    /// File with a record, whose run is repeated with the same decisions and without measuring
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
+    replay: Option<PathBuf>,
     /// Platform file [default: every rank uses the devices of its host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -114,6 +124,10 @@ pub struct MxmArguments {
     /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
     #[arg(long, default_value_t = Strategy::default())]
     strategy: Strategy,
+    /// Steps after which adaptive changes the division even if that does not pay, for tests
+    #[arg(long, value_name = "N", conflicts_with_all = ["load_plan", "replay"])]
+    #[arg(value_parser = parse_whole::<u64, 1>)]
+    force_changes: Option<u64>,
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends
     #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
     epsilon: f64,
@@ -170,9 +184,9 @@ pub fn run<'a>(
 ) -> Result<Option<FinishedRun<'a>>, Failure> {
     let mut watch = Stopwatch::started_at(start);
     check_paths(comm, arguments)?;
-    let loaded = arguments.load_plan.as_deref();
-    let loaded = loaded.map(|path| Plan::load(comm, path)).transpose()?;
-    let problem = find_problem(comm, arguments, loaded.as_ref())?;
+    let given = GivenPlan::load(comm, arguments)?;
+    check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
+    let problem = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
         true => None,
@@ -186,10 +200,11 @@ pub fn run<'a>(
     }
     session.leave_c();
     watch.enter(AccountPhase::Plan);
-    let plan = match loaded {
-        Some(plan) => session.adopt(plan)?,
+    let plan = match given {
+        Some(given) => given.adopt(&mut session)?,
         None => session.plan(problem, &arguments.balance_config())?,
     };
+    check_record(arguments, Some(&plan))?;
     watch.enter(AccountPhase::Write);
     if arguments.save_plan.is_some() {
         output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
@@ -198,13 +213,17 @@ pub fn run<'a>(
         print_plan(comm, arguments, &session.describe(&plan)?)?;
         return Ok(None);
     }
+    if arguments.record.is_some() {
+        session.keep_records();
+    }
     let (run, out) = ((&mut session, &mut watch), outputs.out);
-    let report = match plan.problem().element() {
+    let (report, record) = match plan.problem().element() {
         ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, out),
         ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, out),
         ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, out),
         ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, out),
     }?;
+    output::write_json(comm, outputs.record, &record)?;
     drop(session);
     let is_wrong = report.verified == Some(false);
     let finished = FinishedRun {
@@ -241,6 +260,10 @@ impl MxmArguments {
             fit: self.fit,
             partitioner: self.partitioner,
             layout: self.layout,
+            adaptive: AdaptiveConfig {
+                force_every: self.force_changes.unwrap_or(0),
+                ..Default::default()
+            },
             ..Default::default()
         }
     }
@@ -260,13 +283,32 @@ fn print_plan(
     }
 }
 
-/// Runs the plan, with elements of its type.
+/// Refuses to record a run that has nothing to learn. Before the plan is made, its strategy tells.
+fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Error> {
+    let Some(path) = &arguments.record else {
+        return Ok(());
+    };
+    let strategy = plan.map_or(arguments.strategy, |plan| plan.decision().config.strategy);
+    let reason = match plan {
+        _ if strategy != Strategy::Adaptive => {
+            format!("strategy {strategy} decides all before the run")
+        }
+        Some(plan) if plan.look().is_none() => {
+            "one device does all, or nothing is to be done".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    let reason = format!("there is nothing to learn: {reason}");
+    Err(Error::parameter("record", path.display(), reason))
+}
+
+/// Runs the plan, with elements of its type. Returns the report, and on the head rank the record if one is kept.
 fn multiply_as<T: Element>(
     (session, watch): (&mut Session<'_>, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
     plan: &Plan,
     out: Option<OutputFile>,
-) -> Result<Report, Error> {
+) -> Result<(Report, Option<RunRecord>), Error> {
     let comm = session.comm();
     let beta = match &arguments.c {
         Some(_) => Complex64::ONE,
@@ -323,7 +365,7 @@ fn multiply_as<T: Element>(
     }
     report.add_redistribution(comm, moved)?;
     report.notices = source.notices;
-    Ok(report)
+    Ok((report, execution.record))
 }
 
 /// Checks before the work that no file is written that is another output or is read.
@@ -334,11 +376,13 @@ fn check_paths(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
         ("--c", &arguments.c),
         ("--platform", &arguments.platform),
         ("--load-plan", &arguments.load_plan),
+        ("--replay", &arguments.replay),
     ];
     let outputs = [
         ("--out", &arguments.out),
         ("--report", &arguments.report),
         ("--save-plan", &arguments.save_plan),
+        ("--record", &arguments.record),
     ];
     let [inputs, outputs] =
         [&inputs[..], &outputs].map(|files| files.iter().copied().filter_map(name_path));
@@ -356,6 +400,8 @@ struct Outputs {
     report: Option<PartialFile>,
     /// On the head rank.
     save_plan: Option<PartialFile>,
+    /// On the head rank.
+    record: Option<PartialFile>,
 }
 
 impl Outputs {
@@ -364,13 +410,14 @@ impl Outputs {
         let out = arguments.out.as_deref();
         let out = out.map(|path| file::reserve(comm, path, shape, problem.element()));
         let out = out.transpose()?;
-        let [report, save_plan] = [&arguments.report, &arguments.save_plan]
-            .map(|path| path.as_deref().filter(|_| comm.rank() == 0));
-        let (report, save_plan) = (create_file(report), create_file(save_plan));
+        let create = [&arguments.report, &arguments.save_plan, &arguments.record]
+            .map(|path| create_file(path.as_deref().filter(|_| comm.rank() == 0)));
+        let [report, save_plan, record] = create;
         Ok(Self {
             out,
             report: agree(comm, report)?,
             save_plan: agree(comm, save_plan)?,
+            record: agree(comm, record)?,
         })
     }
 }

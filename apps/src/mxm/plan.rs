@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use isochron::multiply::Making;
+use isochron::multiply::{Making, Plan};
 use isochron::session::PlanDocument;
 
 use super::text::{describe_left_out, draw_layout};
@@ -29,8 +29,40 @@ pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
         wrap(&above, width),
         draw_layout(plan.layout(), width),
         node_table(document),
-        wrap(&(describe_needs(document) + &left_out + &loaded), width)
+        wrap(
+            &(describe_needs(document) + &left_to_run(plan) + &left_out + &loaded),
+            width
+        )
     )
+}
+
+/// Says which decisions a plan leaves to the run, when they are taken, and what is known before; nothing if all is decided.
+fn left_to_run(plan: &Plan) -> String {
+    let Some(look) = plan.look() else {
+        return String::new();
+    };
+    let has_borders = plan.nodes().iter().any(|node| node.devices.len() > 1);
+    let borders = has_borders.then_some("the borders between devices of a node");
+    let moves = plan.nodes().len() > 1 && plan.division().shares().is_none();
+    let layout = moves.then_some("the layout of C between nodes");
+    let left: Vec<&str> = borders.into_iter().chain(layout).collect();
+    let known = format!(
+        "known now: {} of all devices in {:.3} s",
+        count(look.probes.len() as u64, "probe"),
+        plan.made().balance_s
+    );
+    let shares = match plan.division().shares() {
+        Some(_) => "the shares of k stay; ",
+        None => "",
+    };
+    match left.is_empty() {
+        true => format!("nothing is left to the run: {shares}{known}\n"),
+        false => format!(
+            "left to the run: {}, decided after 1, 2, 4, 8 … steps, at most {} apart; {shares}{known}\n",
+            left.join(" and "),
+            look.config.check_every
+        ),
+    }
 }
 
 /// Says when a plan was made, by which version and strategy, and on which hosts.

@@ -13,6 +13,7 @@ use isochron_hierarchy::decide::SplitChoice;
 use num_complex::{Complex32, Complex64};
 
 use super::MxmArguments;
+use super::given::GivenPlan;
 use crate::failure::Failure;
 
 /// The block size if none is asked for.
@@ -28,9 +29,9 @@ const DEFAULT_BLOCK: usize = 128;
 pub(super) fn find_problem(
     comm: &dyn Comm,
     arguments: &MxmArguments,
-    plan: Option<&Plan>,
+    given: Option<&GivenPlan>,
 ) -> Result<Problem, Failure> {
-    let planned = plan.map(Plan::problem);
+    let planned = given.map(|given| given.plan().problem());
     let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
     let ops = [
         arguments.op_a.unwrap_or(op_a),
@@ -69,10 +70,11 @@ pub(super) fn find_problem(
         Some(panel) => asked.with_panel(panel)?,
         None => asked,
     };
-    match plan {
-        Some(plan) => Ok(choose_planned(&asked, plan)?),
-        None => Ok(asked),
-    }
+    let Some(given) = given else {
+        return Ok(asked);
+    };
+    let chosen = choose_planned(&asked, given.plan());
+    Ok(chosen.map_err(|error| given.name_file(error))?)
 }
 
 /// Returns the multiplication of a plan; refuses one for another than is asked for, and names the difference.

@@ -9,6 +9,7 @@ use isochron_hierarchy::balance::EndReason;
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Layout;
 
+use super::learnt::{describe_learning, list_changes, name_node, show_model};
 use super::plan::{describe_making, mib};
 use super::ways;
 use crate::lines::{count, wrap};
@@ -19,11 +20,13 @@ use crate::topology::ranges_text;
 pub(super) fn format_report(report: &Report, layout: &Layout, width: usize) -> String {
     let above = describe_run(report) + &list_libraries(report);
     let below = format_summary(report) + &list_notes(report);
+    let learnt = report.learning.as_ref();
     format!(
-        "{}\n{}{}\n{}",
+        "{}\n{}{}{}\n{}",
         wrap(&above, width),
-        draw_layout(layout, width),
+        draw_first_layout(report, layout, width),
         device_table(report),
+        learnt.map_or_else(String::new, |learnt| list_changes(&report.nodes, learnt)),
         wrap(&below, width)
     )
 }
@@ -46,6 +49,19 @@ pub(super) fn draw_layout(layout: &Layout, width: usize) -> String {
     match layout.rects().len() {
         0 | 1 => String::new(),
         _ => layout.picture(width.min(80), 12) + "\n",
+    }
+}
+
+/// Draws the layout, and says that it is the first one if parts of C have moved.
+fn draw_first_layout(report: &Report, layout: &Layout, width: usize) -> String {
+    let drawn = draw_layout(layout, width);
+    let mut changes = report.learning.iter().flat_map(|learnt| &learnt.changes);
+    match changes.any(|change| change.moves_c) {
+        true => format!(
+            "{}layout of the first step\n\n",
+            drawn.trim_end_matches('\n').to_owned() + "\n"
+        ),
+        false => drawn,
     }
 }
 
@@ -98,6 +114,9 @@ fn list_notes(report: &Report) -> String {
     for notice in &report.notices {
         let _ = writeln!(text, "note: {notice}");
     }
+    for notice in report.learning.iter().flat_map(|learnt| &learnt.notices) {
+        let _ = writeln!(text, "note: {notice}");
+    }
     for (notice, ranks) in collect_notices(report) {
         let _ = writeln!(text, "note: {notice} ({})", name_ranks(&ranks));
     }
@@ -135,23 +154,20 @@ fn device_table(report: &Report) -> TextTable {
     let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
     let is_paced = devices.any(|device| device.paced.is_some());
     let (n_words, paced) = if is_paced { (3, "|paced") } else { (2, "") };
-    let heading = format!("node|device{paced}|units|share|GFLOP/s|busy s|wait s");
+    let learnt = report.learning.as_ref();
+    let model = learnt.map_or("", |_| "|learnt");
+    let heading = format!("node|device{paced}|units|share|GFLOP/s{model}|busy s|wait s");
     let mut table = TextTable::new(n_words, &heading);
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
     let unit_flop = report.element.flop() * (report.block as f64).powi(2) * report.k as f64;
     for node in &report.nodes {
-        for device in &node.devices {
+        for (index, device) in node.devices.iter().enumerate() {
             let speed = if device.busy_s > 0.0 {
                 device.units * unit_flop / device.busy_s / 1e9
             } else {
                 0.0
             };
-            let name = if node.name.is_empty() {
-                &node.host
-            } else {
-                &node.name
-            };
-            let mut cells = vec![format!("{} {name}", node.rank), device.name.clone()];
+            let mut cells = vec![name_node(node), device.name.clone()];
             let paced = device.paced.clone().unwrap_or_else(|| "-".to_string());
             cells.extend(is_paced.then_some(paced));
             let share = 100.0 * device.units / total.max(f64::MIN_POSITIVE);
@@ -160,9 +176,9 @@ fn device_table(report: &Report) -> TextTable {
                 format!("{:.0}", device.units),
                 format!("{share:.1} %"),
                 format!("{speed:.2}"),
-                format!("{:.3}", device.busy_s),
-                format!("{wait_s:.3}"),
             ]);
+            cells.extend(learnt.map(|learnt| show_model(report, learnt, node.rank, index)));
+            cells.extend([format!("{:.3}", device.busy_s), format!("{wait_s:.3}")]);
             table.add_row(cells);
         }
     }
@@ -175,12 +191,17 @@ fn format_summary(report: &Report) -> String {
     } else {
         1.0
     };
+    let learnt = report.learning.as_ref();
     format!(
-        "{}multiplied in {:.3} s, {ratio:.2} × ideal ({:.3} s), {:.2} GFLOP/s\n{}{}{}{}{}{}",
+        "{}multiplied in {:.3} s, {ratio:.2} × ideal ({:.3} s), {:.2} GFLOP/s\n{}{}{}{}{}{}{}",
         describe_planning(report),
         report.wall_s,
         report.ideal_s,
         report.gflops,
+        learnt.map_or_else(String::new, |learnt| describe_learning(
+            &report.nodes,
+            learnt
+        )),
         traffic_lines(report),
         parts_line(report),
         files_line(report),
@@ -194,9 +215,18 @@ fn describe_planning(report: &Report) -> String {
     if let Some(loaded) = &report.loaded {
         let hosts = report.nodes.iter().map(|node| node.host.as_str());
         let origin = describe_making(&loaded.made, &report.strategy, hosts);
+        let used = match &report.learning {
+            Some(learnt) if learnt.replayed => "decisions repeated from",
+            _ => "plan loaded from",
+        };
+        let file = &loaded.file;
+        return format!("{used} {file}, {origin}: nothing measured before the run\n");
+    }
+    if let (Some(_), Some(balance)) = (&report.learning, &report.balance) {
+        let probes = count(balance.iterations.into(), "probe");
         return format!(
-            "plan loaded from {}, {origin}: nothing measured\n",
-            loaded.file
+            "looked at all devices in {:.3} s ({probes})\n",
+            report.balance_s
         );
     }
     let (iterations, why) = report

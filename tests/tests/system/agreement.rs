@@ -80,10 +80,12 @@ fn differ_in(option: &str) -> [String; 2] {
         }
         "--a" => return ["a.npy", "x.npy"].map(|a| format!("--a {a} --b b.npy")),
         "--b" => return ["b.npy", "x.npy"].map(|b| format!("--a a.npy --b {b}")),
-        "--c" | "--out" | "--save-plan" | "--load-plan" | "--platform" | "--report" => "x.npy",
+        "--c" | "--out" | "--save-plan" | "--load-plan" | "--record" | "--replay"
+        | "--platform" | "--report" => "x.npy",
         "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
-        | "--seed" | "--min-reps" | "--max-reps" | "--precision" | "--max-seconds" => "3",
+        | "--force-changes" | "--seed" | "--min-reps" | "--max-reps" | "--precision"
+        | "--max-seconds" => "3",
         "--confidence" => "0.5",
         "--type" => "c32",
         "--op-a" | "--op-b" => "t",

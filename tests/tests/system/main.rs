@@ -28,4 +28,5 @@ mod numpy;
 mod outputs;
 mod plans;
 mod ranks;
+mod records;
 mod wrong_input;

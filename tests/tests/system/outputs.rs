@@ -83,6 +83,10 @@ fn one_file_for_two_options_is_refused() {
             ["--load-plan", "--report"],
         ),
         (
+            "mxm --replay @p.toml --record @p.toml".to_owned(),
+            ["--replay", "--record"],
+        ),
+        (
             "topology --file @host.xml --svg @host.xml".to_owned(),
             ["--file", "--svg"],
         ),
@@ -135,6 +139,7 @@ fn inputs_that_are_no_files_are_refused_at_once() {
         "mxm --a @a.mtx --b @a.mtx --c @pipe.npy",
         "mxm --size 9 --platform @pipe.toml",
         "mxm --load-plan @pipe.toml",
+        "mxm --replay @pipe.toml",
         "topology --file @pipe.xml",
         "model @pipe.points",
         "partition --units 9 --models @pipe.points",

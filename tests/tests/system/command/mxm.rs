@@ -108,7 +108,7 @@ fn print_emulated(line: &str) -> String {
 fn what_is_printed_fits_80_columns() {
     let folder = Folder::new();
     let plan = folder.path("p.json");
-    let shape = "--m 1000 --n 800 --k 900 --block 32 --max-iterations 2";
+    let shape = "--m 1000 --n 800 --k 900 --block 32";
     let printed = [
         isochron(&["mxm", "--size", "600"]).success(),
         isochron(&["mxm", "--size", "600", "--plan"]).success(),
@@ -116,6 +116,7 @@ fn what_is_printed_fits_80_columns() {
         print_emulated(shape),
         print_emulated("--m 64 --n 64 --k 4000 --block 32 --split k"),
         print_emulated(&format!("--load-plan {plan} --block 32")),
+        print_emulated(&format!("{shape} --strategy fpm --max-iterations 2")),
     ];
     for text in &printed {
         let lines = text.lines().filter(|line| !line.contains(&plan));
@@ -125,9 +126,9 @@ fn what_is_printed_fits_80_columns() {
     let drawn = printed.iter().map(|text| text.contains('┌'));
     assert_eq!(
         drawn.collect::<Vec<_>>(),
-        [false, false, true, true, true, true]
+        [false, false, true, true, true, true, true]
     );
-    let [_, alone, .., measured, _, loaded] = &printed;
+    let [_, alone, planned, learnt, _, loaded, measured] = &printed;
     assert!(
         alone.contains("\n1 node; nothing was measured\n"),
         "{alone}"
@@ -136,6 +137,8 @@ fn what_is_printed_fits_80_columns() {
     assert!(measured.contains("(longest busy time over the shortest, less 1)"));
     assert!(measured.contains("planned in ") && measured.contains("\nprocess "));
     assert!(loaded.contains("plan loaded from ") && !loaded.contains("iteration"));
+    assert!(planned.contains("left to the run: ") && planned.contains("known now: "));
+    assert!(learnt.contains("\nlooked at all devices in ") && learnt.contains("  learnt  "));
 }
 
 #[test]

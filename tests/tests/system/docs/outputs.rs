@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::slice;
 
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
 use serde_json::Value;
@@ -10,10 +11,11 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 8] = [
+pub const SCHEMAS: [&str; 9] = [
     "platform",
     "report",
     "plan",
+    "record",
     "topology",
     "devices-bench",
     "partition",
@@ -94,11 +96,32 @@ fn reports_are_as_their_schema_says() {
         "report",
         &[
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
+            run_json(&format!("{FORCED} --verify none")),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
             run_json("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
             run_json(&format!("mxm --load-plan {plan}")),
         ],
     );
+}
+
+/// A run on two devices whose division changes.
+const FORCED: &str = "mxm --m 300 --n 200 --k 250 --block 32 --panel 16 --force-changes 2 \
+                      --platform cluster-configs/emulated-hybrid.toml";
+
+#[test]
+fn records_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("record.json");
+    run_json(&format!("{FORCED} --record {}", record.display()));
+    let record = parse_json(&read_file(&record));
+    check_documents("record", slice::from_ref(&record));
+    // Its plan is a saved plan without predictions.
+    let mut plan = run_json(&format!("{FORCED} --plan"));
+    let recorded = record["plan"].as_object().expect("a plan").clone();
+    plan.as_object_mut().expect("a plan").extend(recorded);
+    if let Err(reason) = Schema::new("plan").check(&plan) {
+        panic!("{reason}\n{plan:#}");
+    }
 }
 
 #[test]
@@ -107,6 +130,10 @@ fn plans_are_as_their_schema_says() {
         "plan",
         &[
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
+            run_on_ranks(
+                4,
+                "mxm --m 300 --n 200 --k 250 --block 32 --plan --strategy fpm",
+            ),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
             run_json("mxm --size 200 --plan"),
         ],

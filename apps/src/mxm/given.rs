@@ -1,0 +1,66 @@
+//! The plan that a file gives, alone or with the decisions of its run.
+
+use isochron::Error;
+use isochron::comm::Comm;
+use isochron::multiply::{Plan, RunRecord};
+use isochron::session::Session;
+
+use super::MxmArguments;
+
+/// A plan that is used without measuring.
+pub(super) enum GivenPlan {
+    /// That of `--load-plan`.
+    Saved(Plan),
+    /// That of `--replay`, with the decisions of its run.
+    Recorded(RunRecord),
+}
+
+impl GivenPlan {
+    /// Reads the file that the options name, if they name one.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn load(comm: &dyn Comm, arguments: &MxmArguments) -> Result<Option<Self>, Error> {
+        if let Some(path) = &arguments.replay {
+            let record = RunRecord::load(comm, path).map_err(blame_record)?;
+            return Ok(Some(Self::Recorded(record)));
+        }
+        let saved = arguments.load_plan.as_deref();
+        let saved = saved.map(|path| Plan::load(comm, path)).transpose()?;
+        Ok(saved.map(Self::Saved))
+    }
+
+    /// The plan.
+    pub(super) fn plan(&self) -> &Plan {
+        match self {
+            Self::Saved(plan) => plan,
+            Self::Recorded(record) => record.plan(),
+        }
+    }
+
+    /// Takes the plan over. The decisions of a record are repeated in the next multiplication.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn adopt(self, session: &mut Session<'_>) -> Result<Plan, Error> {
+        match self {
+            Self::Saved(plan) => session.adopt(plan),
+            Self::Recorded(record) => session.replay(record).map_err(blame_record),
+        }
+    }
+
+    /// Names the kind of the file in the reason why its plan is refused.
+    pub(super) fn name_file(&self, error: Error) -> Error {
+        match self {
+            Self::Saved(_) => error,
+            Self::Recorded(_) => blame_record(error),
+        }
+    }
+}
+
+fn blame_record(error: Error) -> Error {
+    match error {
+        Error::Plan(reason) => Error::Record(reason),
+        error => error,
+    }
+}
