@@ -187,7 +187,7 @@ impl<T: Element> Case<T> {
     }
 }
 
-const SHAPES: [(usize, usize, usize); 5] = [
+pub(crate) const SHAPES: [(usize, usize, usize); 5] = [
     (37, 41, 93),
     (64, 3, 50),
     (5, 90, 34),
@@ -195,7 +195,7 @@ const SHAPES: [(usize, usize, usize); 5] = [
     (1, 1, 17),
 ];
 
-const OPS: [[Op; 2]; 4] = [
+pub(crate) const OPS: [[Op; 2]; 4] = [
     [Op::N, Op::N],
     [Op::T, Op::C],
     [Op::C, Op::N],
@@ -203,11 +203,11 @@ const OPS: [[Op; 2]; 4] = [
 ];
 
 /// Steps between two changes.
-const EVERY: [usize; 4] = [1, 2, 3, 7];
+pub(crate) const EVERY: [usize; 4] = [1, 2, 3, 7];
 
-const LOOKAHEADS: [usize; 3] = [2, 3, 8];
+pub(crate) const LOOKAHEADS: [usize; 3] = [2, 3, 8];
 
-fn scalars<T: Element>(number: usize) -> Scalars<T> {
+pub(crate) fn scalars<T: Element>(number: usize) -> Scalars<T> {
     let of = |re, im| T::of(Complex64::new(re, im));
     [
         scale(of(1.0, 0.0), of(0.0, 0.0)),

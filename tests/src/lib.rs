@@ -14,6 +14,7 @@ macro_rules! by_type {
     };
 }
 
+pub mod bad_times;
 pub mod cases;
 pub mod changes;
 pub mod covering;
@@ -22,6 +23,10 @@ pub mod general;
 pub mod gpu;
 pub mod gpu_jobs;
 pub mod launch;
+pub mod learning;
+pub mod learning_sessions;
+#[cfg(test)]
+mod made_up;
 pub mod moving;
 pub mod parts;
 pub mod scalapack;

@@ -1,6 +1,6 @@
 //! The table of multiplications: element types, operations, shapes, layouts, strategies, numbers of ranks and MPI
-//! libraries, on random numbers. Each row is multiplied as planned, and with parts that change every few steps. Each
-//! element is compared with the product of the whole matrices by the local BLAS.
+//! libraries, on random numbers. Each row is multiplied as planned, with parts that change every few steps to any others,
+//! and while learning, with changes forced every few steps. Each element is compared with the product of the whole matrices by the local BLAS.
 //!
 //! Each MPI library with each number of ranks runs rows of its own; together they hold all pairs of levels of any two
 //! factors, or all combinations with [`Coverage::Whole`].
@@ -16,6 +16,7 @@ use isochron::multiply::{Problem, Scalars};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::{self, Blas, BlasChoice};
 use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
+use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
@@ -23,6 +24,7 @@ use num_complex::{Complex32, Complex64};
 use crate::cases::{Case, SEEDS, plan_along_k, plan_on_nth, scale, team, uniform};
 use crate::changes::Forced;
 use crate::covering::Coverage;
+use crate::learning::leave_to_run;
 
 /// The numbers of ranks that all cases run on.
 pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
@@ -46,7 +48,8 @@ const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 /// Layouts that are given, and k divided.
 const GIVEN: usize = 5;
 
-const STRATEGIES: [Strategy; 4] = [
+const STRATEGIES: [Strategy; 5] = [
+    Strategy::Adaptive,
     Strategy::Homogeneous,
     Strategy::SingleCpm,
     Strategy::MultiCpm,
@@ -230,6 +233,7 @@ impl Devices<'_> {
         let (m, n, k) = row.shape;
         let problem = Problem::new(m, n, k, 8).unwrap();
         let problem = problem.with_element(T::TYPE).with_ops(row.ops);
+        let force_every = 1 + row.number as u64 % 4;
         let plan = match row.division {
             Division::Given(kind) => plan_on_nth(comm, problem, kind),
             Division::AlongK => plan_along_k(comm, problem),
@@ -238,6 +242,10 @@ impl Devices<'_> {
                     strategy: STRATEGIES[strategy],
                     layout: METHODS[method],
                     max_iterations: 3,
+                    adaptive: AdaptiveConfig {
+                        force_every,
+                        ..AdaptiveConfig::default()
+                    },
                     ..Default::default()
                 };
                 self.session.plan(problem, &config).unwrap()
@@ -255,16 +263,24 @@ impl Devices<'_> {
             case.multiply(comm, &mut self.team, scalars);
         }
         expected.assert_close(&case, comm);
-        let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
-        let mut changed = Case::new(comm, case.plan, uniform);
-        changed.spoil_unread(scalars);
         let team = match is_planned {
             true => self.session.team(),
             false => &mut self.team,
         };
+        let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
+        let mut changed = Case::new(comm, case.plan, uniform);
+        changed.spoil_unread(scalars);
         let done = changed.multiply_directed(comm, team, scalars, &mut director);
         done.unwrap();
         expected.assert_close(&changed, comm);
+        let plan = match changed.plan.look() {
+            Some(_) => changed.plan,
+            None => leave_to_run(changed.plan, force_every),
+        };
+        let mut learning = Case::new(comm, plan, uniform);
+        learning.spoil_unread(scalars);
+        learning.learn(comm, team, scalars);
+        expected.assert_close(&learning, comm);
     }
 }
 
@@ -329,7 +345,7 @@ mod tests {
             ("ranks", 5),
             ("library", 2),
             ("layout", 5),
-            ("strategy", 4),
+            ("strategy", 5),
             ("method", 4),
         ];
         let mut expected = Vec::new();

@@ -15,7 +15,10 @@ use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
-use isochron_tests::{cases, changes, general, moving, parts, scalapack, table, travel};
+use isochron_tests::{
+    bad_times, cases, changes, general, learning, learning_sessions, moving, parts, scalapack,
+    table, travel,
+};
 
 /// The words of the command line.
 struct CaseArguments {
@@ -119,6 +122,13 @@ fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
     );
     groups.run("paced changes", changes::paced_changes);
     groups.run("changes of GPUs", changes::changes_of_gpus);
+    groups.run("learning", |comm| learning::learning(comm, coverage));
+    groups.run("recorded devices", learning::recorded_devices);
+    groups.run("learning on GPUs", learning::learning_on_gpus);
+    groups.run("bad times", bad_times::bad_times);
+    groups.run("sessions that learn", |comm| {
+        learning_sessions::sessions_that_learn(comm, folder)
+    });
     groups.run("relays", travel::relays);
     groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
     groups.run("failing devices", travel::failing_devices);

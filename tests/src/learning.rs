@@ -1,0 +1,231 @@
+//! Multiplications that learn from their steps, with changes forced every few steps. Functions are as in
+//! [`cases`](crate::cases).
+
+use isochron::comm::Comm;
+use isochron::multiply::{
+    Factors, LearningDirector, LearningSettings, Learnt, MultiplyRun, PartOfK, Plan, Problem,
+    Scalars,
+};
+use isochron_devices::{
+    DeviceKind, DeviceTeam, Element, ElementType, Pace, PacedWorker, RecordedWorker, Worker, cuda,
+};
+use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
+use isochron_hierarchy::model::{PiecewiseFpm, Point};
+use num_complex::{Complex32, Complex64};
+
+use crate::cases::{Case, SEEDS, cpu, integers, plan_along_k, plan_on_nth, scale, team};
+use crate::changes::{EVERY, LOOKAHEADS, OPS, SHAPES, scalars};
+use crate::covering::Coverage;
+use crate::gpu;
+use crate::parts::make;
+
+/// Leaves changes of a plan's division to the run, which forces one every few steps. Nothing is known of the devices.
+pub(crate) fn leave_to_run(plan: Plan, force_every: u64) -> Plan {
+    let mut parts = Vec::new();
+    for node in 0..plan.n_ranks() {
+        let part = AdaptivePart {
+            node,
+            ..AdaptivePart::default()
+        };
+        parts.resize(parts.len() + plan.slices(node).len(), part);
+    }
+    let config = AdaptiveConfig {
+        force_every,
+        ..AdaptiveConfig::default()
+    };
+    plan.with_look(Some(FirstLook {
+        config,
+        parts,
+        ..FirstLook::default()
+    }))
+}
+
+/// Names the devices of each rank, and its host.
+pub(crate) fn name_devices(plan: &Plan) -> Plan {
+    let mut document = serde_json::to_value(plan).unwrap();
+    let nodes = document["nodes"].as_array_mut().unwrap();
+    for (rank, node) in nodes.iter_mut().enumerate() {
+        node["host"] = format!("host{rank}").into();
+        node["devices"][0]["name"] = "first".into();
+        node["devices"][1]["name"] = "second".into();
+    }
+    serde_json::from_value(document).unwrap()
+}
+
+impl<T: Element> Case<T> {
+    /// Multiplies, and learns meanwhile. A and B are made in their parts of k. Returns what was learnt, and the number of
+    /// changes.
+    pub(crate) fn learn(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars<T>,
+    ) -> (Learnt, usize) {
+        let plan = self.plan.clone();
+        let mut director = LearningDirector::new(&plan, LearningSettings::default()).unwrap();
+        let run = MultiplyRun::new(comm, team, &plan).with_director(&mut director);
+        let [op_a, op_b] = plan.problem().ops();
+        let mut parts = |part: &PartOfK| {
+            let a = make(comm, part.a(), (op_a, SEEDS[0]))?;
+            Ok((a, make(comm, part.b(), (op_b, SEEDS[1]))?))
+        };
+        let factors = match plan.k_parts() {
+            1 => Factors::Held((&self.a, &self.b)),
+            _ => Factors::Made(&mut parts),
+        };
+        let execution = run.run(scalars, factors, &mut self.c).unwrap();
+        let learnt = director.finish(execution.changing_s).0;
+        (learnt, execution.changes.len())
+    }
+
+    /// Multiplies whole numbers while learning, and compares every element with a reference.
+    pub(crate) fn learn_exactly(
+        &mut self,
+        comm: &dyn Comm,
+        team: &mut DeviceTeam,
+        scalars: Scalars<T>,
+    ) -> (Learnt, usize) {
+        self.spoil_unread(scalars);
+        let done = self.learn(comm, team, scalars);
+        self.assert_reference(scalars, comm);
+        assert_eq!(self.c.part(), self.plan.c().part(comm.rank()));
+        done
+    }
+}
+
+/// Parts of k in which A and B are made; one for each step at most.
+const K_PARTS: [usize; 3] = [1, 3, 1000];
+
+/// Layouts, and k divided.
+const DIVISIONS: usize = 5;
+
+/// Devices as they are, two and four times as slow, and with the times of models.
+const WORKERS: usize = 3;
+
+/// Learns on all layouts and along k, for every element type, operation and pace of the devices, with A and B whole and in
+/// parts: every element is right, and C is where the plan has it.
+pub fn learning(comm: &dyn Comm, coverage: Coverage) -> usize {
+    let levels = [
+        ElementType::ALL.len(),
+        WORKERS,
+        SHAPES.len(),
+        OPS.len(),
+        DIVISIONS,
+        K_PARTS.len(),
+        EVERY.len(),
+        LOOKAHEADS.len(),
+    ];
+    let rows = coverage.rows(levels);
+    let mut teams = [0, 1, 2].map(team_of);
+    for (number, &[element, workers, levels @ ..]) in rows.iter().enumerate() {
+        let team = &mut teams[workers];
+        match ElementType::ALL[element] {
+            ElementType::F32 => learn_row::<f32>(comm, team, levels, number),
+            ElementType::F64 => learn_row::<f64>(comm, team, levels, number),
+            ElementType::C32 => learn_row::<Complex32>(comm, team, levels, number),
+            ElementType::C64 => learn_row::<Complex64>(comm, team, levels, number),
+        }
+    }
+    rows.len()
+}
+
+fn learn_row<T: Element>(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    levels: [usize; 6],
+    number: usize,
+) {
+    let [shape, ops, division, k_parts, every, ahead] = levels;
+    let (m, n, k) = SHAPES[shape];
+    let problem = Problem::new(m, n, k, 4).unwrap().with_panel(5).unwrap();
+    let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);
+    let plan = match division {
+        4 => plan_along_k(comm, problem),
+        layout => plan_on_nth(comm, problem, layout)
+            .with_k_parts(K_PARTS[k_parts])
+            .unwrap(),
+    };
+    let plan = leave_to_run(plan.with_lookahead(LOOKAHEADS[ahead]), EVERY[every] as u64);
+    let decides = plan.steps(comm.rank()) > LOOKAHEADS[ahead] + 1 + EVERY[every];
+    let scalars = scalars::<T>(number);
+    let mut case: Case<T> = Case::new(comm, plan, integers);
+    let (learnt, changes) = case.learn_exactly(comm, team, scalars);
+    if comm.rank() == 0 && decides && scalars.alpha != T::ZERO {
+        assert!(learnt.decisions > 0, "{}", case.label(comm));
+        // Two devices of a column or more always have another division.
+        let is_divisible = m * n > 4 && division < 2;
+        assert!(!is_divisible || changes > 0, "{}", case.label(comm));
+    }
+}
+
+/// A model by which each unit takes `unit_s` seconds.
+fn model(unit_s: f64) -> PiecewiseFpm {
+    let points = [1, 1000].map(|d| Point {
+        d,
+        t_s: d as f64 * unit_s,
+        reps: 3,
+        ci_s: 0.0,
+    });
+    PiecewiseFpm::from_points(points.into()).unwrap()
+}
+
+fn team_of(workers: usize) -> DeviceTeam {
+    let points = |unit_s| Pace::Points {
+        name: "linear.points".to_owned(),
+        model: model(unit_s),
+        block: 4,
+    };
+    let paces = match workers {
+        0 => return team(),
+        1 => [Pace::Slowdown(2.0), Pace::Slowdown(4.0)],
+        _ => [points(1e-8), points(3e-8)],
+    };
+    let names = ["first", "second"];
+    let paced = names.into_iter().zip(paces).map(|(name, pace)| {
+        let worker: Box<dyn Worker> = Box::new(PacedWorker::new(cpu(name), pace).unwrap());
+        worker
+    });
+    DeviceTeam::new(paced.collect()).unwrap()
+}
+
+/// Devices without arithmetic learn as others do: C changes its parts, and comes back as it was.
+pub fn recorded_devices(comm: &dyn Comm) -> usize {
+    let unit_s = 1e-3 * (1 + comm.rank()) as f64;
+    let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
+        let worker = RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4);
+        Box::new(worker.unwrap())
+    });
+    let mut team = DeviceTeam::new(workers.into()).unwrap();
+    for layout in 0..4 {
+        let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
+        let plan = leave_to_run(plan_on_nth(comm, problem, layout), 5);
+        let mut case: Case = Case::new(comm, plan, integers);
+        let (_, changes) = case.learn(comm, &mut team, scale(1.0, 1.0));
+        assert!(changes > 0);
+        case.assert_reference(scale(0.0, 1.0), comm);
+    }
+    4
+}
+
+/// Learns with GPUs that keep C, and with GPUs that C streams through. Without a GPU there is no case.
+pub fn learning_on_gpus(comm: &dyn Comm) -> usize {
+    if cuda::survey().devices.is_empty() {
+        return 0;
+    }
+    let mut count = 0;
+    for limit in [None, Some(12_000)] {
+        for (number, every) in EVERY.into_iter().enumerate() {
+            let problem = Problem::new(37, 41, 120, 4).unwrap().with_panel(4).unwrap();
+            let plan = match number {
+                3 => plan_along_k(comm, problem),
+                layout => plan_on_nth(comm, problem, layout),
+            };
+            let mut case: Case = Case::new(comm, leave_to_run(plan, every as u64), integers);
+            let gpu = gpu::worker(limit).unwrap();
+            let mut team = DeviceTeam::new(vec![cpu("first"), Box::new(gpu)]).unwrap();
+            case.learn_exactly(comm, &mut team, scalars(number));
+            count += 1;
+        }
+    }
+    count
+}

@@ -1,0 +1,294 @@
+//! Sessions whose multiplications learn: plans that are kept, and records that are repeated or refused. Functions are as in
+//! [`cases`](crate::cases).
+
+use std::path::Path;
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::matrix::Op;
+use isochron::multiply::{Execution, PartOfK, Plan, Problem, RunRecord, Scalars};
+use isochron::session::{Session, SessionConfig};
+use isochron_devices::BlasChoice;
+use isochron_hierarchy::adaptive::AdaptiveConfig;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::decide::SplitChoice;
+use serde_json::{Value, json};
+
+use crate::cases::{Case, SEEDS, integers, scale};
+use crate::parts::make;
+
+const SCALARS: Scalars = scale(-2.0, 3.0);
+
+/// Makes a session with two unlike devices on each rank.
+fn start_session<'c>(comm: &'c dyn Comm, folder: &Path) -> Session<'c> {
+    let path = folder.join("unlike.toml");
+    let devices = [("first", 5), ("second", 10)].map(|(name, pace)| {
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = {pace}.0\n")
+    });
+    let devices = devices.concat();
+    let nodes = format!("[[node]]\n{devices}").repeat(comm.size());
+    write(
+        comm,
+        &path,
+        (comm.rank() == 0).then(|| format!("schema = 1\n{nodes}")),
+    );
+    let config = SessionConfig {
+        platform: Some(path),
+        blas: BlasChoice::Embedded,
+        ..SessionConfig::default()
+    };
+    Session::new(comm, &config).unwrap()
+}
+
+/// The default settings, with a change every few steps.
+fn config() -> BalanceConfig {
+    let default = BalanceConfig::default();
+    assert_eq!(default.strategy, Strategy::Adaptive);
+    BalanceConfig {
+        adaptive: AdaptiveConfig {
+            force_every: 2,
+            ..default.adaptive
+        },
+        ..default
+    }
+}
+
+fn problem(split: SplitChoice) -> Problem {
+    let problem = Problem::new(61, 59, 167, 4).unwrap().with_panel(5).unwrap();
+    problem.with_split(split)
+}
+
+/// Multiplies whole numbers as planned, with A and B in their parts of k, and compares every element with a reference.
+fn multiply_exactly(session: &mut Session<'_>, plan: &Plan) -> Execution {
+    let comm = session.comm();
+    let mut case: Case = Case::new(comm, plan.clone(), integers);
+    let done = match plan.k_parts() {
+        1 => session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c),
+        _ => {
+            let mut parts = |part: &PartOfK| {
+                let a = make(comm, part.a(), (Op::N, SEEDS[0]))?;
+                Ok((a, make(comm, part.b(), (Op::N, SEEDS[1]))?))
+            };
+            session.multiply_in_parts(plan, SCALARS, &mut parts, &mut case.c)
+        }
+    };
+    let execution = done.unwrap();
+    case.assert_reference(SCALARS, comm);
+    execution
+}
+
+/// Sessions that plan with the default strategy learn; their plans and records can be kept and used again.
+pub fn sessions_that_learn(comm: &dyn Comm, folder: &Path) -> usize {
+    let mut session = start_session(comm, folder);
+    let plans = CASES.map(|case| plan_and_learn(&mut session, case));
+    CASES.len()
+        + kept_plans(&mut session, &plans[1], folder)
+        + replays(&mut session, &plans, folder)
+        + refused_records(&mut session, &plans[0], folder)
+}
+
+/// C and k divided, and the parts of k in which A and B are made.
+const CASES: [(SplitChoice, usize); 3] = [
+    (SplitChoice::C, 1),
+    (SplitChoice::C, 4),
+    (SplitChoice::K, 1),
+];
+
+/// Plans with the default strategy: the run learns, and every element is right.
+fn plan_and_learn(session: &mut Session<'_>, (split, k_parts): (SplitChoice, usize)) -> Plan {
+    let comm = session.comm();
+    let plan = session.plan(problem(split), &config()).unwrap();
+    let plan = plan.with_k_parts(k_parts).unwrap();
+    assert!(plan.look().is_some(), "{split} in {k_parts} parts");
+    let execution = multiply_exactly(session, &plan);
+    assert_eq!(execution.learnt.is_some(), comm.rank() == 0);
+    if let Some(learnt) = execution.learnt {
+        assert!(!learnt.replayed);
+        assert!(learnt.notices.is_empty(), "{:?}", learnt.notices);
+        assert!(learnt.devices.iter().any(|device| device.model.is_some()));
+    }
+    // Shares of k on many ranks have too few steps for a change.
+    let may_stay = split == SplitChoice::K && comm.size() > 2;
+    assert!(may_stay || !execution.changes.is_empty(), "{split}");
+    assert!(execution.record.is_none());
+    plan
+}
+
+/// Writes a file on the head rank, which alone has its text.
+fn write(comm: &dyn Comm, path: &Path, text: Option<String>) {
+    let written = text.map(|text| std::fs::write(path, text)).transpose();
+    agree(comm, written.map_err(|error| Error::file(path, error))).unwrap();
+}
+
+/// A plan that was kept and read again is the same plan, and its run learns.
+fn kept_plans(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usize {
+    let comm = session.comm();
+    let path = folder.join("plan-that-learns.json");
+    let text = (comm.rank() == 0).then(|| serde_json::to_string(plan).unwrap());
+    write(comm, &path, text);
+    let read = Plan::load(comm, &path).unwrap();
+    assert!(read.look().is_some() && read.look() == plan.look());
+    let adopted = session.adopt(read).unwrap();
+    assert_eq!(adopted.look(), plan.look());
+    let execution = multiply_exactly(session, &adopted);
+    assert!(execution.learnt.is_none_or(|learnt| learnt.decisions > 0));
+    1
+}
+
+/// Returns the record of a run on the head rank, as a document.
+fn record_run(session: &mut Session<'_>, plan: &Plan) -> (Option<Value>, Execution) {
+    session.keep_records();
+    let execution = multiply_exactly(session, plan);
+    let record = execution.record.as_ref();
+    let document = record.map(|record| serde_json::to_value(record).unwrap());
+    (document, execution)
+}
+
+/// The decisions of a record, without the times that led to them.
+fn list_directives(record: &Value) -> Vec<&Value> {
+    let decisions = record["decisions"].as_array().unwrap();
+    decisions
+        .iter()
+        .map(|decision| &decision["directive"])
+        .collect()
+}
+
+/// A record repeats its run: the same changes at the same steps, whatever the times.
+fn replays(session: &mut Session<'_>, plans: &[Plan], folder: &Path) -> usize {
+    let comm = session.comm();
+    let path = folder.join("record.json");
+    for plan in plans {
+        let (document, first) = record_run(session, plan);
+        write(comm, &path, document.as_ref().map(Value::to_string));
+        let record = RunRecord::load(comm, &path).unwrap();
+        let plan = session.replay(record).unwrap();
+        let (repeated, again) = record_run(session, &plan);
+        let [steps, steps_again] = [&first, &again].map(|execution| {
+            let changes = execution.changes.iter();
+            let places = changes.map(|change| (change.step, change.bytes));
+            places.collect::<Vec<_>>()
+        });
+        assert!(
+            !steps.is_empty() && steps == steps_again,
+            "{steps:?} {steps_again:?}"
+        );
+        if let (Some(document), Some(repeated)) = (document, repeated) {
+            assert_eq!(list_directives(&document), list_directives(&repeated));
+            assert!(again.learnt.is_some_and(|learnt| learnt.replayed));
+        }
+    }
+    // The next run is its own.
+    let own = multiply_exactly(session, &plans[0]);
+    assert!(own.learnt.is_none_or(|learnt| !learnt.replayed));
+    plans.len()
+}
+
+/// A change of a record's document.
+type Tamper = fn(&mut Value);
+
+fn first_decision(record: &mut Value) -> &mut Value {
+    &mut record["decisions"][0]
+}
+
+/// What is refused when it is read or taken over, with a part of the refusal.
+const REFUSED: [(Tamper, &str); 7] = [
+    (
+        |record| record["schema"] = json!(9),
+        "it is of version 9, not 1",
+    ),
+    (
+        |record| *record = json!({"schema": 1}),
+        "no record of a run",
+    ),
+    (
+        |record| record["plan"]["look"] = Value::Null,
+        "leaves nothing to the run",
+    ),
+    (
+        |record| first_decision(record)["ranks"] = json!([]),
+        "times of its decision 0 are not those of its devices",
+    ),
+    (
+        |record| record["plan"]["nodes"][0]["host"] = json!("elsewhere"),
+        "rank 0 is for host elsewhere",
+    ),
+    (
+        |record| record["plan"]["nodes"][0]["devices"][0]["name"] = json!("abacus"),
+        "it is for the devices abacus",
+    ),
+    (
+        |record| record["plan"]["look"]["parts"] = json!([]),
+        "what was seen of its devices makes no sense",
+    ),
+];
+
+/// What is refused in the run, with a part of the refusal.
+const DIFFERENT: [(Tamper, &str); 4] = [
+    (
+        |record| record["decisions"] = json!([]),
+        "it has no decision on step",
+    ),
+    (
+        |record| first_decision(record)["step"] = json!(1),
+        "it has no decision on step",
+    ),
+    (
+        |record| first_decision(record)["directive"]["steps"] = json!(77),
+        "its times lead to another decision on step",
+    ),
+    (
+        |record| {
+            for rank in first_decision(record)["ranks"].as_array_mut().unwrap() {
+                rank[0]["rows"] = json!(1_000_000);
+            }
+        },
+        "units where it has 3599",
+    ),
+];
+
+/// Records that are truncated, of another job, or not as they were are refused on all ranks, with the reason.
+fn refused_records(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usize {
+    let comm = session.comm();
+    let path = folder.join("refused-record.json");
+    let (document, _) = record_run(session, plan);
+    for (tamper, reason) in REFUSED {
+        let mut changed = document.clone();
+        changed.iter_mut().for_each(tamper);
+        write(comm, &path, changed.map(|changed| changed.to_string()));
+        let taken = RunRecord::load(comm, &path).and_then(|record| session.replay(record));
+        let refusal = taken.unwrap_err().to_string();
+        assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
+    }
+    for (tamper, reason) in DIFFERENT {
+        let mut changed = document.clone();
+        changed.iter_mut().for_each(tamper);
+        write(comm, &path, changed.map(|changed| changed.to_string()));
+        let refusal = refuse_run(session, &path, None);
+        assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
+    }
+    write(comm, &path, document.as_ref().map(Value::to_string));
+    let other = Problem::new(60, 59, 167, 4).unwrap();
+    let other = session.plan(other.with_panel(5).unwrap(), &config());
+    let refusal = refuse_run(session, &path, Some(&other.unwrap()));
+    let reason = "it is of another multiplication: 61×59×167";
+    assert!(refusal.contains(reason), "{refusal}");
+    let text = document.map(|document| document.to_string());
+    let half = text.map(|text| text[..text.len() / 2].to_owned());
+    write(comm, &path, half);
+    let refusal = RunRecord::load(comm, &path).unwrap_err().to_string();
+    assert!(refusal.contains("no record of a run: "), "{refusal}");
+    // The session multiplies as before.
+    multiply_exactly(session, plan);
+    REFUSED.len() + DIFFERENT.len() + 2
+}
+
+/// Returns the refusal of a run that repeats a record, with another plan if one is given.
+fn refuse_run(session: &mut Session<'_>, path: &Path, other: Option<&Plan>) -> String {
+    let comm = session.comm();
+    let record = RunRecord::load(comm, path).unwrap();
+    let plan = session.replay(record).unwrap();
+    let plan = other.unwrap_or(&plan);
+    let mut case: Case = Case::new(comm, plan.clone(), integers);
+    let run = session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c);
+    run.map(|_| ()).unwrap_err().to_string()
+}
