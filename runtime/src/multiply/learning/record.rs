@@ -16,7 +16,7 @@ const SCHEMA: u32 = 1;
 
 /// The keys of every version of the document, which no plan has.
 #[derive(Deserialize)]
-struct Version {
+struct RecordKeys {
     schema: u32,
     #[serde(rename = "decisions")]
     _decisions: IgnoredAny,
@@ -119,7 +119,7 @@ impl RunRecord {
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let Version { schema, .. } = parse_json(text, path)?;
+        let RecordKeys { schema, .. } = parse_json(text, path)?;
         if schema != SCHEMA {
             let reason = format!("it is of version {schema}, not {SCHEMA}");
             return Err(Error::Record(reason));
