@@ -1,0 +1,121 @@
+//! Learning from steps that are disturbed, laid out in whole blocks, or not seen.
+
+use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, LaidOut, Request};
+
+use super::run::*;
+use crate::simulated::SplitMix;
+
+/// Units of a block.
+const BLOCK: u64 = 20;
+
+#[test]
+fn a_step_of_a_thousand_times_its_time_leaves_no_wrong_division() {
+    for step in [0, 1, 2, 5, 17, 100] {
+        for part in [0, 3, 7] {
+            let parts = draw_unlike(8, &mut SplitMix::new(step));
+            let mut simulation = Simulation::new(parts, 400, step);
+            simulation.outlier = Some((part, Some(step)));
+            learn(&mut simulation);
+            assert!(simulation.outlier.is_none());
+            let last_s = *simulation.steps_s.last().unwrap();
+            let ideal_s = simulation.ideal_s(0);
+            assert!(last_s < 1.03 * ideal_s, "{step} {part}: {last_s} {ideal_s}");
+            let ratio = simulation.over_ideal();
+            assert!(ratio < 1.06, "{step} {part}: {ratio}");
+        }
+    }
+}
+
+/// Rounds to whole blocks. The last part takes the rest.
+fn round_to_blocks(units: &[u64]) -> Vec<u64> {
+    let total: u64 = units.iter().sum();
+    let mut left = total;
+    let mut rounded = Vec::new();
+    for &d in &units[1..] {
+        let blocks = ((d + BLOCK / 2) / BLOCK * BLOCK).min(left);
+        left -= blocks;
+        rounded.push(blocks);
+    }
+    rounded.insert(0, left);
+    rounded
+}
+
+/// Moves a few units between neighbours that have some, other ones in each step.
+fn move_few(units: &[u64], step: u64) -> Vec<u64> {
+    let mut moved = units.to_vec();
+    let from = step as usize % units.len();
+    let to = (from + 1) % units.len();
+    if moved[from] > 18 && moved[to] > 0 {
+        moved[from] -= step % 7 * 3;
+        moved[to] += step % 7 * 3;
+    }
+    moved
+}
+
+fn start(simulation: &Simulation) -> Adaptive {
+    let parts = describe_parts(simulation.parts.len());
+    let config = AdaptiveConfig::default();
+    Adaptive::new(config, simulation.total(), simulation.steps, parts).unwrap()
+}
+
+#[test]
+fn steps_of_slightly_other_units_than_asked_for_are_learnt_from() {
+    let parts = draw_unlike(8, &mut SplitMix::new(4));
+    let mut simulation = Simulation::new(parts, 300, 4);
+    let mut learner = start(&simulation);
+    loop {
+        let request = learner.request_next(|units| LaidOut {
+            units: round_to_blocks(units),
+            ..simulation.place(&round_to_blocks(units))
+        });
+        match request.unwrap() {
+            Request::Done => break,
+            Request::Probe(units) => simulation.probe(&mut learner, move_few(&units, 2)).unwrap(),
+            Request::Steps { units, count } => {
+                let rounded = round_to_blocks(&units);
+                for step in 0..count {
+                    let moved = move_few(&rounded, step);
+                    simulation.step(&mut learner, moved, 1).unwrap();
+                }
+            }
+        }
+    }
+    let last = simulation.steps_s.last().unwrap() / simulation.ideal_s(0);
+    assert!(last < 1.03, "{last} {:?}", learner.changes());
+    assert!(
+        simulation.over_ideal() < 1.06,
+        "{}",
+        simulation.over_ideal()
+    );
+    assert!(learner.drifts().is_empty(), "{:?}", learner.drifts());
+}
+
+#[test]
+fn steps_that_are_not_seen_count_and_harm_nothing() {
+    let parts = draw_unlike(8, &mut SplitMix::new(5));
+    let mut simulation = Simulation::new(parts, 300, 5);
+    let mut learner = start(&simulation);
+    let mut skipped = 0;
+    loop {
+        match learner
+            .request_next(|units| simulation.place(units))
+            .unwrap()
+        {
+            Request::Done => break,
+            Request::Probe(units) => simulation.probe(&mut learner, units).unwrap(),
+            Request::Steps { units, count } => {
+                // The first half of the steps were divided before the request.
+                let unseen = count / 2;
+                learner.skip_steps(unseen);
+                skipped += unseen;
+                simulation
+                    .step(&mut learner, units, count - unseen)
+                    .unwrap();
+            }
+        }
+    }
+    assert_eq!(simulation.steps_s.len() as u64 + skipped, 300);
+    assert!(skipped > 100, "{skipped}");
+    let last_s = *simulation.steps_s.last().unwrap();
+    assert!(last_s < 1.03 * simulation.ideal_s(0), "{last_s}");
+}
