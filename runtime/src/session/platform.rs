@@ -225,10 +225,13 @@ fn find_repeated(list: &[u32]) -> Option<u32> {
 fn describe_mistake(error: &toml::de::Error, source: &str) -> String {
     let message: Vec<&str> = error.message().lines().collect();
     let message = message.join(", ");
-    match error.span().and_then(|span| source.get(..span.start)) {
-        Some(before) => format!("line {}: {message}", 1 + before.matches('\n').count()),
-        None => message,
-    }
+    let Some(before) = error.span().and_then(|span| source.get(..span.start)) else {
+        return message;
+    };
+    let line = before.matches('\n').count();
+    let text = source.lines().nth(line).unwrap_or_default().trim();
+    let text = text.replace(char::is_control, " ");
+    format!("line {} (`{text}`): {message}", 1 + line)
 }
 
 impl Platform {
@@ -350,7 +353,7 @@ mod tests {
         let wrong = [
             (
                 "schema = 1\n[[node]]\nspeed = 3\n",
-                "line 3: unknown field `speed`",
+                "line 3 (`speed = 3`): unknown field `speed`",
             ),
             ("schema = 2\nnode = []\n", "schema = 2"),
             (
@@ -407,7 +410,7 @@ mod tests {
             ),
             (
                 "schema = 1\n[[node\n",
-                "line 2: unclosed array table, expected `]`",
+                "line 2 (`[[node`): unclosed array table, expected `]]`",
             ),
         ];
         assert_refused(&wrong);

@@ -197,7 +197,10 @@ fn what_makes_no_sense_is_refused() {
         ("devices bench --sizes 128 --min-reps 1", "min_reps"),
         ("devices bench --sizes 128 --precision 0", "precision"),
         ("devices bench --group socket", "socket"),
-        ("devices bench --sizes 128 --budget 0", "--budget 0"),
+        (
+            "devices bench --sizes 128 --budget 0",
+            "'--budget <S>': expected a number above 0",
+        ),
         ("devices bench --thorough --budget 9", "--thorough"),
         ("mxm --size 64 --confidence 1", "confidence"),
         ("mxm --size 64 --min-reps 5 --max-reps 4", "max_reps"),
