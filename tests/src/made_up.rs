@@ -215,11 +215,12 @@ fn parts_of_alike_nodes_stay() {
 
 #[test]
 fn a_node_that_becomes_slow_is_named_and_gets_less() {
-    let plan = plan(4, 600);
-    let run = learn(&plan, |step, rank, _| {
+    fn time(step: usize, rank: usize, _: usize) -> f64 {
         let slow = if rank == 2 && step >= 200 { 4.0 } else { 1.0 };
         8.0 * NS * slow
-    });
+    }
+    let plan = look(plan(4, 600), time);
+    let run = learn(&plan, time);
     let drifts = &run.learnt.drifts;
     assert_eq!(drifts.len(), 2, "both devices of the node: {drifts:?}");
     for (drift, name) in drifts.iter().zip(["first", "second"]) {
@@ -230,11 +231,8 @@ fn a_node_that_becomes_slow_is_named_and_gets_less() {
         assert!((200..=202).contains(&drift.step), "{drift:?}");
         assert!((drift.factor / 4.0 - 1.0).abs() < 0.2, "{drift:?}");
     }
-    assert_near(
-        &run.fractions(&plan, 220),
-        &[4.0, 4.0, 1.0, 4.0].map(|part| part / 13.0),
-        0.04,
-    );
+    let shares = [4.0, 4.0, 1.0, 4.0].map(|part| part / 13.0);
+    assert_near(&run.fractions(&plan, 220), &shares, 0.04);
 }
 
 #[test]
