@@ -58,9 +58,9 @@ fn left_to_run(plan: &Plan) -> String {
     match left.is_empty() {
         true => format!("nothing is left to the run: {shares}{known}\n"),
         false => format!(
-            "left to the run: {}, decided after 1, 2, 4, 8 … steps, at most {} apart; {shares}{known}\n",
+            "left to the run: {}, decided at most {} apart; {shares}{known}\n",
             left.join(" and "),
-            look.config.check_every
+            count(look.config.check_every, "step")
         ),
     }
 }
