@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
     ChangeCost, Directive, Director, Execution, Factors, LearningDirector, LearningSettings, Plan,
-    RunRecord, Scalars, StepTimes,
+    RunConditions, RunRecord, Scalars, StepTimes,
 };
 
 /// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
@@ -145,9 +145,11 @@ impl Session<'_> {
         }
         let settings = LearningSettings {
             keeps_record: self.keeps_records,
-            keeps_c: self.find_resident_c(plan)?,
-            leaves_c: self.leaves_c,
-            core_shares: self.comm.gather(&self.load.share)?,
+            conditions: RunConditions {
+                keeps_c: self.find_resident_c(plan)?,
+                leaves_c: self.leaves_c,
+                core_shares: self.comm.gather(&self.load.share)?,
+            },
             replay: self.replay.take(),
         };
         let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use serde::{Deserialize, Serialize};
+
 use super::crew::Crew;
 use super::learnt::Learnt;
 use super::place::{ChangeCosts, Places};
@@ -10,11 +12,9 @@ use crate::error::Error;
 use crate::multiply::director::{Assignment, Directive, Director, StepTimes};
 use crate::multiply::plan::Plan;
 
-/// The settings of a [`LearningDirector`].
-#[derive(Debug, Clone, Default)]
-pub struct LearningSettings {
-    /// Keeps times and decisions for [`LearningDirector::record`].
-    pub keeps_record: bool,
+/// What the cost of a change depends on besides the plan.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RunConditions {
     /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if there are
     /// none.
     pub keeps_c: Vec<Vec<bool>>,
@@ -22,6 +22,15 @@ pub struct LearningSettings {
     pub leaves_c: bool,
     /// Share of its time that a thread of each rank can run; 1 if it is not known.
     pub core_shares: Vec<f64>,
+}
+
+/// The settings of a [`LearningDirector`].
+#[derive(Debug, Clone, Default)]
+pub struct LearningSettings {
+    /// Keeps times and decisions for [`LearningDirector::record`].
+    pub keeps_record: bool,
+    /// What changes cost here.
+    pub conditions: RunConditions,
     /// The decisions to repeat, with the times that led to them.
     pub replay: Option<RunRecord>,
 }
@@ -47,9 +56,10 @@ impl<'p> LearningDirector<'p> {
     /// # Errors
     /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices; [`Error::Record`] if the record to
     /// repeat is of another plan.
-    pub fn new(plan: &'p Plan, settings: LearningSettings) -> Result<Self, Error> {
+    pub fn new(plan: &'p Plan, mut settings: LearningSettings) -> Result<Self, Error> {
         if let Some(record) = &settings.replay {
             record.check_plan(plan)?;
+            settings.conditions = record.conditions().clone();
         }
         let counts = plan.nodes().iter().map(|node| node.devices.len());
         let firsts: Vec<usize> = counts
@@ -93,8 +103,8 @@ impl<'p> LearningDirector<'p> {
             crew.add_to(&mut learnt, self.plan);
         }
         learnt.changes.sort_by_key(|change| change.step);
-        let record =
-            (self.settings.keeps_record).then(|| RunRecord::new(self.plan.clone(), self.decisions));
+        let record = (self.settings.keeps_record)
+            .then(|| RunRecord::new(self.plan.clone(), self.settings.conditions, self.decisions));
         (learnt, record)
     }
 
@@ -111,7 +121,7 @@ impl<'p> LearningDirector<'p> {
                 plan: self.plan,
                 now: at.assignment,
                 ranks: crew.ranks.clone(),
-                settings: &self.settings,
+                conditions: &self.settings.conditions,
                 may_move: self.may_move,
                 costs: self.costs,
             };

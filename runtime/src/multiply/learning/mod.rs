@@ -12,7 +12,7 @@ mod learnt;
 mod place;
 mod record;
 
-pub use director::{LearningDirector, LearningSettings};
+pub use director::{LearningDirector, LearningSettings, RunConditions};
 pub use learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 pub(crate) use place::{ChangeCosts, Placed, Places};
 pub use record::{RecordedDecision, RunRecord};

@@ -6,7 +6,7 @@ use isochron_hierarchy::adaptive::LaidOut;
 use isochron_hierarchy::layout::{Layout, rearrange};
 use isochron_hierarchy::partition::apportion;
 
-use super::LearningSettings;
+use super::RunConditions;
 use crate::matrix::{Region, Spread};
 use crate::multiply::director::Assignment;
 use crate::multiply::plan::Plan;
@@ -25,7 +25,7 @@ pub(crate) struct Places<'a> {
     pub plan: &'a Plan,
     pub now: &'a Assignment,
     pub ranks: Range<usize>,
-    pub settings: &'a LearningSettings,
+    pub conditions: &'a RunConditions,
     /// Parts of C may move between ranks.
     pub may_move: bool,
     pub costs: ChangeCosts,
@@ -149,7 +149,7 @@ impl Places<'_> {
         let [planned, now, then] =
             [self.plan.layout(), &self.now.layout, &next.layout].map(|layout| self.spread(layout));
         let there_s = self.expect_move(&now, &then);
-        let back_s = match self.settings.leaves_c {
+        let back_s = match self.conditions.leaves_c {
             true => 0.0,
             false => self.expect_move(&then, &planned) - self.expect_move(&now, &planned),
         };
@@ -173,7 +173,12 @@ impl Places<'_> {
             let kept = from.intersection(&to).len();
             let sent = (from.len() - kept).max(to.len() - kept) as f64;
             let copied = (from.len() + to.len()) as f64;
-            let share = self.settings.core_shares.get(rank).copied().unwrap_or(1.0);
+            let share = self
+                .conditions
+                .core_shares
+                .get(rank)
+                .copied()
+                .unwrap_or(1.0);
             latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
         });
         seconds.fold(0.0, f64::max)
@@ -187,7 +192,7 @@ impl Places<'_> {
             let [now, then] = [self.now, next]
                 .map(|assignment| (self.find_part(assignment, rank), &assignment.slices[rank]));
             let devices = self
-                .settings
+                .conditions
                 .keeps_c
                 .get(rank)
                 .into_iter()

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
+use super::director::RunConditions;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::input::read_text;
@@ -34,6 +35,8 @@ pub struct RunRecord {
     schema: u32,
     /// The plan that the run began with.
     plan: Plan,
+    /// What changes cost there.
+    conditions: RunConditions,
     /// The decisions, in order.
     decisions: Vec<RecordedDecision>,
 }
@@ -65,10 +68,15 @@ impl RecordedDecision {
 }
 
 impl RunRecord {
-    pub(super) fn new(plan: Plan, decisions: Vec<RecordedDecision>) -> Self {
+    pub(super) fn new(
+        plan: Plan,
+        conditions: RunConditions,
+        decisions: Vec<RecordedDecision>,
+    ) -> Self {
         Self {
             schema: SCHEMA,
             plan,
+            conditions,
             decisions,
         }
     }
@@ -76,6 +84,10 @@ impl RunRecord {
     /// The plan that the run began with.
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    pub(super) fn conditions(&self) -> &RunConditions {
+        &self.conditions
     }
 
     pub(super) fn decision(&self, index: usize) -> Option<&RecordedDecision> {

@@ -19,7 +19,7 @@ use super::node::NodeMeasurer;
 use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
 use crate::multiply::{
-    ChangeCosts, LearningSettings, Making, Placed, Places, Plan, PlannedNode, Problem,
+    ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
 use crate::session::memory;
 
@@ -211,12 +211,12 @@ impl Looking {
     /// Lets the learner divide the first step; `None` if it has nothing to divide.
     fn place_first(&mut self, plan: &Plan) -> Result<Option<Placed>, Error> {
         let now = plan.assignment();
-        let settings = LearningSettings::default();
+        let conditions = RunConditions::default();
         let places = Places {
             plan,
             now: &now,
             ranks: 0..plan.n_ranks(),
-            settings: &settings,
+            conditions: &conditions,
             may_move: true,
             costs: ChangeCosts::default(),
         };
