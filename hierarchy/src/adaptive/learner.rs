@@ -10,8 +10,8 @@ use super::noise::Noise;
 use super::part::PartState;
 use super::proposal::{Place, Proposal};
 use super::{
-    AdaptiveConfig, AdaptiveError, AdaptivePart, AdaptiveRecord, ChangeReason, DivisionChange,
-    Drift, LaidOut, Observed, PartModel, Request, RunEvent,
+    AdaptiveConfig, AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut,
+    Observed, PartModel, Request,
 };
 use crate::model::{Point, SpeedModel};
 use crate::partition::even;
@@ -38,7 +38,6 @@ pub struct Adaptive {
     has_drifted: bool,
     changes: Vec<DivisionChange>,
     drifts: Vec<Drift>,
-    record: Option<AdaptiveRecord>,
 }
 
 impl Adaptive {
@@ -55,13 +54,6 @@ impl Adaptive {
     ) -> Result<Self, AdaptiveError> {
         config.check()?;
         check_parts(&parts, total, config.granule)?;
-        let record = config.keeps_record.then(|| AdaptiveRecord {
-            config,
-            total,
-            steps,
-            parts: parts.clone(),
-            events: Vec::new(),
-        });
         Ok(Self {
             config,
             total,
@@ -79,7 +71,6 @@ impl Adaptive {
             has_drifted: false,
             changes: Vec::new(),
             drifts: Vec::new(),
-            record,
         })
     }
 
@@ -103,9 +94,6 @@ impl Adaptive {
             self.step += 1;
             self.since_change += 1;
             self.now.clone_from(&observed.units);
-        }
-        if let Some(record) = &mut self.record {
-            record.events.push(RunEvent::Observed(observed.clone()));
         }
         Ok(())
     }
@@ -160,19 +148,7 @@ impl Adaptive {
         &mut self,
         mut place: impl FnMut(&[u64]) -> LaidOut,
     ) -> Result<Request, AdaptiveError> {
-        let mut placements = Vec::new();
-        let request = self.decide(&mut |units| {
-            let placement = place(units);
-            placements.push(placement.clone());
-            placement
-        })?;
-        if let Some(record) = &mut self.record {
-            record.events.push(RunEvent::Decided {
-                placements,
-                request: request.clone(),
-            });
-        }
-        Ok(request)
+        self.decide(&mut place)
     }
 
     /// Returns the units of the next probe before the first step; `None` if enough is known to begin.
@@ -193,9 +169,6 @@ impl Adaptive {
     /// Counts steps that nothing is learnt from, as those that were divided before the last request.
     pub fn skip_steps(&mut self, count: u64) {
         self.step = self.step.saturating_add(count).min(self.steps);
-        if let Some(record) = &mut self.record {
-            record.events.push(RunEvent::Skipped(count));
-        }
     }
 
     /// Divides units among some of the parts alone by their models, however little was seen of them, and
@@ -388,11 +361,6 @@ impl Adaptive {
     /// Returns every drift that was noticed.
     pub fn drifts(&self) -> &[Drift] {
         &self.drifts
-    }
-
-    /// Returns the run as it happened so far; `None` unless [`AdaptiveConfig::keeps_record`].
-    pub fn record(&self) -> Option<&AdaptiveRecord> {
-        self.record.as_ref()
     }
 
     /// Returns the model of each part; `None` for a part that was never measured.

@@ -37,9 +37,7 @@ mod time_line;
 pub use first_look::FirstLook;
 pub use learner::Adaptive;
 pub use part::AdaptivePart;
-pub use record::{
-    AdaptiveRecord, ChangeReason, DivisionChange, Drift, Observed, PartModel, RunEvent,
-};
+pub use record::{ChangeReason, DivisionChange, Drift, Observed, PartModel};
 
 /// The settings of an [`Adaptive`] run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -57,12 +55,10 @@ pub struct AdaptiveConfig {
     pub check_every: u64,
     /// Changes the division after this number of steps, for tests; 0 changes it only where that pays.
     pub force_every: u64,
-    /// Keeps every time and decision for [`Adaptive::record`].
-    pub keeps_record: bool,
 }
 
 impl Default for AdaptiveConfig {
-    /// Whole units, growth by factors of 3, 1.5 and 1.2, a decision at least every 8 steps, no record.
+    /// Whole units, growth by factors of 3, 1.5 and 1.2, a decision at least every 8 steps.
     fn default() -> Self {
         Self {
             granule: 1,
@@ -71,7 +67,6 @@ impl Default for AdaptiveConfig {
             growth_before_fall: 1.2,
             check_every: 8,
             force_every: 0,
-            keeps_record: false,
         }
     }
 }
@@ -165,12 +160,6 @@ pub enum AdaptiveError {
     InvalidCost {
         /// The cost in seconds.
         cost_s: f64,
-    },
-    /// A record that leads to another decision.
-    #[error("event {index} of the record: the decision differs from the recorded one")]
-    Unlike {
-        /// Index of the event.
-        index: usize,
     },
     /// The models do not admit a division.
     #[error(transparent)]

@@ -1,8 +1,6 @@
-//! What a run of [`Adaptive`] was told and what it decided.
+//! What a run of [`Adaptive`](super::Adaptive) is told, and what it has decided and learnt.
 
 use serde::{Deserialize, Serialize};
-
-use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, LaidOut, Request};
 
 /// The reason for a division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,23 +62,6 @@ pub struct PartModel {
     pub ci_s: f64,
 }
 
-/// Something that happened in a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RunEvent {
-    /// Times of a probe or of a step.
-    Observed(Observed),
-    /// Steps that nothing was learnt from.
-    Skipped(u64),
-    /// The answer to [`Adaptive::request_next`], and the placements asked for on the way.
-    Decided {
-        /// The divisions as they were laid out, in the order asked.
-        placements: Vec<LaidOut>,
-        /// The answer.
-        request: Request,
-    },
-}
-
 /// The times of a probe or of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
@@ -92,50 +73,4 @@ pub struct Observed {
     pub units: Vec<u64>,
     /// Seconds of each part; ignored for a part without units.
     pub times_s: Vec<f64>,
-}
-
-/// A run as it happened, from which it can be repeated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct AdaptiveRecord {
-    /// Settings.
-    pub config: AdaptiveConfig,
-    /// Units of a step.
-    pub total: u64,
-    /// Steps of the run.
-    pub steps: u64,
-    /// The parts.
-    pub parts: Vec<AdaptivePart>,
-    /// Everything that happened, in order.
-    pub events: Vec<RunEvent>,
-}
-
-impl AdaptiveRecord {
-    /// Repeats the run and returns the learner at its end. Equal input gives equal decisions.
-    ///
-    /// # Errors
-    /// [`AdaptiveError::Unlike`] if a decision differs from the recorded one, or was recorded after more
-    /// or fewer questions for costs; those of [`Adaptive::new`], [`Adaptive::observe`] and
-    /// [`Adaptive::request_next`].
-    pub fn replay(&self) -> Result<Adaptive, AdaptiveError> {
-        let parts = self.parts.clone();
-        let mut learner = Adaptive::new(self.config, self.total, self.steps, parts)?;
-        for (index, event) in self.events.iter().enumerate() {
-            match event {
-                RunEvent::Observed(observed) => learner.observe(observed)?,
-                RunEvent::Skipped(count) => learner.skip_steps(*count),
-                RunEvent::Decided {
-                    placements,
-                    request,
-                } => {
-                    let mut placed = placements.iter().cloned();
-                    // More questions than were recorded get an answer that is refused.
-                    let answer = learner.request_next(|_| placed.next().unwrap_or_default());
-                    if answer != Ok(request.clone()) || placed.next().is_some() {
-                        return Err(AdaptiveError::Unlike { index });
-                    }
-                }
-            }
-        }
-        Ok(learner)
-    }
 }
