@@ -183,7 +183,9 @@ impl<'d, T: Element> Course<'d, T> {
         let Some(director) = &mut self.director else {
             return;
         };
-        let times = director.time_devices(times.unwrap_or_default()).into_iter();
+        let times = director.time_devices(slices, times.unwrap_or_default());
+        let k = if times.is_some() { k } else { 0 };
+        let times = times.unwrap_or_default().into_iter();
         let devices = slices.iter().zip(times.chain(std::iter::repeat(0.0)));
         self.log.steps.push(RankStep {
             k,

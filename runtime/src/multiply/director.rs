@@ -40,7 +40,7 @@ fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Er
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankStep {
-    /// Inner dimension of the update: the panels' width, and less for the last piece of k.
+    /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not known.
     pub k: usize,
     /// Rows of C.
     pub rows: usize,
@@ -83,9 +83,10 @@ pub trait Director {
     /// Returns the number of steps before the first decision, at least 1.
     fn count_first_steps(&mut self) -> usize;
 
-    /// Returns the seconds that a step took each device of this rank: its busy time, or what that is in the long run.
-    fn time_devices(&mut self, times: &[UpdateTime]) -> Vec<f64> {
-        times.iter().map(|time| time.busy_s).collect()
+    /// Returns the seconds that a step took each device of this rank, with these columns: its busy time, or what that is in the
+    /// long run. `None` if that is not known yet.
+    fn time_devices(&mut self, _slices: &[usize], times: &[UpdateTime]) -> Option<Vec<f64>> {
+        Some(times.iter().map(|time| time.busy_s).collect())
     }
 
     /// Decides, while the devices compute.

@@ -1,5 +1,6 @@
 //! The times of this rank's devices in a run, as its host makes them.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use isochron_devices::{DeviceClock, DeviceInfo, UpdateTime, cpu_quota_cores};
@@ -95,6 +96,41 @@ impl HostClock {
     }
 }
 
+/// The times of a device that gathers the panels of several updates: the last update of a visit takes nearly all of its time.
+#[derive(Debug, Clone)]
+pub(super) struct VisitTimes {
+    /// Updates of a visit.
+    updates: usize,
+    cols: usize,
+    /// The times of the last updates on these columns.
+    last: VecDeque<f64>,
+}
+
+impl VisitTimes {
+    /// Begins with a device on which this number of updates belong together.
+    pub fn of(updates: usize) -> Self {
+        Self {
+            updates,
+            cols: 0,
+            last: VecDeque::new(),
+        }
+    }
+
+    /// Returns the mean time of as many updates as belong together, once there were so many on these columns.
+    pub fn add(&mut self, cols: usize, time_s: f64) -> Option<f64> {
+        if cols != self.cols {
+            self.last.clear();
+            self.cols = cols;
+        }
+        self.last.push_back(time_s);
+        if self.last.len() > self.updates {
+            self.last.pop_front();
+        }
+        let is_whole = self.last.len() == self.updates;
+        is_whole.then(|| self.last.iter().sum::<f64>() / self.updates as f64)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +210,22 @@ mod tests {
             }
             assert!(free.read_device(0, update(0.1, wrong)) == 0.1);
         }
+    }
+
+    #[test]
+    fn updates_that_belong_together_take_their_mean() {
+        let mut visits = VisitTimes::of(3);
+        let times_s = [0.0, 0.0, 6.0].into_iter().cycle();
+        let read: Vec<_> = times_s
+            .clone()
+            .take(7)
+            .map(|time_s| visits.add(8, time_s))
+            .collect();
+        assert_eq!(read[..2], [None, None]);
+        assert_eq!(read[2..], [Some(2.0); 5]);
+        // Other columns begin a visit of their own.
+        assert_eq!(visits.add(4, 1.0), None);
+        assert_eq!(VisitTimes::of(1).add(5, 0.25), Some(0.25));
     }
 
     #[test]

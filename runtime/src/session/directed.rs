@@ -1,9 +1,9 @@
 //! Multiplications whose parts change in mid-run, within the memory of the hosts.
 
-use isochron_devices::{DeviceKind, Element, UpdateTime, memory_bounds};
+use isochron_devices::{DeviceKind, Element, JobNeeds, UpdateTime, memory_bounds};
 
 use super::Session;
-use super::clock::HostClock;
+use super::clock::{HostClock, VisitTimes};
 use super::memory::{MemoryNeed, share_memory};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
@@ -17,11 +17,18 @@ use crate::multiply::{
 struct HostKeeper<'d> {
     director: &'d mut dyn Director,
     clock: HostClock,
+    visits: Vec<VisitTimes>,
 }
 
 impl Director for HostKeeper<'_> {
-    fn time_devices(&mut self, times: &[UpdateTime]) -> Vec<f64> {
-        self.clock.read(times)
+    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<f64>> {
+        let times_s = self.clock.read(times).into_iter().zip(slices);
+        let means = self.visits.iter_mut().zip(times_s);
+        // Every device has to count this step, also if one before it has no mean yet.
+        let means: Vec<Option<f64>> = means
+            .map(|(visits, (time_s, &cols))| visits.add(cols, time_s))
+            .collect();
+        means.into_iter().collect()
     }
 
     fn count_first_steps(&mut self) -> usize {
@@ -99,8 +106,16 @@ impl Session<'_> {
         c: &mut Matrix<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
-        let clock = HostClock::new(self.devices(), &self.threads, self.load.share);
-        let (mut keeper, leaves_c) = (HostKeeper { director, clock }, self.leaves_c);
+        let needs = self.find_needs(plan)?;
+        let leaves_c = self.leaves_c;
+        let mut keeper = HostKeeper {
+            director,
+            clock: HostClock::new(self.devices(), &self.threads, self.load.share),
+            visits: needs
+                .iter()
+                .map(|needs| VisitTimes::of(needs.updates_per_visit))
+                .collect(),
+        };
         self.multiplication(plan)
             .with_director(&mut keeper)
             .leaving_c(leaves_c)
@@ -162,14 +177,23 @@ impl Session<'_> {
         Ok(execution)
     }
 
+    /// Finds what this rank's devices need for a plan.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn find_needs(&self, plan: &Plan) -> Result<Vec<JobNeeds>, Error> {
+        let rank = self.comm.rank();
+        let needs = self
+            .team
+            .job_needs(&plan.job_shape(rank), &plan.slices(rank));
+        agree(self.comm, needs.map_err(Error::from))
+    }
+
     /// Finds the devices of all ranks that keep their columns of C in their own memory.
     fn find_resident_c(&self, plan: &Plan) -> Result<Vec<Vec<bool>>, Error> {
         let rank = self.comm.rank();
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
-        let needs = agree(
-            self.comm,
-            self.team.job_needs(&job, &slices).map_err(Error::from),
-        )?;
+        let needs = self.find_needs(plan)?;
         let devices = self.devices().iter().zip(needs.iter().zip(slices));
         let mine = devices.map(|(device, (needs, cols))| {
             let c_bytes = (job.rows * cols * plan.problem().element().bytes()) as u64;
@@ -217,6 +241,7 @@ mod tests {
         let mut keeper = HostKeeper {
             director: &mut Still,
             clock: HostClock::new(&[], &[], 1.0),
+            visits: Vec::new(),
         };
         assert!(keeper.check_memory(&comm, 1).is_ok());
         let refused = keeper.check_memory(&comm, u64::MAX / 2);

@@ -18,7 +18,7 @@ use crate::predict::Links;
 ///    less travel. If k is then predicted to be the fastest, it is divided.
 /// 2. [`Inpa`] balances the nodes in rectangles of C.
 /// 3. Nodes that cost more than they help are left out, and the others balanced again.
-/// 4. The ways to divide are compared ([`decide()`]).
+/// 4. The ways to divide are compared ([`decide()`](super::decide())).
 ///
 /// # Example
 /// ```

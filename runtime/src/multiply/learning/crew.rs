@@ -38,17 +38,24 @@ struct MadeChange {
     to: Vec<u64>,
 }
 
+/// Returns the number of steps of these ranks.
+fn count_steps(plan: &Plan, ranks: &Range<usize>) -> usize {
+    let steps = ranks.clone().map(|rank| plan.steps(rank));
+    steps.max().unwrap_or(0)
+}
+
 impl Crew {
+    /// Returns the number of its steps.
+    pub fn count_steps(&self, plan: &Plan) -> usize {
+        count_steps(plan, &self.ranks)
+    }
+
     /// Begins to learn of these ranks, whose devices are these of all `parts`.
     pub fn begin(plan: &Plan, ranks: Range<usize>, parts: Range<usize>) -> Result<Self, Error> {
         let look = plan.look().cloned().unwrap_or_default();
         let problem = plan.problem();
         let total = problem.m() as u64 * problem.n() as u64;
-        let steps = ranks
-            .clone()
-            .map(|rank| plan.steps(rank))
-            .max()
-            .unwrap_or(0) as u64;
+        let steps = count_steps(plan, &ranks) as u64;
         let factor = plan.panel() as f64 / plan.decision().kernel_width as f64;
         let learner = look.begin(parts, (total, steps), factor)?;
         Ok(Self {

@@ -27,7 +27,7 @@ pub struct RunConditions {
 /// The settings of a [`LearningDirector`].
 #[derive(Debug, Clone, Default)]
 pub struct LearningSettings {
-    /// Keeps times and decisions for [`LearningDirector::record`].
+    /// Keeps times and decisions for [`LearningDirector::finish`].
     pub keeps_record: bool,
     /// What changes cost here.
     pub conditions: RunConditions,
@@ -95,7 +95,7 @@ impl<'p> LearningDirector<'p> {
         })
     }
 
-    /// Returns what was learnt in a run with `changing_s` seconds of changes.
+    /// Returns what was learnt in a run with `changing_s` seconds of changes, and its record if it was to be kept.
     pub fn finish(mut self, changing_s: f64) -> (Learnt, Option<RunRecord>) {
         let mut learnt = std::mem::take(&mut self.learnt);
         learnt.changing_s = changing_s;
@@ -129,6 +129,9 @@ impl<'p> LearningDirector<'p> {
             if let Some(change) = change {
                 take_ranks(&mut next, change, crew.ranks.clone());
             }
+            // A crew with fewer steps than others is as far in the run after a part of them.
+            let mine = crew.count_steps(self.plan).max(1) as u64;
+            let steps = steps.saturating_mul(at.steps as u64) / mine;
             fewest = fewest.min(usize::try_from(steps).unwrap_or(usize::MAX));
         }
         Ok(Directive {
