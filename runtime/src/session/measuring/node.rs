@@ -302,7 +302,7 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
         let steps = self.work.balance_config().steps;
         let config = limit_reps(self.measure, steps, updates as f64 * part);
-        let measured = measure_team(
+        let mut measured = measure_team(
             self.team,
             rows,
             &slices,
@@ -311,7 +311,12 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             &mut self.operands,
             in_step,
         )?;
-        for (device, (measurement, &columns)) in measured.iter().zip(columns).enumerate() {
+        for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
+            // A look is one repetition, and no precision is asked for.
+            let is_look = self.work.strategy == Strategy::Adaptive;
+            if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
+                measurement.outcome = MeasureOutcome::Precise;
+            }
             self.measured.count(measurement);
             log_measurement(&self.team.infos()[device].name, rows, columns, measurement);
         }

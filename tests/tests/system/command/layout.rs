@@ -244,5 +244,5 @@ fn the_picture_keeps_its_proportions_within_its_lines() {
             "{line}\n{text}"
         );
     }
-    refused("layout 4 2 --lines 2", &[], &["--lines", "3.."]);
+    refused("layout 4 2 --lines 2", &[], &["--lines", "from 3 to"]);
 }
