@@ -52,7 +52,8 @@ impl Adaptive {
             .collect();
         let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
         match self.looks {
-            1 if self.parts.iter().all(|part| part.part.safe >= self.total) => {
+            // A single time is off by more than a whole block column of many layouts.
+            1 | 2 if self.parts.iter().all(|part| part.part.safe >= self.total) => {
                 self.size_balanced_look(&fresh).map(Some)
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),

@@ -116,7 +116,7 @@ fn alike_parts_are_looked_at_once() {
 }
 
 #[test]
-fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
+fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
     let parts = vec![
         AdaptivePart {
             safe: 2 * SHARE,
@@ -139,7 +139,7 @@ fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
             Request::Done => unreachable!("30 steps are to be done"),
         }
     };
-    assert_eq!(looks.len(), 2, "{looks:?}");
+    assert_eq!(looks.len(), 3, "{looks:?}");
     assert!((looks[1][0] / looks[1][1] - 1.0).abs() < 0.1, "{looks:?}");
     assert!(
         (first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2,

@@ -23,9 +23,10 @@ use crate::multiply::{
 };
 use crate::session::memory;
 
-/// The most looks at the times of a run, and the fewest steps from one to the next.
-const MOST_DECISIONS: u64 = 64;
-const LEAST_PAUSE: u64 = 2;
+/// The fewest looks at the times of a run, and the least and the most steps from one to the next.
+const FEWEST_DECISIONS: u64 = 16;
+const LEAST_PAUSE: u64 = 4;
+const MOST_PAUSE: u64 = 16;
 
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
@@ -49,7 +50,10 @@ fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> Adapti
     let block = (work.block * work.block) as u64;
     AdaptiveConfig {
         granule: config.granule.max(block.min(finest)),
-        check_every: (steps / MOST_DECISIONS).max(LEAST_PAUSE),
+        check_every: steps.clamp(
+            LEAST_PAUSE * FEWEST_DECISIONS,
+            MOST_PAUSE * FEWEST_DECISIONS,
+        ) / FEWEST_DECISIONS,
         ..config
     }
 }
@@ -163,9 +167,34 @@ impl Looking {
         Ok(times)
     }
 
+    /// Adds the seconds of messages to those of the probes: what each element of C costs its node in this division.
+    fn add_messages(&mut self, work: &Work, division: &Division) {
+        let Division::C(layout) = division else {
+            return;
+        };
+        let busy = layout
+            .rects()
+            .iter()
+            .filter(|rect| !rect.is_empty())
+            .count();
+        let nodes = layout.rects().iter().zip(&self.look.byte_s);
+        for (devices, (rect, &byte_s)) in self.devices.iter().zip(nodes) {
+            let extent = Extent::from(rect);
+            let (rows, cols) = work.size_in_elements(extent);
+            let of_element_s =
+                work.messages_s(byte_s, extent, busy) / ((rows * cols).max(1) as f64);
+            for probe in &mut self.look.probes {
+                for device in devices.clone() {
+                    probe.times_s[device] += probe.units[device] as f64 * of_element_s;
+                }
+            }
+        }
+    }
+
     /// Divides the first step as the planner has decided, no device further from what was seen than it may be.
     pub fn divide_first(
         &mut self,
+        work: &Work,
         problem: Problem,
         mut decision: Decision,
     ) -> Result<FirstDivision, Error> {
@@ -178,6 +207,7 @@ impl Looking {
                 part.capacity = Some(0);
             }
         }
+        self.add_messages(work, &decision.division);
         self.learner = self.look.begin(0..self.look.parts.len(), self.total, 1.0)?;
         let slices = self.slice_by_models(problem, &decision)?;
         let nodes = slices

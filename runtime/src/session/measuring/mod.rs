@@ -152,9 +152,9 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         if self.node.work.strategy != Strategy::Adaptive {
             return Ok(None);
         }
-        let problem = self.problem;
+        let (problem, work) = (self.problem, self.node.work);
         let head = self.looking.as_mut();
-        let first = head.map(|looking| looking.divide_first(problem, decision.clone()));
+        let first = head.map(|looking| looking.divide_first(&work, problem, decision.clone()));
         let first = agree(comm, first.transpose())?;
         comm.share(0, first).map(Some)
     }
