@@ -30,9 +30,9 @@ fn a_plan_is_kept_and_used_again() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("plan.json");
     for mpi in libraries() {
-        let shape = [
-            "--m", "300", "--n", "210", "--k", "500", "--op-a", "t", "--split", "c",
-        ];
+        // A run that learns would change the division.
+        let shape = "--m 300 --n 210 --k 500 --op-a t --split c --strategy fpm";
+        let shape: Vec<&str> = shape.split(' ').collect();
         let kept = keep_plan(&mpi, &shape, &path);
         assert_eq!(
             (kept.plan.nodes().len(), kept.plan.division().shares()),

@@ -132,8 +132,7 @@ fn plans_are_as_their_schema_says() {
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32 --plan"),
             run_on_ranks(
                 4,
-                "mxm --size 768 --block 32 --plan --strategy fpm --split c \
-                 --platform cluster-configs/emulated-4.toml",
+                "mxm --size 768 --block 32 --plan --strategy fpm --split c",
             ),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k --plan"),
             run_json("mxm --size 200 --plan"),
