@@ -27,14 +27,14 @@ const TIME_SLICE_S: f64 = 0.005;
 const TRIES: usize = 8;
 
 /// Bounds of the seconds that measuring the links may take, and its part of the run in between.
-const LEAST_BUDGET_S: f64 = 0.010;
+const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.01;
 
 /// Times of messages of growing length between all ranks at once, as far as they are worth their time.
 ///
 /// A longer message is tried only if it is expected to fit the budget. That is 1 % of the run's predicted seconds, but
-/// at least 10 ms and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
+/// at least 20 ms and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -338,11 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn measuring_the_links_takes_a_hundredth_of_the_run_but_10_ms_to_1_s() {
-        assert_eq!(
-            [0.0, 1.9, 50.0, 1e9].map(budget_s),
-            [0.010, 0.019, 0.5, 1.0]
-        );
+    fn measuring_the_links_takes_a_hundredth_of_the_run_but_20_ms_to_1_s() {
+        assert_eq!([0.0, 1.9, 50.0, 1e9].map(budget_s), [0.02, 0.02, 0.5, 1.0]);
         for latency_s in [0.0, 1e-6, 1e-4, 1e-3, 5e-3] {
             for bytes_per_s in [7e3, 125e3, 1e7, 1e8, 1e10] {
                 for run_s in [0.0, 10.0, 1000.0] {
