@@ -165,12 +165,14 @@ impl LinkLadder {
     pub fn links(&self) -> Option<Links> {
         let (first, last) = (self.rungs.first()?, self.rungs.last()?);
         let before = self.rungs.iter().nth_back(1).unwrap_or(last);
-        let is_clear = last.time_s >= CLEARLY_LONGER * before.time_s;
-        let is_stall = self.rungs.len() == 2 && last.time_s <= TIME_SLICE_S;
-        // A busy host delays messages of all lengths.
-        let short_s = match is_clear && !is_stall {
-            true => first.time_s,
-            false => last.time_s,
+        // A busy host delays messages of all lengths but the very first.
+        let is_doubtful = (self.rungs.get(1)).is_some_and(|second| {
+            second.time_s >= MUCH_LONGER * first.time_s && second.time_s <= TIME_SLICE_S
+        });
+        let is_clear = self.rungs.len() > 2 && last.time_s >= CLEARLY_LONGER * before.time_s;
+        let short_s = match is_doubtful && !is_clear {
+            true => last.time_s,
+            false => first.time_s,
         };
         Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
     }
