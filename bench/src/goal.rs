@@ -1,4 +1,4 @@
-//! Goals: rows of a table with what was found, and if that is enough.
+//! Table rows that compare figures with goals.
 
 use crate::markdown::yes_or_no;
 use crate::statistics::MedianRange;

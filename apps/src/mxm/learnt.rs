@@ -1,4 +1,4 @@
-//! What a run has learnt, for people.
+//! The text of what a run has learnt.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a node with devices `a`, `b` and so on, of which these did work.
+    /// Makes a node with devices `a`, `b`, …, which have these units.
     fn make_node(rank: usize, units: &[f64]) -> NodeReport {
         let devices = ["a", "b", "c"].iter().zip(units).map(|(name, units)| {
             json!({"name": name, "kind": "cpu", "blas": "", "paced": null, "units": units, "busy_s": 1.0,

@@ -36,7 +36,7 @@ pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
     )
 }
 
-/// Says which decisions a plan leaves to the run, when they are taken, and what is known before; nothing if all is decided.
+/// Lists the decisions left to the run, with their steps and the probes so far; empty if all is decided.
 fn left_to_run(plan: &Plan) -> String {
     let Some(look) = plan.look() else {
         return String::new();

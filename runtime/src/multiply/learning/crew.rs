@@ -6,7 +6,7 @@ use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, Observed, Request};
 use isochron_hierarchy::predict::count_exchanged;
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
-use super::place::{Placed, Places};
+use super::place::Places;
 use crate::error::Error;
 use crate::multiply::director::{Assignment, RankStep};
 use crate::multiply::plan::Plan;
@@ -153,28 +153,13 @@ impl Crew {
         if self.now.is_empty() {
             return Ok((None, 1));
         }
-        let mut all: Vec<Placed> = Vec::new();
-        let request = self.learner.request_next(|asked| {
-            let placed = places.place(asked);
-            all.push(placed.clone());
-            placed.laid_out
-        })?;
-        let count = match request {
-            Request::Steps { count, .. } => count,
-            Request::Probe(_) | Request::Done => return Ok((None, u64::MAX)),
+        let (request, placed) = places.ask(&mut self.learner)?;
+        let Request::Steps { count, .. } = request else {
+            return Ok((None, u64::MAX));
         };
-        let is_last = self
-            .learner
-            .changes()
-            .last()
-            .filter(|_| self.learner.is_changed());
-        let Some(change) = is_last.filter(|change| change.units != self.now) else {
-            return Ok((None, count));
-        };
-        let Some(placed) = all
-            .into_iter()
-            .find(|placed| placed.laid_out.units == change.units)
-        else {
+        let change = self.learner.changes().last();
+        let change = change.filter(|change| change.units != self.now);
+        let Some((change, placed)) = change.zip(placed) else {
             return Ok((None, count));
         };
         self.changes.push(MadeChange {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isochron_hierarchy::adaptive::LaidOut;
+use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::layout::{Layout, rearrange};
 use isochron_hierarchy::partition::apportion;
 
@@ -73,6 +73,22 @@ pub(crate) struct Placed {
 }
 
 impl Places<'_> {
+    /// Lets the learner decide. Returns its request, and the division that it has just changed to, if any.
+    pub fn ask(&self, learner: &mut Adaptive) -> Result<(Request, Option<Placed>), AdaptiveError> {
+        let mut all: Vec<Placed> = Vec::new();
+        let request = learner.request_next(|asked| {
+            let placed = self.place(asked);
+            all.push(placed.clone());
+            placed.laid_out
+        })?;
+        let change = learner.changes().last().filter(|_| learner.is_changed());
+        let placed = change.and_then(|change| {
+            all.into_iter()
+                .find(|placed| placed.laid_out.units == change.units)
+        });
+        Ok((request, placed))
+    }
+
     /// Lays out elements of C for each device of these ranks.
     pub fn place(&self, asked: &[u64]) -> Placed {
         let mut asked_of = Vec::new();

@@ -7,9 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind, Element, JobShape};
-use isochron_hierarchy::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed, Request,
-};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
 use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, Work};
 use isochron_hierarchy::layout::arrange;
@@ -250,18 +248,8 @@ impl Looking {
             may_move: true,
             costs: ChangeCosts::default(),
         };
-        let mut all: Vec<Placed> = Vec::new();
-        let request = self.learner.request_next(|asked| {
-            let placed = places.place(asked);
-            all.push(placed.clone());
-            placed.laid_out
-        })?;
-        let first = self.learner.changes().last();
-        let first = first.filter(|_| matches!(request, Request::Steps { .. }));
-        Ok(first.and_then(|first| {
-            all.into_iter()
-                .find(|placed| placed.laid_out.units == first.units)
-        }))
+        let (_, first) = places.ask(&mut self.learner)?;
+        Ok(first)
     }
 
     /// Divides the columns of each rank's part among its devices, however little was seen of them.
