@@ -136,6 +136,7 @@ fn run(
         undecided = undecided.saturating_add(lookahead);
     }
     assignments.resize(steps, now);
+    director.check_repeated()?;
     let (learnt, record) = director.finish(changes as f64 * CHANGE_S);
     Ok(MadeUpRun {
         assignments,
@@ -401,6 +402,26 @@ fn a_record_repeats_its_divisions_at_other_times() {
         assert_eq!(again.learnt.devices, first.learnt.devices);
         // The record of the repetition is the same.
         assert_eq!(again.record.as_ref(), Some(record));
+    }
+}
+
+#[test]
+fn a_replay_that_lacks_memory_names_it_and_no_other_decision() {
+    let plan = plan(2, 200);
+    let time: ElementTime = |_, rank, _| [12.0, 4.0][rank] * NS;
+    let first = run(&plan, keep(), time, None).unwrap();
+    let layouts = first.count_layouts();
+    assert!(layouts > 0);
+    // The first change of C is followed by other decisions; the last one may be followed by none.
+    for refused in [0, first.learnt.changes.len() - 1] {
+        let replayed = run(
+            &plan,
+            repeat(first.record.as_ref().unwrap()),
+            time,
+            Some(refused),
+        );
+        let refusal = replayed.err().map(|error| error.to_string()).unwrap();
+        assert!(refusal.contains("no memory is left"), "{refusal}");
     }
 }
 

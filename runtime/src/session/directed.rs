@@ -4,7 +4,7 @@ use isochron_devices::{DeviceKind, Element, JobNeeds, UpdateTime, memory_bounds}
 
 use super::Session;
 use super::clock::{HostClock, VisitTimes};
-use super::memory::{MemoryNeed, share_memory};
+use super::memory::{MemoryNeed, make_room, share_memory};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
@@ -134,7 +134,7 @@ impl Session<'_> {
     }
 
     /// Takes over the plan of a record, as [`adopt`](Self::adopt) does, and repeats the record's decisions in the next
-    /// multiplication.
+    /// multiplication. A plan that lacks memory is refused, because a leaner one leads to other decisions.
     ///
     /// # Errors
     /// As [`adopt`](Self::adopt).
@@ -142,7 +142,11 @@ impl Session<'_> {
     /// # Collective
     /// All ranks, with the same record.
     pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
-        let plan = self.adopt(record.plan().clone())?;
+        let (plan, rank) = (record.plan().clone(), self.comm.rank());
+        self.check_given(&plan)?;
+        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+        let bytes = plan.memory_bytes(rank);
+        make_room(self.comm, &mut self.team, bytes, (&job, &slices))?;
         self.replay = Some(record);
         Ok(plan)
     }
@@ -169,6 +173,7 @@ impl Session<'_> {
         };
         let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;
         let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
+        director.check_repeated()?;
         let changes = self.comm.gather(&execution.changes)?;
         if self.comm.rank() == 0 {
             let (learnt, record) = director.finish(sum_changes(&changes));

@@ -113,14 +113,24 @@ impl Session<'_> {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
+        self.check_given(&plan)?;
+        memory::fit_to_memory(self.comm, &mut self.team, plan)
+    }
+
+    /// Checks that a plan is possible, and was made for these ranks and devices.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Plan`], [`Error::Parameter`].
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub(super) fn check_given(&self, plan: &Plan) -> Result<(), Error> {
         plan.check()?;
         let slices = vec![0; self.team.len()];
         let mine = self.describe_node(&slices, MeasureTally::default());
         let here = self.comm.gather(&mine)?;
-        if let Some(difference) = find_difference(plan.nodes(), &here) {
-            return Err(Error::Plan(difference));
-        }
-        memory::fit_to_memory(self.comm, &mut self.team, plan)
+        find_difference(plan.nodes(), &here)
+            .map_or(Ok(()), |difference| Err(Error::Plan(difference)))
     }
 
     /// Describes this rank's node with these columns for its devices.

@@ -209,6 +209,8 @@ fn a_file_that_is_no_record_is_refused() {
                 &plan,
                 "changed.json: no record of a run: missing field `decisions`",
             ),
+            // A leaner plan would fit, and lead to other decisions.
+            ("/plan/problem/k", json!(1_000_000_000_000_u64), " lacks "),
             ("C 9×9", "changed.json: no record of a run: expected value"),
             (&newer, "it is of version 2, not 1"),
         ] {

@@ -47,6 +47,8 @@ pub struct LearningDirector<'p> {
     costs: ChangeCosts,
     decisions: Vec<RecordedDecision>,
     settings: LearningSettings,
+    /// The reason why a change that is to be repeated found no memory.
+    lacking: Option<String>,
     learnt: Learnt,
 }
 
@@ -87,12 +89,22 @@ impl<'p> LearningDirector<'p> {
             may_move: true,
             costs: ChangeCosts::default(),
             decisions: Vec::new(),
+            lacking: None,
             learnt: Learnt {
                 replayed: settings.replay.is_some(),
                 ..Learnt::default()
             },
             settings,
         })
+    }
+
+    /// Checks that every change so far was repeated, if changes are to be.
+    ///
+    /// # Errors
+    /// [`Error::Record`] with the memory that one lacked, the same on every rank.
+    pub fn check_repeated(&self) -> Result<(), Error> {
+        let lacking = self.lacking.clone();
+        lacking.map_or(Ok(()), |reason| Err(Error::Record(reason)))
     }
 
     /// Returns what was learnt in a run with `changing_s` seconds of changes, and its record if it was to be kept.
@@ -151,6 +163,7 @@ impl<'p> LearningDirector<'p> {
 
     /// Repeats a recorded decision, with the times that led to it.
     fn repeat(&mut self, at: &StepTimes<'_>) -> Result<RecordedDecision, Error> {
+        self.check_repeated()?;
         let recorded = self.settings.replay.as_ref();
         let index = self.learnt.decisions - 1;
         let recorded = recorded.and_then(|record| record.decision(index)).cloned();
@@ -220,6 +233,9 @@ impl Director for LearningDirector<'_> {
     }
 
     fn note_refusal(&mut self, reason: &Error) {
+        if self.settings.replay.is_some() {
+            self.lacking = Some(format!("a change of it finds no memory: {reason}"));
+        }
         self.forget_change();
         self.learnt
             .notices
