@@ -131,7 +131,7 @@ pub struct MxmArguments {
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends
     #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
     epsilon: f64,
-    /// Most measurements of all nodes, at least 1; `--strategy homogeneous` makes none
+    /// Most measurements of all nodes by fpm and multi-cpm, at least 1; the other strategies ignore it
     #[arg(long, default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
     max_iterations: u32,
     /// Model that fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
