@@ -37,7 +37,8 @@ impl Launch {
     /// Reads the command line and the environment of this process, which began at `start`.
     pub fn of_process(start: Instant) -> Self {
         let mut definition = read_negative_numbers(CliArguments::command());
-        let matches = definition.try_get_matches_from_mut(env::args_os());
+        let words = join_negative_values(env::args_os());
+        let matches = definition.try_get_matches_from_mut(words);
         let mut settings = read_variables(env::vars_os());
         let command = match &matches {
             Ok(matches) => add_options(&mut settings, &definition, matches),
@@ -92,6 +93,34 @@ fn read_negative_numbers(command: Command) -> Command {
             argument.allow_negative_numbers(is_number)
         })
         .mut_subcommands(read_negative_numbers)
+}
+
+/// Joins `-inf`, and lists such as `-1,2`, to the option before them, as `--option=-1,2`. They are no negative numbers to
+/// clap, which takes them for unknown options.
+fn join_negative_values(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    for word in words {
+        match joined.last_mut() {
+            Some(last) if is_option(&lossy(last)) && begins_as_negative(&lossy(&word)) => {
+                last.push("=");
+                last.push(word);
+            }
+            _ => joined.push(word),
+        }
+    }
+    joined
+}
+
+/// Returns `true` for `--name`, without a value.
+fn is_option(word: &str) -> bool {
+    word.len() > 2 && word.starts_with("--") && !word.contains('=')
+}
+
+fn begins_as_negative(word: &str) -> bool {
+    let number = word.strip_prefix('-').unwrap_or_default();
+    number.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        || number.starts_with("inf")
+        || number.starts_with("nan")
 }
 
 fn agree_on_one(comm: &dyn Comm, name: &str, value: &str) -> Result<(), Error> {
@@ -181,6 +210,7 @@ mod tests {
     fn refuse(words: &[String], option: &str, value: &str) -> String {
         let words = words.iter().map(String::as_str).chain([option, value]);
         let definition = read_negative_numbers(CliArguments::command());
+        let words = join_negative_values(words.map(OsString::from));
         let refused = definition.try_get_matches_from(words);
         refused.expect_err("a mistake").to_string()
     }
@@ -191,10 +221,14 @@ mod tests {
         for (words, command) in list_commands(&CliArguments::command(), &[]) {
             let options = command.get_opts().filter(|option| is_number(option));
             for option in options.map(name_argument) {
-                for value in ["-5", "-0.5", "-1e3"] {
+                for value in ["-5", "-0.5", "-1e3", "-inf", "-1,2"] {
                     let message = refuse(&words, &option, value);
-                    let start = format!("invalid value '{value}' for '{option} <");
-                    assert!(message.contains(&start), "{words:?}: {message}");
+                    // Options that take lists refuse their first number.
+                    let first = value.split(',').next().unwrap_or_default();
+                    let starts = [value, first]
+                        .map(|value| format!("invalid value '{value}' for '{option} <"));
+                    let named = starts.iter().any(|start| message.contains(start));
+                    assert!(named, "{words:?}: {message}");
                     let range = [
                         "a whole number from ",
                         "a number above 0",
@@ -207,6 +241,15 @@ mod tests {
             }
         }
         assert!(seen > 30, "{seen}");
+    }
+
+    #[test]
+    fn only_a_value_that_begins_as_a_negative_number_joins_its_option() {
+        let line = "isochron -1 --at -1,2 -3 --n=-1 -2 --all --json -.5 -- -1 --size -inf -nan -h";
+        let words = join_negative_values(line.split(' ').map(OsString::from));
+        let joined =
+            "isochron -1 --at=-1,2 -3 --n=-1 -2 --all --json=-.5 -- -1 --size=-inf -nan -h";
+        assert_eq!(words, joined.split(' ').collect::<Vec<_>>());
     }
 
     #[test]
