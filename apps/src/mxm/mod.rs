@@ -143,7 +143,8 @@ pub struct MxmArguments {
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     layout: Method,
-    /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
+    /// BLAS of the CPU devices: auto (that of a plan or record, else the fastest), embedded, openblas, mkl, blis or a
+    /// library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
     /// Check of the result; with exact, the generated matrices hold whole numbers
@@ -194,7 +195,12 @@ pub fn run<'a>(
     };
     watch.line = line.as_ref();
     watch.enter(AccountPhase::Devices);
-    let mut session = Session::new(comm, &arguments.session_config())?;
+    let config = arguments.session_config();
+    let config = match &given {
+        Some(given) => config.with_blas_of(given.plan(), comm.rank()),
+        None => config,
+    };
+    let mut session = Session::new(comm, &config)?;
     if let Some(line) = &line {
         session.observe_progress(line);
     }

@@ -38,6 +38,9 @@ pub enum BlasChoice {
     /// A CBLAS library by its path.
     #[strum(to_string = "{0}")]
     Path(String),
+    /// The installed library with this [name](Blas::name) if it is here, else as [`Auto`](Self::Auto).
+    #[strum(to_string = "auto, as {0}")]
+    AutoAs(String),
 }
 
 impl FromStr for BlasChoice {
@@ -61,8 +64,8 @@ impl FromStr for BlasChoice {
 ///
 /// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly,
 /// once in a process. It takes the first that is about as fast as the fastest. The embedded BLAS is always among them,
-/// so `Auto` by itself cannot fail. The environment variable `ISOCHRON_BLAS` replaces `Auto`; it takes the words of
-/// [`BlasChoice`].
+/// so `Auto` by itself cannot fail. `AutoAs` takes the library of that name if it passes the check, without measuring.
+/// The environment variable `ISOCHRON_BLAS` replaces both; it takes the words of [`BlasChoice`].
 ///
 /// # Errors
 /// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`]
@@ -74,17 +77,14 @@ pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
 /// Does the work of [`choose_blas`], with the variable's value as an argument.
 fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Blas>, DeviceError> {
     let choice = match (choice, variable) {
-        (BlasChoice::Auto, Some(text)) if !text.is_empty() => text
+        (BlasChoice::Auto | BlasChoice::AutoAs(_), Some(text)) if !text.is_empty() => text
             .parse()
             .map_err(|_| DeviceError::UnknownBlas(format!("{BLAS_VARIABLE}={text}")))?,
         _ => choice.clone(),
     };
     let blas = match &choice {
-        BlasChoice::Auto => {
-            static FASTEST: OnceLock<Arc<dyn Blas>> = OnceLock::new();
-            let fastest = FASTEST.get_or_init(|| pick_fastest(available_blas()));
-            Arc::clone(fastest)
-        }
+        BlasChoice::Auto => find_fastest(),
+        BlasChoice::AutoAs(name) => find_by_name(name).unwrap_or_else(find_fastest),
         BlasChoice::Embedded => Arc::new(EmbeddedBlas),
         BlasChoice::OpenBlas => open_first(OPENBLAS)?,
         BlasChoice::Mkl => open_first(MKL)?,
@@ -93,6 +93,22 @@ fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Bl
     };
     tracing::debug!(%choice, blas = blas.name(), "chose a BLAS");
     Ok(blas)
+}
+
+/// Returns the fastest installed BLAS, which is measured once in a process.
+fn find_fastest() -> Arc<dyn Blas> {
+    static FASTEST: OnceLock<Arc<dyn Blas>> = OnceLock::new();
+    Arc::clone(FASTEST.get_or_init(|| pick_fastest(available_blas())))
+}
+
+/// Opens the installed BLAS with this name; `None` if it is not here.
+fn find_by_name(name: &str) -> Option<Arc<dyn Blas>> {
+    if name == EmbeddedBlas.name() {
+        return Some(Arc::new(EmbeddedBlas));
+    }
+    let files = [MKL, OPENBLAS, BLIS].concat().into_iter();
+    let mut libraries = files.filter_map(|file| open_checked(file).ok());
+    libraries.find(|blas| blas.name() == name)
 }
 
 /// Opens every BLAS that can be used here, the embedded one last.
@@ -312,6 +328,19 @@ mod tests {
         );
         let named = choose_with(&BlasChoice::Embedded, Some("/nowhere/x.so")).unwrap();
         assert_eq!(named.name(), embedded);
+    }
+
+    #[test]
+    fn a_library_is_found_again_by_its_name() {
+        let choose =
+            |name: &str, variable| choose_with(&BlasChoice::AutoAs(name.to_owned()), variable);
+        for blas in available_blas() {
+            assert_eq!(choose(blas.name(), None).unwrap().name(), blas.name());
+        }
+        let fastest = choose_with(&BlasChoice::Auto, None).unwrap();
+        assert!(Arc::ptr_eq(&choose("gone 1.0", None).unwrap(), &fastest));
+        let replaced = choose(fastest.name(), Some("embedded")).unwrap();
+        assert_eq!(replaced.name(), EmbeddedBlas.name());
     }
 
     /// A broken library, which adds nothing if numbers are complex in double precision.

@@ -36,7 +36,8 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
-    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunRecord, Scalars,
+    Execution, Factors, MakePart, Making, MultiplyRun, Plan, PlannedNode, Problem, RunRecord,
+    Scalars,
 };
 use crate::progress::Observer;
 use load::Load;
@@ -55,6 +56,22 @@ pub struct SessionConfig {
     pub blas: BlasChoice,
     /// Repetitions and precision of a measurement.
     pub measure: MeasureConfig,
+}
+
+impl SessionConfig {
+    /// Takes the BLAS that a plan names for this rank, if the choice is left to [`BlasChoice::Auto`]. Without it the plan may
+    /// be refused: of two libraries that are as fast, now the one and now the other is chosen.
+    #[must_use]
+    pub fn with_blas_of(self, plan: &Plan, rank: usize) -> Self {
+        let planned = plan.nodes().get(rank).and_then(PlannedNode::blas);
+        match (&self.blas, planned) {
+            (BlasChoice::Auto, Some(name)) => Self {
+                blas: BlasChoice::AutoAs(name.to_owned()),
+                ..self
+            },
+            _ => self,
+        }
+    }
 }
 
 /// The ranks of a job and this rank's devices.

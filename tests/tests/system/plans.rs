@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use isochron::session::{PlanDocument, Report};
+use isochron_devices::{Blas as _, EmbeddedBlas};
 use isochron_hierarchy::predict::Way;
 use isochron_tests::launch::{Mpi, SOON, cluster_configs, libraries, run};
 use serde_json::{Value, json};
@@ -361,6 +362,39 @@ fn a_plan_for_other_hosts_or_devices_is_refused() {
             write_changed(&document, place, value, &path);
             refuse_plan(&mpi, 2, &["--load-plan", name], &reason);
         }
+    }
+}
+
+/// Returns the BLAS of every device of a run.
+fn list_blas(report: &Report) -> Vec<&str> {
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    devices.map(|device| &*device.blas).collect()
+}
+
+#[test]
+fn a_plan_brings_its_blas() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
+    let name = path.to_str().unwrap();
+    let embedded = EmbeddedBlas.name();
+    for mpi in libraries() {
+        let document = make_document(
+            &mpi,
+            &["--strategy", "homogeneous", "--blas", "openblas"],
+            &path,
+        );
+        let openblas = document["nodes"][0]["devices"][0]["blas"].as_str().unwrap();
+        // Not even the ranks of one run need the same library.
+        write_changed(&document, "/nodes/1/devices/0/blas", json!(embedded), &path);
+        let report = multiply_exactly(&mpi, &["--load-plan", name]);
+        assert_eq!(list_blas(&report), [openblas, embedded]);
+        let refusal = format!("rank 1 is for BLAS {embedded}, and has {openblas}");
+        refuse_plan(
+            &mpi,
+            2,
+            &["--load-plan", name, "--blas", "openblas"],
+            &refusal,
+        );
     }
 }
 

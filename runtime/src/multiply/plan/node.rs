@@ -52,6 +52,13 @@ impl PlannedNode {
         }
     }
 
+    /// The BLAS that its CPU devices call; `None` if it has none, or they are not known.
+    pub fn blas(&self) -> Option<&str> {
+        let mut devices = self.devices.iter();
+        let device = devices.find(|device| device.kind == DeviceKind::Cpu)?;
+        Some(&*device.blas).filter(|name| !name.is_empty())
+    }
+
     /// Returns the columns that each device computes, in elements.
     pub(super) fn slices(&self) -> Vec<usize> {
         self.devices.iter().map(|device| device.columns).collect()
