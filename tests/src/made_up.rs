@@ -39,14 +39,14 @@ fn plan(ranks: usize, steps: usize) -> Plan {
 /// Looks at a sixteenth and a quarter of each device's part before the run.
 fn look(plan: Plan, time: ElementTime) -> Plan {
     let mut look = plan.look().unwrap().clone();
-    // The width of a probe over that of a step.
+    // The width of a measurement over that of a step.
     let factor = plan.decision().kernel_width as f64 / plan.panel() as f64;
     for (burst, fraction) in [(0, 16), (1, 4)] {
         let places = (0..plan.n_ranks()).flat_map(|rank| [(rank, 0), (rank, 1)]);
         let units = 640 * 640 / (2 * plan.n_ranks() as u64) / fraction;
         let times_s = places.map(|(rank, device)| factor * units as f64 * time(0, rank, device));
-        look.probes.push(Observed {
-            is_probe: true,
+        look.measurements.push(Observed {
+            is_measurement: true,
             burst,
             times_s: times_s.collect(),
             units: vec![units; 2 * plan.n_ranks()],

@@ -36,7 +36,7 @@ pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
     )
 }
 
-/// Lists the decisions left to the run, with their steps and the probes so far; empty if all is decided.
+/// Lists the decisions left to the run, with their steps and the measurements so far; empty if all is decided.
 fn left_to_run(plan: &Plan) -> String {
     let Some(look) = plan.look() else {
         return String::new();
@@ -48,7 +48,7 @@ fn left_to_run(plan: &Plan) -> String {
     let left: Vec<&str> = borders.into_iter().chain(layout).collect();
     let known = format!(
         "known now: {} of all devices in {:.3} s",
-        count(look.probes.len() as u64, "probe"),
+        count(look.measurements.len() as u64, "measurement"),
         plan.made().balance_s
     );
     let shares = match plan.division().shares() {

@@ -223,9 +223,9 @@ fn describe_planning(report: &Report) -> String {
         return format!("{used} {file}, {origin}: nothing measured before the run\n");
     }
     if let (Some(_), Some(balance)) = (&report.learning, &report.balance) {
-        let probes = count(balance.iterations.into(), "probe");
+        let measured = count(balance.iterations.into(), "measurement");
         return format!(
-            "looked at all devices in {:.3} s ({probes})\n",
+            "looked at all devices in {:.3} s ({measured})\n",
             report.balance_s
         );
     }

@@ -36,9 +36,9 @@ pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
         let start_s = thread_cpu_time_s();
         let request = learner.request_next(|units| placer.propose(units))?;
         decisions_s.push(thread_cpu_time_s() - start_s);
-        let (is_probe, units, count) = match request {
+        let (is_measurement, units, count) = match request {
             Request::Done => break,
-            Request::Probe(units) => (true, units, 1),
+            Request::Measure(units) => (true, units, 1),
             Request::Steps { units, count } => {
                 if learner.is_changed() {
                     let layout = placer.lay_out(&units);
@@ -51,7 +51,7 @@ pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
         noise.begin_burst();
         for _ in 0..count {
             learner.observe(&Observed {
-                is_probe,
+                is_measurement,
                 burst,
                 units: units.clone(),
                 times_s: noise.disturb(&cluster.times_s(&units)),

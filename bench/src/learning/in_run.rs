@@ -93,11 +93,11 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
         let request = learner.request_next(|units| placer.propose(units))?;
         match request {
             Request::Done => return Ok(()),
-            Request::Probe(units) => {
+            Request::Measure(units) => {
                 burst += 1;
                 let times_s = run.look_once(&units);
                 learner.observe(&Observed {
-                    is_probe: true,
+                    is_measurement: true,
                     burst,
                     units,
                     times_s,
@@ -118,7 +118,7 @@ pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
                     in_burst += 1;
                     let times_s = run.step();
                     learner.observe(&Observed {
-                        is_probe: false,
+                        is_measurement: false,
                         burst,
                         units: units.clone(),
                         times_s,

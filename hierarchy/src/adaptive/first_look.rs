@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, Observed};
 
-/// The parts of a run and the times of its probes, from which learning begins.
+/// The parts of a run and the times of its measurements, from which learning begins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FirstLook {
     /// Settings.
     pub config: AdaptiveConfig,
     /// The parts.
     pub parts: Vec<AdaptivePart>,
-    /// Every probe, in order.
-    pub probes: Vec<Observed>,
+    /// Every measurement, in order.
+    pub measurements: Vec<Observed>,
     /// Seconds that a byte of a message takes from the work of each node.
     pub byte_s: Vec<f64>,
 }
 
 impl FirstLook {
     /// Begins a run of `steps` steps of `total` units each by some of the parts alone. A step takes `factor`
-    /// times as long as a probe of as many units.
+    /// times as long as a measurement of as many units.
     ///
     /// # Errors
     /// [`AdaptiveError::WrongLength`] if there are no such parts; else those of [`Adaptive::new`] and
@@ -34,12 +34,12 @@ impl FirstLook {
     ) -> Result<Adaptive, AdaptiveError> {
         let chosen = select(&self.parts, &parts)?.to_vec();
         let mut learner = Adaptive::new(self.config, total, steps, chosen)?;
-        for probe in &self.probes {
-            let times_s = select(&probe.times_s, &parts)?.iter();
+        for measured in &self.measurements {
+            let times_s = select(&measured.times_s, &parts)?.iter();
             learner.observe(&Observed {
-                units: select(&probe.units, &parts)?.to_vec(),
+                units: select(&measured.units, &parts)?.to_vec(),
                 times_s: times_s.map(|time_s| time_s * factor).collect(),
-                ..*probe
+                ..*measured
             })?;
         }
         learner.fit_models();
@@ -62,8 +62,8 @@ mod tests {
     fn a_run_of_some_parts_begins_with_what_was_seen_of_them() {
         let look = FirstLook {
             parts: vec![AdaptivePart::default(); 3],
-            probes: vec![Observed {
-                is_probe: true,
+            measurements: vec![Observed {
+                is_measurement: true,
                 burst: 0,
                 units: vec![10, 10, 10],
                 times_s: vec![1.0, 2.0, 4.0],

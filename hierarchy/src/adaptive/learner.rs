@@ -25,7 +25,7 @@ pub struct Adaptive {
     pub(super) parts: Vec<PartState>,
     /// Noise of each kind.
     noise: BTreeMap<usize, Noise>,
-    /// Probes done.
+    /// Measurements done.
     pub(super) looks: u32,
     /// Steps done.
     step: u64,
@@ -74,7 +74,7 @@ impl Adaptive {
         })
     }
 
-    /// Takes the times of a probe or of a step.
+    /// Takes the times of a measurement or of a step.
     ///
     /// The units may differ from those requested (whole blocks), but for a step not in their sum.
     ///
@@ -85,10 +85,10 @@ impl Adaptive {
         self.check_observed(observed)?;
         for (index, (&d, &t_s)) in observed.units.iter().zip(&observed.times_s).enumerate() {
             if d > 0 {
-                self.observe_part(index, d, t_s, (observed.burst, observed.is_probe));
+                self.observe_part(index, d, t_s, (observed.burst, observed.is_measurement));
             }
         }
-        if observed.is_probe {
+        if observed.is_measurement {
             self.looks += 1;
         } else {
             self.step += 1;
@@ -122,13 +122,13 @@ impl Adaptive {
             }
         }
         let got = sum_units(&observed.units);
-        if !observed.is_probe && got != self.total {
+        if !observed.is_measurement && got != self.total {
             return Err(AdaptiveError::WrongTotal {
                 wanted: self.total,
                 got,
             });
         }
-        if !observed.is_probe && self.step == self.steps {
+        if !observed.is_measurement && self.step == self.steps {
             return Err(AdaptiveError::Over { steps: self.steps });
         }
         check_times(&observed.units, &observed.times_s)
@@ -151,14 +151,14 @@ impl Adaptive {
         self.decide(&mut place)
     }
 
-    /// Returns the units of the next probe before the first step; `None` if enough is known to begin.
+    /// Returns the units of the next measurement before the first step; `None` if enough is known to begin.
     ///
     /// A caller who has divided the first step by other means than [`request_next`](Self::request_next) asks
     /// here before, and then hands over the times of the steps.
     ///
     /// # Errors
     /// [`AdaptiveError::Partition`] if the models do not admit a division.
-    pub fn request_probe(&mut self) -> Result<Option<Vec<u64>>, AdaptiveError> {
+    pub fn request_measurement(&mut self) -> Result<Option<Vec<u64>>, AdaptiveError> {
         if self.step == self.steps || !self.now.is_empty() {
             return Ok(None);
         }
@@ -211,7 +211,7 @@ impl Adaptive {
         if self.now.is_empty() {
             self.fit_models();
             if let Some(units) = self.plan_look()? {
-                return Ok(Request::Probe(units));
+                return Ok(Request::Measure(units));
             }
             self.start(place)?;
         } else if self.is_due() {

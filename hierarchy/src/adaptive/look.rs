@@ -18,19 +18,19 @@ const SIMILAR: f64 = 1.05;
 /// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
 const IMPLAUSIBLE: f64 = 400.0;
 
-/// Time of a probe of larger sizes over the time that one step loses without it, up to which it is done.
+/// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
 const PATIENCE: f64 = 10.0;
 
 /// Ratio of two sizes that tells a fixed cost from a low speed.
 const NOTABLY: f64 = 1.2;
 
-/// Probes that a look has at most.
-const PROBES: u32 = 8;
+/// Measurements that a look has at most.
+const MOST_MEASUREMENTS: u32 = 8;
 
 impl Adaptive {
-    /// Returns the units of the next probe; `None` if the look is over.
+    /// Returns the units of the next measurement; `None` if the look is over.
     pub(super) fn plan_look(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
-        if self.parts.len() < 2 || self.total == 0 || self.looks >= PROBES {
+        if self.parts.len() < 2 || self.total == 0 || self.looks >= MOST_MEASUREMENTS {
             return Ok(None);
         }
         let unknown: Vec<bool> = self.parts.iter().map(PartState::is_unknown).collect();
@@ -101,7 +101,7 @@ impl Adaptive {
         speeds.map(|speed| speed.unwrap_or(f64::NAN)).collect()
     }
 
-    /// Returns a probe of larger sizes for the parts that are fast enough for more than they may grow to,
+    /// Returns a measurement of larger sizes for the parts that are fast enough for more than they may grow to,
     /// unless it takes much longer than a first step loses without it. Nothing has to be moved yet. After
     /// the first step, each growth moves results, which takes as long as many steps.
     fn plan_growth(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
@@ -113,22 +113,22 @@ impl Adaptive {
             candidate.bounds.reach = f64::INFINITY;
         }
         let wanted = divide(&free, self.total, granule)?;
-        let probe: Vec<u64> = (candidates.iter().zip(&wanted))
+        let wider: Vec<u64> = (candidates.iter().zip(&wanted))
             .map(|(&candidate, &units)| self.size_growth(candidate, units))
             .collect();
         let curves = self.list_curves();
         let lost_s = longest_mean(&curves, &careful) - longest_mean(&curves, &wanted);
-        let probe_s = longest_mean(&curves, &probe);
-        let is_worth_it = probe_s < PATIENCE * lost_s;
-        Ok(is_worth_it.then(|| self.measure_meanwhile(probe, probe_s)))
+        let measured_s = longest_mean(&curves, &wider);
+        let is_worth_it = measured_s < PATIENCE * lost_s;
+        Ok(is_worth_it.then(|| self.measure_meanwhile(wider, measured_s)))
     }
 
-    /// Lets the parts that were too slow for the second look do more in a probe that takes `probe_s` anyway.
+    /// Lets the parts that were too slow for the second look do more in a measurement that takes `measured_s` anyway.
     /// That tells a long start from a low speed.
-    fn measure_meanwhile(&self, mut probe: Vec<u64>, probe_s: f64) -> Vec<u64> {
+    fn measure_meanwhile(&self, mut wider: Vec<u64>, measured_s: f64) -> Vec<u64> {
         let granule = self.config.granule;
         let second = self.total / self.parts.len() as u64 / LOOKS[1];
-        for (units, part) in probe.iter_mut().zip(&self.parts) {
+        for (units, part) in wider.iter_mut().zip(&self.parts) {
             let Some(curve) = part
                 .curve
                 .as_ref()
@@ -136,16 +136,16 @@ impl Adaptive {
             else {
                 continue;
             };
-            let most = curve.line.units_within(probe_s);
+            let most = curve.line.units_within(measured_s);
             let more = most.min(self.config.growth * curve.seen) as u64;
             if curve.seen < second as f64 && more as f64 > NOTABLY * curve.seen {
                 *units = (more / granule * granule).min(part.capacity());
             }
         }
-        probe
+        wider
     }
 
-    /// Returns the units of a probe on the way to the wanted ones; 0 for a part that needs none.
+    /// Returns the units of a measurement on the way to the wanted ones; 0 for a part that needs none.
     fn size_growth(&self, candidate: Option<BoundedPart>, wanted: u64) -> u64 {
         let Some(BoundedPart { curve, bounds }) = candidate else {
             return 0;

@@ -45,7 +45,7 @@ pub use record::{ChangeReason, DivisionChange, Drift, Observed, PartModel};
 pub struct AdaptiveConfig {
     /// Divisions are made in multiples of this number of units, except for the rest of the total.
     pub granule: u64,
-    /// Largest growth of a part from one probe to the next.
+    /// Largest growth of a part from one measurement to the next.
     pub growth: f64,
     /// Largest growth of a part in a step beyond the size that it was seen to do.
     pub growth_in_step: f64,
@@ -76,7 +76,7 @@ impl Default for AdaptiveConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// Measure each part once with these units, all at the same time. A part with 0 units is not measured.
-    Probe(Vec<u64>),
+    Measure(Vec<u64>),
     /// Do a number of steps with this division.
     Steps {
         /// Units of each part.

@@ -27,8 +27,8 @@ pub struct AdaptivePart {
 /// Relative variance of a point from an earlier run: other temperatures, other neighbours.
 const PRIOR_DOUBT: f64 = 0.05 * 0.05;
 
-/// Relative variance of a probe as a measurement of production: caches and transfers differ.
-const PROBE_DOUBT: f64 = 0.02 * 0.02;
+/// Relative variance of a measurement before the run as one of the run: caches and transfers differ.
+const MEASUREMENT_DOUBT: f64 = 0.02 * 0.02;
 
 /// Part of a drift's logarithm by which the points before it are in doubt.
 const DRIFT_DOUBT: f64 = 0.3;
@@ -88,8 +88,8 @@ pub(super) struct PartState {
     points: Vec<Measured>,
     level: Option<SizeLevel>,
     watch: Watch,
-    /// `true` while the current size is only probed.
-    is_probe: bool,
+    /// `true` while the current size is only measured, before the run.
+    is_measurement: bool,
     /// The points as the model takes them.
     samples: Vec<TimePoint>,
     /// The model of the points; `None` before the first.
@@ -112,7 +112,7 @@ impl PartState {
             points,
             level: None,
             watch: Watch::default(),
-            is_probe: false,
+            is_measurement: false,
             samples: Vec::new(),
             curve: None,
         }
@@ -138,12 +138,14 @@ impl PartState {
         &mut self,
         d: u64,
         t_s: f64,
-        (burst, is_probe): (u64, bool),
+        (burst, is_measurement): (u64, bool),
         noise: &mut Noise,
     ) -> Option<Shift> {
-        if self.is_probe != is_probe || self.level.as_ref().is_none_or(|level| level.d != d) {
+        if self.is_measurement != is_measurement
+            || self.level.as_ref().is_none_or(|level| level.d != d)
+        {
             self.finish_level(noise);
-            self.is_probe = is_probe;
+            self.is_measurement = is_measurement;
             self.level = Some(self.start_level(d, burst, noise));
         }
         let level = self.level.as_mut()?;
@@ -168,7 +170,11 @@ impl PartState {
     fn current_point(&self) -> Option<Measured> {
         let level = self.level.as_ref()?;
         let (log_s, count, bursts) = level.to_mean()?;
-        let doubt = if self.is_probe { PROBE_DOUBT } else { 0.0 };
+        let doubt = if self.is_measurement {
+            MEASUREMENT_DOUBT
+        } else {
+            0.0
+        };
         Some(Measured {
             d: level.d,
             log_s,
@@ -188,7 +194,7 @@ impl PartState {
             .filter(|curve| size <= curve.find_known())
         {
             Some(curve) => {
-                let variance = curve.variance(size) + noise.between() + PROBE_DOUBT;
+                let variance = curve.variance(size) + noise.between() + MEASUREMENT_DOUBT;
                 SizeLevel::new(d, curve.line.time_s(size).ln(), variance, burst)
             }
             None => SizeLevel::new(d, 0.0, UNKNOWN, burst),

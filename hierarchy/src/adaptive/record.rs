@@ -62,11 +62,11 @@ pub struct PartModel {
     pub ci_s: f64,
 }
 
-/// The times of a probe or of a step.
+/// The times of a measurement or of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observed {
     /// `true` if the parts were only measured; `false` for a step of the multiplication.
-    pub is_probe: bool,
+    pub is_measurement: bool,
     /// Number of the burst. Measurements in one burst share disturbances.
     pub burst: u64,
     /// Units of each part.

@@ -102,10 +102,10 @@ fn alike_parts_are_looked_at_once() {
         describe_parts(8),
     )
     .unwrap();
-    let Request::Probe(units) = learner.request_next(place_free).unwrap() else {
+    let Request::Measure(units) = learner.request_next(place_free).unwrap() else {
         panic!("a look")
     };
-    simulation.probe(&mut learner, units).unwrap();
+    simulation.measure_once(&mut learner, units).unwrap();
     let Request::Steps { units, .. } = learner.request_next(place_free).unwrap() else {
         panic!("steps")
     };
@@ -128,7 +128,7 @@ fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
     let mut looks = Vec::new();
     let first = loop {
         match learner.request_next(place_free).unwrap() {
-            Request::Probe(units) => {
+            Request::Measure(units) => {
                 let times_s = [units[0] as f64, 4.0 * units[1] as f64];
                 learner
                     .observe(&observe_once(true, &units, &times_s))
@@ -283,25 +283,25 @@ fn totals_granules_and_capacities_are_kept() {
         let mut learner = Adaptive::new(config, total, 40, parts.clone()).unwrap();
         let speeds = draw_unlike(n, &mut random);
         loop {
-            let (is_probe, units) = match learner.request_next(place_free).unwrap() {
+            let (is_measurement, units) = match learner.request_next(place_free).unwrap() {
                 Request::Done => break,
-                Request::Probe(units) => (true, units),
+                Request::Measure(units) => (true, units),
                 Request::Steps { units, .. } => (false, units),
             };
             for (part, &d) in parts.iter().zip(&units) {
                 assert!(d <= part.capacity.unwrap_or(u64::MAX), "{seed}: {units:?}");
             }
-            assert!(is_probe || units.iter().sum::<u64>() == total);
+            assert!(is_measurement || units.iter().sum::<u64>() == total);
             let odd = units
                 .iter()
                 .filter(|&&d| d % granule > 0 && Some(d) != parts[0].capacity);
-            assert!(is_probe || odd.count() <= 1, "{seed}: {units:?}");
+            assert!(is_measurement || odd.count() <= 1, "{seed}: {units:?}");
             let times_s: Vec<f64> = speeds
                 .iter()
                 .zip(&units)
                 .map(|(part, &d)| part.time_s(d, 0))
                 .collect();
-            let seen = observe_once(is_probe, &units, &times_s);
+            let seen = observe_once(is_measurement, &units, &times_s);
             learner.observe(&seen).unwrap();
         }
     }
@@ -336,7 +336,7 @@ fn devices_of_a_node_change_freely_where_nodes_are_dear_to_change() {
         });
         match request.unwrap() {
             Request::Done => break,
-            Request::Probe(units) => simulation.probe(&mut learner, units).unwrap(),
+            Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
             Request::Steps { units, count } => simulation.step(&mut learner, units, count).unwrap(),
         }
     }
@@ -403,9 +403,9 @@ fn start(
     Adaptive::new(config, total, 10, parts)
 }
 
-fn observe_once(is_probe: bool, units: &[u64], times_s: &[f64]) -> Observed {
+fn observe_once(is_measurement: bool, units: &[u64], times_s: &[f64]) -> Observed {
     Observed {
-        is_probe,
+        is_measurement,
         burst: 0,
         units: units.to_vec(),
         times_s: times_s.to_vec(),
@@ -494,7 +494,7 @@ fn bad_times_are_refused_and_change_nothing() {
 #[test]
 fn bad_placements_are_refused() {
     let mut learner = start(AdaptiveConfig::default(), 1000, describe_parts(2)).unwrap();
-    while let Request::Probe(units) = learner.request_next(place_free).unwrap() {
+    while let Request::Measure(units) = learner.request_next(place_free).unwrap() {
         learner
             .observe(&observe_once(true, &units, &[1.0, 1.0]))
             .unwrap();
@@ -536,20 +536,20 @@ fn trivial_runs_end() {
             Adaptive::new(AdaptiveConfig::default(), total, steps, describe_parts(n)).unwrap();
         let mut done = 0;
         loop {
-            let (is_probe, units) = match learner.request_next(place_free).unwrap() {
+            let (is_measurement, units) = match learner.request_next(place_free).unwrap() {
                 Request::Done => break,
-                Request::Probe(units) => (true, units),
+                Request::Measure(units) => (true, units),
                 Request::Steps { units, .. } => (false, units),
             };
-            assert!(is_probe || units.iter().sum::<u64>() == total);
-            done += u64::from(!is_probe);
+            assert!(is_measurement || units.iter().sum::<u64>() == total);
+            done += u64::from(!is_measurement);
             let times_s: Vec<f64> = units.iter().map(|&d| d as f64).collect();
-            let seen = observe_once(is_probe, &units, &times_s);
+            let seen = observe_once(is_measurement, &units, &times_s);
             learner.observe(&seen).unwrap();
         }
         assert_eq!(done, steps);
         let over = learner.observe(&Observed {
-            is_probe: false,
+            is_measurement: false,
             burst: 0,
             units: vec![0; n],
             times_s: vec![0.0; n],

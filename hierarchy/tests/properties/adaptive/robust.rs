@@ -70,7 +70,9 @@ fn steps_of_slightly_other_units_than_asked_for_are_learnt_from() {
         });
         match request.unwrap() {
             Request::Done => break,
-            Request::Probe(units) => simulation.probe(&mut learner, move_few(&units, 2)).unwrap(),
+            Request::Measure(units) => simulation
+                .measure_once(&mut learner, move_few(&units, 2))
+                .unwrap(),
             Request::Steps { units, count } => {
                 let rounded = round_to_blocks(&units);
                 for step in 0..count {
@@ -102,7 +104,7 @@ fn steps_that_are_not_seen_count_and_harm_nothing() {
             .unwrap()
         {
             Request::Done => break,
-            Request::Probe(units) => simulation.probe(&mut learner, units).unwrap(),
+            Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
             Request::Steps { units, count } => {
                 // The first half of the steps were divided before the request.
                 let unseen = count / 2;

@@ -80,7 +80,7 @@ pub struct Simulation {
     pub steps: u64,
     pub noise: f64,
     pub random: SplitMix,
-    /// The part and step of a single time that is 1000 times as long; without a step, the first probe.
+    /// The part and step of a single time that is 1000 times as long; without a step, the first measurement.
     pub outlier: Option<(usize, Option<u64>)>,
     pub spent_s: f64,
     /// True seconds of each step.
@@ -183,17 +183,21 @@ impl Simulation {
         loop {
             match learner.request_next(|units| self.place(units))? {
                 Request::Done => return Ok(()),
-                Request::Probe(units) => self.probe(learner, units)?,
+                Request::Measure(units) => self.measure_once(learner, units)?,
                 Request::Steps { units, count } => self.step(learner, units, count)?,
             }
         }
     }
 
-    pub fn probe(&mut self, learner: &mut Adaptive, units: Vec<u64>) -> Result<(), AdaptiveError> {
+    pub fn measure_once(
+        &mut self,
+        learner: &mut Adaptive,
+        units: Vec<u64>,
+    ) -> Result<(), AdaptiveError> {
         self.spent_s += self.find_longest(&units, 0);
         let times_s = self.measure(&units, None);
         learner.observe(&Observed {
-            is_probe: true,
+            is_measurement: true,
             burst: u64::MAX,
             units,
             times_s,
@@ -218,7 +222,7 @@ impl Simulation {
             let times_s = self.measure(&units, Some(step));
             let burst = self.divisions.len() as u64;
             learner.observe(&Observed {
-                is_probe: false,
+                is_measurement: false,
                 burst,
                 units: units.clone(),
                 times_s,

@@ -61,7 +61,7 @@ impl Crew {
         Ok(Self {
             ranks,
             learner,
-            burst: (look.probes.len() as u64, 0),
+            burst: (look.measurements.len() as u64, 0),
             ahead: None,
             now: Vec::new(),
             changes: Vec::new(),
@@ -126,7 +126,7 @@ impl Crew {
             self.spent.push((0, 0.0));
         }
         Some(Observed {
-            is_probe: false,
+            is_measurement: false,
             burst: self.burst.0,
             units,
             times_s,

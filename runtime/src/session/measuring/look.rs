@@ -1,6 +1,6 @@
 //! The short look at all devices before a run that learns.
 //!
-//! The learner on the head rank asks for probes, and all ranks measure them in step. Then the planner decides with times that
+//! The learner on the head rank asks for measurements, and all ranks measure them in step. Then the planner decides with times that
 //! follow from what was seen, and the learner divides the first step.
 
 use std::collections::BTreeMap;
@@ -127,9 +127,9 @@ impl Looking {
         })
     }
 
-    /// Returns the elements that each rank's devices shall probe; `None` if enough is known.
+    /// Returns the elements that each rank's devices shall measure; `None` if enough is known.
     fn request(&mut self) -> Result<Option<Vec<Vec<u64>>>, Error> {
-        let Some(units) = self.learner.request_probe()? else {
+        let Some(units) = self.learner.request_measurement()? else {
             return Ok(None);
         };
         let devices = self.devices.iter().cloned();
@@ -141,14 +141,14 @@ impl Looking {
     fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
         let (units, times_s) = seen.iter().flatten().copied().unzip();
         let observed = Observed {
-            is_probe: true,
-            burst: self.look.probes.len() as u64,
+            is_measurement: true,
+            burst: self.look.measurements.len() as u64,
             units,
             times_s,
         };
         tracing::debug!(?observed, "looked at all devices");
         self.learner.observe(&observed)?;
-        self.look.probes.push(observed);
+        self.look.measurements.push(observed);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Looking {
         Ok(times)
     }
 
-    /// Adds the seconds of messages to those of the probes: what each element of C costs its node in this division.
+    /// Adds the seconds of messages to those of the measurements: what each element of C costs its node in this division.
     fn add_messages(&mut self, work: &Work, division: &Division) {
         let Division::C(layout) = division else {
             return;
@@ -181,9 +181,9 @@ impl Looking {
             let (rows, cols) = work.size_in_elements(extent);
             let of_element_s =
                 work.messages_s(byte_s, extent, busy) / ((rows * cols).max(1) as f64);
-            for probe in &mut self.look.probes {
+            for measured in &mut self.look.measurements {
                 for device in devices.clone() {
-                    probe.times_s[device] += probe.units[device] as f64 * of_element_s;
+                    measured.times_s[device] += measured.units[device] as f64 * of_element_s;
                 }
             }
         }
@@ -292,7 +292,7 @@ impl Looking {
                 .collect();
         }
         balance.imbalance = imbalance(&balance.times_s);
-        balance.iterations = self.look.probes.len() as u32;
+        balance.iterations = self.look.measurements.len() as u32;
         balance.converged = false;
         balance.why = EndReason::Predicted;
         balance.history.clear();
