@@ -18,6 +18,9 @@ const SIMILAR: f64 = 1.05;
 /// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
 const IMPLAUSIBLE: f64 = 400.0;
 
+/// The same if no part's speed is expected to fall: the next look, which comes anyway, has a little more of such parts.
+const SUSPICIOUS: f64 = 4.0;
+
 /// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
 const PATIENCE: f64 = 10.0;
 
@@ -54,7 +57,7 @@ impl Adaptive {
         match self.looks {
             // A single time is off by more than a whole block column of many layouts.
             1 | 2 if self.parts.iter().all(|part| part.part.safe >= self.total) => {
-                self.size_balanced_look(&fresh).map(Some)
+                self.size_balanced_look(&fresh, &speeds).map(Some)
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),
             1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
@@ -80,18 +83,26 @@ impl Adaptive {
         looks
     }
 
-    /// Returns the units of a second look for the parts chosen, which takes all of them about as long.
-    fn size_balanced_look(&self, chosen: &[bool]) -> Result<Vec<u64>, AdaptiveError> {
+    /// Returns the units of a second look for the parts chosen, which takes all of them about as long. A part that seemed
+    /// far too slow is looked at with more than before: that shows whether it was disturbed.
+    fn size_balanced_look(
+        &self,
+        chosen: &[bool],
+        speeds: &[f64],
+    ) -> Result<Vec<u64>, AdaptiveError> {
         let granule = self.config.granule;
         let wanted = divide(&self.list_candidates(), self.total, granule)?;
-        let looks = wanted
-            .iter()
-            .zip(chosen)
-            .map(|(units, &chosen)| match chosen {
-                true => (units / LOOKS[1] / granule * granule).max(granule),
-                false => 0,
-            });
-        Ok(looks.collect())
+        let fastest = speeds.iter().copied().fold(0.0, f64::max);
+        let mut looks = Vec::with_capacity(wanted.len());
+        for (index, curve) in self.list_curves().into_iter().enumerate() {
+            let balanced = wanted[index] / LOOKS[1] / granule * granule;
+            let seen = curve
+                .filter(|_| SUSPICIOUS * speeds[index] < fastest)
+                .map_or(0, |curve| curve.seen as u64);
+            let units = balanced.max(seen.next_multiple_of(granule) + granule);
+            looks.push(if chosen[index] { units } else { 0 });
+        }
+        Ok(looks)
     }
 
     /// Returns the speed of each part at the size looked at; NaN for a part that cannot work.

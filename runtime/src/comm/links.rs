@@ -30,11 +30,15 @@ const TRIES: usize = 8;
 const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.01;
+/// Messages of the shortest length for which there is time in any case, and the most seconds that they get.
+const SHORT_MESSAGES: f64 = 20.0;
+const SHORT_MESSAGES_S: f64 = 0.25;
 
 /// Times of messages of growing length between all ranks at once, as far as they are worth their time.
 ///
 /// A longer message is tried only if it is expected to fit the budget. That is 1 % of the run's predicted seconds, but
-/// at least 20 ms and at most 1 s. All ranks decide alike, because all use the times of the slowest link.
+/// at most 1 s, and at least 20 ms or 20 of the shortest messages. All ranks decide alike, because all use the times of
+/// the slowest link.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -83,11 +87,10 @@ impl LinkLadder {
 
     /// Measures by `exchange`, which times a number of exchanges of messages of a length in a row, on the slowest link.
     fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(usize, usize) -> Timing) {
-        let budget_s = budget_s(run_s);
-        while let Some((index, tries)) = self.next_attempt(budget_s) {
+        while let Some((index, tries)) = self.next_attempt(self.budget_s(run_s)) {
             let bytes = LENGTHS[index];
             let timing = exchange(bytes, tries);
-            if timing[1] <= budget_s {
+            if timing[1] <= self.budget_s(run_s) {
                 self.add(index, timing);
                 continue;
             }
@@ -98,12 +101,17 @@ impl LinkLadder {
                 false => [mean_s, 0.0],
             };
             self.add(index, again);
-            if again[0] > budget_s {
+            if again[0] > self.budget_s(run_s) {
                 self.is_slow = true;
                 self.spent_s += timing[1];
                 self.rungs[index].time_s = mean_s.min(again[0]);
             }
         }
+    }
+
+    /// Returns the seconds that all exchanges may take before a run of `run_s` seconds.
+    fn budget_s(&self, run_s: f64) -> f64 {
+        budget_s(run_s, self.rungs.first().map_or(0.0, |first| first.time_s))
     }
 
     /// Adds the time of a length. Shorter messages take no longer: disturbances only delay.
@@ -194,9 +202,11 @@ impl LinkLadder {
     }
 }
 
-/// Returns the seconds that measuring the links may take before a run of `run_s` seconds; 0 is an unknown time.
-fn budget_s(run_s: f64) -> f64 {
-    (BUDGET_SHARE * run_s).clamp(LEAST_BUDGET_S, LARGEST_BUDGET_S)
+/// Returns the seconds that measuring the links may take before a run of `run_s` seconds, where the shortest message
+/// takes `first_s`; 0 is an unknown time.
+fn budget_s(run_s: f64, first_s: f64) -> f64 {
+    let least_s = (SHORT_MESSAGES * first_s).clamp(LEAST_BUDGET_S, SHORT_MESSAGES_S);
+    (BUDGET_SHARE * run_s).clamp(least_s, LARGEST_BUDGET_S)
 }
 
 /// Finds the links that carry one byte in `short_s` seconds, and these bytes in `long_s`.
@@ -341,13 +351,19 @@ mod tests {
 
     #[test]
     fn measuring_the_links_takes_a_hundredth_of_the_run_but_20_ms_to_1_s() {
-        assert_eq!([0.0, 1.9, 50.0, 1e9].map(budget_s), [0.02, 0.02, 0.5, 1.0]);
+        let budgets_s = [0.0, 1.9, 50.0, 1e9].map(|run_s| budget_s(run_s, 1e-3));
+        assert_eq!(budgets_s, [0.02, 0.02, 0.5, 1.0]);
+        assert_eq!(
+            [5e-3, 0.5].map(|first_s| budget_s(0.0, first_s)),
+            [0.1, 0.25]
+        );
         for latency_s in [0.0, 1e-6, 1e-4, 1e-3, 5e-3] {
             for bytes_per_s in [7e3, 125e3, 1e7, 1e8, 1e10] {
                 for run_s in [0.0, 10.0, 1000.0] {
                     let network = network(latency_s, bytes_per_s);
                     let mut ladder = LinkLadder::default();
                     let (spent_s, longest_s, _) = climb(&mut ladder, run_s, network);
+                    let first_s = latency_s + 2.0 / bytes_per_s;
                     // One length above the latency has to be tried.
                     let mut second_s = latency_s + 1024.0 / bytes_per_s;
                     if second_s <= TIME_SLICE_S {
@@ -355,10 +371,11 @@ mod tests {
                         second_s = latency_s + 8192.0 / bytes_per_s;
                     }
                     assert!(
-                        spent_s <= budget_s(run_s) + 2.0 * second_s,
+                        spent_s <= budget_s(run_s, first_s) + 2.0 * second_s,
                         "{network:?}: {spent_s}"
                     );
-                    assert!(longest_s <= budget_s(run_s).max(second_s), "{network:?}");
+                    let bound_s = budget_s(run_s, first_s).max(second_s);
+                    assert!(longest_s <= bound_s, "{network:?}");
                 }
             }
         }
@@ -431,6 +448,25 @@ mod tests {
                 (found.bytes_per_s / 1e10 - 1.0).abs() < 0.01,
                 "{stalled}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_slow_link_is_found_though_its_latency_takes_most_of_the_time() {
+        // Latency and bandwidth in both directions, with a switch that lets the first bytes through.
+        for burst in [0.0, 8192.0] {
+            for late_s in [0.0, 1.5e-3] {
+                let (mut ladder, mut count) = (LinkLadder::default(), 0);
+                ladder.climb_by(0.0, &mut |bytes, tries| {
+                    count += 1;
+                    let late_s = if count % 2 == 0 { late_s } else { 0.0 };
+                    let sent = f64::max(2.0 * bytes as f64 - burst, 0.0);
+                    let time_s = 2e-3 + late_s + sent / 1.25e6;
+                    [time_s, tries as f64 * time_s]
+                });
+                let found = ladder.links().unwrap();
+                assert!(found.bytes_per_s < 3e6, "{burst} {late_s}: {found:?}");
+            }
         }
     }
 

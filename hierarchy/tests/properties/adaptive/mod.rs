@@ -115,8 +115,9 @@ fn alike_parts_are_looked_at_once() {
     );
 }
 
-#[test]
-fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
+/// Looks at two parts without a fall ahead, of which the second is a fourth as fast, and which took `late_s` longer in the
+/// first look. Returns the times of the looks and the first division.
+fn look_at_safe_parts(late_s: [f64; 2]) -> (Vec<[f64; 2]>, Vec<u64>) {
     let parts = vec![
         AdaptivePart {
             safe: 2 * SHARE,
@@ -126,25 +127,45 @@ fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
     ];
     let mut learner = Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, 30, parts).unwrap();
     let mut looks = Vec::new();
-    let first = loop {
+    loop {
         match learner.request_next(place_free).unwrap() {
             Request::Measure(units) => {
-                let times_s = [units[0] as f64, 4.0 * units[1] as f64];
+                let late_s = if looks.is_empty() { late_s } else { [0.0; 2] };
+                let times_s = [
+                    units[0] as f64 + late_s[0],
+                    4.0 * units[1] as f64 + late_s[1],
+                ];
                 learner
                     .observe(&observe_once(true, &units, &times_s))
                     .unwrap();
                 looks.push(times_s);
             }
-            Request::Steps { units, .. } => break units,
+            Request::Steps { units, .. } => return (looks, units),
             Request::Done => unreachable!("30 steps are to be done"),
         }
-    };
+    }
+}
+
+#[test]
+fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
+    let (looks, first) = look_at_safe_parts([0.0; 2]);
     assert_eq!(looks.len(), 3, "{looks:?}");
     assert!((looks[1][0] / looks[1][1] - 1.0).abs() < 0.1, "{looks:?}");
     assert!(
         (first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2,
         "{first:?}"
     );
+}
+
+#[test]
+fn a_part_that_was_disturbed_in_the_first_look_is_looked_at_with_more() {
+    for late_s in [[50.0, 0.0], [0.0, 50.0]] {
+        let late_s = late_s.map(|share| share * SHARE as f64);
+        let (looks, first) = look_at_safe_parts(late_s);
+        assert_eq!(looks.len(), 3, "{looks:?}");
+        let ratio = first[0] as f64 / first[1] as f64;
+        assert!((ratio - 4.0).abs() < 0.5, "{first:?}");
+    }
 }
 
 #[test]

@@ -196,13 +196,12 @@ impl Looking {
         problem: Problem,
         mut decision: Decision,
     ) -> Result<FirstDivision, Error> {
-        let left_out = decision
-            .left_out
-            .iter()
-            .flat_map(|left_out| &left_out.ranks);
-        for &rank in left_out {
-            for part in &mut self.look.parts[self.devices[rank].clone()] {
-                part.capacity = Some(0);
+        // Messages of a node count in the decision, and not in the learner's times: one that got nothing stays idle.
+        let decided = Plan::of_division(problem, decision.division.clone(), &[]);
+        for (rank, devices) in self.devices.iter().enumerate() {
+            if decided.computed(rank).is_empty() {
+                let parts = &mut self.look.parts[devices.clone()];
+                parts.iter_mut().for_each(|part| part.capacity = Some(0));
             }
         }
         self.add_messages(work, &decision.division);
