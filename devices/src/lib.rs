@@ -55,7 +55,9 @@ pub use grouping::Grouping;
 pub use host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
 pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
-pub use memory::{MemoryBound, MemoryScope, memory_available_bytes, memory_bounds};
+pub use memory::{
+    MemoryBound, MemoryScope, is_unwritten_memory_free, memory_available_bytes, memory_bounds,
+};
 pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;
 pub use share::share_cores;

@@ -45,6 +45,12 @@ pub fn memory_bounds() -> Vec<MemoryBound> {
     bounds_below(Path::new("/"))
 }
 
+/// Returns `true` if memory that is reserved and never written counts against no limit: neither one on the address space, nor
+/// that of a kernel which promises no more memory than it has (`vm.overcommit_memory` 2).
+pub fn is_unwritten_memory_free() -> bool {
+    is_unwritten_free_below(Path::new("/"))
+}
+
 /// Returns the memory of the host in bytes as the kernel counts it; `None` if the system does not tell.
 pub(crate) fn memory_installed_bytes() -> Option<u64> {
     field_kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
@@ -72,6 +78,14 @@ fn bounds_below(root: &Path) -> Vec<MemoryBound> {
     let all = host.into_iter().chain(own).chain(groups);
     all.map(|(scope, bytes)| MemoryBound { scope, bytes })
         .collect()
+}
+
+/// Returns [`is_unwritten_memory_free`] for a file system with this root.
+fn is_unwritten_free_below(root: &Path) -> bool {
+    let policy = fs::read_to_string(root.join("proc/sys/vm/overcommit_memory"));
+    let is_strict = policy.is_ok_and(|policy| policy.trim() == "2");
+    let mut bounds = bounds_below(root).into_iter();
+    !is_strict && bounds.all(|bound| bound.scope != MemoryScope::Process)
 }
 
 /// Returns the value of a line such as `MemAvailable:   24321568 kB`, in bytes.
@@ -142,10 +156,20 @@ mod tests {
         ]);
         assert_eq!(available_below(root.path()), Some(1_000_000 - 512_000));
         assert_eq!(bounds_below(root.path())[1].scope, MemoryScope::Process);
+        assert!(!is_unwritten_free_below(root.path()));
         assert_eq!(
             free_address_space("Max address space  unlimited unlimited bytes", ""),
             None
         );
+    }
+
+    #[test]
+    fn unwritten_memory_counts_where_the_kernel_promises_no_more_than_it_has() {
+        for (policy, is_free) in [("0\n", true), ("1\n", true), ("2\n", false)] {
+            let root = make_tree(&[MEMINFO, ("proc/sys/vm/overcommit_memory", policy)]);
+            assert_eq!(is_unwritten_free_below(root.path()), is_free);
+        }
+        assert!(is_unwritten_free_below(make_tree(&[]).path()));
     }
 
     #[test]
