@@ -82,7 +82,8 @@ pub fn arrange_in(
 }
 
 /// Arranges other areas in a layout's place: in slices if it is in slices, else as [`arrange()`] does. The
-/// columns of nodes stay if that costs little, so that few blocks change their node.
+/// columns of nodes stay if that costs little, so that few blocks change their node. A node that had no blocks joins a column
+/// or gets one at the right.
 ///
 /// # Errors
 /// As [`arrange()`].
@@ -94,12 +95,54 @@ pub fn rearrange(current: &Layout, method: Method, areas: &[f64]) -> Result<Layo
         Way::C | Way::K => arrange(method, areas, rows, cols)?,
     };
     let columns = current.columns().filter(|_| method == Method::Br);
-    let kept = columns.and_then(|columns| br_in(&columns, areas, rows, cols).ok());
+    let kept = columns.and_then(|columns| {
+        let columns = admit_nodes(columns, Way::of(current), areas, (rows, cols));
+        br_in(&columns, areas, rows, cols).ok()
+    });
     let most = KEEP * free.half_perimeter_sum() as f64;
     Ok(match kept.map(Layout::forget_empty_places) {
         Some(kept) if kept.half_perimeter_sum() as f64 <= most => kept,
         _ => free,
     })
+}
+
+/// Adds the nodes that are in no column and have an area now. Slices stay slices.
+fn admit_nodes(
+    mut columns: Vec<Vec<usize>>,
+    way: Way,
+    areas: &[f64],
+    (rows, cols): (u64, u64),
+) -> Vec<Vec<usize>> {
+    let coming: Vec<usize> = (0..areas.len())
+        .filter(|node| areas[*node] > 0.0 && !columns.iter().any(|column| column.contains(node)))
+        .collect();
+    let mut admitted = areas.to_vec();
+    for &node in &coming {
+        admitted[node] = 0.0;
+    }
+    for node in coming {
+        admitted[node] = areas[node];
+        let places = match way {
+            Way::M => 0..columns.len(),
+            Way::N => columns.len()..columns.len() + 1,
+            Way::C | Way::K => 0..columns.len() + 1,
+        };
+        let candidates = places.map(|place| add_node(&columns, place, node));
+        let best = candidates.min_by_key(|candidate| {
+            let layout = br_in(candidate, &admitted, rows, cols);
+            layout.map_or(u64::MAX, |layout| layout.half_perimeter_sum())
+        });
+        columns = best.unwrap_or(columns);
+    }
+    columns
+}
+
+/// Adds a node at the bottom of a column, or in a new one at the right.
+fn add_node(columns: &[Vec<usize>], place: usize, node: usize) -> Vec<Vec<usize>> {
+    let mut columns = columns.to_vec();
+    columns.resize(columns.len().max(place + 1), Vec::new());
+    columns[place].push(node);
+    columns
 }
 
 /// Largest ratio of half-perimeters to the least possible for which columns stay in mid-run.
@@ -123,6 +166,22 @@ mod tests {
             let again = rearrange(&next, Method::Br, &areas).expect("fits");
             assert_eq!(again.areas(), [32, 16, 8, 8]);
         }
+    }
+
+    #[test]
+    fn a_node_that_comes_back_leaves_the_others_in_their_columns() {
+        let first = arrange(Method::Br, &[3.0, 4.0, 0.0], 16, 16).expect("fits");
+        let next = rearrange(&first, Method::Br, &[4.0, 3.0, 1.0]).expect("fits");
+        assert_eq!(next.areas(), [128, 96, 32]);
+        for node in 0..2 {
+            assert_eq!(next.rects()[node].row, first.rects()[node].row);
+        }
+        let order = [&first, &next].map(|layout| layout.rects()[0].col < layout.rects()[1].col);
+        assert_eq!(order[0], order[1]);
+        let alone = arrange(Method::Br, &[0.0, 1.0, 0.0], 8, 8).expect("fits");
+        let both = rearrange(&alone, Method::Br, &[1.0, 3.0, 4.0]).expect("fits");
+        assert_eq!((both.rects()[1].row, both.rects()[1].col), (0, 0));
+        assert_eq!(both.areas(), [8, 24, 32]);
     }
 
     #[test]
