@@ -7,11 +7,12 @@ use isochron_hierarchy::layout::{Layout, rearrange};
 use isochron_hierarchy::partition::apportion;
 
 use super::RunConditions;
-use crate::matrix::{Region, Spread};
+use crate::matrix::{Region, Spread, intersect};
 use crate::multiply::director::Assignment;
 use crate::multiply::plan::Plan;
 
-/// Bytes a second with which a rank takes new memory for its part of C and copies it there, until a change was timed.
+/// Bytes a second with which a rank packs what it gives away of C, and writes what it gets to new memory, until a change was
+/// timed.
 const COPIED_PER_S: f64 = 7e8;
 
 /// Bytes a second between ranks whose links were not measured, until a change was timed.
@@ -57,13 +58,17 @@ impl ChangeCosts {
             self.columns_s = seconds;
         } else if expected_s > 0.0 {
             let [least, most] = MOVE_FACTORS;
-            self.move_factor = (self.move_factor * seconds / expected_s).clamp(least, most);
+            let ratio = (seconds + STALL_S) / (expected_s + STALL_S);
+            self.move_factor = (self.move_factor * ratio).clamp(least, most);
         }
     }
 }
 
 /// Range of the real cost of moving C over the expected one that is believed.
 const MOVE_FACTORS: [f64; 2] = [0.1, 20.0];
+
+/// Seconds for which a host with a quota may stall. The time of a small change says little about large ones.
+const STALL_S: f64 = 0.05;
 
 /// A division as it can be laid out.
 #[derive(Debug, Clone)]
@@ -187,8 +192,11 @@ impl Places<'_> {
         let seconds = ranks.map(|rank| {
             let (from, to) = (from.part(rank), to.part(rank));
             let kept = from.intersection(&to).len();
-            let sent = (from.len() - kept).max(to.len() - kept) as f64;
-            let copied = (from.len() + to.len()) as f64;
+            let [given, taken] = [&from, &to].map(|part| part.len() - kept);
+            // New rows need new memory, to which all is copied.
+            let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
+            let copied = given + taken + if stays { 0 } else { 2 * kept };
+            let (sent, copied) = (given.max(taken) as f64, copied as f64);
             let share = self
                 .conditions
                 .core_shares
@@ -217,7 +225,8 @@ impl Places<'_> {
             for (device, _) in devices.filter(|(_, keeps_c)| **keeps_c) {
                 let [old, new] =
                     [&now, &then].map(|(part, slices)| place_columns(part, slices, device));
-                if old != new {
+                // A part that moves does so in the memory of the host.
+                if old != new || now.0 != then.0 {
                     let moved = bytes * (old.len() + new.len()) as f64;
                     longest_s = longest_s.max(moved / TRANSFERRED_PER_S);
                 }
@@ -238,4 +247,54 @@ fn share_columns(cols: usize, asked: &[u64]) -> Vec<usize> {
     let weights: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
     let shares = apportion(cols as u64, &weights).into_iter();
     shares.map(|cols| cols as usize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::layout::{slice_cols, slice_rows};
+
+    use super::*;
+    use crate::multiply::Problem;
+
+    /// Returns the seconds of a move of a C of 16×16 blocks.
+    fn expect_between(from: &Layout, to: &Layout) -> f64 {
+        let problem = Problem::new(1024, 1024, 64, 64).unwrap();
+        let layout = slice_cols(16, &[8, 8]).unwrap();
+        let plan = Plan::with_layout(problem, layout, &[vec![512], vec![512]]).unwrap();
+        let places = Places {
+            plan: &plan,
+            now: &plan.assignment(),
+            ranks: 0..2,
+            conditions: &RunConditions::default(),
+            may_move: true,
+            costs: ChangeCosts::default(),
+        };
+        places.expect_move(&places.spread(from), &places.spread(to))
+    }
+
+    #[test]
+    fn what_moves_costs_and_not_the_part() {
+        let cols = [[8, 8], [9, 7], [12, 4]].map(|widths| slice_cols(16, &widths).unwrap());
+        let small_s = expect_between(&cols[0], &cols[1]);
+        let large_s = expect_between(&cols[0], &cols[2]);
+        assert!((large_s / small_s - 4.0).abs() < 1e-9);
+        assert_eq!(expect_between(&cols[0], &cols[0]), 0.0);
+        // Columns that get longer are copied.
+        let rows = [[8, 8], [9, 7]].map(|heights| slice_rows(16, &heights).unwrap());
+        assert!(expect_between(&rows[0], &rows[1]) > 4.0 * small_s);
+    }
+
+    #[test]
+    fn a_small_change_that_stalls_does_not_make_large_ones_dear() {
+        for (expected_s, seconds, ratios) in [
+            (0.002, 0.04, 1.0..2.0),
+            (0.5, 1.5, 2.5..3.0),
+            (1.5, 0.5, 0.33..0.4),
+        ] {
+            let mut costs = ChangeCosts::default();
+            costs.learn(true, expected_s, seconds);
+            let ratio = costs.move_factor / ChangeCosts::default().move_factor;
+            assert!(ratios.contains(&ratio), "{ratio}");
+        }
+    }
 }
