@@ -1,19 +1,27 @@
 //! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in [`cases`](crate::cases).
 
+use std::path::Path;
+
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::matrix::{Op, Spread};
+use isochron::matrix::{Matrix, Op, Spread, volume};
 use isochron::multiply::{
     Assignment, Directive, Director, Execution, Factors, MultiplyRun, PartOfK, Plan, Problem,
     Scalars, StepTimes,
 };
-use isochron_devices::{DeviceTeam, Element, Pace, PacedWorker, Worker, cuda};
-use isochron_hierarchy::layout::Layout;
+use isochron_devices::{
+    DeviceTeam, Element, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
+};
+use isochron_hierarchy::layout::{Layout, slice_cols};
 use num_complex::Complex64;
 
-use crate::cases::{Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on_nth, scale, team};
+use crate::cases::{
+    Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on, plan_on_nth, scale, team,
+};
 use crate::covering::Coverage;
 use crate::gpu;
+use crate::learning::leave_to_run;
+use crate::learning_sessions::start_session;
 use crate::parts::make;
 use crate::travel::{Fails, failing_team};
 
@@ -249,6 +257,69 @@ fn changed_parts_of<T: Element>(comm: &dyn Comm, coverage: Coverage) -> usize {
         assert!(slices == 0 || execution.changes.iter().all(|change| change.bytes == 0));
     }
     rows.len()
+}
+
+/// Ranks whose borders shift by a block keep the other columns where they are in memory. Only columns that change their rank
+/// travel.
+pub fn changes_within_room(comm: &dyn Comm, folder: &Path) -> usize {
+    let mut session = start_session(comm, folder);
+    let (rank, blocks) = (comm.rank(), 6 * comm.size());
+    let shifts = [(0, 1), (1, 0), (0, 2), (2, 1)];
+    for (number, (before, after)) in shifts.into_iter().enumerate() {
+        let problem = Problem::new(37, 4 * blocks, 120, 4).unwrap();
+        let [before, after] = [before, after].map(|shift| slice_by(comm.size(), shift));
+        let plan = plan_on(problem.with_panel(4).unwrap(), before);
+        let plan = leave_to_run(plan, 0);
+        let mut director = Forced {
+            assignments: vec![
+                assign(&plan, plan.layout().clone(), 0),
+                assign(&plan, after.clone(), 1),
+            ],
+            ..Forced::new(comm, &plan, 20)
+        };
+        let to = Spread::on_layout(37, 4 * blocks, 4, &after);
+        let travel = 8 * volume(&plan.c(), &to)[rank];
+        let mut case: Case = Case::new(comm, plan, integers);
+        case.c = session.zeros(&case.plan).unwrap();
+        case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
+        let middle = 4 * (6 * rank + 3);
+        let place = find_column(&case.c, middle);
+        let scalars = scalars(number % 2);
+        case.spoil_unread(scalars);
+        let mut team = team();
+        let run = MultiplyRun::new(comm, &mut team, &case.plan).with_director(&mut director);
+        let factors = Factors::Held((&case.a, &case.b));
+        let execution = run.leaving_c(true).run(scalars, factors, &mut case.c);
+        let changes = execution.unwrap().changes;
+        case.assert_reference(scalars, comm);
+        assert_eq!(case.c.part(), to.part(rank));
+        assert!(
+            find_column(&case.c, middle) == place || !is_unwritten_memory_free(),
+            "{number} on rank {rank}"
+        );
+        let found: Vec<u64> = changes.iter().map(|change| change.bytes).collect();
+        assert_eq!(found, [travel]);
+    }
+    shifts.len()
+}
+
+/// Gives each of `n` ranks six columns of blocks, with every other border shifted to the right, and all others to the left.
+fn slice_by(n: usize, shift: u64) -> Layout {
+    let borders: Vec<u64> = (0..=n as u64)
+        .map(|border| match border {
+            0 => 0,
+            last if last == n as u64 => 6 * last,
+            odd if odd % 2 == 1 => 6 * odd + shift,
+            even => 6 * even - shift,
+        })
+        .collect();
+    let widths: Vec<u64> = borders.windows(2).map(|ends| ends[1] - ends[0]).collect();
+    slice_cols(10, &widths).unwrap()
+}
+
+/// Returns the address of a column that this rank holds.
+fn find_column(matrix: &Matrix, col: usize) -> *const f64 {
+    matrix.local().col(col - matrix.part().col).as_ptr()
 }
 
 /// Changes the devices' columns while k is split.

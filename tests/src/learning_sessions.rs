@@ -20,7 +20,7 @@ use crate::parts::make;
 const SCALARS: Scalars = scale(-2.0, 3.0);
 
 /// Makes a session with two unlike devices on each rank.
-fn start_session<'c>(comm: &'c dyn Comm, folder: &Path) -> Session<'c> {
+pub(crate) fn start_session<'c>(comm: &'c dyn Comm, folder: &Path) -> Session<'c> {
     let path = folder.join("unlike.toml");
     let devices = [("first", 5), ("second", 10)].map(|(name, pace)| {
         format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = {pace}.0\n")
@@ -62,6 +62,8 @@ fn problem(split: SplitChoice) -> Problem {
 fn multiply_exactly(session: &mut Session<'_>, plan: &Plan) -> Execution {
     let comm = session.comm();
     let mut case: Case = Case::new(comm, plan.clone(), integers);
+    case.c = session.zeros(plan).unwrap();
+    case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
     let done = match plan.k_parts() {
         1 => session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c),
         _ => {

@@ -65,16 +65,14 @@ impl<T: Element> Matrix<T> {
     }
 
     fn find_on_this_rank(&self) -> Found {
+        let Region { row, col, .. } = self.part();
         let (mut count, mut first) = (0, None);
         for (j, column) in self.columns().enumerate() {
             let Some(i) = column.iter().copied().position(|x| is_not_finite(&x)) else {
                 continue;
             };
             count += column[i..].iter().copied().filter(is_not_finite).count() as u64;
-            let found = (
-                (self.part.row + i, self.part.col + j),
-                format_element(column[i]),
-            );
+            let found = ((row + i, col + j), format_element(column[i]));
             first = first.into_iter().chain([found]).min();
         }
         (count, first)

@@ -7,6 +7,7 @@
 pub(crate) mod copy;
 pub mod file;
 mod finite;
+mod frame;
 mod generate;
 mod operand;
 pub mod redistribute;
@@ -14,9 +15,10 @@ mod region;
 pub(crate) mod spread;
 mod stored;
 
-use isochron_devices::{Element, View, ViewMut, leading_dimension, try_zeroed_matrix};
+use isochron_devices::{Element, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
 
 pub use finite::NotFinite;
+pub(crate) use frame::Frame;
 pub use generate::Generator;
 pub(crate) use generate::hash;
 pub use operand::{Op, Operand};
@@ -30,12 +32,11 @@ pub use stored::{LocalMemory, Order, Stored, StoredMut};
 use crate::error::Error;
 
 /// One rank's part of a distributed matrix: a rectangle, column-major, with the leading dimension of
-/// [`leading_dimension`].
-#[derive(Debug, Clone)]
+/// [`leading_dimension`](isochron_devices::leading_dimension) or more.
+#[derive(Debug)]
 pub struct Matrix<T = f64> {
     spread: Spread,
-    part: Region,
-    ld: usize,
+    frame: Frame,
     local: Vec<T>,
     /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over
     /// memory.
@@ -55,18 +56,34 @@ impl<T: Element> Matrix<T> {
     /// # Panics
     /// If `spread` has no such rank.
     pub fn zeros(spread: Spread, rank: usize) -> Result<Self, Error> {
-        let part = spread
-            .find_part(rank)
-            .ok_or(SpreadError::Scattered { rank })?;
-        let ld = leading_dimension::<T>(part.rows);
-        let local = try_zeros(ld * part.cols, "a matrix")?;
+        let frame = Frame::exact::<T>(find_part(&spread, rank)?);
+        let local = try_zeros(frame.len(), "a matrix")?;
         Ok(Self {
             spread,
-            part,
-            ld,
+            frame,
             local,
             is_zero: true,
         })
+    }
+
+    /// Makes a matrix of zeros whose part has room for as many columns again on each side, and for `rows` more rows above and
+    /// below. Room is [never written](is_unwritten_memory_free) before it is used; there is none where that would count.
+    ///
+    /// # Errors
+    /// As [`zeros`](Self::zeros).
+    pub(crate) fn zeros_with_room(spread: Spread, rank: usize, rows: usize) -> Result<Self, Error> {
+        let part = find_part(&spread, rank)?;
+        let frame = Frame::with_room::<T>(part, &spread.window(), [rows, part.cols]);
+        let local = is_unwritten_memory_free().then(|| try_zeroed_matrix(frame.len()));
+        match local.flatten() {
+            Some(local) => Ok(Self {
+                spread,
+                frame,
+                local,
+                is_zero: true,
+            }),
+            None => Self::zeros(spread, rank),
+        }
     }
 
     /// Lets `zero`, which writes zeros, write all of it first.
@@ -96,10 +113,10 @@ impl<T: Element> Matrix<T> {
 
     /// Sets every local element to `element(row, col)`, with indices in the whole matrix.
     pub fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
-        let Region { row, col, rows, .. } = self.part;
-        let ld = self.ld;
-        for (j, column) in self.data_mut().chunks_exact_mut(ld).enumerate() {
-            for (i, value) in column[..rows].iter_mut().enumerate() {
+        let Region { row, col, cols, .. } = self.part();
+        let mut local = self.local_mut();
+        for j in 0..cols {
+            for (i, value) in local.col_mut(j).iter_mut().enumerate() {
                 *value = element(row + i, col + j);
             }
         }
@@ -111,7 +128,7 @@ impl<T: Element> Matrix<T> {
     pub fn alone(self, rank: usize) -> Self {
         let spread = self.spread.alone();
         Self {
-            part: spread.part(rank),
+            frame: self.frame.renumber(spread.part(rank)),
             spread,
             ..self
         }
@@ -123,7 +140,7 @@ impl<T: Element> Matrix<T> {
     /// If the part is another one.
     pub(crate) fn respread(&mut self, spread: Spread, rank: usize) {
         assert!(
-            spread.part(rank) == self.part,
+            spread.part(rank) == self.part(),
             "another part than the one that is held"
         );
         self.spread = spread;
@@ -136,43 +153,67 @@ impl<T: Element> Matrix<T> {
 
     /// Returns the rectangle that this rank holds.
     pub fn part(&self) -> Region {
-        self.part
+        self.frame.part()
+    }
+
+    /// Returns the place of the part in memory.
+    pub(crate) fn frame(&self) -> Frame {
+        self.frame
     }
 
     /// Returns the local elements, `part().rows × part().cols`, column-major.
     pub fn local(&self) -> View<'_, T> {
-        View::new(&self.local, self.part.rows, self.part.cols, self.ld)
+        let (rows, cols, ld) = self.frame.view_shape();
+        View::new(&self.local[self.frame.range()], rows, cols, ld)
     }
 
     /// Returns the local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, T> {
-        let (Region { rows, cols, .. }, ld) = (self.part, self.ld);
+        let (rows, cols, ld) = self.frame.view_shape();
         ViewMut::new(self.data_mut(), rows, cols, ld)
     }
 
     /// Returns the memory of the local elements, to be written.
     fn data_mut(&mut self) -> &mut [T] {
         self.is_zero = false;
-        &mut self.local
+        &mut self.local[self.frame.range()]
     }
 
     /// Returns the local matrix as stored memory.
     pub(crate) fn stored(&self) -> Stored<'_, T> {
-        Stored::by_columns(&self.local, self.ld)
+        Stored::by_columns(&self.local[self.frame.range()], self.frame.ld())
     }
 
     /// Returns the local matrix as stored memory, to be written.
     pub(crate) fn stored_mut(&mut self) -> StoredMut<'_, T> {
-        let ld = self.ld;
+        let ld = self.frame.ld();
         StoredMut::by_columns(self.data_mut(), ld)
     }
 
     /// Returns the local columns, each as long as the part has rows.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &[T]> {
-        self.local
-            .chunks_exact(self.ld)
-            .map(|column| &column[..self.part.rows])
+        let local = self.local();
+        (0..local.cols()).map(move |j| local.col(j))
     }
+}
+
+impl<T: Clone> Clone for Matrix<T> {
+    /// Copies the part without its room for columns.
+    fn clone(&self) -> Self {
+        let (frame, covered) = self.frame.leave_room();
+        Self {
+            spread: self.spread.clone(),
+            frame,
+            local: self.local[covered].to_vec(),
+            is_zero: self.is_zero,
+        }
+    }
+}
+
+fn find_part(spread: &Spread, rank: usize) -> Result<Region, SpreadError> {
+    spread
+        .find_part(rank)
+        .ok_or(SpreadError::Scattered { rank })
 }
 
 /// Allocates a vector of zeros; `what` says in the error for which purpose.
@@ -185,6 +226,8 @@ pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Ve
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::layout::slice_cols;
+
     use super::*;
 
     fn zeros() -> Matrix {
@@ -208,5 +251,23 @@ mod tests {
         let mut matrix = zeros();
         matrix.fill(|_, _| 1.0);
         assert!(matrix.is_changed_by(0.0));
+    }
+
+    #[test]
+    fn a_matrix_with_room_is_like_one_without() {
+        let layout = slice_cols(6, &[4, 5, 3]).unwrap();
+        let spread = Spread::on_layout(6, 12, 1, &layout);
+        let generator = Generator::Uniform { seed: 3 };
+        let exact: Matrix = Matrix::generate(spread.clone(), 1, generator).unwrap();
+        let mut roomy: Matrix = Matrix::zeros_with_room(spread, 1, 2).unwrap();
+        assert!(!roomy.is_changed_by(0.0));
+        assert_eq!(roomy.frame() != exact.frame(), is_unwritten_memory_free());
+        roomy.fill(|row, col| generator.element(row, col));
+        let copy = roomy.clone();
+        assert!(copy.local.len() <= roomy.local.len());
+        for matrix in [roomy, copy] {
+            assert!(matrix.columns().eq(exact.columns()));
+            assert_eq!(matrix.stored().data.len(), matrix.local().data().len());
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::schedule::{A, B, StepSchedule};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
-use crate::matrix::{Matrix, Order, Region, Spread, try_zeros};
+use crate::matrix::{Frame, Matrix, Order, Region, Spread, try_zeros};
 
 /// Room for the panels of A and B of one step.
 pub(super) type PanelRoom<T> = [Vec<T>; 2];
@@ -33,8 +33,12 @@ pub(super) struct Course<'d, T> {
     ahead: Option<PreparedChange<T>>,
     /// Number of changes of the layout.
     layouts: usize,
-    /// The last layout, in the order of changes, that gave this rank another part of C, and room for its panels: each set of
-    /// panels takes one when it is used for that layout or a later one.
+    /// The place of this rank's part of C after the last change.
+    frame: Frame,
+    /// The elements that a set's panels of A and of B have room for.
+    panels: [usize; 2],
+    /// The last layout, in the order of changes, that needed larger panels, and room for them: each set of panels takes one
+    /// when it is used for that layout or a later one.
     rooms: (usize, Vec<PanelRoom<T>>),
     log: StepLog,
 }
@@ -47,8 +51,42 @@ pub(super) struct PreparedChange<T> {
     pub slices: Vec<usize>,
     /// The spread of C; `None` if only slices change.
     pub spread: Option<Spread>,
-    /// The matrix that C moves to, and its movement; `None` if this rank's part of C stays.
-    pub target: Option<(Matrix<T>, Movement<T>)>,
+    /// The move of this rank's part of C; `None` if it stays.
+    pub part_move: Option<PartMove<T>>,
+}
+
+/// The move of a rank's part of C to another spread.
+pub(super) struct PartMove<T> {
+    pub movement: Movement<T>,
+    pub aim: MoveAim<T>,
+}
+
+/// The memory that a part of C moves to.
+pub(super) enum MoveAim<T> {
+    /// Its own, which has room for the part on this spread.
+    Here(Spread),
+    New(Matrix<T>),
+}
+
+impl<T: Element> PartMove<T> {
+    /// Plans the move of a part that lies in `frame`. `allocate` makes new memory for it, if it needs any.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`], on this rank alone.
+    pub(super) fn plan(
+        comm: &dyn Comm,
+        (from, to): (&Spread, Spread),
+        frame: Frame,
+        allocate: impl FnOnce(Spread, usize) -> Result<Matrix<T>, Error>,
+    ) -> Result<Self, Error> {
+        let limit = MOVEMENT_BYTES / size_of::<T>();
+        let movement = Movement::new(comm, from, (&to, Order::Columns), limit)?;
+        let aim = match frame.move_to(to.part(comm.rank())) {
+            Some(_) => MoveAim::Here(to),
+            None => MoveAim::New(allocate(to, comm.rank())?),
+        };
+        Ok(Self { movement, aim })
+    }
 }
 
 /// What this rank has done since the last decision.
@@ -65,7 +103,7 @@ struct StepLog {
 }
 
 impl<'d, T: Element> Course<'d, T> {
-    /// Begins with the assignment of the plan.
+    /// Begins with the assignment of the plan, and C in this place.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -76,6 +114,7 @@ impl<'d, T: Element> Course<'d, T> {
         comm: &'d dyn Comm,
         plan: &'d Plan,
         mut director: Option<&'d mut (dyn Director + 'd)>,
+        c: Frame,
     ) -> Result<Self, Error> {
         let mut undecided = None;
         if let Some(director) = &mut director {
@@ -91,9 +130,14 @@ impl<'d, T: Element> Course<'d, T> {
             undecided: None,
             ahead: None,
             layouts: 0,
+            frame: c,
+            panels: [0; 2],
             rooms: (0, Vec::new()),
             log: StepLog::default(),
         };
+        if course.director.is_some() {
+            course.panels = course.count_travelling(&plan.c()).0;
+        }
         course.decide_from(undecided);
         Ok(course)
     }
@@ -312,14 +356,18 @@ impl<'d, T: Element> Course<'d, T> {
             step,
             slices: next.slices[rank].clone(),
             spread: None,
-            target: None,
+            part_move: None,
         };
         let moves = next.layout != self.assignment.layout;
         if moves {
             match self.make_room(&next.layout) {
-                Ok((Some(target), rooms)) => {
-                    change.target = Some(target);
-                    self.rooms = (self.layouts + 1, rooms);
+                Ok((Some((part_move, frame)), rooms)) => {
+                    change.part_move = Some(part_move);
+                    self.frame = frame;
+                    if let Some(room) = rooms.first() {
+                        self.panels = room.each_ref().map(Vec::len);
+                        self.rooms = (self.layouts + 1, rooms);
+                    }
                 }
                 Ok((None, _)) => {}
                 Err(error) => {
@@ -339,8 +387,8 @@ impl<'d, T: Element> Course<'d, T> {
     }
 }
 
-/// What a rank needs for a layout: the matrix that its part of C moves to, with the movement, and room for panels.
-type LayoutRoom<T> = (Option<(Matrix<T>, Movement<T>)>, Vec<PanelRoom<T>>);
+/// What a rank needs for a layout: the move of its part of C with the place that this leads to, and room for panels.
+type LayoutRoom<T> = (Option<(PartMove<T>, Frame)>, Vec<PanelRoom<T>>);
 
 impl<T: Element> Course<'_, T> {
     /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other.
@@ -350,23 +398,46 @@ impl<T: Element> Course<'_, T> {
     fn make_room(&mut self, layout: &Layout) -> Result<LayoutRoom<T>, Error> {
         let rank = self.comm.rank();
         let [from, to] = [&self.assignment.layout, layout].map(|layout| self.spread_c(layout));
-        let stays = from.part(rank) == to.part(rank);
+        let parts = [&from, &to].map(|spread| spread.part(rank));
         let [(_, old_travelling), (panels, travelling)] =
             [&from, &to].map(|spread| self.count_travelling(spread));
+        let grown = self.grow_panels(panels);
         let mut elements = travelling.saturating_sub(old_travelling);
-        if !stays {
-            let moved = from.held(rank) + to.held(rank);
-            elements += to.held(rank) + moved.min(MOVEMENT_BYTES / size_of::<T>());
-            elements += self.plan.panel_sets() * (panels[A] + panels[B]);
+        if parts[0] != parts[1] {
+            elements += self.count_moving(parts);
+            let sides = [A, B]
+                .into_iter()
+                .filter(|&side| panels[side] > self.panels[side]);
+            elements += self.plan.panel_sets() * sides.map(|side| grown[side]).sum::<usize>();
         }
         if let Some(director) = &mut self.director {
             director.check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
         }
-        let room = match stays {
+        let room = match parts[0] == parts[1] {
             true => Ok((None, Vec::new())),
-            false => self.allocate((&from, to), panels),
+            false => self.allocate((&from, to), grown),
         };
         agree(self.comm, room)
+    }
+
+    /// Counts the elements of the memory that a move of this rank's part of C takes, with its messages.
+    fn count_moving(&self, [from, to]: [Region; 2]) -> usize {
+        let kept = from.intersection(&to).len();
+        let sent = from.len() + to.len() - 2 * kept;
+        let written = match self.frame.move_to(to) {
+            // Memory that has been written once stays.
+            Some(frame) => frame.count_covered().saturating_sub(kept),
+            None => to.len() + 2 * to.cols * (to.rows / ROW_ROOM),
+        };
+        written + sent.min(MOVEMENT_BYTES / size_of::<T>())
+    }
+
+    /// Returns the elements that panels of A and of B have room for after a layout that needs these.
+    fn grow_panels(&self, needed: [usize; 2]) -> [usize; 2] {
+        [A, B].map(|side| match needed[side] > self.panels[side] {
+            true => needed[side] + needed[side] / PANEL_ROOM,
+            false => self.panels[side],
+        })
     }
 
     /// Counts the elements of a step's panels of A and of B if C is computed on this spread, and those of all panels and
@@ -394,34 +465,37 @@ impl<T: Element> Course<'_, T> {
         (from, to): (&Spread, Spread),
         panels: [usize; 2],
     ) -> Result<LayoutRoom<T>, Error> {
-        let movement = plan_movement(self.comm, from, &to)?;
-        let rooms = (0..self.plan.panel_sets()).map(|_| {
+        let part = to.part(self.comm.rank());
+        let part_move = PartMove::plan(self.comm, (from, to), self.frame, |to, rank| {
+            Matrix::zeros_with_room(to, rank, part.rows / ROW_ROOM)
+        })?;
+        let frame = match &part_move.aim {
+            MoveAim::New(target) => Some(target.frame()),
+            MoveAim::Here(_) => self.frame.move_to(part),
+        };
+        let sets = match panels == self.panels {
+            true => 0,
+            false => self.plan.panel_sets(),
+        };
+        // A set that has not been used since an earlier change may lack either panel.
+        let rooms = (0..sets).map(|_| {
             let a = try_zeros(panels[A], "a panel of A")?;
             Ok([a, try_zeros(panels[B], "a panel of B")?])
         });
         let rooms = rooms.collect::<Result<_, Error>>()?;
-        Ok((
-            Some((Matrix::zeros(to, self.comm.rank())?, movement)),
-            rooms,
-        ))
+        Ok((frame.map(|frame| (part_move, frame)), rooms))
     }
 }
 
-/// Bytes of messages of C that a rank packs or waits for at a time.
-const MOVEMENT_BYTES: usize = 64 << 20;
+/// Bytes of messages of C that a rank packs or waits for at a time. More would only be fresh memory, whose pages cost more
+/// than the messages.
+const MOVEMENT_BYTES: usize = 8 << 20;
 
-/// Plans the movement of C between two spreads.
-///
-/// # Errors
-/// [`Error::Allocation`], on this rank alone.
-pub(super) fn plan_movement<T: Element>(
-    comm: &dyn Comm,
-    from: &Spread,
-    to: &Spread,
-) -> Result<Movement<T>, Error> {
-    let limit = MOVEMENT_BYTES / size_of::<T>();
-    Movement::new(comm, from, (to, Order::Columns), limit)
-}
+/// New memory for a part of C has room for one of this number of its rows above, and below.
+const ROW_ROOM: usize = 8;
+
+/// New panels have room for one of this number of their elements more.
+const PANEL_ROOM: usize = 4;
 
 /// Counts the steps of the rank with the most, and those of `rank`.
 fn count_steps(plan: &Plan, rank: usize) -> [usize; 2] {

@@ -260,7 +260,7 @@ impl<'a> MultiplyRun<'a> {
         }
         agree(comm, place_memory(team, plan, rank, &mut sets))?;
         let mut partial = agree(comm, partial_c(plan, rank))?;
-        let mut course = Course::begin(comm, plan, director)?;
+        let mut course = Course::begin(comm, plan, director, c.frame())?;
 
         comm.barrier();
         tracing::info!(

@@ -85,16 +85,19 @@ impl<'a, T: Element> StepPanels<'a, T> {
         self.layout
     }
 
-    /// Gives the panels, which must be here, the room that another layout needs; `None` if it needs no other.
+    /// Gives the panels, which must be here, the room that another layout needs, as far as it is more than theirs; `None` if they
+    /// have enough.
     pub(super) fn enter_layout(&mut self, layout: usize, room: Option<PanelRoom<T>>) {
         assert!(
             self.coming.is_none(),
             "panels get other room while they travel"
         );
         self.layout = layout;
-        if let Some([a, b]) = room {
-            self.buffers[A] = a;
-            self.buffers[B] = b;
+        for (panel, room) in self.buffers.iter_mut().zip(room.into_iter().flatten()) {
+            // Panels that have been written cost less than new ones.
+            if room.len() > panel.len() {
+                *panel = room;
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
 
-use super::course::{Course, PreparedChange, plan_movement};
+use super::course::{Course, MoveAim, PartMove, PreparedChange};
 use super::panels::{StepOperands, StepPanels};
 use super::plan::{PartOfK, Plan};
 use super::schedule::StepSchedule;
@@ -18,7 +18,7 @@ use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::matrix::copy::replace;
-use crate::matrix::redistribute::{Moved, Movement};
+use crate::matrix::redistribute::Moved;
 use crate::progress::{Observer, Progress};
 
 /// Makes a part of A and of B.
@@ -162,12 +162,12 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         let (start, sent) = (Instant::now(), self.sent.bytes);
         let mut depth = self.plan.depth(self.comm.rank());
         depth.k_total = depth.k_total.saturating_sub(course.k_done());
-        let moves = change.target.is_some();
-        match change.target {
-            Some(target) => {
+        let moves = change.part_move.is_some();
+        match change.part_move {
+            Some(part_move) => {
                 self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
                 self.slices = change.slices;
-                self.move_c(target, c);
+                self.move_c(part_move, c);
                 self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
             }
             None => {
@@ -185,15 +185,22 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         course.log_change(seconds, moves);
     }
 
-    /// Moves C to other memory on another spread, which the devices write first.
-    fn move_c(&mut self, (mut target, movement): (Matrix<T>, Movement<T>), c: &mut Matrix<T>) {
-        if self.failure.is_none() {
-            let placed = self.team.scale(T::ZERO, target.local_mut(), &self.slices);
-            self.failure = placed.err().map(Error::from);
-        }
-        let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace);
+    /// Moves C to another spread: within its memory, or to new memory, which the devices write first.
+    fn move_c(&mut self, part_move: PartMove<T>, c: &mut Matrix<T>) {
+        let PartMove { movement, aim } = part_move;
+        let moved = match aim {
+            MoveAim::Here(spread) => c.move_within(self.comm, spread, movement),
+            MoveAim::New(mut target) => {
+                if self.failure.is_none() {
+                    let placed = self.team.scale(T::ZERO, target.local_mut(), &self.slices);
+                    self.failure = placed.err().map(Error::from);
+                }
+                let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace);
+                *c = target;
+                moved
+            }
+        };
         self.sent = self.sent.and(moved);
-        *c = target;
     }
 
     /// Moves C back to where the caller has it.
@@ -204,11 +211,10 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             agree(comm, Ok(()))?;
             c.respread(home, rank);
         } else {
-            let movement = plan_movement(comm, c.spread(), &home);
-            let target = movement.and_then(|movement| Ok((Matrix::zeros(home, rank)?, movement)));
-            let target = agree(comm, target)?;
+            let part_move = PartMove::plan(comm, (c.spread(), home), c.frame(), Matrix::zeros);
+            let part_move = agree(comm, part_move)?;
             self.slices = self.plan.slices(rank);
-            self.move_c(target, c);
+            self.move_c(part_move, c);
         }
         self.note_change(self.steps.0, start, sent);
         Ok(())

@@ -301,14 +301,21 @@ impl<'c> Session<'c> {
     /// Makes this rank's part of a C of zeros, for `beta = 0`.
     ///
     /// Each device writes its own columns first, so that they lie in the memory next to it. With [`Matrix::zeros`] they
-    /// would move there while the multiplication is timed.
+    /// would move there while the multiplication is timed. If the run may change the division, there is room for more columns
+    /// on both sides, which takes addresses but no memory: the part then grows without being copied.
     ///
     /// # Errors
     /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
     pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
-        let c = Matrix::zeros(plan.c(), self.comm.rank())?;
+        let rank = self.comm.rank();
+        let k_is_split = plan.division().shares().is_some();
+        let c = match plan.look().is_some() && !k_is_split {
+            // Borders between the columns may move in mid-run.
+            true => Matrix::zeros_with_room(plan.c(), rank, 0)?,
+            false => Matrix::zeros(plan.c(), rank)?,
+        };
         // If k is split, the devices compute elsewhere and this thread sums C.
-        if plan.division().shares().is_some() || c.part().is_empty() {
+        if k_is_split || c.part().is_empty() {
             return Ok(c);
         }
         let slices = plan.slices(self.comm.rank());

@@ -111,6 +111,9 @@ fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
     groups.run("changed parts", |comm| {
         changes::changed_parts(comm, coverage)
     });
+    groups.run("changes within room", |comm| {
+        changes::changes_within_room(comm, folder)
+    });
     groups.run("changed slices along k", changes::changed_slices_along_k);
     groups.run("changes in parts of k", changes::changes_in_parts_of_k);
     groups.run("no change", changes::no_change_sends_nothing_more);

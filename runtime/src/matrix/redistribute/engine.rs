@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::moves::{MovePlan, count_rounds};
 use crate::comm::{Comm, Transfer};
 use crate::error::Error;
-use crate::matrix::copy::Strides;
+use crate::matrix::copy::{Strides, replace};
 use crate::matrix::{Order, Spread, Stored, StoredMut};
 
 /// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
@@ -77,7 +77,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// # Collective
     /// All ranks.
     pub(crate) fn run(
-        mut self,
+        self,
         comm: &dyn Comm,
         source: Stored<'_, T>,
         target: StoredMut<'_, T>,
@@ -88,18 +88,45 @@ impl<T: bytemuck::Pod> Movement<T> {
         } else {
             Strides::across(source.ld)
         };
-        let source = (source.data, strides);
+        let memory = MoveMemory::Apart {
+            source: (source.data, strides),
+            target: (target.data, target.ld),
+        };
+        self.run_rounds(comm, memory, put)
+    }
+
+    /// Moves elements within one memory of leading dimension `ld`. The matrix begins at the first of `starts`, and at the second
+    /// one afterwards: the elements that this rank keeps have the same place in both.
+    ///
+    /// # Collective
+    /// All ranks; others may [`run`](Self::run) the movement between two memories.
+    pub(crate) fn run_within(
+        mut self,
+        comm: &dyn Comm,
+        (data, ld): (&mut [T], usize),
+        starts: [usize; 2],
+    ) -> Moved {
+        self.plan.leave_own();
+        let memory = MoveMemory::Shared { data, ld, starts };
+        self.run_rounds(comm, memory, &replace)
+    }
+
+    fn run_rounds(
+        mut self,
+        comm: &dyn Comm,
+        mut memory: MoveMemory<'_, T>,
+        put: &impl Fn(&mut T, T),
+    ) -> Moved {
         let mut moved = Moved::default();
         let mut under_way: Option<(usize, Transfer<'_, T>)> = None;
-        let StoredMut { data, ld, .. } = target;
         for round in 0..self.plan.rounds {
-            let transfer = self.start_round(comm, round, source, &mut moved);
+            let transfer = self.start_round(comm, round, memory.source(), &mut moved);
             if let Some(before) = under_way.replace((round, transfer)) {
-                self.finish_round(before, source, (&mut *data, ld), put);
+                self.finish_round(before, &mut memory, put);
             }
         }
         if let Some(last) = under_way {
-            self.finish_round(last, source, (data, ld), put);
+            self.finish_round(last, &mut memory, put);
         }
         moved
     }
@@ -128,14 +155,53 @@ impl<T: bytemuck::Pod> Movement<T> {
     fn finish_round(
         &mut self,
         (round, transfer): (usize, Transfer<'_, T>),
-        source: (&[T], Strides),
-        target: (&mut [T], usize),
+        memory: &mut MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
     ) {
+        let (source, target) = memory.split();
         let mut buffers = transfer.finish().into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
         self.plan.unpack_round(round, &pair[1], source, target, put);
         self.spare.push(pair);
+    }
+}
+
+/// The elements of a local matrix and their distances.
+type Source<'m, T> = (&'m [T], Strides);
+
+/// Memory of a local matrix and its leading dimension.
+type Target<'m, T> = (&'m mut [T], usize);
+
+/// The memory between which elements move.
+enum MoveMemory<'m, T> {
+    Apart {
+        source: Source<'m, T>,
+        target: Target<'m, T>,
+    },
+    Shared {
+        data: &'m mut [T],
+        ld: usize,
+        starts: [usize; 2],
+    },
+}
+
+impl<T> MoveMemory<'_, T> {
+    fn source(&self) -> Source<'_, T> {
+        match self {
+            Self::Apart { source, .. } => *source,
+            Self::Shared { data, ld, starts } => (&data[starts[0]..], Strides::lines(*ld)),
+        }
+    }
+
+    /// Returns source and target for what has come. In shared memory there is no source: kept elements are in their place.
+    fn split(&mut self) -> (Source<'_, T>, Target<'_, T>) {
+        match self {
+            Self::Apart { source, target } => (*source, (&mut *target.0, target.1)),
+            Self::Shared { data, ld, starts } => {
+                let target = (&mut data[starts[1]..], *ld);
+                ((&[], Strides::lines(*ld)), target)
+            }
+        }
     }
 }
 

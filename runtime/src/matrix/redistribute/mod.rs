@@ -65,7 +65,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 
 #[cfg(doc)]
-use super::{BlockCyclic, ProcessGrid, volume};
+use super::{BlockCyclic, Frame, ProcessGrid, volume};
 
 /// Settings of a redistribution.
 #[derive(Debug, Clone, Copy)]
@@ -175,6 +175,27 @@ impl<T: Element> Matrix<T> {
         let target = (&to, matrix.stored_mut());
         let moved = redistribute(comm, source, target, config)?;
         Ok((matrix, moved))
+    }
+
+    /// Moves the matrix to the spread `to`, for which its memory has [room](Frame::move_to). What this rank keeps stays where
+    /// it is.
+    ///
+    /// # Panics
+    /// If there is no room.
+    ///
+    /// # Collective
+    /// All ranks with the same movement; others may run it between two memories.
+    pub(crate) fn move_within(
+        &mut self,
+        comm: &dyn Comm,
+        to: Spread,
+        movement: Movement<T>,
+    ) -> Moved {
+        let frame = self.frame.move_to(to.part(comm.rank()));
+        let frame = frame.unwrap_or_else(|| panic!("the memory has no room for the part"));
+        let starts = [self.frame, frame].map(|frame| frame.start());
+        (self.frame, self.spread, self.is_zero) = (frame, to, false);
+        movement.run_within(comm, (&mut self.local, frame.ld()), starts)
     }
 
     /// Copies the matrix to the memory of `target`.

@@ -132,6 +132,11 @@ impl MovePlan {
         }
     }
 
+    /// Leaves out the elements that the rank keeps.
+    pub(super) fn leave_own(&mut self) {
+        self.recvs.retain(|pair| pair.rank != self.rank);
+    }
+
     /// Returns the largest number of elements that are sent, and received, in a round.
     pub(super) fn most_per_round(&self) -> [usize; 2] {
         [&self.sends, &self.recvs].map(|pairs| {

@@ -1,0 +1,247 @@
+//! The place of a part in memory that may be larger.
+
+use std::ops::Range;
+
+use isochron_devices::leading_dimension;
+
+use super::Region;
+
+/// The place of a rank's part in its memory, column-major, with room around it or without.
+///
+/// The system makes a page at the first write to it, so room costs addresses alone. A part whose borders move within the
+/// room keeps its elements where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    part: Region,
+    /// Index of the part's first element.
+    start: usize,
+    /// Distance between the starts of neighbouring columns. Room for rows lies between the part's columns.
+    ld: usize,
+    /// Columns of the memory.
+    cols: usize,
+}
+
+impl Frame {
+    /// Makes the place of a part in memory without room.
+    pub(super) fn exact<T>(part: Region) -> Self {
+        Self {
+            part,
+            start: 0,
+            ld: leading_dimension::<T>(part.rows),
+            cols: part.cols,
+        }
+    }
+
+    /// Makes the place of a part with room for `rows` and `cols` more on each side, as far as `whole` has them.
+    pub(super) fn with_room<T>(part: Region, whole: &Region, [rows, cols]: [usize; 2]) -> Self {
+        if part.is_empty() {
+            return Self::exact::<T>(part);
+        }
+        let rows = widen(part.row_range(), whole.row_range(), rows);
+        let cols = widen(part.col_range(), whole.col_range(), cols);
+        let ld = leading_dimension::<T>(rows.len());
+        Self {
+            part,
+            start: part.row - rows.start + (part.col - cols.start) * ld,
+            ld,
+            cols: cols.len(),
+        }
+    }
+
+    /// Returns the place of another part, in which the elements of both parts stay where they are. `None` if the memory has no
+    /// room for it, or if more than half of its columns would be room.
+    pub(crate) fn move_to(&self, part: Region) -> Option<Self> {
+        if part.is_empty() {
+            return Some(Self {
+                part,
+                start: 0,
+                ..*self
+            });
+        }
+        let (row, col) = match self.part.is_empty() {
+            true => (0, self.cols.saturating_sub(part.cols) / 2),
+            false => (
+                shift(self.start % self.ld, self.part.row, part.row)?,
+                shift(self.start / self.ld, self.part.col, part.col)?,
+            ),
+        };
+        let fits = row + part.rows <= self.ld && col + part.cols <= self.cols;
+        let is_dense = part.rows >= self.ld / 2;
+        (fits && is_dense).then(|| Self {
+            part,
+            start: row + col * self.ld,
+            ..*self
+        })
+    }
+
+    /// Returns the same place with another number for the first row and column.
+    pub(super) fn renumber(&self, part: Region) -> Self {
+        Self { part, ..*self }
+    }
+
+    /// Returns the place in memory without room for columns, and the indices of that memory in this one.
+    pub(super) fn leave_room(&self) -> (Self, Range<usize>) {
+        let (row, col) = (self.start % self.ld, self.start / self.ld);
+        let cols = col..col + self.part.cols.min(self.cols);
+        let frame = Self {
+            start: row,
+            cols: cols.len(),
+            ..*self
+        };
+        (frame, cols.start * self.ld..cols.end * self.ld)
+    }
+
+    /// Returns the part.
+    pub(crate) fn part(&self) -> Region {
+        self.part
+    }
+
+    /// Returns the index of the part's first element.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Returns the distance between the starts of neighbouring columns.
+    pub(super) fn ld(&self) -> usize {
+        self.ld
+    }
+
+    /// Returns rows, columns and leading dimension of a view of the part.
+    pub(super) fn view_shape(&self) -> (usize, usize, usize) {
+        // Rows without columns may be more than the memory has.
+        (self.part.rows, self.part.cols, self.ld.max(self.part.rows))
+    }
+
+    /// Returns the number of elements of the memory.
+    pub(super) fn len(&self) -> usize {
+        self.ld.saturating_mul(self.cols)
+    }
+
+    /// Returns the indices of the part in memory, from its first element to its last.
+    pub(super) fn range(&self) -> Range<usize> {
+        let len = match self.part.is_empty() {
+            true => 0,
+            false => (self.part.cols - 1) * self.ld + self.part.rows,
+        };
+        self.start..self.start + len
+    }
+
+    /// Counts the elements of the columns that the part covers, with those between the columns: these are the memory that it
+    /// takes.
+    pub(crate) fn count_covered(&self) -> usize {
+        self.ld * self.part.cols
+    }
+}
+
+/// Widens a range by `more` on both sides, as far as `limits` reach.
+fn widen(range: Range<usize>, limits: Range<usize>, more: usize) -> Range<usize> {
+    let start = range.start.saturating_sub(more).max(limits.start);
+    start..range.end.saturating_add(more).min(limits.end)
+}
+
+/// Returns the place of line `to` if line `from` has this one; `None` if it would lie before the memory.
+fn shift(place: usize, from: usize, to: usize) -> Option<usize> {
+    (place + to).checked_sub(from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Region = Region {
+        row: 0,
+        col: 0,
+        rows: 40,
+        cols: 60,
+    };
+
+    /// Rows 10..30 and columns 20..30 with room for 2 rows and 5 columns on each side.
+    fn framed() -> Frame {
+        Frame::with_room::<f64>(Region::new(10..30, 20..30), &WHOLE, [2, 5])
+    }
+
+    fn is_moved(frame: &Frame, rows: Range<usize>, cols: Range<usize>) -> bool {
+        let Some(moved) = frame.move_to(Region::new(rows.clone(), cols.clone())) else {
+            return false;
+        };
+        // Element (8, 15) has the first place in the memory.
+        assert_eq!(moved.start(), rows.start - 8 + (cols.start - 15) * 24);
+        assert!(moved.range().end <= moved.len());
+        true
+    }
+
+    #[test]
+    fn there_is_room_on_the_left_and_on_the_right() {
+        let frame = framed();
+        assert_eq!(
+            (frame.ld(), frame.len(), frame.start()),
+            (24, 24 * 20, 2 + 5 * 24)
+        );
+        assert!(is_moved(&frame, 10..30, 15..30));
+        assert!(is_moved(&frame, 10..30, 20..35));
+        assert!(is_moved(&frame, 10..30, 15..35));
+        assert!(is_moved(&frame, 10..30, 24..28));
+    }
+
+    #[test]
+    fn there_is_room_above_and_below() {
+        let frame = framed();
+        assert!(is_moved(&frame, 8..30, 20..30));
+        assert!(is_moved(&frame, 10..32, 20..30));
+        assert!(is_moved(&frame, 12..32, 15..21));
+    }
+
+    #[test]
+    fn exhausted_room_is_no_place() {
+        let frame = framed();
+        for (rows, cols) in [
+            (10..30, 14..30),
+            (10..30, 20..36),
+            (7..30, 20..30),
+            (10..33, 20..30),
+            (0..40, 0..60),
+        ] {
+            assert!(!is_moved(&frame, rows, cols));
+        }
+        let exact = Frame::exact::<f64>(Region::new(10..30, 20..30));
+        assert!(exact.move_to(Region::new(10..30, 20..31)).is_none());
+        assert!(exact.move_to(Region::new(10..29, 21..30)).is_some());
+    }
+
+    #[test]
+    fn few_rows_of_long_columns_get_memory_of_their_own() {
+        let frame = framed();
+        assert!(is_moved(&frame, 18..30, 20..30));
+        assert!(!is_moved(&frame, 20..30, 20..30));
+    }
+
+    #[test]
+    fn room_ends_where_the_matrix_does() {
+        let part = Region::new(0..40, 50..60);
+        let frame = Frame::with_room::<f64>(part, &WHOLE, [5, 100]);
+        assert_eq!((frame.ld(), frame.len()), (40, 40 * 60));
+        assert_eq!(frame.range(), 40 * 50..40 * 60);
+    }
+
+    #[test]
+    fn a_part_that_was_empty_takes_any_place() {
+        let frame = framed();
+        let idle = frame.move_to(Region::default()).unwrap();
+        assert!(idle.range().is_empty() && idle.len() == frame.len());
+        let narrow = frame.move_to(Region::new(0..40, 9..9)).unwrap();
+        assert_eq!((narrow.view_shape(), narrow.ld()), ((40, 0, 40), 24));
+        let back = idle.move_to(Region::new(0..20, 40..60)).unwrap();
+        assert_eq!(back.range().len(), 19 * 24 + 20);
+        assert!(idle.move_to(Region::new(0..25, 0..9)).is_none());
+        let empty = Frame::with_room::<f64>(Region::default(), &WHOLE, [2, 5]);
+        assert!(empty.len() == 0 && empty.move_to(Region::new(0..1, 0..1)).is_none());
+    }
+
+    #[test]
+    fn columns_of_colliding_length_lie_apart() {
+        let part = Region::new(0..512, 0..3);
+        let frame = Frame::with_room::<f64>(part, &Region::new(0..512, 0..9), [0, 3]);
+        assert_eq!(frame.ld(), 520);
+        assert_eq!(frame.move_to(Region::new(0..512, 0..6)).unwrap().ld(), 520);
+    }
+}
