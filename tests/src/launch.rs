@@ -109,6 +109,15 @@ impl Mpi {
         command
     }
 
+    /// Returns the cases of a test that run with this library. What is not about MPI is dealt to the libraries in turn. If
+    /// [all](is_whole) are to run, each runs with both.
+    pub fn take_turns<T>(&self, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
+        let own = usize::from(self.name == "mpich");
+        let numbered = cases.into_iter().enumerate();
+        let dealt = numbered.filter(move |(number, _)| is_whole() || number % 2 == own);
+        dealt.map(|(_, case)| case)
+    }
+
     /// The launcher.
     pub fn mpirun(&self) -> &Path {
         &self.mpirun

@@ -29,10 +29,10 @@ fn launch(mpi: &Mpi, ranks: usize, lines: [&str; 2]) -> Outcome {
     )
 }
 
-/// Expects one message with `parts` from a launch with these two lines, under both libraries on 2 and 3 ranks.
+/// Expects one message with `parts` from a launch with these two lines, under both libraries, on 2 and 3 ranks in turn.
 fn refused(lines: [&str; 2], parts: &[&str]) {
     for mpi in libraries() {
-        for ranks in RANKS {
+        for ranks in mpi.take_turns(RANKS) {
             refused_on(&mpi, ranks, lines, parts);
         }
     }

@@ -283,7 +283,7 @@ fn a_plan_for_another_multiplication_is_refused() {
     let name = path.to_str().unwrap();
     for mpi in libraries() {
         make_document(&mpi, &["--strategy", "homogeneous"], &path);
-        for (option, value, reason) in [
+        for (option, value, reason) in mpi.take_turns([
             (
                 "--size",
                 "99",
@@ -307,7 +307,7 @@ fn a_plan_for_another_multiplication_is_refused() {
                 "it is for operation n on B, not for operation c on B",
             ),
             ("--split", "k", "it divides c, not k"),
-        ] {
+        ]) {
             refuse_plan(&mpi, 2, &["--load-plan", name, option, value], reason);
         }
         let reason = "it is for 2 ranks, and there are 3";
@@ -330,7 +330,7 @@ fn a_plan_for_other_hosts_or_devices_is_refused() {
         let of_device = format!("device {device} of rank 1 is for ");
         let host = "rank 1 is for host elsewhere, and is on ".to_owned();
         let names = format!("it is for the devices gone of rank 1, which has {device}");
-        for (place, value, reason) in [
+        for (place, value, reason) in mpi.take_turns([
             ("/nodes/1/host", json!("elsewhere"), host),
             (
                 "/nodes/1/name",
@@ -358,7 +358,7 @@ fn a_plan_for_other_hosts_or_devices_is_refused() {
                 json!(999),
                 format!("{of_device}number of cores 999, and has "),
             ),
-        ] {
+        ]) {
             write_changed(&document, place, value, &path);
             refuse_plan(&mpi, 2, &["--load-plan", name], &reason);
         }
@@ -440,7 +440,7 @@ fn a_plan_that_is_broken_is_refused() {
     let load = ["--load-plan", name];
     for mpi in libraries() {
         let document = make_document(&mpi, &["--strategy", "homogeneous"], &path);
-        for (place, value, reason) in [
+        for (place, value, reason) in mpi.take_turns([
             ("/schema", json!(1), "it is of version 1, not 2"),
             ("/schema", json!("2"), "no plan: invalid type"),
             ("/problem/block", json!(0), "block = 0"),
@@ -466,7 +466,7 @@ fn a_plan_that_is_broken_is_refused() {
                 "the slices of rank 1 have 101 columns",
             ),
             ("/nodes", json!([]), "it has 0 nodes, and parts for 2"),
-        ] {
+        ]) {
             write_changed(&document, place, value, &path);
             refuse_plan(&mpi, 2, &load, reason);
         }

@@ -158,7 +158,7 @@ fn a_record_of_another_run_is_refused() {
     for mpi in libraries() {
         let document = record(&mpi, &folder);
         let replay = "--platform @slow.toml --replay @run.json";
-        for (more, reason) in [
+        for (more, reason) in mpi.take_turns([
             (
                 "--size 99",
                 "it is for m = 64, n = 64, k = 96, not for m = 99",
@@ -171,7 +171,7 @@ fn a_record_of_another_run_is_refused() {
             ("--split k", "it divides c, not k"),
             ("--plan", "'--plan'"),
             ("--load-plan @run.json", "'--load-plan <FILE>'"),
-        ] {
+        ]) {
             refuse(&mpi, &folder, &format!("{replay} {more}"), reason);
         }
         refuse(
@@ -181,7 +181,7 @@ fn a_record_of_another_run_is_refused() {
             "the record cannot be replayed: ",
         );
         let replay = "--platform @slow.toml --replay @changed.json";
-        for (place, value, reason) in [
+        for (place, value, reason) in mpi.take_turns([
             (
                 "/plan/nodes/1/host",
                 json!("elsewhere"),
@@ -211,7 +211,7 @@ fn a_record_of_another_run_is_refused() {
             ("/decisions", json!([]), "it has no decision on step "),
             // A leaner plan would fit, and lead to other decisions.
             ("/plan/problem/k", json!(1_000_000_000_000_u64), " lacks "),
-        ] {
+        ]) {
             write_changed(&folder, &document, place, value);
             refuse(&mpi, &folder, replay, reason);
         }
@@ -226,7 +226,7 @@ fn a_file_that_is_no_record_is_refused() {
         let text = document.to_string();
         let plan = document["plan"].to_string();
         let newer = json!({"schema": 2, "decisions": {}}).to_string();
-        for (text, reason) in [
+        for (text, reason) in mpi.take_turns([
             (
                 &text[..text.len() / 2],
                 "changed.json: no record of a run: EOF",
@@ -238,7 +238,7 @@ fn a_file_that_is_no_record_is_refused() {
             ),
             ("C 9×9", "changed.json: no record of a run: expected value"),
             (&newer, "it is of version 2, not 1"),
-        ] {
+        ]) {
             folder.write("changed.json", text);
             refuse(&mpi, &folder, "--replay @changed.json", reason);
         }
@@ -256,7 +256,7 @@ fn a_run_with_nothing_to_learn_is_not_recorded() {
     for mpi in libraries() {
         let line = format!("{SLOW} --strategy homogeneous --plan --save-plan @plan.json");
         mpi.isochron(2, &words(&folder, &line)).success();
-        for (line, reason) in [
+        for (line, reason) in mpi.take_turns([
             (
                 "--size 64 --strategy fpm",
                 "strategy fpm decides all before the run",
@@ -270,7 +270,7 @@ fn a_run_with_nothing_to_learn_is_not_recorded() {
                 "one device does all, or nothing is to be done",
             ),
             ("--size 64 --plan", "'--plan'"),
-        ] {
+        ]) {
             refuse(&mpi, &folder, &format!("{line} --record @run.json"), reason);
         }
         let line = "--size 64 --platform @one.toml --record @run.json";
