@@ -12,6 +12,7 @@ use isochron_devices::{
 
 use crate::cases::{Case, cpu, integers, plan_along_k, plan_on_nth};
 use crate::changes::scalars;
+use crate::covering::{Coverage, LIBRARIES};
 use crate::learning::{leave_to_run, name_devices};
 
 /// A device whose times are wrong in steps of its own.
@@ -94,28 +95,28 @@ pub fn bad_times(comm: &dyn Comm) -> usize {
     let misled = comm.size() / 2;
     let told = Arc::new(AtomicUsize::new(0));
     let mut team = misled_team(comm, &told);
-    for number in 0..TIMES.len() {
+    let rows = Coverage::Pairs.rows_of_library(comm, [TIMES.len(), 2, LIBRARIES.len()]);
+    for &[number, splits, _] in &rows {
         told.store(number, Ordering::Relaxed);
-        for divides_k in [false, true] {
-            let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
-            let plan = match divides_k {
-                false => plan_on_nth(comm, problem, 0),
-                true => plan_along_k(comm, problem),
-            };
-            let mut case: Case = Case::new(comm, name_devices(&leave_to_run(plan, 3)), integers);
-            let (learnt, changes) = case.learn_exactly(comm, &mut team, scalars(number % 2));
-            if comm.rank() != 0 {
-                continue;
-            }
-            let notices = &learnt.notices;
-            assert_eq!(notices.len(), 1, "{notices:?}");
-            let named = format!("device second of rank {misled} gave ");
-            assert!(notices[0].contains(&named), "{notices:?}");
-            let mut devices = learnt.devices.iter().filter(|device| device.rank == misled);
-            let is_known = devices.any(|device| device.model.is_some());
-            assert_eq!(is_known, number < 4, "{notices:?}");
-            assert_eq!(changes > 0, number < 4 || (divides_k && comm.size() > 1));
+        let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
+        let divides_k = splits == 1;
+        let plan = match divides_k {
+            false => plan_on_nth(comm, problem, 0),
+            true => plan_along_k(comm, problem),
+        };
+        let mut case: Case = Case::new(comm, name_devices(&leave_to_run(plan, 3)), integers);
+        let (learnt, changes) = case.learn_exactly(comm, &mut team, scalars(number % 2));
+        if comm.rank() != 0 {
+            continue;
         }
+        let notices = &learnt.notices;
+        assert_eq!(notices.len(), 1, "{notices:?}");
+        let named = format!("device second of rank {misled} gave ");
+        assert!(notices[0].contains(&named), "{notices:?}");
+        let mut devices = learnt.devices.iter().filter(|device| device.rank == misled);
+        let is_known = devices.any(|device| device.model.is_some());
+        assert_eq!(is_known, number < 4, "{notices:?}");
+        assert_eq!(changes > 0, number < 4 || (divides_k && comm.size() > 1));
     }
-    2 * TIMES.len()
+    rows.len()
 }

@@ -21,7 +21,7 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::{Layout, Rect, columns};
 use num_complex::{Complex, Complex64};
 
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES};
 
 /// Shapes m, n, k: powers of two and primes, thin ones, fewer rows or columns than ranks, and nothing at all.
 const SHAPES: [(usize, usize, usize); 16] = [
@@ -294,8 +294,9 @@ fn to_whole<T: Element>(value: T) -> Complex<i64> {
 /// reference, and the exact check agrees.
 pub fn exact(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let all = coverage.rows([SHAPES.len(), BLOCKS.len(), 4]);
-    for &[shape, block, layout] in &all {
+    let levels = [SHAPES.len(), BLOCKS.len(), 4, LIBRARIES.len()];
+    let all = coverage.rows_of_library(comm, levels);
+    for &[shape, block, layout, _] in &all {
         let (m, n, k) = SHAPES[shape];
         let problem = Problem::new(m, n, k, BLOCKS[block]).unwrap();
         let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);

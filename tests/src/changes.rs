@@ -10,15 +10,15 @@ use isochron::multiply::{
     Scalars, StepTimes,
 };
 use isochron_devices::{
-    DeviceTeam, Element, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
+    DeviceTeam, Element, ElementType, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
 };
 use isochron_hierarchy::layout::{Layout, slice_cols};
-use num_complex::Complex64;
+use num_complex::{Complex32, Complex64};
 
 use crate::cases::{
     Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on, plan_on_nth, scale, team,
 };
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES};
 use crate::gpu;
 use crate::learning::leave_to_run;
 use crate::learning_sessions::start_session;
@@ -215,48 +215,67 @@ pub(crate) const EVERY: [usize; 4] = [1, 2, 3, 7];
 
 pub(crate) const LOOKAHEADS: [usize; 3] = [2, 3, 8];
 
+/// Numbers of [`scalars`].
+pub(crate) const SCALARS: usize = 3;
+
 pub(crate) fn scalars<T: Element>(number: usize) -> Scalars<T> {
     let of = |re, im| T::of(Complex64::new(re, im));
     [
         scale(of(1.0, 0.0), of(0.0, 0.0)),
         scale(of(-2.0, 1.0), of(3.0, -1.0)),
         scale(of(0.0, 0.0), of(2.0, 0.0)),
-    ][number % 3]
+    ][number % SCALARS]
 }
 
 /// Changes the parts of C every few steps, from layout to layout and back, and from no part to the whole: every element is
 /// right, and C is where the plan has it.
 pub fn changed_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
-    by_type!(changed_parts_of(comm, coverage))
-}
-
-fn changed_parts_of<T: Element>(comm: &dyn Comm, coverage: Coverage) -> usize {
+    let levels = [
+        ElementType::ALL.len(),
+        SHAPES.len(),
+        OPS.len(),
+        4,
+        EVERY.len(),
+        LOOKAHEADS.len(),
+        2,
+        SCALARS,
+        LIBRARIES.len(),
+    ];
+    let rows = coverage.rows_of_library(comm, levels);
     let mut team = team();
-    let levels = [SHAPES.len(), OPS.len(), 4, EVERY.len(), LOOKAHEADS.len(), 2];
-    let rows = coverage.rows(levels);
-    for (number, &[shape, ops, layout, every, ahead, slices]) in rows.iter().enumerate() {
-        let (m, n, k) = SHAPES[shape];
-        let problem = Problem::new(m, n, k, 4).unwrap().with_panel(3).unwrap();
-        let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);
-        let plan = plan_on_nth(comm, problem, layout).with_lookahead(LOOKAHEADS[ahead]);
-        let mut director = match slices {
-            0 => Forced::new(comm, &plan, EVERY[every]),
-            _ => Forced::of_slices(comm, &plan, EVERY[every]),
-        };
-        let scalars = scalars::<T>(number);
-        let steps = plan.steps(comm.rank());
-        let mut case: Case<T> = Case::new(comm, plan, integers);
-        let execution = case.change_exactly(comm, &mut team, scalars, &mut director);
-        let decides = steps > EVERY[every] + LOOKAHEADS[ahead] && scalars.alpha != T::ZERO;
-        if comm.rank() == 0 {
-            assert_eq!(director.decided > 0, decides);
+    for &[element, levels @ .., _] in &rows {
+        match ElementType::ALL[element] {
+            ElementType::F32 => change_row::<f32>(comm, &mut team, levels),
+            ElementType::F64 => change_row::<f64>(comm, &mut team, levels),
+            ElementType::C32 => change_row::<Complex32>(comm, &mut team, levels),
+            ElementType::C64 => change_row::<Complex64>(comm, &mut team, levels),
         }
-        if decides && slices == 0 && comm.size() > 1 && shape + layout == 0 {
-            assert_eq!(execution.changes.last().unwrap().step, steps);
-        }
-        assert!(slices == 0 || execution.changes.iter().all(|change| change.bytes == 0));
     }
     rows.len()
+}
+
+fn change_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize; 7]) {
+    let [shape, ops, layout, every, ahead, slices, number] = levels;
+    let (m, n, k) = SHAPES[shape];
+    let problem = Problem::new(m, n, k, 4).unwrap().with_panel(3).unwrap();
+    let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);
+    let plan = plan_on_nth(comm, problem, layout).with_lookahead(LOOKAHEADS[ahead]);
+    let mut director = match slices {
+        0 => Forced::new(comm, &plan, EVERY[every]),
+        _ => Forced::of_slices(comm, &plan, EVERY[every]),
+    };
+    let scalars = scalars::<T>(number);
+    let steps = plan.steps(comm.rank());
+    let mut case: Case<T> = Case::new(comm, plan, integers);
+    let execution = case.change_exactly(comm, team, scalars, &mut director);
+    let decides = steps > EVERY[every] + LOOKAHEADS[ahead] && scalars.alpha != T::ZERO;
+    if comm.rank() == 0 {
+        assert_eq!(director.decided > 0, decides);
+    }
+    if decides && slices == 0 && comm.size() > 1 && shape + layout == 0 {
+        assert_eq!(execution.changes.last().unwrap().step, steps);
+    }
+    assert!(slices == 0 || execution.changes.iter().all(|change| change.bytes == 0));
 }
 
 /// Ranks whose borders shift by a block keep the other columns where they are in memory. Only columns that change their rank

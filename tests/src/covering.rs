@@ -2,6 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use isochron::comm::Comm;
+
+/// The MPI libraries that all cases run with, as their names begin.
+pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
+
+/// Returns the place in [`LIBRARIES`] of the one that the ranks use. Without MPI, or with another library, it is that of
+/// the first.
+pub fn number_library(comm: &dyn Comm) -> usize {
+    let name = comm.implementation();
+    let library = LIBRARIES.iter().position(|known| name.starts_with(known));
+    library.unwrap_or(0)
+}
+
 /// The part of a product of factors that is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
@@ -19,6 +32,26 @@ impl Coverage {
             Self::Pairs => cover_pairs(levels),
             Self::Whole => combine_all(levels),
         }
+    }
+
+    /// Returns `true` if the case of this number runs with the MPI library of these ranks: the libraries take turns, unless
+    /// all combinations are to run.
+    pub fn has_turn(self, comm: &dyn Comm, number: usize) -> bool {
+        self == Self::Whole || number % LIBRARIES.len() == number_library(comm)
+    }
+
+    /// Returns the rows for the MPI library of these ranks, which is the last factor. Each number of ranks runs all rows,
+    /// each row under one of the libraries.
+    pub fn rows_of_library<const F: usize>(
+        self,
+        comm: &dyn Comm,
+        levels: [usize; F],
+    ) -> Vec<[usize; F]> {
+        assert_eq!(levels[F - 1], LIBRARIES.len());
+        let library = number_library(comm);
+        let mut rows = self.rows(levels);
+        rows.retain(|row| row[F - 1] == library);
+        rows
     }
 }
 
@@ -133,6 +166,16 @@ mod tests {
             }
         }
         assert!((90..=120).contains(&rows.len()), "{} rows", rows.len());
+    }
+
+    /// The tables that each number of ranks runs, half of them under each library.
+    #[test]
+    fn the_libraries_share_the_rows_of_a_table() {
+        let all = Coverage::Pairs.rows([4, 5, 3, LIBRARIES.len()]);
+        for library in 0..LIBRARIES.len() {
+            let own = all.iter().filter(|row| row[3] == library).count();
+            assert!((all.len() / 3..=2 * all.len() / 3).contains(&own), "{own}");
+        }
     }
 
     #[test]

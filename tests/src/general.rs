@@ -6,7 +6,7 @@ use isochron::multiply::{Problem, Scalars};
 use isochron_hierarchy::predict::Traffic;
 
 use crate::cases::{Case, assert_counted, integers, plan_on_nth, plan_shares, scale, team};
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES};
 
 const SHAPES: [(usize, usize, usize); 6] = [
     (1, 1, 1),
@@ -24,14 +24,22 @@ const SCALARS: [Scalars; 3] = [scale(1.0, 0.0), scale(-2.0, 3.0), scale(0.0, 1.0
 /// Multiplies with every operation on both factors, on every kind of layout.
 pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let rows = coverage.rows([SHAPES.len(), OPS.len(), OPS.len(), 4]);
-    for (number, &[shape, op_a, op_b, layout]) in rows.iter().enumerate() {
+    let levels = [
+        SHAPES.len(),
+        OPS.len(),
+        OPS.len(),
+        4,
+        SCALARS.len(),
+        LIBRARIES.len(),
+    ];
+    let rows = coverage.rows_of_library(comm, levels);
+    for &[shape, op_a, op_b, layout, scalars, _] in &rows {
         let (m, n, k) = SHAPES[shape];
         let ops = [OPS[op_a], OPS[op_b]];
         let problem = Problem::new(m, n, k, 8).unwrap().with_ops(ops);
         let problem = problem.with_panel(5).unwrap();
         let mut case: Case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
-        case.multiply_exactly(comm, &mut team, SCALARS[number % 3]);
+        case.multiply_exactly(comm, &mut team, SCALARS[scalars]);
     }
     rows.len()
 }

@@ -14,8 +14,8 @@ use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, cpu, integers, plan_along_k, plan_on_nth, scale, team};
-use crate::changes::{EVERY, LOOKAHEADS, OPS, SHAPES, scalars};
-use crate::covering::Coverage;
+use crate::changes::{EVERY, LOOKAHEADS, OPS, SCALARS, SHAPES, scalars};
+use crate::covering::{Coverage, LIBRARIES};
 use crate::gpu;
 use crate::parts::make;
 
@@ -114,28 +114,25 @@ pub fn learning(comm: &dyn Comm, coverage: Coverage) -> usize {
         K_PARTS.len(),
         EVERY.len(),
         LOOKAHEADS.len(),
+        SCALARS,
+        LIBRARIES.len(),
     ];
-    let rows = coverage.rows(levels);
+    let rows = coverage.rows_of_library(comm, levels);
     let mut teams = [0, 1, 2].map(team_of);
-    for (number, &[element, workers, levels @ ..]) in rows.iter().enumerate() {
+    for &[element, workers, levels @ .., _] in &rows {
         let team = &mut teams[workers];
         match ElementType::ALL[element] {
-            ElementType::F32 => learn_row::<f32>(comm, team, levels, number),
-            ElementType::F64 => learn_row::<f64>(comm, team, levels, number),
-            ElementType::C32 => learn_row::<Complex32>(comm, team, levels, number),
-            ElementType::C64 => learn_row::<Complex64>(comm, team, levels, number),
+            ElementType::F32 => learn_row::<f32>(comm, team, levels),
+            ElementType::F64 => learn_row::<f64>(comm, team, levels),
+            ElementType::C32 => learn_row::<Complex32>(comm, team, levels),
+            ElementType::C64 => learn_row::<Complex64>(comm, team, levels),
         }
     }
     rows.len()
 }
 
-fn learn_row<T: Element>(
-    comm: &dyn Comm,
-    team: &mut DeviceTeam,
-    levels: [usize; 6],
-    number: usize,
-) {
-    let [shape, ops, division, k_parts, every, ahead] = levels;
+fn learn_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize; 7]) {
+    let [shape, ops, division, k_parts, every, ahead, number] = levels;
     let (m, n, k) = SHAPES[shape];
     let problem = Problem::new(m, n, k, 4).unwrap().with_panel(5).unwrap();
     let problem = problem.with_element(T::TYPE).with_ops(OPS[ops]);

@@ -15,6 +15,7 @@ use isochron_hierarchy::decide::SplitChoice;
 use serde_json::{Value, json};
 
 use crate::cases::{Case, SEEDS, integers, scale};
+use crate::covering::Coverage;
 use crate::parts::make;
 
 const SCALARS: Scalars = scale(-2.0, 3.0);
@@ -79,14 +80,15 @@ fn multiply_exactly(session: &mut Session<'_>, plan: &Plan) -> Execution {
     execution
 }
 
-/// Sessions that plan with the default strategy learn; their plans and records can be kept and used again.
-pub fn sessions_that_learn(comm: &dyn Comm, folder: &Path) -> usize {
+/// Sessions that plan with the default strategy learn; their plans and records can be kept and used again. MPI
+/// libraries take turns at replays and refusals.
+pub fn sessions_that_learn(comm: &dyn Comm, coverage: Coverage, folder: &Path) -> usize {
     let mut session = start_session(comm, folder);
     let plans = CASES.map(|case| plan_and_learn(&mut session, case));
     CASES.len()
         + kept_plans(&mut session, &plans[1], folder)
-        + replays(&mut session, &plans, folder)
-        + refused_records(&mut session, &plans[0], folder)
+        + replays(&mut session, coverage, &plans, folder)
+        + refused_records(&mut session, coverage, &plans[0], folder)
 }
 
 /// C and k divided, and the parts of k in which A and B are made.
@@ -162,10 +164,13 @@ fn list_directives(record: &Value) -> Vec<&Value> {
 }
 
 /// A record repeats its run: the same changes at the same steps, whatever the times.
-fn replays(session: &mut Session<'_>, plans: &[Plan], folder: &Path) -> usize {
+fn replays(session: &mut Session<'_>, coverage: Coverage, plans: &[Plan], folder: &Path) -> usize {
     let comm = session.comm();
     let path = folder.join("record.json");
-    for plan in plans {
+    let numbered = plans.iter().enumerate();
+    let dealt = numbered.filter(|(number, _)| coverage.has_turn(comm, number + comm.size()));
+    let mut count = 0;
+    for (_, plan) in dealt {
         let (document, first) = record_run(session, plan);
         write(comm, &path, document.as_ref().map(Value::to_string));
         let record = RunRecord::load(comm, &path).unwrap();
@@ -182,11 +187,12 @@ fn replays(session: &mut Session<'_>, plans: &[Plan], folder: &Path) -> usize {
             assert_eq!(list_directives(&document), list_directives(&repeated));
             assert!(again.learnt.is_some_and(|learnt| learnt.replayed));
         }
+        count += 1;
     }
     // The next run is its own.
     let own = multiply_exactly(session, &plans[0]);
     assert!(own.learnt.is_none_or(|learnt| !learnt.replayed));
-    plans.len()
+    count
 }
 
 /// A change of a record's document.
@@ -253,7 +259,12 @@ const DIFFERENT: [(Tamper, &str); 4] = [
 ];
 
 /// Records that are truncated, of another job, or not as they were are refused on all ranks, with the reason.
-fn refused_records(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usize {
+fn refused_records(
+    session: &mut Session<'_>,
+    coverage: Coverage,
+    plan: &Plan,
+    folder: &Path,
+) -> usize {
     let comm = session.comm();
     let path = folder.join("refused-record.json");
     let (document, _) = record_run(session, plan);
@@ -265,7 +276,9 @@ fn refused_records(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usi
         let refusal = taken.unwrap_err().to_string();
         assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
     }
-    for (tamper, reason) in DIFFERENT {
+    let numbered = DIFFERENT.into_iter().enumerate();
+    let dealt = numbered.filter(|(number, _)| coverage.has_turn(comm, number + comm.size() / 2));
+    for (_, (tamper, reason)) in dealt {
         let mut changed = document.clone();
         changed.iter_mut().for_each(tamper);
         write(comm, &path, changed.map(|changed| changed.to_string()));

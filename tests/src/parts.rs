@@ -8,7 +8,7 @@ use isochron_devices::{DeviceTeam, Element};
 use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, assert_counted, integers, plan_on_nth, scale, team};
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES};
 use crate::travel::{Fails, failing_team};
 
 const SCALARS: Scalars<Complex64> = scale(Complex64::new(2.0, 1.0), Complex64::new(-1.0, 0.0));
@@ -51,8 +51,9 @@ fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
 /// and B are made once, and no more of them is held than the plan says.
 pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let rows = coverage.rows([OPS.len(), 4, K_PARTS.len()]);
-    for &[ops, layout, k_parts] in &rows {
+    let levels = [OPS.len(), 4, K_PARTS.len(), LIBRARIES.len()];
+    let rows = coverage.rows_of_library(comm, levels);
+    for &[ops, layout, k_parts, _] in &rows {
         let (ops, k_parts) = (OPS[ops], K_PARTS[k_parts]);
         let plan = plan(comm, ops, layout, k_parts);
         assert_eq!(plan.k_parts(), k_parts.min(9));

@@ -23,14 +23,11 @@ use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, plan_along_k, plan_on_nth, scale, team, uniform};
 use crate::changes::Forced;
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES, number_library};
 use crate::learning::leave_to_run;
 
 /// The numbers of ranks that all cases run on.
 pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
-
-/// The MPI libraries that all cases run with, as their names begin.
-pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
 
 /// Square, long in each dimension, smaller than a block, and nothing to sum.
 const SHAPES: [(usize, usize, usize); 7] = [
@@ -58,13 +55,25 @@ const STRATEGIES: [Strategy; 5] = [
 
 const METHODS: [Method; 4] = [Method::Br, Method::Kl, Method::Cartesian, Method::Recursive];
 
-/// The levels of a row: element type, operations, shape, division, and MPI library with number of ranks.
-const LEVELS: [usize; 5] = [
+/// The levels of a given row: element type, operations, shape, division, number of ranks and MPI library.
+const GIVEN_LEVELS: [usize; 6] = [
     ElementType::ALL.len(),
     OPS.len() * OPS.len(),
     SHAPES.len(),
-    GIVEN + STRATEGIES.len() * METHODS.len(),
-    LIBRARIES.len() * RANKS.len(),
+    GIVEN,
+    RANKS.len(),
+    LIBRARIES.len(),
+];
+
+/// The levels of a planned row, with a strategy and a method in place of the division.
+const PLANNED_LEVELS: [usize; 7] = [
+    ElementType::ALL.len(),
+    OPS.len() * OPS.len(),
+    SHAPES.len(),
+    STRATEGIES.len(),
+    METHODS.len(),
+    RANKS.len(),
+    LIBRARIES.len(),
 ];
 
 /// Roundings of the gauge that an element may err by.
@@ -166,16 +175,7 @@ struct TableRow {
 }
 
 impl TableRow {
-    fn new(levels: [usize; 5], number: usize) -> Self {
-        let [element, ops, shape, division, _] = levels;
-        let division = match division {
-            0..4 => Division::Given(division),
-            4 => Division::AlongK,
-            planned => {
-                let planned = planned - GIVEN;
-                Division::Planned(planned / METHODS.len(), planned % METHODS.len())
-            }
-        };
+    fn new([element, ops, shape]: [usize; 3], division: Division, number: usize) -> Self {
         Self {
             element: ElementType::ALL[element],
             ops: [OPS[ops / OPS.len()], OPS[ops % OPS.len()]],
@@ -189,20 +189,30 @@ impl TableRow {
 /// Returns the rows for one MPI library, by its place in [`LIBRARIES`], with one number of ranks, by its place in
 /// [`RANKS`].
 fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
-    let group = library * RANKS.len() + ranks;
-    let all = coverage.rows(LEVELS).into_iter().enumerate();
-    all.filter(|(_, levels)| levels[4] == group)
-        .map(|(number, levels)| TableRow::new(levels, number))
+    let given = coverage.rows(GIVEN_LEVELS).into_iter();
+    let given = given.map(|[levels @ .., division, ranks, library]| {
+        let division = match division {
+            4 => Division::AlongK,
+            layout => Division::Given(layout),
+        };
+        (levels, division, [library, ranks])
+    });
+    let planned = coverage.rows(PLANNED_LEVELS).into_iter();
+    let planned = planned.map(|[levels @ .., strategy, method, ranks, library]| {
+        let division = Division::Planned(strategy, method);
+        (levels, division, [library, ranks])
+    });
+    let all = given.chain(planned).enumerate();
+    all.filter(|(_, (.., job))| *job == [library, ranks])
+        .map(|(number, (levels, division, _))| TableRow::new(levels, division, number))
         .collect()
 }
 
 /// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI,
 /// and other numbers of ranks, run those of the first library and of one rank.
 pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
-    let name = comm.implementation();
-    let library = LIBRARIES.iter().position(|known| name.starts_with(known));
     let ranks = RANKS.iter().position(|&ranks| ranks == comm.size());
-    let rows = rows(coverage, library.unwrap_or(0), ranks.unwrap_or(0));
+    let rows = rows(coverage, number_library(comm), ranks.unwrap_or(0));
     let mut devices = Devices {
         session: Session::new(comm, &SessionConfig::default()).unwrap(),
         team: team(),

@@ -13,7 +13,7 @@ use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
 use crate::cases::{Case, assert_counted, cpu, integers, plan_on, plan_on_nth, scale, team};
-use crate::covering::Coverage;
+use crate::covering::{Coverage, LIBRARIES};
 
 const SCALARS: Scalars = scale(2.0, -1.0);
 
@@ -92,8 +92,8 @@ pub fn relays(comm: &dyn Comm) -> usize {
 /// and the traffic is that predicted where pieces are whole.
 pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
-    let all = coverage.rows([LINKS.len(), 7, 5]);
-    for &[links, ahead, layout] in &all {
+    let all = coverage.rows_of_library(comm, [LINKS.len(), 7, 5, LIBRARIES.len()]);
+    for &[links, ahead, layout, _] in &all {
         let ahead = ahead + 2;
         let plan = match layout {
             4 => in_slices(comm),

@@ -130,7 +130,7 @@ fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
     groups.run("learning on GPUs", learning::learning_on_gpus);
     groups.run("bad times", bad_times::bad_times);
     groups.run("sessions that learn", |comm| {
-        learning_sessions::sessions_that_learn(comm, folder)
+        learning_sessions::sessions_that_learn(comm, coverage, folder)
     });
     groups.run("relays", travel::relays);
     groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
