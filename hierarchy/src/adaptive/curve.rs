@@ -28,6 +28,9 @@ const ROUGHNESS: f64 = 0.04;
 /// is measured.
 const FIXED_COST: f64 = 0.5;
 
+/// The same in seconds for a [steady](Expected::Steady) part.
+const STEADY_START_S: f64 = 2e-4;
+
 /// Least part of the time at the size of interest that is no fixed cost.
 const LEAST_SLOPE: f64 = 0.05;
 
@@ -49,6 +52,15 @@ const BEFORE_FALL: f64 = 0.9;
 
 /// Place in the interval of possible capacities that is taken for the capacity.
 const CAUTION: f64 = 0.35;
+
+/// What is expected of a part before anything is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// It may take long to start, and its speed may fall.
+    Anything,
+    /// It starts at once, and its speed does not fall: what seems so is a disturbance.
+    Steady,
+}
 
 /// A part's time as a function of its units: `t(d) = t0 + d / v(d) + g · max(0, d - cap)`.
 ///
@@ -84,17 +96,20 @@ pub(super) struct Fall {
 
 impl TimeCurve {
     /// Fits the samples around the size `center`. There must be one at least, and sizes must ascend.
-    pub fn fit(samples: &[TimePoint], center: f64) -> Self {
-        let before = count_before_fall(samples, center);
+    pub fn fit(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
+        let before = match expected {
+            Expected::Anything => count_before_fall(samples, center),
+            Expected::Steady => samples.len(),
+        };
         let (good, behind) = samples.split_at(before);
-        let mut curve = Self::fit_line(good, center);
+        let mut curve = Self::fit_line(good, center, expected);
         curve.fall_off(behind);
         curve
     }
 
     /// Fits the samples without looking for a fall.
-    pub fn fit_line(samples: &[TimePoint], center: f64) -> Self {
-        let fit = LineFit::solve(samples, center);
+    pub fn fit_line(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
+        let fit = LineFit::solve(samples, center, expected);
         let mut curve = Self {
             line: TimeLine::new(fit.fixed_s, fit.slope),
             fixed_s: fit.fixed_s,
@@ -190,7 +205,7 @@ fn roughness(d: f64, center: f64) -> f64 {
 /// Returns the number of samples before the first that takes clearly longer than the smaller ones
 /// suggest.
 fn count_before_fall(samples: &[TimePoint], center: f64) -> usize {
-    let whole = LineFit::solve(samples, center);
+    let whole = LineFit::solve(samples, center, Expected::Anything);
     let is_smooth = samples
         .iter()
         .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * FALL);
@@ -213,7 +228,7 @@ fn excess_of(before: &[TimePoint], next: &TimePoint) -> f64 {
     let Some(last) = before.last() else {
         return 0.0;
     };
-    let fit = LineFit::solve(before, last.d);
+    let fit = LineFit::solve(before, last.d, Expected::Anything);
     let excess = next.log_s - fit.time_s(next.d).ln();
     let variance = fit.variance(next.d) + roughness(next.d, last.d) + next.variance;
     if excess > CLEARLY * variance.sqrt() {
@@ -234,12 +249,16 @@ struct LineFit {
 impl LineFit {
     /// Solves for `t0 + slope · d = t` at the samples, with `t0 ≥ 0` small in the absence of samples that
     /// tell.
-    fn solve(samples: &[TimePoint], center: f64) -> Self {
+    fn solve(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
         let scale_s = samples
             .last()
             .map_or(1.0, |last| last.time_s() * center / last.d);
+        let fixed_cost = match expected {
+            Expected::Anything => FIXED_COST,
+            Expected::Steady => FIXED_COST.min(STEADY_START_S / scale_s),
+        };
         let unit = Vector2::new(scale_s, scale_s / center);
-        let mut normal = Matrix2::new(FIXED_COST.powi(-2), 0.0, 0.0, 0.0);
+        let mut normal = Matrix2::new(fixed_cost.powi(-2), 0.0, 0.0, 0.0);
         let mut right = Vector2::zeros();
         for sample in samples {
             let weight = 1.0 / (sample.variance + roughness(sample.d, center));
@@ -286,7 +305,7 @@ mod tests {
                 variance: 1e-4,
             })
             .collect();
-        TimeCurve::fit(&samples, center)
+        TimeCurve::fit(&samples, center, Expected::Anything)
     }
 
     #[test]
@@ -296,6 +315,20 @@ mod tests {
         assert!((curve.line.time_s(320.0) - 34.0).abs() < 0.5);
         assert_eq!(curve.line.units_within(1.5), 0.0);
         assert!(curve.fall.is_none());
+    }
+
+    #[test]
+    fn a_steady_part_that_was_disturbed_has_neither_a_start_nor_a_fall() {
+        let disturbed = [(5.0, 15.4e-3), (8.0, 16.5e-3), (8.8, 25.0e-3)];
+        let samples = disturbed.map(|(d, t_s)| TimePoint {
+            d,
+            log_s: f64::ln(t_s),
+            variance: 1e-3,
+        });
+        let curve = TimeCurve::fit(&samples, 8.8, Expected::Steady);
+        assert!(curve.fall.is_none() && curve.fixed_s < 4e-4, "{curve:?}");
+        let speed = 40.0 / curve.line.time_s(40.0);
+        assert!((300.0..500.0).contains(&speed), "{curve:?}");
     }
 
     #[test]

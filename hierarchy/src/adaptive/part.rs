@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::{TimeCurve, TimePoint};
+use super::curve::{Expected, TimeCurve, TimePoint};
 use super::level::{Shift, SizeLevel, Watch};
 use super::noise::Noise;
 use crate::model::{Point, SpeedModel};
@@ -17,8 +17,8 @@ pub struct AdaptivePart {
     pub kind: usize,
     /// Most units that the part may get, if there is a limit.
     pub capacity: Option<u64>,
-    /// Units up to which the speed is not expected to fall, such as those that its memory holds; 0 if nothing is
-    /// known of it.
+    /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts at
+    /// once; 0 if nothing is known of it.
     pub safe: u64,
     /// Points measured earlier. A part that has some needs no first look.
     pub prior: Vec<Point>,
@@ -242,12 +242,21 @@ impl PartState {
         samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut samples);
         drop_contradicted(&mut samples);
-        let mut curve = TimeCurve::fit(&samples, last.d as f64);
+        let expected = self.expect(last.d);
+        let mut curve = TimeCurve::fit(&samples, last.d as f64, expected);
         if curve.seen < curve.center {
-            curve = TimeCurve::fit(&samples, curve.seen);
+            curve = TimeCurve::fit(&samples, curve.seen, expected);
         }
         self.curve = Some(curve);
         self.samples = samples;
+    }
+
+    /// Returns what is expected of `d` units.
+    fn expect(&self, d: u64) -> Expected {
+        match d <= self.part.safe {
+            true => Expected::Steady,
+            false => Expected::Anything,
+        }
     }
 
     /// Fits the model with one more point, of what parts of its kind have in common.
@@ -262,7 +271,7 @@ impl PartState {
         self.samples.push(common);
         self.samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut self.samples);
-        let mut curve = TimeCurve::fit_line(&self.samples, center);
+        let mut curve = TimeCurve::fit_line(&self.samples, center, self.expect(center as u64));
         curve.seen = seen;
         self.curve = Some(curve);
     }
