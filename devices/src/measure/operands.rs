@@ -1,6 +1,8 @@
 //! The operands of measured updates.
 
-use crate::memory::memory_available_bytes;
+use std::ops::Range;
+
+use crate::memory::{is_unwritten_memory_free, memory_available_bytes};
 use crate::team::DeviceTeam;
 use crate::view::even_widths;
 use crate::worker::JobShape;
@@ -13,16 +15,64 @@ pub struct UpdateOperands<T = f64> {
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) k: usize,
-    pub(super) a: Vec<T>,
-    pub(super) b: Vec<T>,
-    pub(super) c: Vec<T>,
+    pub(super) a: Operand<T>,
+    pub(super) b: Operand<T>,
+    pub(super) c: Operand<T>,
+}
+
+/// Memory of a matrix with room for a larger one.
+///
+/// Measurements grow from one to the next. The system makes the pages of new memory at their first write, which may take as
+/// long as the measurement itself. In the room, only those of the growth are new.
+#[derive(Debug, Default)]
+pub(super) struct Operand<T> {
+    memory: Vec<T>,
+    /// Number of elements that were written.
+    written: usize,
+}
+
+/// Elements for which there is room for each that is needed, if memory that is never written costs nothing.
+const ROOM: usize = 4;
+
+impl<T: Element> Operand<T> {
+    /// Makes memory for `count` elements. Returns those that were not written yet; `None` if there is no memory.
+    fn grow(&mut self, count: usize) -> Option<Range<usize>> {
+        if self.memory.len() < count {
+            // The old memory is freed first.
+            *self = Self {
+                memory: Vec::new(),
+                written: 0,
+            };
+            let room = count
+                .checked_mul(ROOM)
+                .filter(|_| is_unwritten_memory_free());
+            let roomy = room.and_then(try_zeroed_matrix);
+            self.memory = match roomy {
+                Some(roomy) => roomy,
+                None => try_zeroed_matrix(count)?,
+            };
+        }
+        let new = self.written.min(count)..count;
+        self.written = self.written.max(count);
+        Some(new)
+    }
+
+    /// Returns the elements that were written.
+    pub(super) fn elements(&self) -> &[T] {
+        &self.memory[..self.written]
+    }
+
+    /// Returns the elements that were written, to be written again.
+    pub(super) fn elements_mut(&mut self) -> &mut [T] {
+        &mut self.memory[..self.written]
+    }
 }
 
 impl<T: Element> UpdateOperands<T> {
     /// Returns the bytes that updates of `rows × cols` with inner dimension `k` need in addition to the allocated ones;
     /// `u64::MAX` if they are too many to count.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
-        let held = [&self.a, &self.b, &self.c].map(Vec::capacity);
+        let held = [&self.a, &self.b, &self.c].map(|operand| operand.written);
         let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
         let elements = lengths
             .zip(held)
@@ -85,22 +135,24 @@ impl<T: Element> UpdateOperands<T> {
         }
         let operands = [&mut self.a, &mut self.b, &mut self.c];
         let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
-        let mut grown = [false; 3];
-        for ((values, count), grown) in operands.into_iter().zip(lengths).zip(&mut grown) {
+        let mut new = [0..0, 0..0, 0..0];
+        for ((operand, count), new) in operands.into_iter().zip(lengths).zip(&mut new) {
             // A length that does not fit exceeds the memory, which was refused above.
             let count = usize::try_from(count).unwrap_or(usize::MAX);
-            *grown = grow_operand(values, count).ok_or_else(|| memory_error(needed, needed))?;
+            *new = operand
+                .grow(count)
+                .ok_or_else(|| memory_error(needed, needed))?;
         }
         (self.rows, self.cols, self.k) = (rows, cols, k);
-        for (values, _) in [&mut self.a, &mut self.b]
-            .into_iter()
-            .zip(grown)
-            .filter(|(_, grown)| *grown)
-        {
-            make_pages(team, values)?;
-            fill_operand(values);
+        let [new_a, new_b, new_c] = new;
+        for (operand, new) in [(&mut self.a, new_a), (&mut self.b, new_b)] {
+            let new = &mut operand.memory[new];
+            if !new.is_empty() {
+                make_pages(team, new)?;
+                fill_operand(new);
+            }
         }
-        if grown[2] {
+        if !new_c.is_empty() {
             // Updates make normal numbers of these zeros.
             team.scale(T::ZERO, self.first_columns(slices), slices)?;
         }
@@ -110,7 +162,7 @@ impl<T: Element> UpdateOperands<T> {
     /// Returns a view of the first columns of C, as many as the slices have together.
     pub(super) fn first_columns(&mut self, slices: &[usize]) -> ViewMut<'_, T> {
         let ld = leading_dimension::<T>(self.rows);
-        ViewMut::new(&mut self.c, self.rows, slices.iter().sum(), ld)
+        ViewMut::new(self.c.elements_mut(), self.rows, slices.iter().sum(), ld)
     }
 }
 
@@ -139,18 +191,6 @@ fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 /// hundred times slower.
 fn element_at<T: Element>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
-}
-
-/// Gives an operand of less than `count` elements as many new ones, which are zeros not written yet. Returns `true` if it was
-/// too short; `None` if there is no memory.
-fn grow_operand<T: Element>(values: &mut Vec<T>, count: usize) -> Option<bool> {
-    let is_short = values.len() < count;
-    if is_short {
-        // The old memory is freed first.
-        *values = Vec::new();
-        *values = try_zeroed_matrix(count)?;
-    }
-    Some(is_short)
 }
 
 /// Writes to the memory with all threads of the devices: the system takes the time to make each page at its first write, and
@@ -229,7 +269,8 @@ mod tests {
         for (rows, cols, k) in [(3000, 100, 8), (70_001, 60, 33), (500, 90_000, 7)] {
             prepare(&mut operands, rows, cols, k);
             let all = [&operands.a, &operands.b, &operands.c];
-            assert_eq!(all.map(|values| count_absent_pages(values)), [0; 3]);
+            let absent = all.map(|operand| count_absent_pages(operand.elements()));
+            assert_eq!(absent, [0; 3]);
         }
         let fresh = try_zeroed_matrix::<f64>(1 << 22).unwrap();
         assert!(
@@ -249,11 +290,8 @@ mod tests {
             8 * (200 * 10 - 100 * 10)
         );
         prepare(&mut operands, 100, 20, 10);
-        assert_eq!(
-            operands.c.len(),
-            100 * 50,
-            "a smaller update keeps what there is"
-        );
+        let held = operands.c.elements().len();
+        assert_eq!(held, 100 * 50, "a smaller update keeps what there is");
     }
 
     #[test]
@@ -261,10 +299,23 @@ mod tests {
         let mut operands = UpdateOperands::<f64>::default();
         for (rows, cols, k) in [(5000, 30, 7), (5000, 31, 9), (3, 2, 40_000)] {
             prepare(&mut operands, rows, cols, k);
-            let mut factors = operands.a.iter().chain(&operands.b);
-            assert!(factors.all(|value| value.is_normal()));
-            assert!(operands.a.len() >= rows * k && operands.c.len() >= rows * cols);
+            let [a, b, c] = [&operands.a, &operands.b, &operands.c].map(Operand::elements);
+            assert!(a.iter().chain(b).all(|value| value.is_normal()));
+            assert!(a.len() >= rows * k && c.len() >= rows * cols);
         }
-        assert!(grow_operand::<f64>(&mut Vec::new(), usize::MAX / 4).is_none());
+        assert!(Operand::<f64>::default().grow(usize::MAX / 4).is_none());
+    }
+
+    #[test]
+    fn a_larger_measurement_writes_what_is_new() {
+        let mut operand = Operand::<f64>::default();
+        assert_eq!(operand.grow(1000), Some(0..1000));
+        let place = operand.memory.as_ptr();
+        let from = if is_unwritten_memory_free() { 1000 } else { 0 };
+        assert_eq!(operand.grow(1500), Some(from..1500));
+        assert_eq!(operand.memory.as_ptr() == place, from == 1000);
+        assert_eq!(operand.grow(1200), Some(1200..1200));
+        assert_eq!(operand.elements().len(), 1500);
+        assert_eq!(operand.grow(50_000), Some(0..50_000), "beyond the room");
     }
 }

@@ -176,9 +176,14 @@ impl<T: Element> UpdateOperands<T> {
         together: usize,
     ) -> Result<Vec<f64>, DeviceError> {
         let (rows, cols) = (self.rows, slices.iter().sum());
-        let a = View::new(&self.a, rows, self.k, rows.max(1));
-        let b = View::new(&self.b, self.k, cols, self.k.max(1));
-        let mut c = ViewMut::new(&mut self.c, rows, cols, leading_dimension::<T>(rows));
+        let a = View::new(self.a.elements(), rows, self.k, rows.max(1));
+        let b = View::new(self.b.elements(), self.k, cols, self.k.max(1));
+        let mut c = ViewMut::new(
+            self.c.elements_mut(),
+            rows,
+            cols,
+            leading_dimension::<T>(rows),
+        );
         let mut means_s = vec![0.0; slices.len()];
         let share = team.share_of_time();
         for _ in 0..together {

@@ -81,7 +81,7 @@ pub fn decide(models: &Models, links: Option<Links>, work: &Work) -> Result<Deci
     }
     let shares = models.of_all_c.as_ref();
     let shares = shares.map(|whole| along_k(&described, &whole.held, &whole.speeds(work)));
-    let ways = Ways::choose(divided, shares);
+    let ways = Ways::choose(divided, shares, work.strategy);
     Ok(match &models.of_all_c {
         Some(whole) if ways.way == Way::K => Decision::along_k(work, whole, ways.candidates),
         _ => Decision::in_place(work, move_to_layout(balance, ways.layout), ways.candidates),
@@ -179,6 +179,10 @@ impl Decision {
     }
 }
 
+/// Factor by which shares of k must be faster than a division of C for a run that learns: the shares of its nodes cannot
+/// change in mid-run.
+const FIXED_SHARES: f64 = 1.1;
+
 /// The ways to divide that were compared.
 struct Ways {
     /// The way to use.
@@ -192,10 +196,20 @@ struct Ways {
 impl Ways {
     /// Chooses the best among ways to divide C, the first of which was measured, and k in shares if that
     /// was considered.
-    fn choose(mut divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> Self {
+    fn choose(
+        mut divided: Vec<(Candidate, Layout)>,
+        shares: Option<Candidate>,
+        strategy: Strategy,
+    ) -> Self {
         let in_place = divided.iter().map(|(way, _)| *way);
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
-        let chosen = choose_way(&candidates);
+        let mut weighed = candidates.clone();
+        for candidate in &mut weighed {
+            if candidate.way == Way::K && strategy == Strategy::Adaptive {
+                candidate.wall_s *= FIXED_SHARES;
+            }
+        }
+        let chosen = choose_way(&weighed);
         let way = candidates[chosen].way;
         let index = if chosen < divided.len() { chosen } else { 0 };
         let layout = divided.swap_remove(index).1;
@@ -259,10 +273,10 @@ mod tests {
 
     #[test]
     fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
-        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None);
+        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None, Strategy::Fpm);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
         assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
-        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None);
+        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None, Strategy::Fpm);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
     }
 
@@ -272,22 +286,35 @@ mod tests {
             way: Way::K,
             wall_s: 0.5,
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares));
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), Strategy::Fpm);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
         assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
         let slower = Candidate {
             wall_s: 0.95,
             ..shares
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower));
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower), Strategy::Fpm);
         assert_eq!(ways.way, Way::M);
+    }
+
+    #[test]
+    fn a_run_that_learns_divides_k_only_if_that_is_much_faster() {
+        for (wall_s, way) in [(0.85, Way::M), (0.8, Way::K)] {
+            let shares = Candidate {
+                way: Way::K,
+                wall_s,
+            };
+            let ways = divided([1.0, 0.9, 1.2]);
+            let ways = Ways::choose(ways, Some(shares), Strategy::Adaptive);
+            assert_eq!((ways.way, ways.candidates[0].way), (way, Way::K));
+        }
     }
 
     #[test]
     fn one_way_is_compared_with_nothing() {
         let mut only = divided([1.0, 1.1, 1.2]);
         only.truncate(1);
-        let ways = Ways::choose(only, None);
+        let ways = Ways::choose(only, None, Strategy::Fpm);
         assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
     }
 

@@ -29,9 +29,6 @@ const MOST_PAUSE: u64 = 16;
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
 
-/// Columns of a look for each that is added to its memory.
-const LOOK_ROOM: usize = 8;
-
 /// What the head rank knows of all devices.
 pub(super) struct Looking {
     learner: Adaptive,
@@ -338,10 +335,8 @@ impl<T: Element> NodeMeasurer<'_, T> {
         let columns: Vec<u64> = columns.collect();
         let slices: Vec<usize> = columns.iter().map(|&columns| columns as usize).collect();
         let depth = self.depth(false);
-        // The next look is often a little larger: it shall find its memory in place.
-        let room: Vec<usize> = slices.iter().map(|n| n + n.div_ceil(LOOK_ROOM)).collect();
-        let job = JobShape::of::<T>((rows, room.iter().sum()), depth);
-        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &room))?;
+        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
         let mut rounds = MeasureRounds::new(self.comm);
         let mut is_first = true;
         let outcome = self.measure_devices(rows, depth, &columns, &mut |_needed| {

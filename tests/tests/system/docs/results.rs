@@ -121,7 +121,7 @@ pub fn summary_table() -> String {
         "4 paced nodes, 2 : 4 : 8 : 8 | an even split",
         "balance",
         &load_samples("balance"),
-        [&strategy_side("homogeneous"), &strategy_side("fpm")],
+        [&strategy_side("homogeneous"), &strategy_side("adaptive")],
     );
     table += &compare_sides(
         "4 hosts, 1 : 2 : 4 : 8 | ScaLAPACK, even grid",
