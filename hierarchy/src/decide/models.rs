@@ -81,7 +81,7 @@ pub fn decide(models: &Models, links: Option<Links>, work: &Work) -> Result<Deci
     }
     let shares = models.of_all_c.as_ref();
     let shares = shares.map(|whole| along_k(&described, &whole.held, &whole.speeds(work)));
-    let ways = Ways::choose(divided, shares, work.strategy);
+    let ways = Ways::choose(divided, shares, work);
     Ok(match &models.of_all_c {
         Some(whole) if ways.way == Way::K => Decision::along_k(work, whole, ways.candidates),
         _ => Decision::in_place(work, move_to_layout(balance, ways.layout), ways.candidates),
@@ -179,10 +179,6 @@ impl Decision {
     }
 }
 
-/// Factor by which shares of k must be faster than a division of C for a run that learns: the shares of its nodes cannot
-/// change in mid-run.
-const FIXED_SHARES: f64 = 1.1;
-
 /// The ways to divide that were compared.
 struct Ways {
     /// The way to use.
@@ -199,17 +195,12 @@ impl Ways {
     fn choose(
         mut divided: Vec<(Candidate, Layout)>,
         shares: Option<Candidate>,
-        strategy: Strategy,
+        work: &Work,
     ) -> Self {
         let in_place = divided.iter().map(|(way, _)| *way);
         let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
-        let mut weighed = candidates.clone();
-        for candidate in &mut weighed {
-            if candidate.way == Way::K && strategy == Strategy::Adaptive {
-                candidate.wall_s *= FIXED_SHARES;
-            }
-        }
-        let chosen = choose_way(&weighed);
+        let weighed = candidates.iter().map(|&way| work.weigh(way));
+        let chosen = choose_way(&weighed.collect::<Vec<_>>());
         let way = candidates[chosen].way;
         let index = if chosen < divided.len() { chosen } else { 0 };
         let layout = divided.swap_remove(index).1;
@@ -250,8 +241,16 @@ fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
 
 #[cfg(test)]
 mod tests {
+    use super::super::work::tests::small;
     use super::*;
     use crate::layout::{br, slice_cols, slice_rows};
+
+    fn work(strategy: Strategy) -> Work {
+        Work {
+            strategy,
+            ..small(4, 64)
+        }
+    }
 
     fn divided(seconds: [f64; 3]) -> Vec<(Candidate, Layout)> {
         let layouts = [
@@ -273,10 +272,10 @@ mod tests {
 
     #[test]
     fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
-        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None, Strategy::Fpm);
+        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None, &work(Strategy::Fpm));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
         assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
-        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None, Strategy::Fpm);
+        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None, &work(Strategy::Fpm));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
     }
 
@@ -286,14 +285,14 @@ mod tests {
             way: Way::K,
             wall_s: 0.5,
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), Strategy::Fpm);
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), &work(Strategy::Fpm));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
         assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
         let slower = Candidate {
             wall_s: 0.95,
             ..shares
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower), Strategy::Fpm);
+        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower), &work(Strategy::Fpm));
         assert_eq!(ways.way, Way::M);
     }
 
@@ -305,7 +304,7 @@ mod tests {
                 wall_s,
             };
             let ways = divided([1.0, 0.9, 1.2]);
-            let ways = Ways::choose(ways, Some(shares), Strategy::Adaptive);
+            let ways = Ways::choose(ways, Some(shares), &work(Strategy::Adaptive));
             assert_eq!((ways.way, ways.candidates[0].way), (way, Way::K));
         }
     }
@@ -314,7 +313,7 @@ mod tests {
     fn one_way_is_compared_with_nothing() {
         let mut only = divided([1.0, 1.1, 1.2]);
         only.truncate(1);
-        let ways = Ways::choose(only, None, Strategy::Fpm);
+        let ways = Ways::choose(only, None, &work(Strategy::Fpm));
         assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
     }
 

@@ -4,7 +4,7 @@ use super::{Division, SplitChoice, hold_evenly};
 use crate::balance::{BalanceConfig, Extent, NodeBalance, Strategy};
 use crate::layout::{Layout, LayoutError};
 use crate::partition::apportion;
-use crate::predict::{Links, Multiplication, NodeRate, count_exchanged};
+use crate::predict::{Candidate, Links, Multiplication, NodeRate, Way, count_exchanged};
 
 /// A multiplication `C = A·B` to be divided among nodes: C of `m×n` elements over `k`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,6 +39,9 @@ pub struct Work {
     pub reps: u32,
 }
 
+/// Factor by which shares of k must be faster than a division of C for a run that learns.
+const FIXED_SHARES: f64 = 1.1;
+
 impl Work {
     /// Returns the settings for the balancing of this multiplication.
     pub fn balance_config(&self) -> BalanceConfig {
@@ -51,6 +54,17 @@ impl Work {
             },
             reps: self.reps,
             ..self.config
+        }
+    }
+
+    /// Returns a way to divide with the seconds that it is compared by. Shares of k stay as they are to the end, so a run that
+    /// learns takes them only if they are much faster.
+    pub(super) fn weigh(&self, way: Candidate) -> Candidate {
+        let is_fixed = way.way == Way::K && self.strategy == Strategy::Adaptive;
+        let factor = if is_fixed { FIXED_SHARES } else { 1.0 };
+        Candidate {
+            wall_s: factor * way.wall_s,
+            ..way
         }
     }
 

@@ -48,7 +48,8 @@ impl Planner {
         let some_nodes = choose_nodes(&work.over(links), &rates)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes,
         // which balancing may find, could do without messages.
-        let best = candidates.first();
+        let weighed = candidates.iter().map(|&way| work.weigh(way));
+        let best = weighed.min_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
         match best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
             true => Err(PlanPause::end(Decision::along_k(work, whole, candidates))),
             false => Ok(()),

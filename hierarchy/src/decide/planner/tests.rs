@@ -134,6 +134,30 @@ fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
     );
 }
 
+/// Returns `true` if k is divided over such links.
+fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
+    let work = Work {
+        strategy,
+        hidden: 0.0,
+        ..small(2, 1 << 16)
+    };
+    let decision = Cluster::new(&[1e4, 3e4], bytes_per_s).decide(work);
+    decision.division.shares().is_some()
+}
+
+#[test]
+fn a_run_that_learns_divides_k_only_if_that_is_much_faster() {
+    let links = (0..40).map(|step| 1e6 * f64::powf(1.3, f64::from(step)));
+    let found: Vec<[bool; 2]> = links
+        .map(|links| [Strategy::Fpm, Strategy::Adaptive].map(|of| divides_k(of, links)))
+        .collect();
+    assert_eq!(found[0], [true; 2]);
+    assert!(
+        found.contains(&[true, false]) && !found.contains(&[false, true]),
+        "{found:?}"
+    );
+}
+
 #[test]
 fn k_is_divided_if_the_caller_wants_it() {
     let asked = Work {
