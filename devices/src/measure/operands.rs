@@ -15,17 +15,17 @@ pub struct UpdateOperands<T = f64> {
     pub(super) rows: usize,
     pub(super) cols: usize,
     pub(super) k: usize,
-    pub(super) a: Operand<T>,
-    pub(super) b: Operand<T>,
-    pub(super) c: Operand<T>,
+    pub(super) a: RoomyMatrix<T>,
+    pub(super) b: RoomyMatrix<T>,
+    pub(super) c: RoomyMatrix<T>,
 }
 
-/// Memory of a matrix with room for a larger one.
+/// An operand in memory with room for a larger one.
 ///
 /// Measurements grow from one to the next. The system makes the pages of new memory at their first write, which may take as
 /// long as the measurement itself. In the room, only those of the growth are new.
 #[derive(Debug, Default)]
-pub(super) struct Operand<T> {
+pub(super) struct RoomyMatrix<T> {
     memory: Vec<T>,
     /// Number of elements that were written.
     written: usize,
@@ -34,7 +34,7 @@ pub(super) struct Operand<T> {
 /// Elements for which there is room for each that is needed, if memory that is never written costs nothing.
 const ROOM: usize = 4;
 
-impl<T: Element> Operand<T> {
+impl<T: Element> RoomyMatrix<T> {
     /// Makes memory for `count` elements. Returns those that were not written yet; `None` if there is no memory.
     fn grow(&mut self, count: usize) -> Option<Range<usize>> {
         if self.memory.len() < count {
@@ -299,16 +299,16 @@ mod tests {
         let mut operands = UpdateOperands::<f64>::default();
         for (rows, cols, k) in [(5000, 30, 7), (5000, 31, 9), (3, 2, 40_000)] {
             prepare(&mut operands, rows, cols, k);
-            let [a, b, c] = [&operands.a, &operands.b, &operands.c].map(Operand::elements);
+            let [a, b, c] = [&operands.a, &operands.b, &operands.c].map(RoomyMatrix::elements);
             assert!(a.iter().chain(b).all(|value| value.is_normal()));
             assert!(a.len() >= rows * k && c.len() >= rows * cols);
         }
-        assert!(Operand::<f64>::default().grow(usize::MAX / 4).is_none());
+        assert!(RoomyMatrix::<f64>::default().grow(usize::MAX / 4).is_none());
     }
 
     #[test]
     fn a_larger_measurement_writes_what_is_new() {
-        let mut operand = Operand::<f64>::default();
+        let mut operand = RoomyMatrix::<f64>::default();
         assert_eq!(operand.grow(1000), Some(0..1000));
         let place = operand.memory.as_ptr();
         let from = if is_unwritten_memory_free() { 1000 } else { 0 };
