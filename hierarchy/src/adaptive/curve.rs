@@ -272,7 +272,7 @@ impl LineFit {
             solution = Vector2::new(0.0, right.y / normal.m22);
         } else if solution.y < LEAST_SLOPE {
             let fixed = (right.x - normal.m12 * LEAST_SLOPE) / normal.m11;
-            solution = Vector2::new(fixed, LEAST_SLOPE);
+            solution = Vector2::new(fixed.max(0.0), LEAST_SLOPE);
         }
         let scaling = Matrix2::from_diagonal(&unit);
         Self {
@@ -329,6 +329,25 @@ mod tests {
         assert!(curve.fall.is_none() && curve.fixed_s < 4e-4, "{curve:?}");
         let speed = 40.0 / curve.line.time_s(40.0);
         assert!((300.0..500.0).contains(&speed), "{curve:?}");
+    }
+
+    #[test]
+    fn a_steady_part_takes_time_whatever_was_disturbed() {
+        for disturbed in [[5e-6, 5e-6, 5e-3], [5e-6, 5e-3, 6e-3], [5e-3, 5e-3, 5e-3]] {
+            let samples: Vec<TimePoint> = [10.0, 11.0, 12.0]
+                .into_iter()
+                .zip(disturbed)
+                .map(|(d, t_s)| TimePoint {
+                    d,
+                    log_s: f64::ln(t_s),
+                    variance: 1e-3,
+                })
+                .collect();
+            let curve = TimeCurve::fit(&samples, 12.0, Expected::Steady);
+            for d in [1.0, 2.0, 10.0, 40.0] {
+                assert!(curve.line.time_s(d) > 0.0, "{disturbed:?} {d}: {curve:?}");
+            }
+        }
     }
 
     #[test]
