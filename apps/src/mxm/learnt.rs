@@ -1,4 +1,4 @@
-//! The text of what a run has learnt.
+//! Text about what a run learnt.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -53,7 +53,7 @@ const BEFORE_FALL: f64 = 0.9;
 /// Place in the interval of possible capacities that is taken for the capacity.
 const CAUTION: f64 = 0.35;
 
-/// What is expected of a part before anything is measured.
+/// The prior of a part's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
     /// It may take long to start, and its speed may fall.

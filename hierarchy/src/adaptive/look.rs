@@ -18,7 +18,7 @@ const SIMILAR: f64 = 1.05;
 /// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
 const IMPLAUSIBLE: f64 = 400.0;
 
-/// The same if no part's speed is expected to fall: the next look, which comes anyway, has a little more of such parts.
+/// Ratio of speeds from which the next look has a little more of the slow part, if no part's speed is expected to fall.
 const SUSPICIOUS: f64 = 4.0;
 
 /// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
