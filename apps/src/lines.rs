@@ -9,7 +9,7 @@ pub fn output_width() -> usize {
 }
 
 /// Breaks the lines of a text at spaces, so that each has at most `width` characters if its words allow it. The rest of a
-/// broken line is indented.
+/// broken line is indented. A no-break space is written as a space that is never broken at.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut wrapped = String::new();
     for line in text.lines() {
@@ -23,7 +23,7 @@ pub fn wrap(text: &str, width: usize) -> String {
                 wrapped.push(' ');
                 used += 1;
             }
-            wrapped += word;
+            wrapped += &word.replace('\u{a0}', " ");
             used += length;
         }
         wrapped.push('\n');
@@ -46,6 +46,7 @@ mod tests {
         assert_eq!(wrap("a line\nof two\n\n", 8), "a line\nof two\n\n");
         assert_eq!(wrap("two ×× words", 6), "two ××\n  words\n");
         assert_eq!(wrap("unbreakable is", 4), "unbreakable\n  is\n");
+        assert_eq!(wrap("start\u{a0}1, end\u{a0}2", 12), "start 1,\n  end 2\n");
         assert_eq!(wrap("", 4), "");
     }
 

@@ -288,9 +288,9 @@ fn account_line(account: Account) -> String {
         process_s,
     } = account;
     format!(
-        "process {process_s:.3} s: start {start_s:.3}, devices {devices_s:.3}, plan {plan_s:.3}, \
-         matrices {matrices_s:.3}, multiply {multiply_s:.3}, check {check_s:.3}, write {write_s:.3}, \
-         end {end_s:.3}\n"
+        "process {process_s:.3} s: start\u{a0}{start_s:.3}, devices\u{a0}{devices_s:.3}, plan\u{a0}{plan_s:.3}, \
+         matrices\u{a0}{matrices_s:.3}, multiply\u{a0}{multiply_s:.3}, check\u{a0}{check_s:.3}, write\u{a0}{write_s:.3}, \
+         end\u{a0}{end_s:.3}\n"
     )
 }
 
