@@ -24,6 +24,7 @@ mod turns;
 
 mod cgroup;
 mod clock;
+mod conditions;
 mod cpu;
 mod cpu_quota;
 mod discover;
@@ -45,6 +46,7 @@ mod worker;
 
 pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas, Gemm};
 pub use clock::DeviceClock;
+pub use conditions::HostConditions;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cpu_quota::cpu_quota_cores;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};

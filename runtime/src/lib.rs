@@ -21,12 +21,14 @@
 
 pub mod comm;
 mod error;
+mod fault;
 pub mod input;
 pub mod matrix;
 pub mod multiply;
 pub mod output;
 pub mod progress;
 pub mod session;
+pub mod store;
 pub mod verify;
 
 pub use error::{Error, ErrorClass};

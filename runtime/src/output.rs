@@ -14,6 +14,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::Error;
+use crate::fault::pass_stage;
 
 /// Bytes to reserve for a document of unknown length.
 pub const DOCUMENT_BYTES: u64 = 16 << 10;
@@ -202,8 +203,7 @@ impl FileNames {
             return Err(Error::file(path, "is no name for a file"));
         };
         // Processes of other hosts may have the same number and write in the same folder.
-        // The token comes from the random keys of the standard library's hash tables.
-        let (pid, token) = (std::process::id(), RandomState::new().hash_one(()));
+        let (pid, token) = (std::process::id(), choose_token());
         let partial = end.with_file_name(format!(".{name}.partial-{pid}-{token:016x}"));
         Ok(Some(Self { partial, end }))
     }
@@ -235,7 +235,9 @@ impl FileNames {
             take_over_access(file, &old);
         }
         file.sync_all()?;
+        pass_stage("synced")?;
         self.link(file)?;
+        pass_stage("linked")?;
         fs::rename(&self.partial, &self.end)
     }
 }
@@ -251,6 +253,11 @@ fn take_over_access(file: &File, old: &Metadata) {
         mode = mode & 0o707 | (mode & 0o007) << 3;
     }
     let _ = file.set_permissions(Permissions::from_mode(mode));
+}
+
+/// Returns a random number, from the random keys of the standard library's hash tables.
+pub(crate) fn choose_token() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// Returns the folder of a file.

@@ -1,0 +1,154 @@
+//! The state of a host on which the speed of its devices depends, as far as the system tells it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::topology::Topology;
+use crate::worker::{DeviceInfo, DeviceKind};
+use serde::{Deserialize, Serialize};
+
+/// The state of a host and of one of its devices. What the system does not tell is `None`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HostConditions {
+    /// The GPU's unique number.
+    pub uuid: Option<String>,
+    /// Version of the GPU's driver.
+    pub driver: Option<String>,
+    /// Version of the system.
+    pub system: Option<String>,
+    /// Governor of the cores' clocks.
+    pub governor: Option<String>,
+    /// Highest clock that the system allows the cores, in kHz.
+    pub clock_cap: Option<String>,
+    /// `on` or `off`: clocks above the nominal one.
+    pub boost: Option<String>,
+    /// Highest power that the system allows the processor, in µW.
+    pub power_cap: Option<String>,
+    /// CPU quota of the control groups, in cores.
+    pub quota: Option<String>,
+}
+
+impl HostConditions {
+    /// Reads the state of this host for one of its devices.
+    #[must_use]
+    pub fn read(topology: &Topology, device: &DeviceInfo) -> Self {
+        let cores = topology.cores();
+        let core = device.cores.first();
+        let core = core.and_then(|&index| cores.iter().find(|core| core.core == index));
+        let cpu = core.and_then(|core| core.pus.first()).copied();
+        let quota = topology.cpu_quota_cores();
+        let is_gpu = device.kind == DeviceKind::Cuda;
+        let gpu = device.bus_id.as_deref().filter(|_| is_gpu);
+        Self {
+            quota: quota.map(|cores| format!("{cores:.2}")),
+            ..Self::read_files(Path::new("/"), cpu, gpu)
+        }
+    }
+
+    /// Reads the files below `root` for a processing unit and the GPU at an address.
+    fn read_files(root: &Path, cpu: Option<u32>, gpu: Option<&str>) -> Self {
+        let cpus = root.join("sys/devices/system/cpu");
+        let clock = cpu.map(|cpu| cpus.join(format!("cpu{cpu}/cpufreq")));
+        let read_clock = |name| read_value(&clock.as_ref()?.join(name));
+        let nvidia = root.join("proc/driver/nvidia");
+        let gpu = gpu.map(|address| nvidia.join("gpus").join(address).join("information"));
+        let power = root.join("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw");
+        Self {
+            uuid: gpu.as_deref().and_then(|file| read_field(file, "GPU UUID")),
+            driver: gpu
+                .as_ref()
+                .and_then(|_| read_value(&nvidia.join("version"))),
+            system: read_value(&root.join("proc/sys/kernel/osrelease")),
+            governor: read_clock("scaling_governor"),
+            clock_cap: read_clock("scaling_max_freq"),
+            boost: read_boost(&cpus),
+            power_cap: read_value(&power),
+            quota: None,
+        }
+    }
+}
+
+/// Returns `on` or `off`, as one of the two drivers of clocks says.
+fn read_boost(cpus: &Path) -> Option<String> {
+    let boost = read_value(&cpus.join("cpufreq/boost")).map(|value| value == "1");
+    let no_turbo = read_value(&cpus.join("intel_pstate/no_turbo")).map(|value| value == "1");
+    let is_on = boost.or(no_turbo.map(|off| !off))?;
+    Some(if is_on { "on" } else { "off" }.to_owned())
+}
+
+/// Returns the first line of a file, if there is one.
+fn read_value(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().next()?.trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// Returns the value of the line `name: value` of a file.
+fn read_field(path: &Path, name: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = fields.find(|(field, _)| field.trim() == name)?;
+    Some(value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(root: &Path, name: &str, text: &str) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn what_the_system_tells_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        let nothing = HostConditions::read_files(root, Some(3), Some("0000:17:00.0"));
+        assert_eq!(nothing, HostConditions::default());
+        let cpu = "sys/devices/system/cpu";
+        for (name, text) in [
+            (
+                &*format!("{cpu}/cpu3/cpufreq/scaling_governor"),
+                "powersave\n",
+            ),
+            (
+                &*format!("{cpu}/cpu3/cpufreq/scaling_max_freq"),
+                "2100000\n",
+            ),
+            (&*format!("{cpu}/intel_pstate/no_turbo"), "1\n"),
+            ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            (
+                "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw",
+                "9000\n",
+            ),
+            ("proc/driver/nvidia/version", "NVRM version: 575\nGCC\n"),
+            (
+                "proc/driver/nvidia/gpus/0000:17:00.0/information",
+                "Model: \t NVIDIA H200\nGPU UUID: \t GPU-4a\n",
+            ),
+        ] {
+            write(root, name, text);
+        }
+        let told = HostConditions::read_files(root, Some(3), Some("0000:17:00.0"));
+        let expected = [
+            (&told.governor, "powersave"),
+            (&told.clock_cap, "2100000"),
+            (&told.boost, "off"),
+            (&told.system, "6.1.0"),
+            (&told.power_cap, "9000"),
+            (&told.driver, "NVRM version: 575"),
+            (&told.uuid, "GPU-4a"),
+        ];
+        for (value, expected) in expected {
+            assert_eq!(value.as_deref(), Some(expected));
+        }
+        write(root, &format!("{cpu}/cpufreq/boost"), "1\n");
+        let told = HostConditions::read_files(root, Some(4), None);
+        assert_eq!(
+            (told.boost.as_deref(), told.governor, told.uuid),
+            (Some("on"), None, None)
+        );
+    }
+}

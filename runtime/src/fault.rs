@@ -1,0 +1,52 @@
+//! Faults that tests inject into the writing of files.
+
+use std::io;
+
+/// Passes a stage of writing. Tests let it fail or end the process there; else it does nothing.
+pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {
+    #[cfg(test)]
+    injected::strike(stage)?;
+    let _ = stage;
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod injected {
+    use std::cell::Cell;
+    use std::io;
+
+    use rustix::io::Errno;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// What happens at a stage.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Fault {
+        /// The file system refuses.
+        Refusal(Errno),
+        /// The process is killed.
+        Death,
+    }
+
+    thread_local! {
+        static FAULT: Cell<Option<(&'static str, Fault)>> = const { Cell::new(None) };
+    }
+
+    /// Runs `work` on this thread, with a fault at a stage.
+    pub fn run_with<R>(stage: &'static str, fault: Fault, work: impl FnOnce() -> R) -> R {
+        FAULT.set(Some((stage, fault)));
+        let done = work();
+        FAULT.set(None);
+        done
+    }
+
+    pub fn strike(stage: &'static str) -> io::Result<()> {
+        match FAULT.get() {
+            Some((at, Fault::Refusal(errno))) if at == stage => Err(errno.into()),
+            Some((at, Fault::Death)) if at == stage => {
+                kill_process(getpid(), Signal::KILL)?;
+                unreachable!("a process survives no SIGKILL")
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The folder of a store: segments that are written once and never changed.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::segment::{SegmentError, StoredRun, VERSION, format_segment, parse_segment};
+use crate::error::Error;
+use crate::fault::pass_stage;
+use crate::input::open_file;
+use crate::output::{PartialFile, choose_token};
+
+/// Ends of the names of segments, and of those that were set aside because they are broken.
+const SEGMENT: &str = "segment";
+const SET_ASIDE: &str = "broken";
+
+/// Larger segments are not read: no job writes them.
+const LARGEST_BYTES: u64 = 256 << 20;
+
+/// A folder with segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreFolder {
+    root: PathBuf,
+    may_write: bool,
+}
+
+/// A segment as it was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundSegment {
+    /// The file.
+    pub path: PathBuf,
+    /// Its runs, or the reason why they are not read.
+    pub runs: Result<Vec<StoredRun>, String>,
+    /// `true` if it is broken for good.
+    pub is_corrupt: bool,
+}
+
+impl StoreFolder {
+    /// A store below `root`, which need not exist yet. One that may not be written is left as it is in every respect.
+    pub fn new(root: PathBuf, may_write: bool) -> Self {
+        Self { root, may_write }
+    }
+
+    /// The folder as the user named it.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn find_segments(&self) -> PathBuf {
+        self.root.join(format!("v{VERSION}"))
+    }
+
+    /// Reads every segment, in the order of their names. Writes what is unusual to `words`, one line each.
+    ///
+    /// A broken segment is set aside under another name, so that it is told of once. Its content stays.
+    pub fn read_all(&self, words: &mut Vec<String>) -> Vec<FoundSegment> {
+        self.note_newer(words);
+        let found = match self.find_all() {
+            Ok(found) => found,
+            Err(error) => {
+                words.push(format!(
+                    "models in {} are not read: {error}",
+                    self.root.display()
+                ));
+                Vec::new()
+            }
+        };
+        for segment in found.iter() {
+            if let Err(reason) = &segment.runs {
+                let aside = segment.is_corrupt && self.set_aside(&segment.path).is_ok();
+                let fate = if aside { "is set aside" } else { "is not read" };
+                words.push(format!("{} {fate}: {reason}", segment.path.display()));
+            }
+        }
+        found
+    }
+
+    /// Reads every segment, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of the system for the folder itself; one that is missing is empty.
+    pub fn find_all(&self) -> io::Result<Vec<FoundSegment>> {
+        let mut paths = Vec::new();
+        for path in list_folder(&self.find_segments())? {
+            if path.extension().is_some_and(|end| end == SEGMENT) {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        Ok(paths.into_iter().filter_map(read_segment).collect())
+    }
+
+    /// Says that there are segments of newer versions.
+    fn note_newer(&self, words: &mut Vec<String>) {
+        for path in list_folder(&self.root).unwrap_or_default() {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let version = name.and_then(|name| name.strip_prefix('v')?.parse::<u32>().ok());
+            if version.is_some_and(|version| version > VERSION) {
+                words.push(format!(
+                    "{} is of a newer version of isochron and is not read",
+                    path.display()
+                ));
+            }
+        }
+    }
+
+    fn set_aside(&self, path: &Path) -> io::Result<()> {
+        if !self.may_write {
+            return Err(ErrorKind::ReadOnlyFilesystem.into());
+        }
+        pass_stage("set aside")?;
+        fs::rename(path, path.with_extension(SET_ASIDE))
+    }
+
+    /// Writes runs as a new segment with a name that no other job takes. It has this name only once all of it is on the disk.
+    ///
+    /// # Errors
+    /// [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.
+    pub fn write(&self, writer: &str, runs: &[StoredRun]) -> Result<PathBuf, Error> {
+        let folder = self.find_segments();
+        let path = folder.join(format!("{writer}.{SEGMENT}"));
+        let written = format_segment(runs)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::create_dir_all(&folder).map(|()| text));
+        let text = written.map_err(|error| Error::output(&path, error))?;
+        write_file(&path, &text)?;
+        // The name has to reach the disk too. Not every file system can do that for a folder.
+        let _ = File::open(&folder).and_then(|folder| folder.sync_all());
+        Ok(path)
+    }
+
+    /// Removes a segment, after another one has taken over its runs.
+    ///
+    /// # Errors
+    /// [`Error::Output`].
+    pub fn remove(&self, path: &Path) -> Result<(), Error> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::output(path, error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), Error> {
+    let fail = |error: io::Error| Error::output(path, error);
+    pass_stage("create").map_err(fail)?;
+    let mut file = PartialFile::create(path, text.len() as u64)?;
+    let (first, second) = text.as_bytes().split_at(text.len() / 2);
+    file.write_all(first).map_err(fail)?;
+    pass_stage("half").map_err(fail)?;
+    file.write_all(second).map_err(fail)?;
+    pass_stage("written").map_err(fail)?;
+    file.publish()?;
+    pass_stage("named").map_err(fail)
+}
+
+/// Makes a name for the segments of a job on a host: hosts may share their names, and processes their numbers.
+pub(super) fn name_writer(host: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let host = host.chars().map(|c| if is_plain(c) { c } else { '_' });
+    let host: String = host.take(64).collect();
+    format!("{host}-{}-{:016x}", std::process::id(), choose_token())
+}
+
+/// Lists a folder; one that is missing is empty.
+fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    match fs::read_dir(folder) {
+        Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a segment; `None` if it has vanished meanwhile, as when another job has set it aside.
+fn read_segment(path: PathBuf) -> Option<FoundSegment> {
+    let (runs, is_corrupt) = match read_file(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Err(error) => (Err(error.to_string()), false),
+        Ok(bytes) => match parse_segment(&bytes) {
+            Ok(runs) => (Ok(runs), false),
+            Err(error @ SegmentError::Corrupt(_)) => (Err(error.to_string()), true),
+            Err(error) => (Err(error.to_string()), false),
+        },
+    };
+    Some(FoundSegment {
+        path,
+        runs,
+        is_corrupt,
+    })
+}
+
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = open_file(path)?;
+    let bytes = file.metadata()?.len();
+    if bytes > LARGEST_BYTES {
+        return Err(io::Error::other(format!(
+            "it has {bytes} bytes, which no job writes"
+        )));
+    }
+    let mut content = Vec::with_capacity(bytes as usize);
+    io::Read::read_to_end(&mut file, &mut content)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use rustix::io::Errno;
+    use tempfile::TempDir;
+
+    use super::super::segment::tests::stored;
+    use super::*;
+    use crate::fault::injected::{Fault, run_with};
+
+    const STAGES: [&str; 6] = ["create", "half", "written", "synced", "linked", "named"];
+
+    fn open(folder: &TempDir) -> StoreFolder {
+        StoreFolder::new(folder.path().to_owned(), true)
+    }
+
+    /// Reads the store, and returns the writers of its runs and the words.
+    fn read(store: &StoreFolder) -> (Vec<String>, Vec<String>) {
+        let mut words = Vec::new();
+        let found = store.read_all(&mut words);
+        let runs = found
+            .into_iter()
+            .filter_map(|segment| segment.runs.ok())
+            .flatten();
+        (runs.map(|run| run.writer).collect(), words)
+    }
+
+    fn write(store: &StoreFolder, writer: &str) -> Result<PathBuf, Error> {
+        store.write(writer, &[stored(writer, 1, &[(10, &[0.5])])])
+    }
+
+    #[test]
+    fn a_store_that_is_not_there_is_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = StoreFolder::new(folder.path().join("not/there"), true);
+        assert_eq!(read(&store), (vec![], vec![]));
+        write(&store, "a").unwrap();
+        assert_eq!(read(&store), (vec!["a".to_owned()], vec![]));
+    }
+
+    /// Writes to the store that the environment names, and is killed at the stage that it names. Without them it does nothing.
+    #[test]
+    fn killed_writer() {
+        let [Ok(folder), Ok(stage)] = ["STORE_TEST_FOLDER", "STORE_TEST_STAGE"].map(std::env::var)
+        else {
+            return;
+        };
+        let store = StoreFolder::new(folder.into(), true);
+        let stage = STAGES.into_iter().find(|known| *known == stage).unwrap();
+        let _ = run_with(stage, Fault::Death, || write(&store, "killed"));
+    }
+
+    #[test]
+    fn a_writer_killed_at_any_point_loses_nothing_and_leaves_nothing_half() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        write(&store, "before").unwrap();
+        for stage in STAGES {
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "store::folder::tests::killed_writer"])
+                .env("STORE_TEST_FOLDER", folder.path())
+                .env("STORE_TEST_STAGE", stage)
+                .output();
+            let status = child.unwrap().status;
+            assert!(!status.success(), "{stage} was not reached");
+            let (writers, words) = read(&store);
+            let expected: &[&str] = match stage {
+                "named" => &["before", "killed"],
+                _ => &["before"],
+            };
+            assert!(
+                writers == expected && words.is_empty(),
+                "{stage} {writers:?} {words:?}"
+            );
+        }
+        write(&store, "later").unwrap();
+        assert_eq!(read(&store).0, ["before", "killed", "later"]);
+    }
+
+    #[test]
+    fn a_full_disk_at_any_point_is_told_and_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        write(&store, "before").unwrap();
+        for stage in &STAGES[..5] {
+            let fault = Fault::Refusal(Errno::NOSPC);
+            let failure = run_with(stage, fault, || write(&store, "refused")).unwrap_err();
+            let text = failure.to_string();
+            assert!(
+                text.contains("refused.segment") && text.contains("space"),
+                "{text}"
+            );
+            assert_eq!(read(&store), (vec!["before".to_owned()], vec![]));
+            let left = fs::read_dir(folder.path().join("v1")).unwrap().count();
+            assert_eq!(left, 1, "{stage}");
+        }
+    }
+
+    #[test]
+    fn a_store_that_cannot_be_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        write(&open(&folder), "before").unwrap();
+        fs::write(folder.path().join("v1/x.segment"), "{").unwrap();
+        let site = StoreFolder::new(folder.path().to_owned(), false);
+        let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || {
+            read(&open(&folder))
+        });
+        for (writers, words) in [read(&site), refused, read(&site)] {
+            assert_eq!(writers, ["before"]);
+            assert!(
+                words.len() == 1 && words[0].contains("x.segment is not read"),
+                "{words:?}"
+            );
+        }
+        // A file in the place of a folder.
+        fs::write(folder.path().join("file"), "").unwrap();
+        let store = StoreFolder::new(folder.path().join("file"), true);
+        let (writers, words) = read(&store);
+        assert!(writers.is_empty() && words.len() == 1, "{words:?}");
+        assert!(write(&store, "a").is_err());
+    }
+
+    #[test]
+    fn broken_segments_are_set_aside_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let [whole, cut] = ["a", "b"].map(|writer| write(&store, writer).unwrap());
+        let text = fs::read(&cut).unwrap();
+        fs::write(&cut, &text[..text.len() / 2]).unwrap();
+        fs::write(whole.with_file_name("c.segment"), b"\xff\xfe").unwrap();
+        let (writers, words) = read(&store);
+        assert_eq!(writers, ["a"]);
+        assert!(
+            words.len() == 2 && words[0].contains("b.segment is set aside"),
+            "{words:?}"
+        );
+        assert_eq!(read(&store), (vec!["a".to_owned()], vec![]));
+        let kept = fs::read(cut.with_extension(SET_ASIDE)).unwrap();
+        assert_eq!(kept, &text[..text.len() / 2]);
+    }
+
+    #[test]
+    fn newer_versions_are_ignored_with_a_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let there = write(&store, "a").unwrap();
+        let newer = there.with_file_name("new.segment");
+        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":2}\n").unwrap();
+        fs::create_dir(folder.path().join("v2")).unwrap();
+        let (writers, words) = read(&store);
+        assert_eq!(writers, ["a"]);
+        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 2")));
+        assert!(newer.exists());
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let there = write(&store, "a").unwrap();
+        let pipe = there.with_file_name("pipe.segment");
+        assert!(
+            Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let (writers, words) = read(&store);
+        assert_eq!((writers.len(), words.len()), (1, 1), "{words:?}");
+        assert!(pipe.exists());
+    }
+
+    #[test]
+    fn many_writers_of_one_host_name_lose_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        std::thread::scope(|threads| {
+            for _ in 0..8 {
+                threads.spawn(|| {
+                    for _ in 0..20 {
+                        let writer = name_writer("same.host/x");
+                        write(&store, &writer).unwrap();
+                        let (writers, words) = read(&store);
+                        assert!(writers.contains(&writer) && words.is_empty(), "{words:?}");
+                    }
+                });
+            }
+        });
+        let (writers, _) = read(&store);
+        assert_eq!(writers.len(), 160);
+    }
+}

@@ -1,0 +1,192 @@
+//! The model store: times that devices were seen to take, kept from run to run.
+//!
+//! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is nothing to
+//! lock. Readers merge all segments: [`Models`]. Times are kept raw, by a [`ModelKey`] of two parts. The [`Identity`] has to
+//! match. A difference in the [`Conditions`] costs a measurement.
+//!
+//! * `key.rs`: identity and conditions, made by one function for writing and looking up;
+//! * `segment.rs`: the text of a segment, with its checksum;
+//! * `folder.rs`: writing, reading and setting aside;
+//! * `models.rs`: medians, doubt, staleness, and what a class tells of a device;
+//! * `places.rs`: where stores lie.
+
+mod folder;
+mod key;
+mod models;
+mod places;
+mod segment;
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use folder::{FoundSegment, StoreFolder};
+pub use key::{Conditions, Identity, KeySource, KeyedWork, ModelKey};
+pub use models::{KnownModel, Models};
+pub use places::{StoreMode, StorePlaces};
+pub use segment::{Sample, SegmentError, StoredRun, format_segment, parse_segment};
+
+use crate::error::Error;
+
+/// The store of a job: what all its folders hold, and where the job writes.
+#[derive(Debug, Clone)]
+pub struct ModelStore {
+    user: StoreFolder,
+    models: Models,
+    may_write: bool,
+    /// The moment of reading, in seconds since 1970.
+    now_s: u64,
+    words: Vec<String>,
+}
+
+impl ModelStore {
+    /// Reads all folders. Returns `None` if the store is not to be used, or there is no place for it.
+    ///
+    /// Nothing here is an error: what cannot be read is told in [`words`](Self::words).
+    pub fn open(mode: StoreMode, places: Option<StorePlaces>) -> Option<Self> {
+        let places = places.filter(|_| mode != StoreMode::None)?;
+        let may_write = mode == StoreMode::ReadWrite;
+        let user = StoreFolder::new(places.user, may_write);
+        let sites = places
+            .sites
+            .into_iter()
+            .map(|site| StoreFolder::new(site, false));
+        let mut words = Vec::new();
+        let mut runs = user.read_all(&mut words);
+        for site in sites {
+            runs.extend(site.read_all(&mut words));
+        }
+        let runs = runs
+            .into_iter()
+            .filter_map(|segment| segment.runs.ok())
+            .flatten();
+        Some(Self {
+            user,
+            models: Models::merge(runs),
+            may_write,
+            now_s: read_clock_s(),
+            words,
+        })
+    }
+
+    /// The folder that is written.
+    pub fn folder(&self) -> &Path {
+        self.user.root()
+    }
+
+    /// What was unusual in reading, one line each.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Everything that was read.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+
+    /// Finds what is known of a device.
+    pub fn find(&self, key: &ModelKey) -> Option<KnownModel> {
+        self.models.find(key, self.now_s)
+    }
+
+    /// Writes the times of this job's devices, a job on this `host`. Returns the new segment; `None` if there is nothing to
+    /// write, or nothing is to be written.
+    ///
+    /// # Errors
+    /// Those of [`StoreFolder::write`].
+    pub fn write(
+        &self,
+        host: &str,
+        devices: Vec<(ModelKey, Vec<Sample>)>,
+    ) -> Result<Option<PathBuf>, Error> {
+        let writer = folder::name_writer(host);
+        let runs = devices
+            .into_iter()
+            .filter(|(_, samples)| !samples.is_empty());
+        let runs: Vec<StoredRun> = runs
+            .map(|(key, samples)| StoredRun {
+                writer: writer.clone(),
+                run: self.models.number_next(&key.identity),
+                at_s: read_clock_s(),
+                key,
+                samples,
+            })
+            .collect();
+        match self.may_write && !runs.is_empty() {
+            true => self.user.write(&writer, &runs).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Returns the seconds since 1970; 0 before.
+fn read_clock_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::key::tests::key;
+    use super::*;
+
+    fn sample(units: u64, t_s: f64) -> Vec<Sample> {
+        vec![Sample {
+            units,
+            seconds: vec![t_s],
+            at_least: false,
+        }]
+    }
+
+    fn places(folder: &tempfile::TempDir) -> Option<StorePlaces> {
+        Some(StorePlaces {
+            user: folder.path().join("user"),
+            sites: vec![folder.path().join("site")],
+        })
+    }
+
+    #[test]
+    fn what_one_job_writes_the_next_one_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        for run in 1..=3 {
+            let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
+            assert_eq!(
+                store.find(&key()).map(|known| known.runs),
+                (run > 1).then_some(run - 1)
+            );
+            let written = store
+                .write("host", vec![(key(), sample(100, 0.5))])
+                .unwrap();
+            assert!(written.unwrap().starts_with(folder.path().join("user/v1")));
+        }
+        let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
+        let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(
+            store
+                .write("host", vec![(key(), sample(100, 0.5))])
+                .unwrap(),
+            None
+        );
+        assert_eq!(store.write("host", vec![(key(), vec![])]).unwrap(), None);
+        assert!(ModelStore::open(StoreMode::None, places(&folder)).is_none());
+        assert!(ModelStore::open(StoreMode::Read, None).is_none());
+    }
+
+    #[test]
+    fn a_site_is_read_and_never_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = StorePlaces {
+            user: folder.path().join("site"),
+            sites: Vec::new(),
+        };
+        let store = ModelStore::open(StoreMode::ReadWrite, Some(site)).unwrap();
+        store
+            .write("host", vec![(key(), sample(100, 0.5))])
+            .unwrap();
+        let broken = folder.path().join("site/v1/x.segment");
+        std::fs::write(&broken, "x").unwrap();
+        let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
+        assert!(store.find(&key()).is_some() && store.words().len() == 1);
+        assert!(broken.exists());
+    }
+}

@@ -1,0 +1,486 @@
+//! The runs of all segments together, and what they tell of a device.
+//!
+//! Every run counts as one, however many repetitions it kept: the times of a size are the median of the runs' medians, so that
+//! one bad run moves nothing. Three runs in a row that contradict all before them replace these.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use isochron_hierarchy::model::Point;
+
+use super::key::{Conditions, Identity, ModelKey};
+use super::segment::StoredRun;
+
+/// Runs that count, the latest ones.
+const RUNS: usize = 8;
+
+/// Runs in a row that have to contradict the ones before.
+const CONTRADICTING: usize = 3;
+
+/// Logarithm of a ratio of times up to which runs never contradict each other.
+const TOLERANCE: f64 = 0.1;
+
+/// Ratio of sizes up to which they count as one, and up to which their speeds are compared.
+const SAME: f64 = 1.05;
+const NEARBY: f64 = 2.0;
+
+/// Relative standard deviation of a time from one run, the least of one from several, and that of one from another device of the
+/// class or other conditions.
+const ONE_RUN: f64 = 0.05;
+const LEAST: f64 = 0.02;
+const OTHER_CONDITIONS: f64 = 0.2;
+
+/// Relative standard deviation that a month adds, and the most months.
+const MONTH: f64 = 0.03;
+const MONTHS: f64 = 12.0;
+const MONTH_S: f64 = 30.0 * 86_400.0;
+
+/// Points that are told of a device, at most.
+const POINTS: usize = 24;
+
+/// Quantile 0.975 of the normal distribution.
+const QUANTILE: f64 = 1.96;
+
+/// The runs of all segments of a store.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Models {
+    /// The runs by identity, in the order in which they were made.
+    runs: BTreeMap<Identity, Vec<StoredRun>>,
+}
+
+/// What the store knows of a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownModel {
+    /// The times of its sizes, which ascend. The intervals count other runs, other conditions and age.
+    pub points: Vec<Point>,
+    /// The conditions that differ from those of the runs that told most; empty if they are the same.
+    pub changed: Vec<String>,
+    /// Number of these runs.
+    pub runs: usize,
+    /// The reason why older runs do not count any more.
+    pub stale: Option<String>,
+}
+
+/// Seconds a unit of one size, with their relative variance.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    d: f64,
+    log: f64,
+    variance: f64,
+    is_bound: bool,
+}
+
+impl Models {
+    /// Merges the runs of segments. A run that several segments hold counts once.
+    pub fn merge(runs: impl IntoIterator<Item = StoredRun>) -> Self {
+        let mut known = BTreeSet::new();
+        let mut merged: BTreeMap<Identity, Vec<StoredRun>> = BTreeMap::new();
+        for run in runs {
+            if known.insert((run.writer.clone(), run.key.clone())) {
+                merged
+                    .entry(run.key.identity.clone())
+                    .or_default()
+                    .push(run);
+            }
+        }
+        for runs in merged.values_mut() {
+            runs.sort_by(|a, b| (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer)));
+        }
+        Self { runs: merged }
+    }
+
+    /// Returns every run.
+    pub fn runs(&self) -> impl Iterator<Item = &StoredRun> {
+        self.runs.values().flatten()
+    }
+
+    /// Returns the widths of updates of which times are known, for work that is otherwise the same.
+    pub fn list_widths(&self, identity: &Identity) -> Vec<usize> {
+        let same = self.runs.keys().filter(|other| {
+            Identity {
+                width: other.width,
+                ..identity.clone()
+            } == **other
+        });
+        same.map(|other| other.width).collect()
+    }
+
+    /// Returns the number of the next run of a device.
+    pub fn number_next(&self, identity: &Identity) -> u64 {
+        let last = self.runs.get(identity).and_then(|runs| runs.last());
+        last.map_or(1, |last| last.run.saturating_add(1))
+    }
+
+    /// Finds what is known of a device at the moment `now_s`, in seconds since 1970.
+    pub fn find(&self, key: &ModelKey, now_s: u64) -> Option<KnownModel> {
+        let groups = group_by_conditions(self.runs.get(&key.identity)?);
+        // The order of the runs decides between conditions that differ equally.
+        let (nearest, own) = groups
+            .iter()
+            .rev()
+            .min_by_key(|(conditions, _)| conditions.list_differences(&key.conditions).len())?;
+        let changed = nearest.list_differences(&key.conditions);
+        let (counting, stale) = drop_contradicted(own);
+        let mut rates = combine(&counting, now_s);
+        let others = groups
+            .iter()
+            .filter(|(conditions, _)| conditions != nearest);
+        for (_, runs) in others {
+            overlay(&mut rates, &combine(&drop_contradicted(runs).0, now_s));
+        }
+        if !changed.is_empty() {
+            rates
+                .iter_mut()
+                .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
+        }
+        Some(KnownModel {
+            points: thin(&rates).into_iter().map(Rate::to_point).collect(),
+            changed,
+            runs: counting.len(),
+            stale,
+        })
+    }
+}
+
+impl Rate {
+    fn to_point(self) -> Point {
+        let t_s = self.d * self.log.exp();
+        Point {
+            d: self.d as u64,
+            t_s,
+            reps: u32::from(!self.is_bound),
+            ci_s: QUANTILE * t_s * self.variance.sqrt(),
+        }
+    }
+}
+
+/// Groups runs by their conditions; a group comes after another if its last run does.
+fn group_by_conditions(runs: &[StoredRun]) -> Vec<(&Conditions, Vec<&StoredRun>)> {
+    let mut groups: Vec<(&Conditions, Vec<&StoredRun>)> = Vec::new();
+    for run in runs {
+        let conditions = &run.key.conditions;
+        let known = groups.iter().position(|(other, _)| *other == conditions);
+        let mut group = match known {
+            Some(index) => groups.remove(index),
+            None => (conditions, Vec::new()),
+        };
+        group.1.push(run);
+        groups.push(group);
+    }
+    groups
+}
+
+/// Returns the runs that count, and the reason why older ones do not.
+fn drop_contradicted<'r>(runs: &[&'r StoredRun]) -> (Vec<&'r StoredRun>, Option<String>) {
+    let mut counting: Vec<&StoredRun> = Vec::new();
+    let mut reason = None;
+    for &run in runs {
+        counting.push(run);
+        let before = counting.len().saturating_sub(CONTRADICTING);
+        let (old, last) = counting.split_at(before);
+        if let Some(factor) = find_contradiction(old, last) {
+            reason = Some(format!(
+                "{CONTRADICTING} runs in a row took {factor:.2} times as long as the {} before",
+                old.len()
+            ));
+            counting.drain(..before);
+        }
+        if counting.len() > RUNS {
+            counting.remove(0);
+        }
+    }
+    (counting, reason)
+}
+
+/// Returns the factor by which all of the last runs contradict the ones before them.
+fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
+    let known: Vec<Rate> = old.iter().flat_map(|run| list_rates(run)).collect();
+    let spread = old
+        .iter()
+        .filter_map(|run| compare(&list_rates(run), &known));
+    let squares: Vec<f64> = spread.map(|log| log * log).collect();
+    let variance = match squares.len() {
+        0 | 1 => ONE_RUN.powi(2),
+        n => squares.iter().sum::<f64>() / (n - 1) as f64,
+    };
+    let tolerance = TOLERANCE.max(3.0 * variance.sqrt());
+    let off: Option<Vec<f64>> = last
+        .iter()
+        .map(|run| compare(&list_rates(run), &known))
+        .collect();
+    let off = off.filter(|off| !off.is_empty())?;
+    let is_longer = off.iter().all(|&log| log > tolerance);
+    let is_shorter = off.iter().all(|&log| log < -tolerance);
+    (is_longer || is_shorter).then(|| find_median(off).exp())
+}
+
+/// Returns the logarithm of the times over others at nearby sizes; `None` without such sizes.
+fn compare(rates: &[Rate], others: &[Rate]) -> Option<f64> {
+    let measured = rates.iter().filter(|rate| !rate.is_bound);
+    let ratios = measured.filter_map(|rate| {
+        let distance = |other: &Rate| (other.d / rate.d).ln().abs();
+        let nearby = others
+            .iter()
+            .filter(|other| distance(other) < NEARBY.ln() && !other.is_bound);
+        let least = nearby.clone().map(distance).fold(f64::INFINITY, f64::min);
+        let nearest = nearby.filter(|other| distance(other) <= least + SAME.ln());
+        let nearest: Vec<f64> = nearest.map(|other| other.log).collect();
+        (!nearest.is_empty()).then(|| rate.log - find_median(nearest))
+    });
+    let ratios: Vec<f64> = ratios.collect();
+    (!ratios.is_empty()).then(|| find_median(ratios))
+}
+
+/// Returns the median seconds a unit of every size of a run.
+fn list_rates(run: &StoredRun) -> Vec<Rate> {
+    let rates = run.samples.iter().map(|sample| Rate {
+        d: sample.units as f64,
+        log: (find_median(sample.seconds.clone()) / sample.units as f64).ln(),
+        variance: ONE_RUN.powi(2),
+        is_bound: sample.at_least,
+    });
+    rates.collect()
+}
+
+/// Combines runs: the median of the runs' medians for sizes that count as one.
+fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<Rate> {
+    let mut all = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
+        let age = MONTH.powi(2) * months;
+        all.extend(list_rates(run).into_iter().map(|rate| (rate, index, age)));
+    }
+    all.sort_by(|a, b| a.0.d.total_cmp(&b.0.d));
+    let mut combined = Vec::new();
+    while let Some((first, ..)) = all.first() {
+        let limit = SAME * first.d;
+        let end = all.partition_point(|(rate, ..)| rate.d <= limit);
+        let group: Vec<(Rate, usize, f64)> = all.drain(..end).collect();
+        combined.push(combine_size(&group));
+    }
+    combined
+}
+
+/// Combines times that count as those of one size, each with its run and the variance of its age. A measured time replaces
+/// bounds.
+fn combine_size(group: &[(Rate, usize, f64)]) -> Rate {
+    let is_bound = group.iter().all(|(rate, ..)| rate.is_bound);
+    let counting = group.iter().filter(|(rate, ..)| rate.is_bound == is_bound);
+    let mut of_runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    let (mut sizes, mut age) = (Vec::new(), f64::INFINITY);
+    for (rate, run, of_run) in counting {
+        of_runs.entry(*run).or_default().push(rate.log);
+        sizes.push(rate.d);
+        age = age.min(*of_run);
+    }
+    let logs: Vec<f64> = of_runs.into_values().map(find_median).collect();
+    let log = find_median(logs.clone());
+    let runs = logs.len() as f64;
+    let squares: f64 = logs.iter().map(|other| (other - log).powi(2)).sum();
+    let spread = match logs.len() {
+        1 => ONE_RUN.powi(2),
+        _ => (squares / (runs - 1.0)).max(LEAST.powi(2)),
+    };
+    Rate {
+        d: find_median(sizes).round(),
+        log,
+        variance: spread / runs + age,
+        is_bound,
+    }
+}
+
+/// Adds sizes that another device of the class, or other conditions, tell, by the ratio of their times at the sizes of both.
+fn overlay(own: &mut Vec<Rate>, other: &[Rate]) {
+    let Some(ratio) = compare(own, other) else {
+        return;
+    };
+    let [least, most] = [own.first(), own.last()].map(|rate| rate.map_or(0.0, |rate| rate.d));
+    let beyond = other
+        .iter()
+        .filter(|rate| rate.d * SAME < least || rate.d > most * SAME);
+    own.extend(beyond.map(|rate| Rate {
+        log: rate.log + ratio,
+        variance: rate.variance + ONE_RUN.powi(2),
+        ..*rate
+    }));
+    own.sort_by(|a, b| a.d.total_cmp(&b.d));
+}
+
+/// Leaves out sizes in between if there are too many.
+fn thin(rates: &[Rate]) -> Vec<Rate> {
+    if rates.len() <= POINTS {
+        return rates.to_vec();
+    }
+    let last = rates.len() - 1;
+    (0..POINTS)
+        .map(|index| rates[index * last / (POINTS - 1)])
+        .collect()
+}
+
+/// Returns the median; there must be a value.
+fn find_median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => 0.5 * (values[middle - 1] + values[middle]),
+        _ => values[middle],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::tests::{key, vary};
+    use super::super::segment::tests::stored;
+    use super::super::segment::{Sample, format_segment, parse_segment};
+    use super::*;
+
+    const NOW_S: u64 = 1_000_000;
+
+    /// Returns runs of one size with these times.
+    fn runs_of(times_s: &[f64]) -> Vec<StoredRun> {
+        let numbered = (1..).zip(times_s);
+        let runs = numbered.map(|(run, &t_s)| stored(&format!("w{run}"), run, &[(100, &[t_s])]));
+        runs.collect()
+    }
+
+    fn find(runs: Vec<StoredRun>) -> KnownModel {
+        Models::merge(runs).find(&key(), NOW_S).unwrap()
+    }
+
+    fn close(value: f64, expected: f64) -> bool {
+        (value / expected - 1.0).abs() < 1e-9
+    }
+
+    #[test]
+    fn every_field_of_a_key_is_found_again_and_tells_devices_apart() {
+        let run = stored("w", 1, &[(100, &[0.5, 0.7, 0.6])]);
+        let text = format_segment(&[run]).unwrap();
+        let models = Models::merge(parse_segment(text.as_bytes()).unwrap());
+        let known = models.find(&key(), NOW_S).unwrap();
+        assert!(known.changed.is_empty() && known.stale.is_none());
+        assert!(known.points.len() == 1 && close(known.points[0].t_s, 0.6));
+        for (field, identity) in vary(&key().identity) {
+            let other = ModelKey { identity, ..key() };
+            assert_eq!(models.find(&other, NOW_S), None, "{field}");
+        }
+        for (field, conditions) in vary(&key().conditions) {
+            let other = ModelKey {
+                conditions,
+                ..key()
+            };
+            let known = models.find(&other, NOW_S).unwrap();
+            assert_eq!(known.changed, [field]);
+            assert!(known.points[0].ci_s > 0.3 * known.points[0].t_s);
+        }
+    }
+
+    #[test]
+    fn one_bad_run_moves_nothing() {
+        let good = find(runs_of(&[0.5, 0.5, 0.5]));
+        let with_bad = find(runs_of(&[0.5, 0.5, 5.0, 0.5]));
+        assert!(close(with_bad.points[0].t_s, good.points[0].t_s));
+        // The repetitions of a run do not count by their number.
+        let mut many = runs_of(&[0.5, 0.5, 0.5]);
+        many.push(stored("w4", 4, &[(100, &[0.9; 30])]));
+        assert!(close(find(many).points[0].t_s, 0.5));
+    }
+
+    #[test]
+    fn three_runs_in_a_row_that_contradict_replace_the_others() {
+        let two = find(runs_of(&[0.5, 0.51, 0.5, 0.7, 0.7]));
+        assert!(two.stale.is_none() && two.points[0].t_s < 0.52);
+        let broken = find(runs_of(&[0.5, 0.51, 0.5, 0.7, 0.5, 0.7, 0.7]));
+        assert!(broken.stale.is_none());
+        for (later, factor) in [(0.7, "1.40"), (0.35, "0.70")] {
+            let three = find(runs_of(&[0.5, 0.51, 0.5, later, later, later]));
+            assert!(
+                close(three.points[0].t_s, later) && three.runs == 3,
+                "{three:?}"
+            );
+            let reason = three.stale.unwrap();
+            assert!(
+                reason.contains(factor) && reason.contains("3 before"),
+                "{reason}"
+            );
+        }
+        // Runs that differ among themselves contradict less.
+        assert!(
+            find(runs_of(&[0.4, 0.6, 0.5, 0.6, 0.6, 0.6]))
+                .stale
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn a_clock_that_ran_backwards_changes_no_order_and_no_trust() {
+        let mut runs = runs_of(&[0.5, 0.5, 0.5, 0.7, 0.7, 0.7]);
+        for run in &mut runs {
+            run.at_s = 10 * NOW_S - run.run;
+        }
+        let known = find(runs);
+        assert!(known.stale.is_some() && close(known.points[0].t_s, 0.7));
+        assert!(known.points[0].ci_s < 0.1 * known.points[0].t_s);
+    }
+
+    #[test]
+    fn old_times_are_trusted_less() {
+        let models = Models::merge(runs_of(&[0.5]));
+        let widths = [0, 1, 6, 1000].map(|months| {
+            let now_s = NOW_S + months * MONTH_S as u64;
+            models.find(&key(), now_s).unwrap().points[0].ci_s
+        });
+        assert!(widths.is_sorted_by(|a, b| a < b), "{widths:?}");
+        assert!(widths[3] < 0.3);
+    }
+
+    #[test]
+    fn a_run_counts_once_however_often_it_is_stored() {
+        let run = stored("w", 1, &[(100, &[0.5])]);
+        let models = Models::merge([run.clone(), run.clone(), run]);
+        assert_eq!(models.runs().count(), 1);
+        assert_eq!(models.number_next(&key().identity), 2);
+        assert_eq!(models.list_widths(&key().identity), [256]);
+    }
+
+    #[test]
+    fn another_device_of_the_class_tells_sizes_that_were_never_done() {
+        let own = stored("a", 1, &[(100, &[0.5])]);
+        let mut other = stored("b", 1, &[(100, &[1.0]), (1000, &[12.0])]);
+        other.key.conditions.host = "b".to_owned();
+        let known = find(vec![own.clone(), other.clone()]);
+        assert!(known.changed.is_empty() && known.points.len() == 2);
+        assert!(close(known.points[1].t_s, 6.0), "{:?}", known.points);
+        // A third one starts from the latest of the nearest conditions, with doubt.
+        let mut key = key();
+        key.conditions.host = "c".to_owned();
+        let known = Models::merge([own, other]).find(&key, NOW_S).unwrap();
+        assert_eq!(
+            (known.points.len(), known.changed),
+            (2, vec!["host".to_owned()])
+        );
+    }
+
+    #[test]
+    fn hopeless_sizes_are_bounds_until_they_are_measured() {
+        let mut run = stored("a", 1, &[(100, &[0.5])]);
+        run.samples.push(Sample {
+            units: 1000,
+            seconds: vec![60.0],
+            at_least: true,
+        });
+        let known = find(vec![run.clone()]);
+        assert!(known.points[1].reps == 0 && close(known.points[1].t_s, 60.0));
+        let known = find(vec![run, stored("b", 2, &[(1010, &[90.0])])]);
+        assert!(known.points[1].reps == 1 && known.points.len() == 2);
+        assert!(close(known.points[1].t_s, 90.0));
+    }
+
+    #[test]
+    fn many_sizes_are_thinned_to_the_ends() {
+        let sizes: Vec<u64> = (0..60).map(|i| (100.0 * 1.1f64.powi(i)) as u64).collect();
+        let samples: Vec<(u64, &[f64])> = sizes.iter().map(|&d| (d, &[1.0][..])).collect();
+        let points = find(vec![stored("a", 1, &samples)]).points;
+        assert_eq!(points.len(), POINTS);
+        assert_eq!([points[0].d, points[POINTS - 1].d], [sizes[0], sizes[59]]);
+        assert!(points.is_sorted_by_key(|point| point.d));
+    }
+}

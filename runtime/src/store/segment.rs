@@ -1,0 +1,228 @@
+//! A segment: the times that one job has learnt, as text.
+//!
+//! One JSON document a line: a header, the runs, and a checksum of all bytes before it. A text that ends early has no checksum,
+//! so truncation shows as well as corruption.
+
+use serde::{Deserialize, Serialize};
+
+use super::key::ModelKey;
+
+/// Name of the format, and the version that is written and read.
+const FORMAT: &str = "isochron-models";
+pub(super) const VERSION: u32 = 1;
+
+/// Seconds that a model can use.
+const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
+/// The repetitions of one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Elements of C.
+    pub units: u64,
+    /// Seconds of each repetition kept.
+    pub seconds: Vec<f64>,
+    /// `true` for a size that was given up: it takes at least these seconds.
+    #[serde(default)]
+    pub at_least: bool,
+}
+
+/// The times of one device in one job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredRun {
+    /// The job that wrote it; no other has this name.
+    pub writer: String,
+    /// One more than the largest number that the job had read for this identity: orders runs whatever clocks say.
+    pub run: u64,
+    /// The moment of writing, in seconds since 1970 by the writer's clock.
+    pub at_s: u64,
+    /// Device and work.
+    pub key: ModelKey,
+    /// The times, one entry a size.
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Trailer {
+    runs: usize,
+    crc32: String,
+}
+
+/// The reason why a text is no segment of this version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SegmentError {
+    /// A newer version of Isochron wrote it.
+    #[error("it is of version {0}, and this program reads version {VERSION}")]
+    Newer(u32),
+    /// It is broken.
+    #[error("it is broken: {0}")]
+    Corrupt(String),
+}
+
+/// Formats runs as a segment.
+pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
+    let header = Header {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+    };
+    let mut text = serde_json::to_string(&header)? + "\n";
+    for run in runs {
+        text += &serde_json::to_string(run)?;
+        text.push('\n');
+    }
+    let trailer = Trailer {
+        runs: runs.len(),
+        crc32: checksum(&text),
+    };
+    Ok(text + &serde_json::to_string(&trailer)? + "\n")
+}
+
+/// Reads a segment.
+///
+/// # Errors
+/// [`SegmentError`].
+pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
+    let text = str::from_utf8(bytes).map_err(corrupt)?;
+    let first = text.lines().next().unwrap_or_default();
+    let header: Header = serde_json::from_str(first).map_err(corrupt)?;
+    if header.format != FORMAT {
+        return Err(corrupt(format!("its format is {}", header.format)));
+    }
+    if header.version > VERSION {
+        return Err(SegmentError::Newer(header.version));
+    }
+    let whole = text
+        .strip_suffix('\n')
+        .ok_or_else(|| corrupt("its end is missing"))?;
+    let last = whole
+        .rfind('\n')
+        .ok_or_else(|| corrupt("its end is missing"))?
+        + 1;
+    let trailer: Trailer =
+        serde_json::from_str(&whole[last..]).map_err(|_| corrupt("its end is missing"))?;
+    if checksum(&text[..last]) != trailer.crc32 {
+        return Err(corrupt("its checksum differs"));
+    }
+    let runs = text[..last].lines().skip(1).map(parse_run);
+    let runs = runs.collect::<Result<Vec<StoredRun>, _>>()?;
+    match runs.len() == trailer.runs {
+        true => Ok(runs),
+        false => Err(corrupt(format!(
+            "{} runs, not {}",
+            runs.len(),
+            trailer.runs
+        ))),
+    }
+}
+
+fn parse_run(line: &str) -> Result<StoredRun, SegmentError> {
+    let run: StoredRun = serde_json::from_str(line).map_err(corrupt)?;
+    let is_usable = run.samples.iter().all(|sample| {
+        let times = &sample.seconds;
+        sample.units > 0 && !times.is_empty() && times.iter().all(|t_s| TIMES_S.contains(t_s))
+    });
+    match is_usable {
+        true => Ok(run),
+        false => Err(corrupt("a time that no model can use")),
+    }
+}
+
+fn corrupt(reason: impl ToString) -> SegmentError {
+    SegmentError::Corrupt(reason.to_string())
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:08x}", crc32fast::hash(text.as_bytes()))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::key::tests::key;
+    use super::*;
+
+    pub fn stored(writer: &str, run: u64, samples: &[(u64, &[f64])]) -> StoredRun {
+        let samples = samples.iter().map(|&(units, seconds)| Sample {
+            units,
+            seconds: seconds.to_vec(),
+            at_least: false,
+        });
+        StoredRun {
+            writer: writer.to_owned(),
+            run,
+            at_s: 1_000_000,
+            key: key(),
+            samples: samples.collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let bound = Sample {
+            units: 7,
+            seconds: vec![0.1 + 0.2],
+            at_least: true,
+        };
+        let mut run = stored("w", 3, &[(1, &[1e-9, 2.0])]);
+        run.samples.push(bound);
+        for runs in [vec![], vec![run.clone()], vec![run.clone(), run]] {
+            let text = format_segment(&runs).unwrap();
+            assert_eq!(parse_segment(text.as_bytes()), Ok(runs));
+        }
+    }
+
+    #[test]
+    fn no_truncated_or_changed_segment_is_read() {
+        let runs = [
+            stored("w", 3, &[(1, &[1.5, 2.0])]),
+            stored("w", 3, &[(9, &[3.0])]),
+        ];
+        let text = format_segment(&runs).unwrap().into_bytes();
+        for len in 0..text.len() {
+            let read = parse_segment(&text[..len]);
+            assert!(matches!(read, Err(SegmentError::Corrupt(_))), "{len}");
+        }
+        for index in 0..text.len() {
+            for bit in [0, 3, 7] {
+                let mut changed = text.clone();
+                changed[index] ^= 1 << bit;
+                // A changed version may look newer; then nothing is read either.
+                assert!(parse_segment(&changed).is_err(), "{index}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_told_from_a_broken_one() {
+        let text = r#"{"format":"isochron-models","version":2,"other":0}"#;
+        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(2)));
+        for broken in [
+            "",
+            "\n",
+            "{}",
+            "[1]\n",
+            "x",
+            "{\"format\":\"other\",\"version\":9}\n",
+        ] {
+            let read = parse_segment(broken.as_bytes());
+            assert!(matches!(read, Err(SegmentError::Corrupt(_))), "{broken}");
+        }
+    }
+
+    #[test]
+    fn times_that_no_model_can_use_are_refused() {
+        for sample in [(0, [1.0]), (1, [0.0]), (1, [-1.0]), (1, [1e300])] {
+            let text = format_segment(&[stored("w", 1, &[(sample.0, &sample.1)])]).unwrap();
+            let read = parse_segment(text.as_bytes());
+            assert!(matches!(read, Err(SegmentError::Corrupt(_))), "{sample:?}");
+        }
+        let empty = format_segment(&[stored("w", 1, &[(1, &[])])]).unwrap();
+        assert!(parse_segment(empty.as_bytes()).is_err());
+    }
+}
