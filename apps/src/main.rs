@@ -38,7 +38,9 @@ const VARIABLES: &str = "\
 Environment variables:
   ISOCHRON_BLAS  BLAS that `--blas auto` takes
   ISOCHRON_COMM  `mpi` or `local` [default: mpi under a launcher such as mpirun]
-  ISOCHRON_LOG   Events that go to standard error: warn, info, isochron=debug, ...";
+  ISOCHRON_LOG   Events that go to standard error: warn, info, isochron=debug, ...
+  ISOCHRON_STORE Folder of the model store, and after colons more that are only read; empty for
+                 none [default: $XDG_DATA_HOME/isochron/models, and those in $XDG_DATA_DIRS]";
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]

@@ -48,6 +48,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     // The selection of the first build, so that nothing is compiled twice with other features.
     let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
     command.env("ISOCHRON_PYTHON", python);
+    // No test depends on what an earlier one left, or leaves anything to the user.
+    command.env("ISOCHRON_STORE", "");
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);

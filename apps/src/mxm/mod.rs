@@ -23,6 +23,7 @@ use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Problem, RunRecord, Scalars};
 use isochron::output::{PartialFile, check_distinct};
 use isochron::session::{PlanDocument, Report, Session, SessionConfig};
+use isochron::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
@@ -114,6 +115,9 @@ pub struct MxmArguments {
     /// File with a record, whose run is repeated with the same decisions and without measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
     replay: Option<PathBuf>,
+    /// Use of the model store, which keeps the devices' times from run to run: none, read or read-write
+    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
+    store: StoreMode,
     /// Platform file [default: every rank uses the devices of its host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -255,6 +259,11 @@ impl MxmArguments {
             grouping: self.group,
             blas: self.blas.clone(),
             measure: self.measuring.apply_to(MeasureConfig::default()),
+            // A run that is repeated takes nothing from the store, and adds nothing.
+            store: match self.replay {
+                Some(_) => StoreMode::None,
+                None => self.store,
+            },
         }
     }
 
@@ -364,6 +373,9 @@ fn multiply_as<T: Element>(
     watch.enter(AccountPhase::Check);
     let verdict = check.finish(comm, &c);
     watch.enter(AccountPhase::Write);
+    if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
+        session.save_models();
+    }
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, &execution, verdict)?;
     if let (Some(out), Some(true) | None) = (out, report.verified) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use isochron::session::{Account, Report};
+use isochron::session::{Account, KnownFrom, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
 use isochron_hierarchy::decide::LeftOut;
@@ -150,6 +150,24 @@ fn collect_notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
     notices
 }
 
+/// Says how many devices were known from earlier runs; empty if none was.
+fn known_line(report: &Report) -> String {
+    let known = report.nodes.iter().flat_map(|node| &node.devices);
+    let known: Vec<KnownFrom> = known.filter_map(|device| device.known).collect();
+    let kinds = [
+        (KnownFrom::Store, "known from the store"),
+        (KnownFrom::StoreAndProbe, "known from the store and a probe"),
+        (KnownFrom::Fresh, "fresh"),
+    ];
+    let counts = kinds.map(|(kind, text)| (known.iter().filter(|&&of| of == kind).count(), text));
+    if counts[2].0 == known.len() {
+        return String::new();
+    }
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
+    let texts: Vec<String> = counts.map(|(n, text)| format!("{n} {text}")).collect();
+    format!("devices: {}\n", texts.join(", "))
+}
+
 fn device_table(report: &Report) -> TextTable {
     let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
     let is_paced = devices.any(|device| device.paced.is_some());
@@ -205,7 +223,7 @@ fn format_summary(report: &Report) -> String {
         traffic_lines(report),
         parts_line(report),
         files_line(report),
-        measurements_line(report),
+        measurements_line(report) + &known_line(report),
         check_line(report),
         report.account.map_or_else(String::new, account_line),
     )

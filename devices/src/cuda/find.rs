@@ -49,6 +49,15 @@ pub struct CudaInfo {
 }
 
 impl CudaInfo {
+    /// Describes the class of the GPU: its model, multiprocessors and memory.
+    pub fn describe_class(&self) -> String {
+        let gib = self.memory_bytes as f64 / f64::from(1 << 30);
+        format!(
+            "{}, {} multiprocessors, {gib:.0} GiB",
+            self.name, self.multiprocessors
+        )
+    }
+
     /// Returns the peak for elements of this type in real operations, flop/s; `None` for an unknown compute capability.
     pub fn peak_flops_per_s(&self, kind: ElementType) -> Option<f64> {
         match kind {

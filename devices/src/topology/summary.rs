@@ -71,6 +71,25 @@ impl Topology {
         }
     }
 
+    /// Describes the class of this host's processors: their models, or their caches if the system does not tell a model.
+    pub fn describe_class(&self) -> String {
+        let mut models: Vec<String> = self
+            .packages()
+            .into_iter()
+            .filter_map(|package| package.model)
+            .collect();
+        models.dedup();
+        if models.is_empty() {
+            let caches = self.caches();
+            let caches = caches
+                .iter()
+                .map(|cache| format!("L{} {}", cache.level, size_text(cache.size_bytes)));
+            models = vec!["processor".to_owned()];
+            models.extend(caches);
+        }
+        models.join(", ")
+    }
+
     /// Returns the packages, by logical index; empty if the system does not tell.
     fn packages(&self) -> Vec<PackageInfo> {
         let cores = self.cores();

@@ -32,7 +32,11 @@ impl FirstLook {
         (total, steps): (u64, u64),
         factor: f64,
     ) -> Result<Adaptive, AdaptiveError> {
-        let chosen = select(&self.parts, &parts)?.to_vec();
+        let mut chosen = select(&self.parts, &parts)?.to_vec();
+        for point in chosen.iter_mut().flat_map(|part| &mut part.prior) {
+            point.t_s *= factor;
+            point.ci_s *= factor;
+        }
         let mut learner = Adaptive::new(self.config, total, steps, chosen)?;
         for measured in &self.measurements {
             let times_s = select(&measured.times_s, &parts)?.iter();
@@ -57,6 +61,7 @@ fn select<'a, T>(all: &'a [T], parts: &Range<usize>) -> Result<&'a [T], Adaptive
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Point;
 
     #[test]
     fn a_run_of_some_parts_begins_with_what_was_seen_of_them() {
@@ -78,6 +83,72 @@ mod tests {
             "{units:?} {longest_s}"
         );
         assert!(look.begin(2..4, (90, 7), 1.0).is_err());
+        let mut known = look.clone();
+        known.measurements.clear();
+        for (part, t_s) in known.parts.iter_mut().zip([1.0, 2.0, 4.0]) {
+            part.prior = vec![Point {
+                d: 10,
+                t_s,
+                reps: 1,
+                ci_s: 0.1 * t_s,
+            }];
+        }
+        let learner = known.begin(1..3, (90, 7), 0.5).expect("valid");
+        let (same, same_s) = learner.divide_among(0..2, 90).expect("divisible");
+        assert!(
+            same[0] > 55 && (same_s - 6.0).abs() < 0.7,
+            "{same:?} {same_s}"
+        );
         assert!(look.begin(0..2, (90, 7), f64::NAN).is_err());
+    }
+
+    /// Returns a run of two parts with earlier points.
+    fn begin_known(needs_probe: bool) -> Adaptive {
+        let parts = [1.0, 2.0].map(|t_s| AdaptivePart {
+            prior: vec![Point {
+                d: 60,
+                t_s,
+                reps: 3,
+                ci_s: 0.1 * t_s,
+            }],
+            needs_probe,
+            ..AdaptivePart::default()
+        });
+        let look = FirstLook {
+            parts: parts.to_vec(),
+            ..FirstLook::default()
+        };
+        look.begin(0..2, (90, 7), 1.0).expect("valid")
+    }
+
+    #[test]
+    fn a_part_that_is_known_is_not_measured_again() {
+        let mut learner = begin_known(false);
+        assert_eq!(learner.request_measurement(), Ok(None));
+        let (units, _) = learner.divide_among(0..2, 90).expect("divisible");
+        assert!((58..=62).contains(&units[0]), "{units:?}");
+    }
+
+    #[test]
+    fn one_measurement_scales_what_other_conditions_told() {
+        let mut learner = begin_known(true);
+        let units = learner
+            .request_measurement()
+            .expect("valid")
+            .expect("a probe");
+        assert!(units.iter().all(|&d| d > 0 && d < 30), "{units:?}");
+        // The first part is half as fast as then, the second one as fast.
+        let times_s = vec![units[0] as f64 / 30.0, units[1] as f64 / 30.0];
+        let observed = Observed {
+            is_measurement: true,
+            burst: 0,
+            units,
+            times_s,
+        };
+        learner.observe(&observed).expect("valid");
+        assert_eq!(learner.request_measurement(), Ok(None));
+        let (units, longest_s) = learner.divide_among(0..2, 90).expect("divisible");
+        assert!((43..=47).contains(&units[0]), "{units:?}");
+        assert!((longest_s - 1.5).abs() < 0.1, "{longest_s}");
     }
 }

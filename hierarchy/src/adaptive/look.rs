@@ -37,12 +37,14 @@ impl Adaptive {
             return Ok(None);
         }
         let unknown: Vec<bool> = self.parts.iter().map(PartState::is_unknown).collect();
-        if unknown.contains(&true) {
-            return Ok(Some(self.size_look(LOOKS[0], &unknown)));
+        let is_probe_due = self.parts.iter().any(PartState::awaits_probe);
+        if unknown.contains(&true) || is_probe_due {
+            let looks = self.size_look(LOOKS[0], &unknown);
+            return self.add_probes(looks).map(Some);
         }
         let fresh: Vec<bool> = self.parts.iter().map(PartState::is_fresh).collect();
         if !fresh.contains(&true) {
-            return Ok(None);
+            return self.plan_growth();
         }
         let speeds = self.list_speeds();
         let fastest = speeds.iter().copied().fold(0.0, f64::max);
@@ -81,6 +83,23 @@ impl Adaptive {
             });
         }
         looks
+    }
+
+    /// Adds the probes of parts with points of other conditions: a quarter of what their points suggest, so that all of them
+    /// take about as long.
+    fn add_probes(&self, mut looks: Vec<u64>) -> Result<Vec<u64>, AdaptiveError> {
+        if !self.parts.iter().any(PartState::awaits_probe) {
+            return Ok(looks);
+        }
+        let granule = self.config.granule;
+        let wanted = divide(&self.list_candidates(), self.total, granule)?;
+        for ((units, part), wanted) in looks.iter_mut().zip(&self.parts).zip(wanted) {
+            if part.awaits_probe() {
+                let probe = (wanted / LOOKS[1] / granule * granule).max(granule);
+                *units = probe.min(part.capacity());
+            }
+        }
+        Ok(looks)
     }
 
     /// Returns the units of a second look for the parts chosen, which takes all of them about as long. A part that seemed

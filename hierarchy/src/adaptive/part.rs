@@ -20,15 +20,22 @@ pub struct AdaptivePart {
     /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts at
     /// once; 0 if nothing is known of it.
     pub safe: u64,
-    /// Points measured earlier. A part that has some needs no first look.
+    /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no first
+    /// look.
     pub prior: Vec<Point>,
+    /// The earlier points are of other conditions, or of another device of its kind: a measurement before the run scales them.
+    pub needs_probe: bool,
 }
 
-/// Relative variance of a point from an earlier run: other temperatures, other neighbours.
+/// Relative variance of a point from an earlier run without an interval, and the most of one that was scaled: other
+/// temperatures, other neighbours.
 const PRIOR_DOUBT: f64 = 0.05 * 0.05;
 
 /// Relative variance of a measurement before the run as one of the run: caches and transfers differ.
 const MEASUREMENT_DOUBT: f64 = 0.02 * 0.02;
+
+/// Quantile 0.975 of the normal distribution.
+const QUANTILE: f64 = 1.96;
 
 /// Part of a drift's logarithm by which the points before it are in doubt.
 const DRIFT_DOUBT: f64 = 0.3;
@@ -90,6 +97,8 @@ pub(super) struct PartState {
     watch: Watch,
     /// `true` while the current size is only measured, before the run.
     is_measurement: bool,
+    /// `true` until a measurement has scaled the earlier points.
+    awaits_probe: bool,
     /// The points as the model takes them.
     samples: Vec<TimePoint>,
     /// The model of the points; `None` before the first.
@@ -104,10 +113,11 @@ impl PartState {
                 log_s: point.t_s.ln(),
                 count: f64::from(point.reps.max(1)),
                 bursts: 1.0,
-                doubt: PRIOR_DOUBT,
+                doubt: doubt_prior(point),
             })
             .collect();
         Self {
+            awaits_probe: part.needs_probe && !part.prior.is_empty(),
             part,
             points,
             level: None,
@@ -133,6 +143,11 @@ impl PartState {
         self.part.prior.is_empty() && self.capacity() > 0
     }
 
+    /// Returns `true` if the part's earlier points are still to be scaled.
+    pub fn awaits_probe(&self) -> bool {
+        self.awaits_probe && self.capacity() > 0
+    }
+
     /// Takes a time of `d` units. Returns a shift if the part's speed has changed.
     pub fn observe(
         &mut self,
@@ -141,6 +156,9 @@ impl PartState {
         (burst, is_measurement): (u64, bool),
         noise: &mut Noise,
     ) -> Option<Shift> {
+        if self.awaits_probe {
+            self.scale_prior(d, t_s, noise);
+        }
         if self.is_measurement != is_measurement
             || self.level.as_ref().is_none_or(|level| level.d != d)
         {
@@ -152,6 +170,21 @@ impl PartState {
         let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise))?;
         self.shift_points(&shift, burst, noise);
         Some(shift)
+    }
+
+    /// Scales the earlier points to a first time of this run: their ratios hold under other conditions, their times may not.
+    fn scale_prior(&mut self, d: u64, t_s: f64, noise: &Noise) {
+        self.awaits_probe = false;
+        self.fit_curve(noise);
+        let Some(curve) = &self.curve else {
+            return;
+        };
+        let log_factor = (t_s / curve.line.time_s(d as f64)).ln();
+        for point in &mut self.points {
+            point.log_s += log_factor;
+            point.doubt = point.doubt.min(PRIOR_DOUBT) + (DRIFT_DOUBT * log_factor).powi(2);
+        }
+        self.fit_curve(noise);
     }
 
     /// Ends the current size, whose mean becomes a point.
@@ -274,6 +307,14 @@ impl PartState {
         let mut curve = TimeCurve::fit_line(&self.samples, center, self.expect(center as u64));
         curve.seen = seen;
         self.curve = Some(curve);
+    }
+}
+
+/// Returns the relative variance by which an earlier point may be off.
+fn doubt_prior(point: &Point) -> f64 {
+    match point.ci_s > 0.0 {
+        true => (point.ci_s / (QUANTILE * point.t_s)).powi(2),
+        false => PRIOR_DOUBT,
     }
 }
 

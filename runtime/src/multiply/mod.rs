@@ -42,7 +42,7 @@ pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTi
 pub(crate) use learning::{ChangeCosts, Placed, Places};
 pub use learning::{
     LearningDirector, LearningSettings, Learnt, LearntChange, LearntDevice, LearntDrift,
-    RecordedDecision, RunConditions, RunRecord,
+    RecordedDecision, RunConditions, RunRecord, SteadyTimes,
 };
 pub(crate) use plan::find_difference;
 pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};

@@ -176,6 +176,9 @@ impl Session<'_> {
         director.check_repeated()?;
         let changes = self.comm.gather(&execution.changes)?;
         if self.comm.rank() == 0 {
+            if let Some(store) = &mut self.store {
+                store.keep(plan, director.list_steady());
+            }
             let (learnt, record) = director.finish(sum_changes(&changes));
             (execution.learnt, execution.record) = (Some(learnt), record);
         }

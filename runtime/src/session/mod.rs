@@ -7,6 +7,7 @@ mod directed;
 mod document;
 mod find;
 mod gpus;
+mod known;
 mod load;
 mod measuring;
 mod memory;
@@ -29,7 +30,7 @@ use num_complex::{Complex32, Complex64};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
 pub use report::{
-    Account, BalanceReport, DeviceReport, LoadedPlan, NodeReport, Report, VerifyReport,
+    Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
 
 use crate::comm::{Comm, agree};
@@ -40,6 +41,8 @@ use crate::multiply::{
     Scalars,
 };
 use crate::progress::Observer;
+use crate::store::StoreMode;
+use known::JobStore;
 use load::Load;
 use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
 use platform::{NodeSpec, Platform};
@@ -56,6 +59,9 @@ pub struct SessionConfig {
     pub blas: BlasChoice,
     /// Repetitions and precision of a measurement.
     pub measure: MeasureConfig,
+    /// The use of the [model store](crate::store). A library keeps nothing in its user's folders unasked: the default is not
+    /// to use it.
+    pub store: StoreMode,
 }
 
 impl SessionConfig {
@@ -113,6 +119,8 @@ pub struct Session<'c> {
     leaves_c: bool,
     /// The record whose decisions the next multiplication repeats.
     replay: Option<RunRecord>,
+    /// The model store, on the head rank.
+    store: Option<JobStore>,
 }
 
 impl<'c> Session<'c> {
@@ -150,7 +158,10 @@ impl<'c> Session<'c> {
         let load = Load::new(comm, &topology, team.infos())?;
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
+        let store = JobStore::open(comm, config.store, &topology, (team.infos(), &gpus))?;
+        notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
+            store,
             comm,
             team,
             measure: config.measure,
@@ -258,12 +269,14 @@ impl<'c> Session<'c> {
             links,
             look,
             falls,
+            words,
         } = match problem.element() {
             ElementType::F32 => self.decide::<f32>(problem, *config),
             ElementType::F64 => self.decide::<f64>(problem, *config),
             ElementType::C32 => self.decide::<Complex32>(problem, *config),
             ElementType::C64 => self.decide::<Complex64>(problem, *config),
         }?;
+        self.notices.extend(words);
         if falls {
             self.note_falling_times(config);
         }
@@ -295,7 +308,22 @@ impl<'c> Session<'c> {
         let (comm, measure) = (self.comm, self.measure);
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
         let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
-        PlanMeasurer::new(node, problem, self.load).decide()
+        let mut measurer = PlanMeasurer::new(node, problem, self.load);
+        measurer.store = self.store.as_ref();
+        measurer.decide()
+    }
+
+    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure is no
+    /// error of the job: it becomes a notice of the report.
+    pub fn save_models(&mut self) {
+        let Some(store) = &mut self.store else {
+            return;
+        };
+        match store.save(self.comm.host()) {
+            Ok(Some(path)) => tracing::info!(path = %path.display(), "models are kept"),
+            Ok(None) => {}
+            Err(error) => self.notices.push(format!("models are not kept: {error}")),
+        }
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.

@@ -1,6 +1,7 @@
 //! The report of a run, as one JSON document.
 
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
+use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Method;
@@ -183,6 +184,9 @@ pub struct DeviceReport {
     pub blas: String,
     /// Its emulated pace; `null` if it was not slowed down.
     pub paced: Option<String>,
+    /// What was known of its speed before the first measurement; `null` if the run had nothing to learn or its plan was
+    /// loaded.
+    pub known: Option<KnownFrom>,
     /// Work it did, in blocks of C.
     pub units: f64,
     /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job. There a GPU that keeps
@@ -196,6 +200,42 @@ pub struct DeviceReport {
     pub bus_id: Option<String>,
     /// The binding of each of its threads, as the system reports it, and the cores on which it ran; empty for a GPU.
     pub threads: Vec<ThreadPlace>,
+}
+
+/// What was known of a device's speed before the first measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KnownFrom {
+    /// Times of earlier runs.
+    #[serde(rename = "store")]
+    Store,
+    /// Times of earlier runs under other conditions, scaled to a measurement.
+    #[serde(rename = "store+probe")]
+    StoreAndProbe,
+    /// Nothing.
+    #[serde(rename = "fresh")]
+    Fresh,
+}
+
+impl KnownFrom {
+    fn of_part(part: &AdaptivePart) -> Self {
+        match (part.prior.is_empty(), part.needs_probe) {
+            (true, _) => Self::Fresh,
+            (false, true) => Self::StoreAndProbe,
+            (false, false) => Self::Store,
+        }
+    }
+}
+
+/// Returns what was known of each device of a rank.
+fn list_known(plan: &Plan, rank: usize) -> Vec<Option<KnownFrom>> {
+    let counts = plan.nodes().iter().map(|node| node.devices.len());
+    let first: usize = counts.clone().take(rank).sum();
+    let count = counts.clone().nth(rank).unwrap_or(0);
+    let look = plan.look().filter(|_| plan.file().is_none());
+    let parts = look.map_or(&[][..], |look| &look.parts);
+    (first..first + count)
+        .map(|index| parts.get(index).map(KnownFrom::of_part))
+        .collect()
 }
 
 /// The way to the balance of a [`Report`].
@@ -336,20 +376,25 @@ impl NodeReport {
         let units = execution.count_units(plan, rank);
         let shares = units.iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.team.threads());
+        let known = list_known(plan, rank);
         let devices = devices
             .zip(shares)
-            .map(|((info, threads), (&units, &busy_s))| DeviceReport {
-                name: info.name.clone(),
-                kind: info.kind,
-                blas: info.blas.clone(),
-                paced: info.paced.clone(),
-                units,
-                busy_s,
-                cores: info.cores.clone(),
-                pinned: info.pinned,
-                bus_id: info.bus_id.clone(),
-                threads,
-            });
+            .zip(known.into_iter().chain(std::iter::repeat(None)))
+            .map(
+                |(((info, threads), (&units, &busy_s)), known)| DeviceReport {
+                    known,
+                    name: info.name.clone(),
+                    kind: info.kind,
+                    blas: info.blas.clone(),
+                    paced: info.paced.clone(),
+                    units,
+                    busy_s,
+                    cores: info.cores.clone(),
+                    pinned: info.pinned,
+                    bus_id: info.bus_id.clone(),
+                    threads,
+                },
+            );
         let busy_s = execution.busy_s.iter().copied().fold(0.0, f64::max);
         Self {
             rank,

@@ -7,6 +7,7 @@ use isochron_hierarchy::predict::count_exchanged;
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 use super::place::Places;
+use super::steady::SteadyTimes;
 use crate::error::Error;
 use crate::multiply::director::{Assignment, RankStep};
 use crate::multiply::plan::Plan;
@@ -29,6 +30,8 @@ pub(super) struct Crew {
     spent: Vec<(u64, f64)>,
     /// Steps with times that nothing can be learnt from, and the first of them.
     unusable: (u64, String),
+    /// The times of each device's updates alone, without messages.
+    steady: Vec<SteadyTimes>,
 }
 
 /// A change, with the divisions before and after it.
@@ -57,8 +60,10 @@ impl Crew {
         let total = problem.m() as u64 * problem.n() as u64;
         let steps = count_steps(plan, &ranks) as u64;
         let factor = plan.panel() as f64 / plan.decision().kernel_width as f64;
+        let steady = vec![SteadyTimes::default(); parts.len()];
         let learner = look.begin(parts, (total, steps), factor)?;
         Ok(Self {
+            steady,
             ranks,
             learner,
             burst: (look.measurements.len() as u64, 0),
@@ -78,10 +83,33 @@ impl Crew {
             let of_step: Vec<&RankStep> = mine.iter().map(|steps| &steps[step]).collect();
             match self.read_step(plan, &of_step) {
                 None => self.learner.skip_steps(1),
-                Some(observed) => self.learn(&observed)?,
+                Some(observed) => {
+                    self.keep_times(&of_step);
+                    self.learn(&observed)?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Keeps the times of a step for later runs. The first step in a division finds cold caches.
+    fn keep_times(&mut self, ranks: &[&RankStep]) {
+        let is_first = self.spent.last().is_none_or(|&(steps, _)| steps == 0);
+        let devices = ranks.iter().flat_map(|step| {
+            step.devices
+                .iter()
+                .map(|done| (step.rows * done.cols, done.busy_s))
+        });
+        for (times, (units, busy_s)) in self.steady.iter_mut().zip(devices) {
+            if units > 0 {
+                times.add(units as u64, busy_s, is_first);
+            }
+        }
+    }
+
+    /// Returns the times of each device's steps.
+    pub fn list_steady(&self) -> Vec<SteadyTimes> {
+        self.steady.iter().map(SteadyTimes::without_first).collect()
     }
 
     fn learn(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {

@@ -8,6 +8,7 @@ use super::crew::Crew;
 use super::learnt::Learnt;
 use super::place::{ChangeCosts, Places};
 use super::record::{RecordedDecision, RunRecord};
+use super::steady::SteadyTimes;
 use crate::error::Error;
 use crate::multiply::director::{Assignment, Directive, Director, StepTimes};
 use crate::multiply::plan::Plan;
@@ -105,6 +106,25 @@ impl<'p> LearningDirector<'p> {
     pub fn check_repeated(&self) -> Result<(), Error> {
         let lacking = self.lacking.clone();
         lacking.map_or(Ok(()), |reason| Err(Error::Record(reason)))
+    }
+
+    /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none, and no
+    /// device has any if a record was repeated.
+    pub fn list_steady(&self) -> Vec<SteadyTimes> {
+        let nodes = self.plan.nodes().iter();
+        let mut all: Vec<Vec<SteadyTimes>> = nodes
+            .map(|node| vec![SteadyTimes::default(); node.devices.len()])
+            .collect();
+        for crew in self.crews.iter().filter(|_| self.settings.replay.is_none()) {
+            let mut steady = crew.list_steady().into_iter();
+            for devices in &mut all[crew.ranks.clone()] {
+                devices
+                    .iter_mut()
+                    .zip(&mut steady)
+                    .for_each(|(kept, times)| *kept = times);
+            }
+        }
+        all.concat()
     }
 
     /// Returns what was learnt in a run with `changing_s` seconds of changes, and its record if it was to be kept.

@@ -4,6 +4,7 @@
 //! * `crew.rs`: the ranks that divide the same steps, with their learner;
 //! * `place.rs`: divisions laid out as parts of C and columns of devices, and the cost of a change;
 //! * `learnt.rs`: what a run has learnt, for reports;
+//! * `steady.rs`: the times of steps, for later runs;
 //! * `record.rs`: times and decisions of a run, from which it can be repeated.
 
 mod crew;
@@ -11,8 +12,10 @@ mod director;
 mod learnt;
 mod place;
 mod record;
+mod steady;
 
 pub use director::{LearningDirector, LearningSettings, RunConditions};
 pub use learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 pub(crate) use place::{ChangeCosts, Placed, Places};
 pub use record::{RecordedDecision, RunRecord};
+pub use steady::SteadyTimes;

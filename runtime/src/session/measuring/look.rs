@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
+use crate::session::known::JobStore;
 use crate::session::memory;
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
@@ -37,6 +38,8 @@ pub(super) struct Looking {
     devices: Vec<Range<usize>>,
     /// Elements of C, and updates of the measured width.
     total: (u64, u64),
+    /// What is unusual about earlier times, one line each.
+    pub words: Vec<String>,
 }
 
 /// The first division of a run that learns: the decision, the columns of every rank's devices, and what was seen of these.
@@ -103,11 +106,17 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
 }
 
 impl Looking {
-    /// Looks at nothing yet. `classes` are those of every rank's devices.
-    fn new(work: &Work, classes: &[Vec<DeviceClass>]) -> Result<Self, Error> {
+    /// Looks at nothing yet. `classes` are those of every rank's devices; `known` is the store, with the problem.
+    fn new(
+        work: &Work,
+        classes: &[Vec<DeviceClass>],
+        known: Option<(&JobStore, &Problem)>,
+    ) -> Result<Self, Error> {
         let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
         let total = ((work.m * work.n) as u64, steps);
-        let parts = describe_parts(classes, total.0);
+        let mut parts = describe_parts(classes, total.0);
+        let words =
+            known.map(|(store, problem)| store.add_known(&mut parts, problem, work.kernel_width));
         let mut devices = Vec::new();
         for class in classes {
             let first = devices.last().map_or(0, |last: &Range<usize>| last.end);
@@ -124,6 +133,7 @@ impl Looking {
             look,
             devices,
             total,
+            words: words.unwrap_or_default(),
         })
     }
 
@@ -185,6 +195,10 @@ impl Looking {
                 for device in devices.clone() {
                     measured.times_s[device] += measured.units[device] as f64 * of_element_s;
                 }
+            }
+            let parts = self.look.parts[devices.clone()].iter_mut();
+            for point in parts.flat_map(|part| &mut part.prior) {
+                point.t_s += point.d as f64 * of_element_s;
             }
         }
     }
@@ -303,11 +317,16 @@ impl<T: Element> NodeMeasurer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn look_at_all(&mut self) -> Result<Option<Looking>, Error> {
+    pub(super) fn look_at_all(
+        &mut self,
+        store: Option<&JobStore>,
+        problem: &Problem,
+    ) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let mine: Vec<DeviceClass> = self.team.infos().iter().map(DeviceClass::of).collect();
         let classes = comm.gather(&mine)?;
-        let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes));
+        let known = store.map(|store| (store, problem));
+        let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes, known));
         let mut head = agree(comm, head.transpose())?;
         loop {
             let request = head.as_mut().map(Looking::request);

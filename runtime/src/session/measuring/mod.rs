@@ -12,6 +12,7 @@ use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
 use isochron_hierarchy::predict::Links;
 
+use super::known::JobStore;
 use super::load::Load;
 use super::memory::{self, MemoryNeed};
 use crate::comm::{Comm, LinkLadder, agree};
@@ -39,6 +40,8 @@ pub(super) struct PlanMeasurer<'a, T> {
     load: Load,
     /// What is known of all devices, on the head rank, if the run is to learn.
     looking: Option<Looking>,
+    /// The model store, on the head rank if it is used.
+    pub store: Option<&'a JobStore>,
 }
 
 /// A decision, and this rank's part of it.
@@ -52,6 +55,8 @@ pub(super) struct Decided {
     pub links: Option<Links>,
     /// What the run begins to learn with; `None` if all is decided before it.
     pub look: Option<FirstLook>,
+    /// What is unusual about the devices' earlier times, one line each, on the head rank.
+    pub words: Vec<String>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
 }
@@ -107,6 +112,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
             ladder: LinkLadder::default(),
             load,
             looking: None,
+            store: None,
         }
     }
 
@@ -116,7 +122,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// All ranks.
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
         if self.node.work.strategy == Strategy::Adaptive {
-            self.looking = self.node.look_at_all()?;
+            self.looking = self.node.look_at_all(self.store, &self.problem)?;
             self.node.free_operands();
         }
         let mut decision = self.drive_planner()?;
@@ -131,13 +137,14 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         let node_falls = balance.is_some_and(|balance| balance.falling.contains(&rank));
         Ok(Decided {
             falls: self.node.falls || node_falls,
+            links: self.find_links(),
+            words: self.looking.map_or_else(Vec::new, |looking| looking.words),
             slices: match &first {
                 Some((_, slices, _)) => slices[rank].clone(),
                 None => self.node.slice_part(&decision.division),
             },
             look: first.map(|(.., look)| look),
             measured: self.node.measured,
-            links: self.find_links(),
             decision,
         })
     }

@@ -1,0 +1,56 @@
+//! The times of a device's steps, for later runs.
+
+use std::collections::BTreeMap;
+
+/// The times of a device's updates in a run, without messages.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SteadyTimes {
+    /// Seconds of each step, by the elements of C.
+    pub by_units: BTreeMap<u64, Vec<f64>>,
+    /// Those of the first step in each division.
+    first: BTreeMap<u64, Vec<f64>>,
+}
+
+impl SteadyTimes {
+    /// Adds the time of a step.
+    pub(super) fn add(&mut self, units: u64, busy_s: f64, is_first: bool) {
+        let times = match is_first {
+            true => &mut self.first,
+            false => &mut self.by_units,
+        };
+        times.entry(units).or_default().push(busy_s);
+    }
+
+    /// Returns the times without first steps; these, if a short run had no others.
+    pub(super) fn without_first(&self) -> Self {
+        let by_units = match self.by_units.is_empty() {
+            true => self.first.clone(),
+            false => self.by_units.clone(),
+        };
+        Self {
+            by_units,
+            first: BTreeMap::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_steps_count_in_the_shortest_runs_alone() {
+        let mut times = SteadyTimes::default();
+        times.add(10, 3.0, true);
+        assert_eq!(
+            times.without_first().by_units,
+            BTreeMap::from([(10, vec![3.0])])
+        );
+        times.add(12, 1.0, false);
+        times.add(12, 1.1, false);
+        assert_eq!(
+            times.without_first().by_units,
+            BTreeMap::from([(12, vec![1.0, 1.1])])
+        );
+    }
+}

@@ -1,0 +1,247 @@
+//! The model store in a session: what it knows of the job's devices, and what the job adds.
+//!
+//! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of all
+//! ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file system of a
+//! large job most, and a store on the head's own disk serves as well as a shared one.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use isochron_devices::topology::Topology;
+use isochron_devices::{DeviceInfo, HostConditions};
+use isochron_hierarchy::adaptive::AdaptivePart;
+use isochron_hierarchy::model::Point;
+
+use super::rank_gpu::RankGpu;
+use crate::comm::Comm;
+use crate::error::Error;
+use crate::multiply::{Plan, Problem, SteadyTimes};
+use crate::store::{
+    Identity, KeySource, KeyedWork, ModelKey, ModelStore, Sample, StoreMode, StorePlaces,
+};
+
+/// Repetitions of one size that a job keeps.
+const REPETITIONS: usize = 32;
+
+/// The store of a job.
+pub(super) struct JobStore {
+    store: ModelStore,
+    /// The devices of every rank.
+    sources: Vec<Vec<KeySource>>,
+    /// What this job has seen.
+    seen: BTreeMap<ModelKey, Vec<Sample>>,
+}
+
+/// Describes a device for keys.
+fn describe_source(
+    topology: &Topology,
+    host: &str,
+    device: &DeviceInfo,
+    gpus: &[RankGpu],
+) -> KeySource {
+    let conditions = HostConditions::read(topology, device);
+    let address = device.bus_id.as_deref();
+    let gpu = address.and_then(|address| gpus.iter().find(|gpu| gpu.info.pci_bus_id == address));
+    let (class, conditions) = match gpu {
+        None => (topology.describe_class(), conditions),
+        Some(RankGpu { info, .. }) => {
+            let conditions = HostConditions {
+                uuid: Some(info.uuid.clone()),
+                clock_cap: info.clock_hz.map(|hz| hz.to_string()),
+                ..conditions
+            };
+            (info.describe_class(), conditions)
+        }
+    };
+    KeySource {
+        device: device.clone(),
+        class,
+        host: host.to_owned(),
+        conditions,
+    }
+}
+
+impl JobStore {
+    /// Reads the store on the head rank; `None` on the others, and if it is not used.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks, with the same mode.
+    pub fn open(
+        comm: &dyn Comm,
+        mode: StoreMode,
+        topology: &Topology,
+        (devices, gpus): (&[DeviceInfo], &[RankGpu]),
+    ) -> Result<Option<Self>, Error> {
+        if mode == StoreMode::None {
+            return Ok(None);
+        }
+        let mine = devices.iter();
+        let mine = mine.map(|device| describe_source(topology, comm.host(), device, gpus));
+        let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
+        if comm.rank() != 0 {
+            return Ok(None);
+        }
+        let store = ModelStore::open(mode, StorePlaces::find());
+        Ok(store.map(|store| Self {
+            store,
+            sources,
+            seen: BTreeMap::new(),
+        }))
+    }
+
+    /// What was unusual in reading, one line each.
+    pub fn words(&self) -> &[String] {
+        self.store.words()
+    }
+
+    /// Makes the key of every device for a problem with updates of this width.
+    fn make_keys(&self, problem: &Problem, width: usize) -> Vec<ModelKey> {
+        let work = KeyedWork {
+            element: problem.element(),
+            block: problem.block(),
+            width,
+        };
+        let all: Vec<&KeySource> = self.sources.iter().flatten().collect();
+        let keys = all.iter().enumerate().map(|(index, source)| {
+            let others = all.iter().enumerate();
+            let beside =
+                others.filter(|&(other, device)| other != index && device.host == source.host);
+            let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
+            source.make_key(work, &beside)
+        });
+        keys.collect()
+    }
+
+    /// Adds what is known to the parts of a run, the devices in the order of the ranks, as times of updates of
+    /// `kernel_width`. Returns what is unusual, one line each.
+    ///
+    /// Devices of a host are measured together: if one of them has to be, all are.
+    pub fn add_known(
+        &self,
+        parts: &mut [AdaptivePart],
+        problem: &Problem,
+        kernel_width: usize,
+    ) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut doubtful = Vec::new();
+        let sources = self.sources.iter().flatten();
+        let keys = self.make_keys(problem, problem.learning_panel());
+        for ((part, source), key) in parts.iter_mut().zip(sources).zip(keys) {
+            let name = format!("{} of {}", source.device.name, source.host);
+            let Some((key, known)) = self
+                .find(key)
+                .and_then(|key| Some((key.clone(), self.store.find(&key)?)))
+            else {
+                doubtful.push(&source.host);
+                continue;
+            };
+            if let Some(reason) = known.stale {
+                words.push(format!("older models of {name} are stale: {reason}"));
+            }
+            if !known.changed.is_empty() {
+                let changed = known.changed.join(", ");
+                words.push(format!("models of {name} are checked: other {changed}"));
+                doubtful.push(&source.host);
+            }
+            let factor = kernel_width as f64 / key.identity.width as f64;
+            let points = known.points.into_iter();
+            part.prior = points.map(|point| scale(point, factor)).collect();
+        }
+        let sources = self.sources.iter().flatten();
+        for (part, source) in parts.iter_mut().zip(sources) {
+            part.needs_probe = !part.prior.is_empty() && doubtful.contains(&&source.host);
+        }
+        words
+    }
+
+    /// Returns the key with the width nearest to its own of which times are known.
+    fn find(&self, key: ModelKey) -> Option<ModelKey> {
+        let wanted = key.identity.width as f64;
+        let distance = |width: usize| (width as f64 / wanted).ln().abs();
+        let widths = self.store.models().list_widths(&key.identity).into_iter();
+        let width = widths.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))?;
+        Some(ModelKey {
+            identity: Identity {
+                width,
+                ..key.identity
+            },
+            ..key
+        })
+    }
+
+    /// Keeps the times of a run's steps, by device in the order of the ranks.
+    pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>) {
+        let keys = self.make_keys(plan.problem(), plan.panel());
+        for (key, times) in keys.into_iter().zip(steady) {
+            let seen = self.seen.entry(key).or_default();
+            for (units, seconds) in times.by_units {
+                add_sample(seen, units, seconds);
+            }
+        }
+    }
+
+    /// Writes what this job has seen as one new segment; what was written is forgotten.
+    ///
+    /// # Errors
+    /// As [`ModelStore::write`].
+    pub fn save(&mut self, host: &str) -> Result<Option<PathBuf>, Error> {
+        let seen = std::mem::take(&mut self.seen);
+        self.store.write(host, seen.into_iter().collect())
+    }
+}
+
+fn scale(point: Point, factor: f64) -> Point {
+    Point {
+        t_s: point.t_s * factor,
+        ci_s: point.ci_s * factor,
+        ..point
+    }
+}
+
+/// Adds repetitions of a size; of many, those that are spread evenly over the job stay.
+fn add_sample(samples: &mut Vec<Sample>, units: u64, seconds: Vec<f64>) {
+    let known = samples.iter_mut().find(|sample| sample.units == units);
+    let sample = match known {
+        Some(sample) => sample,
+        None => {
+            samples.push(Sample {
+                units,
+                seconds: Vec::new(),
+                at_least: false,
+            });
+            let last = samples.len() - 1;
+            &mut samples[last]
+        }
+    };
+    sample.seconds.extend(seconds);
+    let count = sample.seconds.len();
+    if count > REPETITIONS {
+        let kept = (0..REPETITIONS).map(|index| sample.seconds[index * count / REPETITIONS]);
+        sample.seconds = kept.collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_are_capped_evenly() {
+        let mut samples = Vec::new();
+        for first in [0, 100, 200] {
+            add_sample(
+                &mut samples,
+                7,
+                (first..first + 100).map(f64::from).collect(),
+            );
+        }
+        add_sample(&mut samples, 9, vec![1.0]);
+        assert_eq!(samples.len(), 2);
+        let seconds = &samples[0].seconds;
+        assert_eq!(seconds.len(), REPETITIONS);
+        assert!(seconds.is_sorted() && seconds[0] < 10.0 && seconds[REPETITIONS - 1] > 250.0);
+    }
+}
