@@ -159,6 +159,22 @@ pub enum DeviceError {
         /// Bytes of host memory that may be pinned.
         host_bytes: u64,
     },
+    /// A kernel's shared library cannot be used.
+    #[error("the kernel library {library} cannot be used: {reason}")]
+    KernelLibrary {
+        /// The file.
+        library: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A kernel failed.
+    #[error("kernel {kernel}: {reason}")]
+    Kernel {
+        /// Name of the kernel, or its file.
+        kernel: String,
+        /// The function, and its failure.
+        reason: String,
+    },
     /// A device of a team failed; the others finished their calls.
     #[error("device {device} failed: {source}")]
     Device {

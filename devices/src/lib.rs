@@ -8,9 +8,11 @@
 //!   [`conformance`].
 //! * A [`DeviceTeam`] drives all devices of a node at the same time.
 //! * [`measure_team`] repeats an update until its time is known with confidence.
+//! * [`kernel`] runs and measures any other computational kernel, also from a shared library and in a process of its own.
 //!
 //! Everything that touches hardware or foreign libraries is in this crate, each library in one module: hwloc in
-//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`]. Absent hardware is an empty list, never an error.
+//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`], kernels of users in
+//! [`kernel`]. Absent hardware is an empty list, never an error.
 
 // Tests unwrap values that their own inputs make certain; the message of a failed unwrap is the report.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -18,6 +20,7 @@
 pub mod blas;
 pub mod conformance;
 pub mod cuda;
+pub mod kernel;
 pub mod measure;
 pub mod topology;
 mod turns;

@@ -167,6 +167,7 @@ impl Error {
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
                 | DeviceError::Config { .. }
+                | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. },
             ) => ErrorClass::Input,
             Error::Device(_)

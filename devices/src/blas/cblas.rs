@@ -110,7 +110,7 @@ fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
 }
 
 /// Returns the loader's own words, without the name of the file that they begin with.
-fn find_reason(file: &str, error: &libloading::Error) -> String {
+pub(crate) fn find_reason(file: &str, error: &libloading::Error) -> String {
     let text = error
         .source()
         .map_or_else(|| error.to_string(), ToString::to_string);

@@ -8,6 +8,7 @@ mod choose;
 mod embedded;
 
 pub use cblas::CblasLibrary;
+pub(crate) use cblas::find_reason;
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
 

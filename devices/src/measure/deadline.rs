@@ -4,14 +4,14 @@ use crate::DeviceError;
 
 /// An update expected to take less than this part of the deadline is not examined. No step in a device's speed is that
 /// high as long as its operands are in memory.
-const CAREFREE: f64 = 1.0 / 16.0;
+pub(super) const CAREFREE: f64 = 1.0 / 16.0;
 
 /// From one part to the next the columns grow by this factor, so that all parts together cost a third of an update.
 const GROWTH: usize = 4;
 
 /// A size is hopeless if it is expected to take this multiple of the deadline. Wide updates may be somewhat faster for
 /// each column than their parts, but never twice as fast once the columns have grown.
-const HOPELESS: f64 = 2.0;
+pub(super) const HOPELESS: f64 = 2.0;
 
 /// An update of the given columns of each device; returns their times in seconds.
 pub(super) type PartialUpdate<'a> = dyn FnMut(&[usize]) -> Result<Vec<f64>, DeviceError> + 'a;

@@ -5,6 +5,7 @@
 
 mod config;
 mod deadline;
+mod kernel;
 mod operands;
 mod outliers;
 mod repeat;
@@ -13,6 +14,7 @@ mod tally;
 mod team;
 
 pub use config::MeasureConfig;
+pub use kernel::{limit_run_s, measure_kernel};
 pub use operands::UpdateOperands;
 pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone};
 pub use tally::MeasureTally;

@@ -1,0 +1,70 @@
+//! Computational kernels to measure, each the work of one iteration of an application: examples of
+//! [`Kernel`](isochron_kernel::Kernel) in Rust. The folder `c/` has the same in C, as shared libraries.
+//!
+//! | name | computational unit | application |
+//! |---|---|---|
+//! | `gemm` | the update of a `b×b` block of C, by a BLAS | multiplication of matrices |
+//! | `naive-gemm` | the same, by three loops | the same, without a BLAS |
+//! | `jacobi` | a row of a dense system with `width` unknowns | Jacobi's method |
+//! | `dgemv` | a row of a matrix with `width` columns | products of a matrix and vectors |
+//! | `fft` | a row of `width` complex numbers | the first half of a Fourier transform in two dimensions |
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod dgemv;
+mod fft;
+mod jacobi;
+mod memory;
+mod naive_gemm;
+mod update;
+
+pub use dgemv::Dgemv;
+pub use fft::FftRows;
+pub use jacobi::Jacobi;
+pub use naive_gemm::NaiveGemm;
+pub use update::{Multiply, Update};
+
+use isochron_devices::Blas;
+use isochron_kernel::Kernel;
+use std::sync::Arc;
+
+/// The names of the kernels.
+pub const NAMES: [&str; 5] = ["gemm", "jacobi", "dgemv", "fft", "naive-gemm"];
+
+/// The sizes within a unit, and the memory of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelParameters {
+    /// Block size b of `gemm` and `naive-gemm`, at least 1.
+    pub block: usize,
+    /// Length of a row of the other kernels, at least 1.
+    pub width: usize,
+    /// Bytes that the data may take.
+    pub memory_bytes: u64,
+}
+
+impl Default for KernelParameters {
+    fn default() -> Self {
+        Self {
+            block: 32,
+            width: 1024,
+            memory_bytes: u64::MAX,
+        }
+    }
+}
+
+/// Makes the kernel of this name; `None` if there is none. `blas` computes for `gemm`.
+#[must_use]
+pub fn make_kernel(
+    name: &str,
+    parameters: KernelParameters,
+    blas: &Arc<dyn Blas>,
+) -> Option<Box<dyn Kernel>> {
+    Some(match name {
+        "gemm" => Box::new(Update::new(parameters, Box::new(Arc::clone(blas)))),
+        "naive-gemm" => Box::new(Update::new(parameters, Box::new(NaiveGemm))),
+        "jacobi" => Box::new(Jacobi::new(parameters)),
+        "dgemv" => Box::new(Dgemv::new(parameters)),
+        "fft" => Box::new(FftRows::new(parameters)),
+        _ => return None,
+    })
+}

@@ -1,0 +1,130 @@
+//! Kernels from shared libraries: the only user of the kernels' C ABI.
+
+use crate::DeviceError;
+use crate::blas::find_reason;
+use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
+use libloading::Library;
+use std::ffi::{CStr, c_void};
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::AtomicI32;
+
+/// The symbol that every kernel's library exports.
+const SYMBOL: &str = "isochron_kernel";
+
+type Complexity = unsafe extern "C" fn(u64) -> f64;
+type Initialize = unsafe extern "C" fn(u64, *mut *mut c_void) -> i32;
+type Execute = unsafe extern "C" fn(*mut c_void, *const AtomicI32) -> i32;
+type Finalize = unsafe extern "C" fn(*mut c_void) -> i32;
+
+/// A kernel from a shared library.
+///
+/// The library stays loaded until the process ends, because a library may keep threads that do not survive unloading.
+pub struct LibraryKernel {
+    name: String,
+    complexity: Complexity,
+    initialize: Initialize,
+    execute: Execute,
+    finalize: Finalize,
+    /// The data of `initialize`, if it succeeded and `finalize` was not called since.
+    context: Option<*mut c_void>,
+}
+
+impl LibraryKernel {
+    /// Opens a kernel's library.
+    ///
+    /// # Errors
+    /// [`DeviceError::KernelLibrary`] if it cannot be opened, does not export a kernel, was made for another version of
+    /// the interface, or lacks a function.
+    pub fn open(file: &Path) -> Result<Self, DeviceError> {
+        load_kernel(file).map_err(|reason| DeviceError::KernelLibrary {
+            library: file.display().to_string(),
+            reason,
+        })
+    }
+
+    /// Returns the name that the library gives its kernel.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+fn load_kernel(file: &Path) -> Result<LibraryKernel, String> {
+    // A name without a folder is a file here, and not one of the system's libraries.
+    let path = std::path::absolute(file).map_err(|error| error.to_string())?;
+    // SAFETY: loading a library runs its initialisers; the user named it to have its code run.
+    let library = unsafe { Library::new(&path) }
+        .map_err(|error| find_reason(&path.display().to_string(), &error))?;
+    // SAFETY: the symbol is data that is only looked at below.
+    let table = unsafe { library.get::<*const KernelTable>(SYMBOL) };
+    let table = *table.map_err(|_| format!("it has no symbol {SYMBOL}"))?;
+    // SAFETY: the interface says that the symbol is a table that begins with its version, in all versions.
+    let abi = unsafe { table.cast::<u32>().read() };
+    if abi != ISOCHRON_KERNEL_ABI {
+        return Err(format!(
+            "it was made for version {abi} of the kernel interface, and this is version {ISOCHRON_KERNEL_ABI}"
+        ));
+    }
+    // SAFETY: the version was checked, so this is a table of this layout; it is constant and stays loaded.
+    let table = unsafe { &*table };
+    let kernel = LibraryKernel {
+        name: read_name(table, file),
+        complexity: table.complexity.ok_or("it has no function complexity")?,
+        initialize: table.initialize.ok_or("it has no function initialize")?,
+        execute: table.execute.ok_or("it has no function execute")?,
+        finalize: table.finalize.ok_or("it has no function finalize")?,
+        context: None,
+    };
+    std::mem::forget(library);
+    Ok(kernel)
+}
+
+/// Returns the kernel's name, or its file's name if it has none.
+fn read_name(table: &KernelTable, file: &Path) -> String {
+    if table.name.is_null() {
+        let stem = file.file_stem().unwrap_or_default();
+        return stem.to_string_lossy().into_owned();
+    }
+    // SAFETY: a name that is not null is a constant string that ends with a zero, as the interface asks for.
+    let name = unsafe { CStr::from_ptr(table.name) };
+    name.to_string_lossy().into_owned()
+}
+
+impl Kernel for LibraryKernel {
+    fn complexity(&self, d: u64) -> f64 {
+        // SAFETY: the function takes any number of units.
+        unsafe { (self.complexity)(d) }
+    }
+
+    fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
+        self.finalize()?;
+        let mut context = ptr::null_mut();
+        // SAFETY: the address is valid for the call.
+        let code = unsafe { (self.initialize)(d, &raw mut context) };
+        KernelError::check_code(code)?;
+        self.context = Some(context);
+        Ok(())
+    }
+
+    fn execute(&mut self, interrupt: &Interrupt) -> Result<(), KernelError> {
+        let Some(context) = self.context else {
+            panic!("a kernel is executed between initialize and finalize");
+        };
+        // SAFETY: the context is that of the last `initialize`, and the flag outlives the call.
+        KernelError::check_code(unsafe { (self.execute)(context, interrupt.as_ptr()) })
+    }
+
+    fn finalize(&mut self) -> Result<(), KernelError> {
+        self.context.take().map_or(Ok(()), |context| {
+            // SAFETY: the context is that of the last `initialize`, and is not used again.
+            KernelError::check_code(unsafe { (self.finalize)(context) })
+        })
+    }
+}
+
+impl Drop for LibraryKernel {
+    fn drop(&mut self) {
+        let _ = self.finalize();
+    }
+}

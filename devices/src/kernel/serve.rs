@@ -1,0 +1,148 @@
+//! The side of a kernel's process: it answers the requests of [`ChildRun`](super::ChildRun), a line each.
+
+use super::run::{KernelRun, RunEnd};
+use crate::DeviceError;
+use std::io::{self, BufRead, Write};
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Answer {
+    /// Success, with a number if there is one.
+    Done(f64),
+    /// The run was stopped after these seconds.
+    Stopped(f64),
+    /// The reason of a failure.
+    Failed(String),
+}
+
+impl Answer {
+    pub fn to_line(&self) -> String {
+        match self {
+            Self::Done(number) => format!("done {number}\n"),
+            Self::Stopped(time_s) => format!("stopped {time_s}\n"),
+            Self::Failed(reason) => format!("failed {}\n", reason.replace(['\n', '\r'], " ")),
+        }
+    }
+
+    /// Reads a line; `None` if it is no answer.
+    pub fn from_line(line: &str) -> Option<Self> {
+        let (word, rest) = line.trim_end().split_once(' ')?;
+        match word {
+            "done" => Some(Self::Done(rest.parse().ok()?)),
+            "stopped" => Some(Self::Stopped(rest.parse().ok()?)),
+            "failed" => Some(Self::Failed(rest.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// Answers the requests of another process until that closes the connection. The first answer tells if the kernel could
+/// be opened.
+///
+/// # Errors
+/// Those of the connection.
+pub fn serve_kernel(
+    opened: Result<Box<dyn KernelRun>, DeviceError>,
+    requests: &mut dyn BufRead,
+    answers: &mut dyn Write,
+) -> io::Result<()> {
+    let mut run = match opened {
+        Ok(run) => run,
+        Err(error) => return answers.write_all(describe_failure(error).to_line().as_bytes()),
+    };
+    answers.write_all(Answer::Done(0.0).to_line().as_bytes())?;
+    let mut request = String::new();
+    while requests.read_line(&mut request)? > 0 {
+        let answer = answer_request(run.as_mut(), &request).unwrap_or_else(describe_failure);
+        answers.write_all(answer.to_line().as_bytes())?;
+        request.clear();
+    }
+    Ok(())
+}
+
+fn answer_request(run: &mut dyn KernelRun, request: &str) -> Result<Answer, DeviceError> {
+    let (function, d) = request.trim_end().split_once(' ').unwrap_or_default();
+    let d = d.parse().unwrap_or_default();
+    match function {
+        "complexity" => run.complexity(d).map(Answer::Done),
+        "initialize" => run.initialize(d).map(|()| Answer::Done(0.0)),
+        "execute" => run.execute().map(|execution| match execution {
+            RunEnd::Done(time_s) => Answer::Done(time_s),
+            RunEnd::Stopped(time_s) => Answer::Stopped(time_s),
+        }),
+        "finalize" => run.finalize().map(|()| Answer::Done(0.0)),
+        _ => Ok(Answer::Failed(format!("no such request: {request}"))),
+    }
+}
+
+/// Returns the reason alone: the other process names the kernel.
+fn describe_failure(error: DeviceError) -> Answer {
+    Answer::Failed(match error {
+        DeviceError::Kernel { reason, .. } | DeviceError::KernelLibrary { reason, .. } => reason,
+        other => other.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Interrupt, Kernel, KernelError, OwnRun};
+
+    struct Counter;
+
+    impl Kernel for Counter {
+        fn complexity(&self, d: u64) -> f64 {
+            2.0 * d as f64
+        }
+
+        fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
+            if d == 1 {
+                Err(KernelError::Code(5))
+            } else {
+                Ok(())
+            }
+        }
+
+        fn execute(&mut self, _interrupt: &Interrupt) -> Result<(), KernelError> {
+            Ok(())
+        }
+
+        fn finalize(&mut self) -> Result<(), KernelError> {
+            Ok(())
+        }
+    }
+
+    fn serve(requests: &str) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        let run = OwnRun::new("counter", Box::new(Counter), f64::INFINITY);
+        serve_kernel(Ok(Box::new(run)), &mut requests.as_bytes(), &mut answers).unwrap();
+        let lines = String::from_utf8(answers).unwrap();
+        lines
+            .lines()
+            .map(|line| Answer::from_line(line).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn every_request_has_one_answer() {
+        let answers =
+            serve("complexity 4\ninitialize 1\ninitialize 2\nexecute 0\nfinalize 0\njump 0\n");
+        assert_eq!(answers.len(), 7);
+        assert_eq!(answers[1], Answer::Done(8.0));
+        let reason = "initialize of 1 units returned error 5".to_owned();
+        assert_eq!(answers[2], Answer::Failed(reason));
+        assert!(matches!(answers[4], Answer::Done(time_s) if time_s >= 0.0));
+        assert!(matches!(&answers[6], Answer::Failed(reason) if reason.contains("jump")));
+    }
+
+    #[test]
+    fn a_kernel_that_cannot_be_opened_is_the_first_answer() {
+        let mut answers = Vec::new();
+        let error = DeviceError::KernelLibrary {
+            library: "k.so".to_owned(),
+            reason: "it has\nno symbol".to_owned(),
+        };
+        serve_kernel(Err(error), &mut "".as_bytes(), &mut answers).unwrap();
+        assert_eq!(answers, b"failed it has no symbol\n");
+    }
+}
