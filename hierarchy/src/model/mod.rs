@@ -2,6 +2,7 @@
 //!
 //! [`Fit`] chooses by name among the [models](crate#when-to-use-which) of measured [`Point`]s.
 //! [`ModelFile`] and [`SurfaceFile`] are the text that points are kept in.
+//! [`ModelSizes`] chooses the sizes at which a full model is measured.
 //!
 //! Partitioners see only [`SpeedModel`], or [`TimeFunction`] if functions may have any shape.
 
@@ -20,6 +21,7 @@ mod point;
 mod polyline;
 mod segment;
 mod shape;
+mod sizes;
 mod start_up;
 mod surface;
 mod surface_text;
@@ -35,6 +37,7 @@ pub use piecewise_time::{PiecewiseTime, TimeKnot};
 pub use point::Point;
 pub use polyline::{Knot, Polyline};
 pub use segment::SpeedSegment;
+pub use sizes::{ModelSizes, SizeRule};
 pub use start_up::StartUp;
 pub use surface::{Surface, SurfacePoint};
 pub use surface_text::SurfaceFile;
