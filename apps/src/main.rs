@@ -11,6 +11,7 @@ mod launch;
 mod layout;
 mod lines;
 mod log;
+mod measure;
 mod measuring;
 mod model;
 mod mxm;
@@ -19,6 +20,7 @@ mod output;
 mod partition;
 mod points;
 mod table;
+mod terminal_line;
 mod topology;
 
 use std::process::ExitCode;
@@ -59,6 +61,8 @@ enum Subcommands {
     /// Measure the devices of this host, or under mpirun those of all ranks
     #[command(subcommand)]
     Devices(devices::DevicesCommand),
+    /// Measure the full model of any kernel over a range of sizes, on all ranks at once
+    Measure(Box<measure::MeasureArguments>),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
@@ -68,6 +72,9 @@ enum Subcommands {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = measure::serve_if_asked() {
+        return ExitCode::from(status);
+    }
     let launch = Launch::of_process(Instant::now());
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
@@ -148,6 +155,7 @@ fn run_command<'a>(
     let answer = match command {
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
         Subcommands::Devices(command) => return devices::run(comm, command).map(|()| None),
+        Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             return topology::run_on_ranks(comm, arguments).map(|()| None);
         }

@@ -3,7 +3,7 @@
 mod bench;
 mod measured;
 mod peak;
-mod points;
+pub mod points;
 mod report;
 mod schedule;
 mod sizes;

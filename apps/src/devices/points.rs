@@ -107,7 +107,7 @@ fn make_file(mut headers: BTreeMap<&str, String>, found: &[(u64, Measurement)]) 
 }
 
 /// Returns today's date in UTC, as `2026-01-31`.
-fn today() -> String {
+pub fn today() -> String {
     let mut time = String::new();
     // Writing to a String cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));

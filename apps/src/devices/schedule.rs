@@ -1,12 +1,13 @@
 //! The measurements of a run in their order, and the seconds that each may take.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal as _, Write as _};
 use std::time::Instant;
 
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron_devices::DeviceInfo;
+
+use crate::terminal_line::TerminalLine;
 
 /// Part of the budget that the measurements left can divide even if earlier ones have overrun theirs.
 const LEAST_PART: f64 = 0.1;
@@ -18,7 +19,7 @@ pub struct Schedule {
     budget_s: f64,
     begun: usize,
     total: usize,
-    shows_progress: bool,
+    progress: TerminalLine,
 }
 
 impl Schedule {
@@ -29,7 +30,7 @@ impl Schedule {
             budget_s,
             begun: 0,
             total,
-            shows_progress: is_head && std::io::stderr().is_terminal(),
+            progress: TerminalLine::of_rank(is_head),
         }
     }
 
@@ -39,21 +40,8 @@ impl Schedule {
         let left = self.total - self.begun;
         self.begun += 1;
         let Self { begun, total, .. } = *self;
-        self.show_progress(&format!("measuring {what} ({begun} of {total})"));
+        (self.progress).show(&format!("measuring {what} ({begun} of {total})"));
         divide_rest(self.budget_s, self.start.elapsed().as_secs_f64(), left)
-    }
-
-    /// Replaces the last line of standard error, if that is a terminal.
-    fn show_progress(&self, text: &str) {
-        if self.shows_progress {
-            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
-        }
-    }
-}
-
-impl Drop for Schedule {
-    fn drop(&mut self) {
-        self.show_progress("");
     }
 }
 

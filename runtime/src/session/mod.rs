@@ -1,5 +1,6 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
+mod bind;
 mod claims;
 mod clock;
 mod devices;
@@ -27,6 +28,7 @@ use isochron_devices::{Grouping, JobShape, MeasureConfig, blas};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 
+pub use bind::bind_rank;
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
 pub use report::{

@@ -2,6 +2,7 @@
 
 mod devices;
 mod layout;
+mod measure;
 mod model;
 mod mxm;
 mod output;

@@ -11,13 +11,14 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 9] = [
+pub const SCHEMAS: [&str; 10] = [
     "platform",
     "report",
     "plan",
     "record",
     "topology",
     "devices-bench",
+    "measure",
     "partition",
     "layout",
     "model",
@@ -161,6 +162,14 @@ fn device_speeds_are_as_their_schema_says() {
              --platform cluster-configs/emulated-hybrid.toml",
             "devices bench --sizes 64 --block 64 --max-reps 4 --group node",
         ]),
+    );
+}
+
+#[test]
+fn kernel_speeds_are_as_their_schema_says() {
+    check_documents(
+        "measure",
+        &run_each(&["measure jacobi --to 4 --points 2 --width 64 --max-reps 3"]),
     );
 }
 

@@ -139,7 +139,7 @@ fn set_up(folder: &Path) {
     for name in ["target/release", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
-    for name in ["cluster-configs", "devices"] {
+    for name in ["apps", "cluster-configs", "devices"] {
         symlink(find_root().join(name), folder.join(name)).expect("a link");
     }
     for place in ["target/release/isochron", "bin/isochron"] {

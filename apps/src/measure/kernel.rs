@@ -1,0 +1,165 @@
+//! The kernel to measure: built in or from a library, in this process or in one of its own.
+
+use std::env::args_os;
+use std::ffi::OsString;
+use std::io::BufReader;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use isochron::Error;
+use isochron_devices::blas::{BlasChoice, choose_blas};
+use isochron_devices::kernel::{ChildRun, KernelRun, LibraryKernel, OwnRun, serve_kernel};
+use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
+use isochron_kernels::{KernelParameters, NAMES, make_kernel};
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// The first word of the command line of a kernel's process.
+const SERVE: &str = "serve-kernel";
+
+/// The description of a kernel.
+#[derive(Debug, Clone)]
+pub struct KernelChoice {
+    /// The name of a built-in kernel, or the path of a library.
+    pub name: String,
+    /// The sizes within a unit of a built-in kernel.
+    pub parameters: KernelParameters,
+    /// The BLAS of `gemm`.
+    pub blas: BlasChoice,
+    /// Seconds after which a run is stopped.
+    pub limit_s: f64,
+}
+
+impl KernelChoice {
+    /// Returns `true` if the kernel is built in.
+    pub fn is_built_in(&self) -> bool {
+        NAMES.contains(&self.name.as_str())
+    }
+
+    /// Opens the kernel, in a process of its own if it is to be `isolated`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
+    pub fn open(&self, isolated: bool) -> Result<Box<dyn KernelRun>, Error> {
+        if !self.is_built_in() && !Path::new(&self.name).exists() {
+            let names = NAMES.join(", ");
+            let reason = format!("there is no such file, and the built-in kernels are {names}");
+            return Err(Error::parameter("KERNEL", &self.name, reason));
+        }
+        if isolated {
+            let choice = self.clone();
+            let command = Box::new(move || choice.make_command());
+            return Ok(Box::new(ChildRun::start(
+                &self.name,
+                command,
+                self.limit_s,
+            )?));
+        }
+        Ok(self.open_here()?)
+    }
+
+    fn open_here(&self) -> Result<Box<dyn KernelRun>, DeviceError> {
+        let blas: Arc<dyn Blas> = match self.name.as_str() {
+            "gemm" => choose_blas(&self.blas)?,
+            _ => Arc::new(EmbeddedBlas),
+        };
+        let kernel = match make_kernel(&self.name, self.parameters, &blas) {
+            Some(kernel) => kernel,
+            None => Box::new(LibraryKernel::open(Path::new(&self.name))?),
+        };
+        Ok(Box::new(OwnRun::new(&self.name, kernel, self.limit_s)))
+    }
+
+    /// Makes the command of a process that serves the kernel.
+    fn make_command(&self) -> Command {
+        // Without a path of its own the process cannot be started, and the error says so.
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("isochron"));
+        let KernelParameters {
+            block,
+            width,
+            memory_bytes,
+        } = self.parameters;
+        let mut command = Command::new(program);
+        command.args([SERVE, &self.name, &self.blas.to_string()]);
+        command.args([
+            block.to_string(),
+            width.to_string(),
+            memory_bytes.to_string(),
+        ]);
+        command.arg(self.limit_s.to_string());
+        command
+    }
+
+    /// Reads the words after the first one of the command line of a kernel's process.
+    fn from_words(words: &[OsString]) -> Option<Self> {
+        let words: Vec<&str> = words
+            .iter()
+            .map(|word| word.to_str())
+            .collect::<Option<_>>()?;
+        let [name, blas, block, width, memory_bytes, limit_s] = words[..] else {
+            return None;
+        };
+        Some(Self {
+            name: name.to_owned(),
+            parameters: KernelParameters {
+                block: block.parse().ok()?,
+                width: width.parse().ok()?,
+                memory_bytes: memory_bytes.parse().ok()?,
+            },
+            blas: blas.parse().ok()?,
+            limit_s: limit_s.parse().ok()?,
+        })
+    }
+}
+
+/// Serves a kernel if this process was started to do so; returns its exit status then.
+pub fn serve_if_asked() -> Option<u8> {
+    let words: Vec<OsString> = args_os().skip(1).collect();
+    let (first, rest) = words.split_first()?;
+    if first != SERVE {
+        return None;
+    }
+    // A kernel that never returns must not outlive the tool.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let connection = std::io::stdin().as_fd().try_clone_to_owned();
+    let connections = connection.and_then(|fd| {
+        let ours = UnixStream::from(fd);
+        Ok((ours.try_clone()?, ours))
+    });
+    let served = match (KernelChoice::from_words(rest), connections) {
+        (Some(choice), Ok((requests, mut answers))) => {
+            let mut requests = BufReader::new(requests);
+            serve_kernel(choice.open_here(), &mut requests, &mut answers)
+        }
+        _ => return Some(2),
+    };
+    // Without a connection the tool is gone.
+    Some(u8::from(served.is_err()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_process_is_told_all_of_the_choice() {
+        let choice = KernelChoice {
+            name: "./my kernel.so".to_owned(),
+            parameters: KernelParameters {
+                block: 3,
+                width: 5,
+                memory_bytes: 7,
+            },
+            blas: BlasChoice::Embedded,
+            limit_s: 2.5,
+        };
+        let command = choice.make_command();
+        let words: Vec<OsString> = command.get_args().map(OsString::from).collect();
+        assert_eq!(words[0], SERVE);
+        let read = KernelChoice::from_words(&words[1..]).expect("a choice");
+        assert_eq!(format!("{read:?}"), format!("{choice:?}"));
+        assert!(KernelChoice::from_words(&words).is_none());
+    }
+}
