@@ -14,6 +14,7 @@ mod log;
 mod measure;
 mod measuring;
 mod model;
+mod models;
 mod mxm;
 mod numbers;
 mod output;
@@ -69,6 +70,9 @@ enum Subcommands {
     Layout(layout::LayoutArguments),
     /// Show the speeds and times in points files and of models made from them
     Model(model::ModelArguments),
+    /// List, compare and tidy the models that runs have left in the store
+    #[command(subcommand)]
+    Models(models::ModelsCommand),
 }
 
 fn main() -> ExitCode {
@@ -165,6 +169,7 @@ fn run_command<'a>(
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
         Subcommands::Model(arguments) => model::run(arguments),
+        Subcommands::Models(command) => models::run(command),
     }?;
     output::print(&answer).map(|()| None)
 }

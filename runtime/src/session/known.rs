@@ -12,6 +12,7 @@ use isochron_devices::{DeviceInfo, HostConditions};
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
 
+use super::platform::{DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;
 use crate::comm::Comm;
 use crate::error::Error;
@@ -38,6 +39,7 @@ fn describe_source(
     host: &str,
     device: &DeviceInfo,
     gpus: &[RankGpu],
+    spec: Option<&DeviceSpec>,
 ) -> KeySource {
     let conditions = HostConditions::read(topology, device);
     let address = device.bus_id.as_deref();
@@ -53,8 +55,12 @@ fn describe_source(
             (info.describe_class(), conditions)
         }
     };
+    let mut device = device.clone();
+    if let Some(hash) = spec.and_then(DeviceSpec::hash_points) {
+        device.paced = Some(format!("points {hash:08x}"));
+    }
     KeySource {
-        device: device.clone(),
+        device,
         class,
         host: host.to_owned(),
         conditions,
@@ -73,13 +79,15 @@ impl JobStore {
         comm: &dyn Comm,
         mode: StoreMode,
         topology: &Topology,
+        node: &NodeSpec,
         (devices, gpus): (&[DeviceInfo], &[RankGpu]),
     ) -> Result<Option<Self>, Error> {
         if mode == StoreMode::None {
             return Ok(None);
         }
-        let mine = devices.iter();
-        let mine = mine.map(|device| describe_source(topology, comm.host(), device, gpus));
+        let mine = devices.iter().enumerate().map(|(index, device)| {
+            describe_source(topology, comm.host(), device, gpus, node.devices.get(index))
+        });
         let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
         if comm.rank() != 0 {
             return Ok(None);

@@ -160,7 +160,7 @@ impl<'c> Session<'c> {
         let load = Load::new(comm, &topology, team.infos())?;
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
-        let store = JobStore::open(comm, config.store, &topology, (team.infos(), &gpus))?;
+        let store = JobStore::open(comm, config.store, &topology, &node, (team.infos(), &gpus))?;
         notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
             store,

@@ -90,6 +90,16 @@ impl StoreFolder {
         Ok(paths.into_iter().filter_map(read_segment).collect())
     }
 
+    /// Lists what is no segment: those that were set aside, and files of writers that were killed.
+    ///
+    /// # Errors
+    /// Those of the system for the folder.
+    pub fn find_leftovers(&self) -> io::Result<Vec<PathBuf>> {
+        let mut paths = list_folder(&self.find_segments())?;
+        paths.retain(|path| path.extension().is_none_or(|end| end != SEGMENT));
+        Ok(paths)
+    }
+
     /// Says that there are segments of newer versions.
     fn note_newer(&self, words: &mut Vec<String>) {
         for path in list_folder(&self.root).unwrap_or_default() {
@@ -155,7 +165,7 @@ fn write_file(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// Makes a name for the segments of a job on a host: hosts may share their names, and processes their numbers.
-pub(super) fn name_writer(host: &str) -> String {
+pub fn name_writer(host: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let host = host.chars().map(|c| if is_plain(c) { c } else { '_' });
     let host: String = host.take(64).collect();

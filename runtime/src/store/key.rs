@@ -171,6 +171,14 @@ fn shorten_version(name: &str) -> String {
         .to_owned()
 }
 
+impl ModelKey {
+    /// Returns a short name of the key, the same in every store.
+    pub fn name(&self) -> String {
+        let text = serde_json::to_string(self).unwrap_or_default();
+        format!("{:08x}", crc32fast::hash(text.as_bytes()))
+    }
+}
+
 impl Conditions {
     /// Returns the names of the conditions that differ.
     pub fn list_differences(&self, other: &Self) -> Vec<String> {

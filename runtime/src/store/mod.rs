@@ -19,7 +19,7 @@ mod segment;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use folder::{FoundSegment, StoreFolder};
+pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub use key::{Conditions, Identity, KeySource, KeyedWork, ModelKey};
 pub use models::{KnownModel, Models};
 pub use places::{StoreMode, StorePlaces};
@@ -98,7 +98,7 @@ impl ModelStore {
         host: &str,
         devices: Vec<(ModelKey, Vec<Sample>)>,
     ) -> Result<Option<PathBuf>, Error> {
-        let writer = folder::name_writer(host);
+        let writer = name_writer(host);
         let runs = devices
             .into_iter()
             .filter(|(_, samples)| !samples.is_empty());
@@ -119,7 +119,7 @@ impl ModelStore {
 }
 
 /// Returns the seconds since 1970; 0 before.
-fn read_clock_s() -> u64 {
+pub fn read_clock_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }

@@ -404,7 +404,7 @@ mod tests {
         }
         // Runs that differ among themselves contradict less.
         assert!(
-            find(runs_of(&[0.4, 0.6, 0.5, 0.6, 0.6, 0.6]))
+            find(runs_of(&[0.6, 0.4, 0.5, 0.6, 0.6, 0.6]))
                 .stale
                 .is_none()
         );

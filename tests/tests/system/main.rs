@@ -29,4 +29,5 @@ mod outputs;
 mod plans;
 mod ranks;
 mod records;
+mod store;
 mod wrong_input;

@@ -1,0 +1,322 @@
+//! Runs that begin with what earlier ones have seen: the model store under `mxm` and `isochron models`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use isochron::session::{KnownFrom, Report};
+use isochron::store::{StoreFolder, StoredRun};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
+
+use crate::command::Folder;
+
+/// Two nodes with three devices of unlike paces, each so slow that nothing else counts.
+const SLOW: &str = "--m 64 --n 64 --k 256 --block 8 --panel 8 --json";
+
+fn make_folder() -> Folder {
+    let folder = Folder::new();
+    folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
+    folder.write("slow.points", "# block: 8\n1 0.003\n64 0.192\n");
+    let device = |name, points| {
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{points}.points\"\n")
+    };
+    let (a, b, c) = (
+        device("a", "fast"),
+        device("b", "slow"),
+        device("c", "slow"),
+    );
+    folder.write(
+        "slow.toml",
+        &format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}"),
+    );
+    folder
+}
+
+fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
+    let mut words = vec![
+        "mxm".to_owned(),
+        "--platform".to_owned(),
+        folder.path("slow.toml"),
+    ];
+    words.extend(
+        format!("{SLOW} {options}")
+            .split_whitespace()
+            .map(str::to_owned),
+    );
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    command.env("ISOCHRON_STORE", folder.path("store"));
+    command
+}
+
+fn multiply(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
+    read_report(run(command(mpi, folder, options), HANGS))
+}
+
+fn read_report(outcome: Outcome) -> Report {
+    let report: Report = serde_json::from_str(&outcome.success()).expect("a report");
+    assert_eq!(report.verified, Some(true));
+    report
+}
+
+/// Returns what was known of every device.
+fn list_known(report: &Report) -> Vec<KnownFrom> {
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    devices
+        .map(|device| device.known.expect("a run that learns"))
+        .collect()
+}
+
+fn list_units(report: &Report) -> Vec<f64> {
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    devices.map(|device| device.units).collect()
+}
+
+fn count_looks(report: &Report) -> u32 {
+    report.balance.as_ref().expect("a balance").iterations
+}
+
+/// Returns all notices of a report.
+fn list_notices(report: &Report) -> Vec<&String> {
+    report.nodes.iter().flat_map(|node| &node.notices).collect()
+}
+
+fn segments(folder: &Folder) -> Vec<PathBuf> {
+    let found = fs::read_dir(Path::new(&folder.path("store")).join("v1"));
+    let paths = found
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "segment"))
+        .collect()
+}
+
+fn read_runs(folder: &Folder) -> Vec<StoredRun> {
+    let store = StoreFolder::new(folder.path("store").into(), false);
+    let found = store.find_all().expect("a folder").into_iter();
+    found
+        .flat_map(|segment| segment.runs.expect("a whole segment"))
+        .collect()
+}
+
+#[test]
+fn a_second_run_starts_where_the_first_one_ended() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let first = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+        assert!(count_looks(&first) > 0);
+        assert_eq!(segments(&folder).len(), 1, "one segment a job");
+        let second = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
+        assert_eq!(count_looks(&second), 0, "nothing is looked at");
+        let units = list_units(&second);
+        assert!(
+            units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
+            "{units:?}"
+        );
+        assert!(
+            list_notices(&second)
+                .iter()
+                .all(|notice| !notice.contains("model"))
+        );
+    }
+}
+
+#[test]
+fn the_store_is_read_and_written_as_asked() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    for (options, known, stored) in [
+        ("--store none", KnownFrom::Fresh, 0),
+        ("--store read", KnownFrom::Fresh, 0),
+        ("--store read-write", KnownFrom::Fresh, 1),
+        ("--store read", KnownFrom::Store, 1),
+        ("--store none", KnownFrom::Fresh, 1),
+    ] {
+        assert_eq!(
+            list_known(&multiply(&mpi, &folder, options)),
+            [known; 3],
+            "{options}"
+        );
+        assert_eq!(segments(&folder).len(), stored, "{options}");
+    }
+}
+
+#[test]
+fn other_conditions_cost_one_measurement() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    let mut runs = read_runs(&folder);
+    fs::remove_dir_all(folder.path("store")).expect("removable");
+    for run in &mut runs {
+        run.key.conditions.governor = Some("other".to_owned());
+        // As if all devices had been half as fast.
+        for time_s in run
+            .samples
+            .iter_mut()
+            .flat_map(|sample| &mut sample.seconds)
+        {
+            *time_s *= 2.0;
+        }
+    }
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    store.write("other", &runs).expect("written");
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::StoreAndProbe; 3]);
+    assert_eq!(count_looks(&report), 1);
+    let notices = list_notices(&report);
+    let told = notices
+        .iter()
+        .filter(|notice| notice.contains("other governor"))
+        .count();
+    assert_eq!(told, 3, "{notices:?}");
+    assert_eq!(
+        list_known(&multiply(&mpi, &folder, "")),
+        [KnownFrom::Store; 3]
+    );
+}
+
+#[test]
+fn points_that_change_under_their_name_are_other_devices() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    folder.write("fast.points", "# block: 8\n1 0.002\n64 0.128\n");
+    let known = list_known(&multiply(&mpi, &folder, ""));
+    assert_eq!(known[0], KnownFrom::Fresh);
+}
+
+#[test]
+fn a_broken_store_is_told_and_ends_no_run() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    let whole = segments(&folder).remove(0);
+    let text = fs::read(&whole).expect("a segment");
+    fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
+    let newer = "{\"format\":\"isochron-models\",\"version\":2}\n";
+    fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    let notices = list_notices(&report);
+    for part in ["cut.segment is set aside", "newer.segment is not read"] {
+        assert!(
+            notices.iter().any(|notice| notice.contains(part)),
+            "{notices:?}"
+        );
+    }
+    // A file where the folder should be.
+    let folder = make_folder();
+    folder.write("store", "");
+    let report = multiply(&mpi, &folder, "");
+    let notices = list_notices(&report);
+    for part in ["are not read", "models are not kept"] {
+        assert!(
+            notices.iter().any(|notice| notice.contains(part)),
+            "{notices:?}"
+        );
+    }
+}
+
+#[test]
+fn eight_jobs_at_once_lose_nothing() {
+    let folder = make_folder();
+    let [mpi, _] = libraries();
+    std::thread::scope(|threads| {
+        for _ in 0..8 {
+            threads.spawn(|| multiply(&mpi, &folder, ""));
+        }
+    });
+    assert_eq!(segments(&folder).len(), 8);
+    assert_eq!(read_runs(&folder).len(), 24);
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+}
+
+fn models(folder: &Folder, store: &str, line: &str) -> Outcome {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.arg("models").args(line.split_whitespace());
+    command.env("ISOCHRON_STORE", folder.path(store));
+    run(command, HANGS)
+}
+
+#[test]
+fn models_are_listed_compared_moved_and_removed() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    for _ in 0..2 {
+        multiply(&mpi, &folder, "");
+    }
+    let text = models(&folder, "store", "list").success();
+    let names: Vec<&str> = text
+        .lines()
+        .skip(1)
+        .take(3)
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert!(
+        text.contains("2 segments") && names.iter().all(|name| name.len() == 8),
+        "{text}"
+    );
+    let shown = models(&folder, "store", &format!("show {}", names[0])).success();
+    assert!(
+        shown.contains("2 runs, of which 2 count") && shown.contains("corunners"),
+        "{shown}"
+    );
+    let compared = models(&folder, "store", &format!("diff {} {}", names[0], names[1])).success();
+    assert!(
+        compared.contains("corunners") && compared.contains("ratio"),
+        "{compared}"
+    );
+    let file = folder.path("all.models");
+    models(&folder, "store", &format!("export {file}")).success();
+    let told = models(&folder, "second", &format!("import {file}")).success();
+    assert!(told.contains("imported 6 runs"), "{told}");
+    let told = models(&folder, "second", &format!("import {file}")).success();
+    assert!(told.contains("imported 0 runs"), "{told}");
+    let told = models(&folder, "store", "compact").success();
+    assert!(told.contains("2 segments with 6 runs are one"), "{told}");
+    assert_eq!((segments(&folder).len(), read_runs(&folder).len()), (1, 6));
+    assert_eq!(
+        list_known(&multiply(&mpi, &folder, "")),
+        [KnownFrom::Store; 3]
+    );
+    let told = models(&folder, "store", &format!("prune --model {}", names[0])).success();
+    assert!(told.contains("removed 3 runs"), "{told}");
+    let told = models(&folder, "store", "prune --older-than 1").success();
+    assert!(told.contains("removed 0 runs"), "{told}");
+    models(&folder, "store", "verify").success();
+    fs::write(folder.path("store/v1/x.segment"), "x").expect("written");
+    let told = models(&folder, "store", "verify").failure(1);
+    assert!(
+        told.contains("x.segment") && told.contains("1 broken"),
+        "{told}"
+    );
+}
+
+#[test]
+fn wrong_names_and_files_of_models_are_told() {
+    let folder = make_folder();
+    folder.write("no.models", "x");
+    for (line, part) in [
+        ("show 12345678", "there is no model 12345678"),
+        ("diff 1 2", "there is no model 1"),
+        ("import /not/there", "/not/there"),
+        (
+            &*format!("import {}", folder.path("no.models")),
+            "it is broken",
+        ),
+        ("prune", "--older-than"),
+    ] {
+        let told = models(&folder, "store", line).failure(2);
+        assert!(told.contains(part), "{line}: {told}");
+    }
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.args(["models", "list"]).env("ISOCHRON_STORE", "");
+    let told = run(command, HANGS).failure(2);
+    assert!(told.contains("there is no store"), "{told}");
+}
