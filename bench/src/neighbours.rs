@@ -100,7 +100,7 @@ fn measure(rounds: usize, block: u32) -> anyhow::Result<NeighboursResults> {
     let n_cores = device.len();
     let worker = CpuWorker::new(topology.clone(), "cpu0", device, true, blas)?;
     let mut device = MeasuredDevice {
-        team: DeviceTeam::new(vec![Box::new(worker)])?,
+        team: DeviceTeam::new(vec![worker.into()])?,
         operands: UpdateOperands::default(),
         depth: Depth::endless(block as usize),
     };

@@ -1,6 +1,9 @@
 //! The contract of a device, and the records in which a device describes itself.
 
-use crate::{DeviceClock, DeviceError, Element, ElementType, ThreadPlace, View, ViewMut};
+use crate::{
+    CpuWorker, CudaWorker, DeviceClock, DeviceError, Element, ElementType, PacedWorker,
+    RecordedWorker, ThreadPlace, View, ViewMut,
+};
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
@@ -239,6 +242,23 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
         Ok(())
     }
 }
+
+/// Boxes devices where their arithmetic is compiled. A crate that boxes one itself compiles the arithmetic of all element
+/// types again.
+macro_rules! into_box {
+    ($($worker:ty),*) => {
+        $(
+            impl From<$worker> for Box<dyn Worker> {
+                #[inline(never)]
+                fn from(worker: $worker) -> Self {
+                    Box::new(worker)
+                }
+            }
+        )*
+    };
+}
+
+into_box!(CpuWorker, CudaWorker, PacedWorker, RecordedWorker);
 
 /// The arithmetic of a device with elements of one type.
 ///

@@ -17,7 +17,9 @@ fn cpu_worker(threads: usize, pin: bool, blas: Arc<dyn Blas>) -> Box<dyn Worker>
     let topology = Arc::new(Topology::discover().unwrap());
     let pin = pin && topology.is_this_system();
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
-    Box::new(CpuWorker::new(topology, "cpu0", cores, pin, blas).unwrap())
+    CpuWorker::new(topology, "cpu0", cores, pin, blas)
+        .unwrap()
+        .into()
 }
 
 /// Makes a model that is fast enough for the suite, with a cliff between 100 and 1000 units.
@@ -58,7 +60,7 @@ fn pinned_cpu() {
 fn paced_by_a_slowdown() {
     conformance::run(&mut || {
         let inner = cpu_worker(1, false, Arc::new(EmbeddedBlas));
-        Box::new(PacedWorker::new(inner, Pace::Slowdown(3.0)).unwrap())
+        PacedWorker::new(inner, Pace::Slowdown(3.0)).unwrap().into()
     });
 }
 
@@ -71,13 +73,15 @@ fn paced_by_points() {
             block: 8,
         };
         let inner = cpu_worker(2, false, Arc::new(EmbeddedBlas));
-        Box::new(PacedWorker::new(inner, pace).unwrap())
+        PacedWorker::new(inner, pace).unwrap().into()
     });
 }
 
 #[test]
 fn recorded_keeps_the_contract_except_arithmetic() {
     conformance::run_contract(&mut || {
-        Box::new(RecordedWorker::new("phi0", DeviceKind::Cpu, cliff_model(), 8).unwrap())
+        RecordedWorker::new("phi0", DeviceKind::Cpu, cliff_model(), 8)
+            .unwrap()
+            .into()
     });
 }

@@ -128,9 +128,9 @@ fn threads_run_on_their_own_cores() {
     }
     let cores = topology.cores();
     // A device of all cores, and one for each core, which are the same ones.
-    let mut workers: Vec<Box<dyn Worker>> = vec![Box::new(pinned_worker(&topology, cores.clone()))];
+    let mut workers: Vec<Box<dyn Worker>> = vec![pinned_worker(&topology, cores.clone()).into()];
     for core in &cores {
-        workers.push(Box::new(pinned_worker(&topology, vec![core.clone()])));
+        workers.push(pinned_worker(&topology, vec![core.clone()]).into());
     }
     let mut team = DeviceTeam::new(workers).unwrap();
     let slices = vec![64; team.len()];
@@ -159,10 +159,12 @@ fn memory_is_first_written_by_the_threads_that_update_it() {
     // Two threads, also on a machine with one core.
     let cores = vec![core.clone(), topology.cores().pop().unwrap()];
     let worker: Box<dyn Worker> = if topology.should_pin() {
-        Box::new(pinned_worker(&topology, cores))
+        pinned_worker(&topology, cores).into()
     } else {
         let blas = Arc::new(EmbeddedBlas);
-        Box::new(CpuWorker::new(topology.clone(), "cpu0", cores, false, blas).unwrap())
+        CpuWorker::new(topology.clone(), "cpu0", cores, false, blas)
+            .unwrap()
+            .into()
     };
     let mut team = DeviceTeam::new(vec![worker]).unwrap();
     // 64 MiB: 32 huge pages or 16384 small ones.
@@ -212,7 +214,7 @@ fn no_blas_starts_threads_or_moves_ours() {
         let pin = topology.should_pin();
         let own = if pin || n_threads > 1 { n_threads } else { 0 };
         let worker = CpuWorker::new(topology.clone(), "cpu0", cores, pin, blas).unwrap();
-        let mut team = DeviceTeam::new(vec![Box::new(worker)]).unwrap();
+        let mut team = DeviceTeam::new(vec![worker.into()]).unwrap();
         assert_eq!(
             task_names().len(),
             before + own + 1,

@@ -10,14 +10,16 @@ use isochron_devices::{
     EmbeddedBlas, JobNeeds, JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair,
     Topology, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::Arc;
 
 fn cpu_worker(name: &str, threads: usize) -> Box<dyn Worker> {
     let topology = Arc::new(Topology::discover().unwrap());
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
     let blas = Arc::new(EmbeddedBlas);
-    Box::new(CpuWorker::new(topology, name, cores, false, blas).unwrap())
+    CpuWorker::new(topology, name, cores, false, blas)
+        .unwrap()
+        .into()
 }
 
 /// A device whose update is made up by the test.
@@ -370,7 +372,7 @@ fn slices_that_do_not_fit_are_errors() {
 fn paced_time_is_the_slowdown_times_the_cpu_time() {
     let paced = PacedWorker::new(cpu_worker("a", 1), Pace::Slowdown(3.0)).unwrap();
     assert_eq!(paced.info().paced.as_deref(), Some("slowdown 3"));
-    let mut team = DeviceTeam::new(vec![Box::new(paced)]).unwrap();
+    let mut team = DeviceTeam::new(vec![paced.into()]).unwrap();
     let (times, c) = run_update(&mut team, &[2], &mut || false).unwrap();
     assert_eq!(times[0].busy_s, 3.0 * times[0].cpu_s);
     assert_eq!(c, vec![2.0; 10]);

@@ -57,7 +57,8 @@ pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
     let topology = Arc::new(Topology::discover().unwrap());
     let core = topology.cores()[0].clone();
     let blas = Arc::new(EmbeddedBlas);
-    Box::new(CpuWorker::new(topology, name, vec![core], false, blas).unwrap())
+    let worker = CpuWorker::new(topology, name, vec![core], false, blas);
+    worker.unwrap().into()
 }
 
 /// A team of two devices with a thread each, so that slices matter.

@@ -483,7 +483,9 @@ pub fn paced_changes(comm: &dyn Comm) -> usize {
         let plan = long_plan(comm, layout);
         let mut director = Forced::new(comm, &plan, 2);
         let paced = |name, slowdown| -> Box<dyn Worker> {
-            Box::new(PacedWorker::new(cpu(name), Pace::Slowdown(slowdown)).unwrap())
+            PacedWorker::new(cpu(name), Pace::Slowdown(slowdown))
+                .unwrap()
+                .into()
         };
         let slowdown = 1.0 + comm.rank() as f64;
         let workers = vec![paced("first", slowdown), paced("second", 2.0 * slowdown)];
@@ -509,7 +511,7 @@ pub fn changes_of_gpus(comm: &dyn Comm) -> usize {
                 _ => Forced::new(comm, &plan, every),
             };
             let gpu = gpu::worker(limit).unwrap();
-            let mut team = DeviceTeam::new(vec![cpu("first"), Box::new(gpu)]).unwrap();
+            let mut team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
             let mut case: Case = Case::new(comm, plan, integers);
             case.change_exactly(comm, &mut team, scalars(1), &mut director);
         }

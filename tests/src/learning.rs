@@ -179,7 +179,7 @@ fn team_of(workers: usize) -> DeviceTeam {
     };
     let names = ["first", "second"];
     let paced = names.into_iter().zip(paces).map(|(name, pace)| {
-        let worker: Box<dyn Worker> = Box::new(PacedWorker::new(cpu(name), pace).unwrap());
+        let worker: Box<dyn Worker> = PacedWorker::new(cpu(name), pace).unwrap().into();
         worker
     });
     DeviceTeam::new(paced.collect()).unwrap()
@@ -190,7 +190,7 @@ pub fn recorded_devices(comm: &dyn Comm) -> usize {
     let unit_s = 1e-3 * (1 + comm.rank()) as f64;
     let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
         let worker = RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4);
-        Box::new(worker.unwrap())
+        worker.unwrap().into()
     });
     let mut team = DeviceTeam::new(workers.into()).unwrap();
     for layout in 0..4 {
@@ -219,7 +219,7 @@ pub fn learning_on_gpus(comm: &dyn Comm) -> usize {
             };
             let mut case: Case = Case::new(comm, leave_to_run(plan, every as u64), integers);
             let gpu = gpu::worker(limit).unwrap();
-            let mut team = DeviceTeam::new(vec![cpu("first"), Box::new(gpu)]).unwrap();
+            let mut team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
             case.learn_exactly(comm, &mut team, scalars(number));
             count += 1;
         }

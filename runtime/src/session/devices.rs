@@ -192,7 +192,7 @@ fn default_workers(
     for group in groups {
         let (cores, blas) = (group.cores, blas.clone());
         let worker = CpuWorker::new(topology.clone(), &group.name, cores, group.pin, blas)?;
-        workers.push(Box::new(worker));
+        workers.push(worker.into());
     }
     workers.extend(gpus);
     Ok(workers)
@@ -214,13 +214,13 @@ fn make_gpu_worker(
         ..CudaConfig::default()
     };
     let worker = CudaWorker::new(topology.clone(), name, &gpu.info, (&cores, pin), &config)?;
-    pace_worker(Box::new(worker), device)
+    pace_worker(worker.into(), device)
 }
 
 /// Slows the worker down as the file says.
 fn pace_worker(worker: Box<dyn Worker>, device: &DeviceSpec) -> Result<Box<dyn Worker>, Error> {
     Ok(match device.pace()? {
-        Some(pace) => Box::new(PacedWorker::new(worker, pace)?),
+        Some(pace) => PacedWorker::new(worker, pace)?.into(),
         None => worker,
     })
 }
@@ -243,7 +243,7 @@ fn make_cpu_worker(
         name => name,
     };
     let worker = CpuWorker::new(topology.clone(), name, cores, pin, blas.clone())?;
-    pace_worker(Box::new(worker), device)
+    pace_worker(worker.into(), device)
 }
 
 fn find_cores(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error> {

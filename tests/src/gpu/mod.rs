@@ -73,7 +73,7 @@ pub fn keep_awake(control: Option<&Control>) {
 pub fn conform(control: Option<&Control>) -> usize {
     let limits = [None, Some(40_000), Some(12_000)];
     for limit in limits {
-        conformance::run(&mut || Box::new(worker(limit).expect("a GPU")));
+        conformance::run(&mut || worker(limit).expect("a GPU").into());
         assert_clean(control, "conformance");
     }
     limits.len()

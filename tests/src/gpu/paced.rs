@@ -39,8 +39,8 @@ pub fn paced_conform(control: Option<&Control>) -> usize {
         for &limit in limits {
             conformance::run(&mut || {
                 let inner = worker(limit).expect("a GPU");
-                let paced = PacedWorker::new(Box::new(inner), pace.clone());
-                Box::new(paced.expect("a pace"))
+                let paced = PacedWorker::new(inner.into(), pace.clone());
+                paced.expect("a pace").into()
             });
             assert_clean(control, "conformance of a paced GPU");
         }
@@ -64,7 +64,7 @@ pub fn paced_visits(control: Option<&Control>) -> usize {
         let job = JobShape::of::<f64>((side, side), Depth::endless(k));
         let together = inner.job_needs(&job).updates_per_visit;
         assert_eq!(together > 1, limit.is_some(), "{together} together");
-        let mut paced = PacedWorker::new(Box::new(inner), points(unit_s)).expect("a pace");
+        let mut paced = PacedWorker::new(inner.into(), points(unit_s)).expect("a pace");
         let case = Case::new((side, side, k), 3 * together);
         let (found, busy_s) = case.run_timed(&mut paced).expect("a result");
         case.assert_exact(&found, "a paced GPU");

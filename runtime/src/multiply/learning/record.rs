@@ -24,7 +24,8 @@ struct RecordKeys {
 }
 
 fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
-    let read = serde_json::from_str(text);
+    // From bytes, as plans: from text, all would be compiled once more.
+    let read = serde_json::from_slice(text.as_bytes());
     read.map_err(|error| Error::file(path, format!("no record of a run: {error}")))
 }
 
