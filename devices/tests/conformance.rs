@@ -10,11 +10,18 @@ use isochron_devices::{
     Topology, Worker, conformance,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each time.
+fn share_topology() -> Arc<Topology> {
+    static TOPOLOGY: LazyLock<Arc<Topology>> =
+        LazyLock::new(|| Arc::new(Topology::discover().unwrap()));
+    Arc::clone(&TOPOLOGY)
+}
 
 /// Makes a worker of `threads` cores; a machine with fewer cores uses some twice.
 fn cpu_worker(threads: usize, pin: bool, blas: Arc<dyn Blas>) -> Box<dyn Worker> {
-    let topology = Arc::new(Topology::discover().unwrap());
+    let topology = share_topology();
     let pin = pin && topology.is_this_system();
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
     CpuWorker::new(topology, "cpu0", cores, pin, blas)

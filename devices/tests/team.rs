@@ -11,10 +11,17 @@ use isochron_devices::{
     Topology, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+/// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each time.
+fn share_topology() -> Arc<Topology> {
+    static TOPOLOGY: LazyLock<Arc<Topology>> =
+        LazyLock::new(|| Arc::new(Topology::discover().unwrap()));
+    Arc::clone(&TOPOLOGY)
+}
 
 fn cpu_worker(name: &str, threads: usize) -> Box<dyn Worker> {
-    let topology = Arc::new(Topology::discover().unwrap());
+    let topology = share_topology();
     let cores = topology.cores().into_iter().cycle().take(threads).collect();
     let blas = Arc::new(EmbeddedBlas);
     CpuWorker::new(topology, name, cores, false, blas)

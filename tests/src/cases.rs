@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
@@ -52,9 +52,16 @@ pub(crate) const fn scale<T: Copy>(alpha: T, beta: T) -> Scalars<T> {
 /// `beta = 0` over NaN: C must not be read.
 const OVERWRITE: Scalars = scale(1.0, 0.0);
 
+/// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each time.
+fn share_topology() -> Arc<Topology> {
+    static TOPOLOGY: LazyLock<Arc<Topology>> =
+        LazyLock::new(|| Arc::new(Topology::discover().unwrap()));
+    Arc::clone(&TOPOLOGY)
+}
+
 /// A device of one thread.
 pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
-    let topology = Arc::new(Topology::discover().unwrap());
+    let topology = share_topology();
     let core = topology.cores()[0].clone();
     let blas = Arc::new(EmbeddedBlas);
     let worker = CpuWorker::new(topology, name, vec![core], false, blas);

@@ -19,7 +19,7 @@ use isochron_devices::{
     CudaConfig, CudaInfo, CudaWorker, DeviceError, Topology, conformance, cuda,
 };
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::emulator::Control;
 
@@ -42,7 +42,12 @@ pub(crate) fn worker(limit: Option<u64>) -> Result<CudaWorker, DeviceError> {
 
 /// A worker on threads that are not bound.
 fn worker_with(config: &CudaConfig) -> Result<CudaWorker, DeviceError> {
-    let topology = Arc::new(Topology::from_synthetic("core:2 pu:1")?);
+    // Made once: hwloc loads its plugins each time, which takes longer than a case.
+    static TOPOLOGY: LazyLock<Arc<Topology>> = LazyLock::new(|| {
+        let topology = Topology::from_synthetic("core:2 pu:1");
+        Arc::new(topology.expect("a description"))
+    });
+    let topology = Arc::clone(&TOPOLOGY);
     let cores = topology.cores();
     CudaWorker::new(topology, "cuda0", &first()?, (&cores, false), config)
 }
