@@ -1,6 +1,8 @@
 //! `cargo xtask test`: unit, doc and multi-rank tests.
 
+use std::num::NonZero;
 use std::process::Command;
+use std::thread;
 
 use anyhow::{Context, Result};
 
@@ -18,6 +20,9 @@ use crate::workspace::Workspace;
 
 /// The programs that the multi-rank tests launch.
 const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cases")];
+
+/// The harness reads the number of tests that run at one time from this variable.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
@@ -51,6 +56,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     // No test depends on what an earlier one left, or leaves anything to the user.
     command.env("ISOCHRON_STORE", "");
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
+    command.env(TEST_THREADS, choose_test_threads());
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
     }
@@ -68,6 +74,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         bundle::run(workspace, steps, Library::OpenMpi, true)?;
     }
     Ok(())
+}
+
+/// Returns the number of tests that run at one time: what the user says, or two for each core. A test that launches ranks
+/// waits for them to start, meet and end about as long as it computes.
+fn choose_test_threads() -> String {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    machine::read_variable(TEST_THREADS).unwrap_or_else(|| (2 * cores).to_string())
 }
 
 /// Makes the test programs print the time of each test, which the stable harness does only if it is told to be another
