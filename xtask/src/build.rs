@@ -1,10 +1,10 @@
 //! Release builds against one MPI library.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
@@ -13,9 +13,12 @@ use crate::workspace::Workspace;
 
 /// The multiplying program.
 pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
-/// The same, with the multi-rank cases that the tests launch.
+/// The same, with the multi-rank cases that the tests launch, selected so that nothing is compiled again after
+/// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
 pub const ISOCHRON_AND_CASES: &str =
-    "-p isochron-cli --bin isochron -p isochron-tests --bin isochron-cases";
+    "--workspace --bin isochron --bin isochron-cases --test command";
+/// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
+const WITHOUT_MPI: [&str; 5] = ["hierarchy", "devices", "plot", "bench", "cluster"];
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &str = "--workspace --lib --bins --tests";
 
@@ -31,7 +34,7 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
         .find()
         .with_context(|| format!("{} was not found", library.name()))?;
     let target = workspace.target(library);
-    if library == Library::Mpich && !target.exists() {
+    if library == Library::Mpich {
         copy_products(&workspace.target(Library::OpenMpi), &target)?;
     }
     let note = target.join("mpicc.txt");
@@ -50,22 +53,43 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
     Ok(mpi)
 }
 
-/// Copies the products of release builds with another MPI library. Only the MPI bindings and their users differ.
+/// Copies the products of release builds with another MPI library: all into a new folder, and otherwise those of our own
+/// packages without MPI, which are compiled often.
 fn copy_products(from: &Path, to: &Path) -> Result<()> {
+    let is_new = !to.exists();
     for folder in [".fingerprint", "build", "deps"] {
-        let source = from.join("release").join(folder);
-        if source.exists() {
-            fs::create_dir_all(to.join("release"))?;
+        let [source, copy] = [from, to].map(|target| target.join("release").join(folder));
+        let mut entries = list_products(&source)?;
+        entries.retain(|path| is_new || is_without_mpi(path));
+        for some in entries.chunks(1000) {
+            fs::create_dir_all(&copy)?;
             // Cargo compares times, so they are kept.
-            execute(
-                Command::new("cp")
-                    .arg("-a")
-                    .arg(source)
-                    .arg(to.join("release")),
-            )?;
+            let mut command = Command::new("cp");
+            let status = command.args(["-a", "-t"]).arg(&copy).args(some).status()?;
+            ensure!(status.success(), "cp to {}: {status}", copy.display());
         }
     }
     Ok(())
+}
+
+/// Returns what lies in a folder of cargo's, programs of tests aside; nothing when the folder does not exist.
+fn list_products(folder: &Path) -> Result<Vec<PathBuf>> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
+    let mut products = entries.collect::<Result<Vec<_>>>()?;
+    products.retain(|path| path.is_dir() || path.extension().is_some());
+    Ok(products)
+}
+
+/// Returns `true` if a product is of a package in [`WITHOUT_MPI`].
+fn is_without_mpi(product: &Path) -> bool {
+    let name = product.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix("lib").unwrap_or(&name).replace('_', "-");
+    let rest = name.strip_prefix("isochron-").unwrap_or_default();
+    let package = rest.split_once('-').map_or(rest, |(package, _)| package);
+    WITHOUT_MPI.contains(&package)
 }
 
 /// The compiler and what it runs: `-show` prints include and library folders under every MPI.
@@ -99,4 +123,29 @@ pub fn cargo(workspace: &Workspace, mpi: &MpiInstallation, line: &str) -> Comman
     let mut command = workspace.cargo(mpi.kind, line);
     mpi.apply(&mut command);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_that_depend_on_mpi_are_not_shared() {
+        for shared in [
+            "libisochron_devices-0a1b.rlib",
+            "isochron_hierarchy-0a1b.d",
+            "isochron-plot-0a1b",
+        ] {
+            assert!(is_without_mpi(Path::new(shared)), "{shared}");
+        }
+        for other in [
+            "libisochron-0a1b.rlib",
+            "isochron-0a1b",
+            "isochron-tests-0a1b",
+            "isochron_cli-0a1b.d",
+            "libmpi-0a1b.rlib",
+        ] {
+            assert!(!is_without_mpi(Path::new(other)), "{other}");
+        }
+    }
 }

@@ -54,11 +54,10 @@ pub fn run(
     let mpi = build::prepare(workspace, library)?;
     let launcher = BundledLauncher::find(&mpi)?;
     let more = if with_tests {
-        " --bin isochron-cuda-cases -p isochron-bench --bin isochron-bench -p isochron-cuda-emulator --lib"
+        " --bin isochron-cuda-cases --bin isochron-bench --lib"
     } else {
         ""
     };
-    // The selection of the tests, so that nothing is compiled again with other features.
     let packages = format!("{ISOCHRON_AND_CASES}{more}");
     build::release(workspace, steps, &mpi, &packages)?;
     let (version, arch) = (env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
