@@ -5,6 +5,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod balance;
+mod config;
 mod devices;
 mod failure;
 mod launch;
@@ -64,6 +66,10 @@ enum Subcommands {
     Devices(devices::DevicesCommand),
     /// Measure the full model of any kernel over a range of sizes, on all ranks at once
     Measure(Box<measure::MeasureArguments>),
+    /// Divide a kernel's units over the ranks by measuring and dividing again
+    Balance(Box<balance::BalanceArguments>),
+    /// Write a platform file of the hosts of the job
+    Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
@@ -160,6 +166,8 @@ fn run_command<'a>(
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
         Subcommands::Devices(command) => return devices::run(comm, command).map(|()| None),
         Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
+        Subcommands::Balance(arguments) => return balance::run(comm, arguments).map(|()| None),
+        Subcommands::Config(arguments) => return config::run(comm, arguments).map(|()| None),
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             return topology::run_on_ranks(comm, arguments).map(|()| None);
         }

@@ -57,14 +57,8 @@ impl Campaign<'_> {
     fn measure_size(&mut self, d: u64) -> Result<RankPoints, Error> {
         let hopeless = self.find_hopeless().is_some_and(|limit| limit < d);
         let own = if hopeless { self.find_load() } else { d };
-        let mut rounds = MeasureRounds::new(self.comm);
-        let found = measure_kernel(self.kernel.as_mut(), own, &self.config, &mut |needed| {
-            // A load does not need to be precise.
-            rounds.ask_for_round(needed && !hopeless)
-        });
-        // A rank that has ended, or that failed, takes part too.
-        while rounds.ask_for_round(false) {}
-        let found = agree(self.comm, found.map_err(Error::from))?;
+        let kernel = self.kernel.as_mut();
+        let found = measure_in_step(self.comm, kernel, own, &self.config, hopeless)?;
         let point = (!hopeless).then(|| make_point(d, &found));
         self.comm.gather(&point)
     }
@@ -107,6 +101,30 @@ impl Campaign<'_> {
     }
 }
 
+/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long as
+/// the others need it to.
+///
+/// # Errors
+/// On every rank, when any rank fails: those of [`measure_kernel`].
+///
+/// # Collective
+/// All ranks.
+pub fn measure_in_step(
+    comm: &dyn Comm,
+    kernel: &mut dyn KernelRun,
+    d: u64,
+    config: &MeasureConfig,
+    is_load: bool,
+) -> Result<Measurement, Error> {
+    let mut rounds = MeasureRounds::new(comm);
+    let found = measure_kernel(kernel, d, config, &mut |needed| {
+        rounds.ask_for_round(needed && !is_load)
+    });
+    // A rank that has ended, or that failed, takes part too.
+    while rounds.ask_for_round(false) {}
+    agree(comm, found.map_err(Error::from))
+}
+
 /// Returns the largest half-width of the ranks' confidence intervals, as a part of the time.
 fn widest_interval(points: &RankPoints) -> Option<f64> {
     let points = points.iter().flatten().filter(|point| point.reps > 0);
@@ -114,7 +132,7 @@ fn widest_interval(points: &RankPoints) -> Option<f64> {
 }
 
 /// Makes the point of a measurement: with 0 repetitions if it is a bound.
-fn make_point(d: u64, found: &Measurement) -> Point {
+pub fn make_point(d: u64, found: &Measurement) -> Point {
     Point {
         d,
         t_s: found.t_s,

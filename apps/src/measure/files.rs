@@ -53,7 +53,6 @@ impl PointsFiles {
             headers.insert(DATE.to_owned(), today());
             opened.files.push(ModelFile { headers, points });
         }
-        opened.drop_unfinished();
         Ok(opened)
     }
 
@@ -65,7 +64,7 @@ impl PointsFiles {
 
     /// Drops the sizes that an interrupted command had not written to all files: of a rank that has neither a point there
     /// nor a bound at a smaller size.
-    fn drop_unfinished(&mut self) {
+    pub fn drop_unfinished(&mut self) {
         let known = self.sizes();
         let unfinished = known.filter(|&(d, ref points)| {
             let ranks = self.files.iter().zip(points);
@@ -78,6 +77,11 @@ impl PointsFiles {
         for file in &mut self.files {
             file.points.retain(|point| !unfinished.contains(&point.d));
         }
+    }
+
+    /// Returns the points of a rank.
+    pub fn points(&self, rank: usize) -> &[Point] {
+        &self.files[rank].points
     }
 
     /// Returns the sizes of which a rank has a point, with the points of all ranks.
@@ -177,7 +181,9 @@ mod tests {
         files.names.truncate(1);
         files.files.truncate(1);
         files.add(&vec![Some(point(1, 3))]).expect("a file");
-        let found: Vec<_> = open("k").expect("the files").sizes().collect();
+        let mut files = open("k").expect("the files");
+        files.drop_unfinished();
+        let found: Vec<_> = files.sizes().collect();
         let expected = [
             (2, vec![Some(point(2, 3)); 2]),
             (4, vec![Some(point(4, 3)), Some(point(4, 0))]),

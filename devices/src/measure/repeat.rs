@@ -4,6 +4,7 @@ use super::MeasureConfig;
 use super::outliers::SortedTimes;
 use super::stats::{Sample, looks_normal};
 use crate::DeviceError;
+use isochron_hierarchy::balance::Observation;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use strum::Display;
@@ -69,6 +70,16 @@ impl Measurement {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.outcome == MeasureOutcome::Bounded
+    }
+
+    /// Converts the measurement for the balancing machines. One that was cut off becomes a lower bound.
+    #[must_use]
+    pub fn to_observation(&self) -> Observation {
+        if self.is_bound() {
+            Observation::at_least(self.t_s)
+        } else {
+            Observation::measured(self.t_s, self.reps, self.error_s).with_cost(self.cost_s)
+        }
     }
 
     /// Returns `true` if the precision was reached.

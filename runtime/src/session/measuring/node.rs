@@ -20,16 +20,6 @@ use crate::error::Error;
 use crate::progress::{Observer, Progress};
 use crate::session::memory;
 
-/// Converts a measurement for the balancing machines. One that was cut off becomes a lower bound.
-fn to_observation(measurement: &Measurement) -> Observation {
-    if measurement.is_bound() {
-        Observation::at_least(measurement.t_s)
-    } else {
-        Observation::measured(measurement.t_s, measurement.reps, measurement.error_s)
-            .with_cost(measurement.cost_s)
-    }
-}
-
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
     let Measurement {
@@ -320,7 +310,7 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             self.measured.count(measurement);
             log_measurement(&self.team.infos()[device].name, rows, columns, measurement);
         }
-        Ok(measured.iter().map(to_observation).collect())
+        Ok(measured.iter().map(Measurement::to_observation).collect())
     }
 }
 

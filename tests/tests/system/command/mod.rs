@@ -1,5 +1,7 @@
 //! The `isochron` command: its results as JSON, and its report.
 
+mod balance;
+mod config;
 mod devices;
 mod layout;
 mod measure;

@@ -11,7 +11,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 10] = [
+pub const SCHEMAS: [&str; 11] = [
     "platform",
     "report",
     "plan",
@@ -19,6 +19,7 @@ pub const SCHEMAS: [&str; 10] = [
     "topology",
     "devices-bench",
     "measure",
+    "balance",
     "partition",
     "layout",
     "model",
@@ -170,6 +171,14 @@ fn kernel_speeds_are_as_their_schema_says() {
     check_documents(
         "measure",
         &run_each(&["measure jacobi --to 4 --points 2 --width 64 --max-reps 3"]),
+    );
+}
+
+#[test]
+fn balances_are_as_their_schema_says() {
+    check_documents(
+        "balance",
+        &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]),
     );
 }
 

@@ -1,0 +1,265 @@
+//! `isochron balance`: a kernel's work divided over the ranks by the dynamic partitioning algorithm, from nothing.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron_devices::{MeasureConfig, Measurement};
+use isochron_hierarchy::balance::{
+    BalanceConfig, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
+};
+use isochron_hierarchy::model::{Fit, Point};
+use isochron_hierarchy::partition::Partitioner;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::lines::{count, output_width, wrap};
+use crate::measure::{
+    DEFAULTS, KernelArguments, OpenKernel, PointsFiles, RankPlace, list_paths, make_point,
+    measure_in_step,
+};
+use crate::measuring::{MeasuringArguments, show_default};
+use crate::numbers::{parse_positive, parse_whole};
+use crate::output;
+use crate::table::TextTable;
+use crate::terminal_line::TerminalLine;
+
+/// The kernel, its units, and the limits of balancing.
+#[derive(Args)]
+#[command(mut_args(|argument| show_default(argument, &DEFAULTS)))]
+pub struct BalanceArguments {
+    #[command(flatten)]
+    kernel: KernelArguments,
+    /// Units to divide
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 0>)]
+    units: u64,
+    /// Imbalance max |t_i - t_j| / t_i at which balancing ends
+    #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
+    epsilon: f64,
+    /// Most measured divisions
+    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
+    max_iterations: u32,
+    /// Model of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
+    #[arg(long, default_value_t = Fit::default())]
+    fit: Fit,
+    /// Partitioner: gpa, npa or hpopta
+    #[arg(long, default_value_t = Partitioner::default())]
+    partitioner: Partitioner,
+    #[command(flatten)]
+    measuring: MeasuringArguments,
+    /// Folder for the points files of the partial models, written after every division. The same command
+    /// starts from those that are there
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// The document for scripts.
+#[derive(Serialize)]
+struct BalanceDocument {
+    schema: u32,
+    kernel: String,
+    measured_with: String,
+    /// Units that were divided.
+    units: u64,
+    /// Points of an earlier command.
+    resumed: usize,
+    converged: bool,
+    why: EndReason,
+    imbalance: f64,
+    ranks: Vec<BalancedRank>,
+    history: Vec<DivisionDocument>,
+}
+
+/// The part of one rank.
+#[derive(Serialize)]
+struct BalancedRank {
+    rank: usize,
+    host: String,
+    core: Option<u32>,
+    file: Option<String>,
+    units: u64,
+    t_s: f64,
+}
+
+/// A division that was measured.
+#[derive(Serialize)]
+struct DivisionDocument {
+    units: Vec<u64>,
+    times_s: Vec<f64>,
+    imbalance: f64,
+}
+
+/// Runs the command on every rank; the head rank steps the algorithm, writes the files and prints.
+pub fn run(comm: &dyn Comm, arguments: &BalanceArguments) -> Result<(), Failure> {
+    let config = arguments.measuring.apply_to(DEFAULTS);
+    config.validate().map_err(Failure::input)?;
+    let mut kernel = arguments.kernel.open(comm, &config)?;
+    let head = match comm.rank() {
+        0 => arguments.make_head(&kernel, &config).map(Some),
+        _ => Ok(None),
+    };
+    let mut head = agree(comm, head)?;
+    let resumed = head.as_ref().map_or(0, |head| head.resumed);
+    let names = list_paths(head.as_ref().map(|head| &head.files), comm.size());
+    let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
+    if comm.rank() > 0 {
+        return Ok(());
+    }
+    let document = BalanceDocument {
+        schema: 1,
+        kernel: arguments.kernel.kernel.clone(),
+        measured_with: kernel.measured_with,
+        units: arguments.units,
+        resumed,
+        converged: balanced.converged,
+        why: balanced.why,
+        imbalance: balanced.imbalance,
+        ranks: list_ranks(&balanced, &kernel.places, names),
+        history: list_history(&balanced),
+    };
+    output::print(&match arguments.json {
+        true => output::json_line(&document)?,
+        false => document.format(output_width()),
+    })
+}
+
+/// The state of the head rank.
+struct HeadState {
+    dpa: Dpa,
+    files: PointsFiles,
+    resumed: usize,
+    progress: TerminalLine,
+}
+
+impl BalanceArguments {
+    /// Starts the algorithm, from the points of an earlier command if there are any.
+    fn make_head(&self, kernel: &OpenKernel, config: &MeasureConfig) -> Result<HeadState, Error> {
+        let headers = kernel.list_headers(&self.kernel.kernel);
+        let ranks = headers.len();
+        let files = PointsFiles::open(self.out.as_deref(), &self.kernel.name_files(), headers)?;
+        let balance = BalanceConfig {
+            strategy: Strategy::Fpm,
+            epsilon: self.epsilon,
+            max_iterations: self.max_iterations,
+            reps: config.min_reps,
+            fit: self.fit,
+            partitioner: self.partitioner,
+            ..BalanceConfig::default()
+        };
+        let mut dpa = Dpa::new(balance, ranks, self.units);
+        let mut resumed = 0;
+        for rank in 0..ranks {
+            for point in files.points(rank) {
+                dpa.seed(rank, *point)?;
+                resumed += 1;
+            }
+        }
+        dpa.start_from_points()?;
+        Ok(HeadState {
+            dpa,
+            files,
+            resumed,
+            progress: TerminalLine::of_rank(true),
+        })
+    }
+}
+
+/// Measures the divisions that the head rank asks for, until it has the result.
+fn balance_ranks(
+    comm: &dyn Comm,
+    kernel: &mut OpenKernel,
+    config: &MeasureConfig,
+    head: &mut Option<HeadState>,
+) -> Result<Balanced, Error> {
+    loop {
+        let step = head.as_ref().map(HeadState::step);
+        let units = match comm.share(0, step)? {
+            BalanceStep::Measure(units) => units,
+            BalanceStep::Done(balanced) => return Ok(balanced),
+        };
+        let own = units[comm.rank()];
+        let found = measure_in_step(comm, kernel.run.as_mut(), own, config, false)?;
+        let found = comm.gather(&found)?;
+        let observed = head.as_mut().map(|head| head.observe(&units, &found));
+        agree(comm, observed.unwrap_or(Ok(())))?;
+    }
+}
+
+impl HeadState {
+    fn step(&self) -> BalanceStep<Vec<u64>, Balanced> {
+        self.dpa.step()
+    }
+
+    /// Keeps the measured points and tells the algorithm.
+    fn observe(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
+        let points = units.iter().zip(found);
+        let points = points.map(|(&d, found)| (d > 0).then(|| make_point(d, found)));
+        let points: Vec<Option<Point>> = points.collect();
+        self.files.add(&points)?;
+        let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
+        self.dpa.observe(units, &times)?;
+        let times_s = found.iter().map(|found| found.t_s);
+        let slowest_s = times_s.fold(0.0, f64::max);
+        (self.progress).show(&format!("balancing: a division took {slowest_s:.3} s"));
+        Ok(())
+    }
+}
+
+fn list_ranks(
+    balanced: &Balanced,
+    places: &[RankPlace],
+    names: Vec<Option<String>>,
+) -> Vec<BalancedRank> {
+    let ranks = places.iter().zip(names).enumerate();
+    let ranks = ranks.map(|(rank, ((host, core), file))| BalancedRank {
+        rank,
+        host: host.clone(),
+        core: *core,
+        file,
+        units: balanced.units[rank],
+        t_s: balanced.times_s[rank],
+    });
+    ranks.collect()
+}
+
+fn list_history(balanced: &Balanced) -> Vec<DivisionDocument> {
+    let history = balanced.history.iter();
+    history
+        .map(|division| DivisionDocument {
+            units: division.units.clone(),
+            times_s: division.times_s.clone(),
+            imbalance: division.imbalance,
+        })
+        .collect()
+}
+
+impl BalanceDocument {
+    /// Formats the text for people. Prose has at most `width` characters a line.
+    fn format(&self, width: usize) -> String {
+        let mut table = TextTable::new(1, "host|rank|units|s|units/s");
+        for rank in &self.ranks {
+            table.add_row([
+                rank.host.clone(),
+                rank.rank.to_string(),
+                rank.units.to_string(),
+                format!("{:.3e}", rank.t_s),
+                format!(
+                    "{:.4e}",
+                    rank.units as f64 / rank.t_s.max(f64::MIN_POSITIVE)
+                ),
+            ]);
+        }
+        let above = format!("kernel {}: {}", self.kernel, self.measured_with);
+        let below = format!(
+            "imbalance {:.1} % after {}: {}",
+            100.0 * self.imbalance,
+            count(self.history.len() as u64, "measured division"),
+            self.why
+        );
+        format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
+    }
+}
