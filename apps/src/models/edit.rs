@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use isochron::input::open_file;
 use isochron::output::{DOCUMENT_BYTES, PartialFile};
 use isochron::store::{
-    Models, StoreFolder, StoredRun, format_segment, name_writer, parse_segment, read_clock_s,
+    StoreFolder, StoredModels, StoredRun, format_segment, name_writer, parse_segment, read_clock_s,
 };
 
 use super::{Folders, find_key, find_segments};
@@ -65,7 +65,7 @@ pub(super) fn compact(folders: &Folders) -> Result<String, Failure> {
         .into_iter()
         .filter_map(|segment| segment.runs.ok())
         .flatten();
-    let merged = Models::merge(runs);
+    let merged = StoredModels::merge(runs);
     let runs: Vec<StoredRun> = merged.runs().cloned().collect();
     if old.len() > 1 {
         replace(

@@ -6,7 +6,7 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use isochron::store::{FoundSegment, ModelKey, Models, StoreFolder, StorePlaces, StoredRun};
+use isochron::store::{FoundSegment, StoreFolder, StoreKey, StorePlaces, StoredModels, StoredRun};
 
 use crate::failure::Failure;
 
@@ -112,9 +112,9 @@ impl Folders {
     }
 
     /// Reads the models of all folders, as a run does.
-    fn read(&self) -> Result<Models, Failure> {
+    fn read(&self) -> Result<StoredModels, Failure> {
         let segments = self.find_segments()?.into_iter();
-        Ok(Models::merge(
+        Ok(StoredModels::merge(
             segments.filter_map(|segment| segment.runs.ok()).flatten(),
         ))
     }
@@ -127,8 +127,8 @@ fn find_segments(folder: &StoreFolder) -> Result<Vec<FoundSegment>, Failure> {
 }
 
 /// Returns the key of a model by its name, or by the first digits of it.
-fn find_key(models: &Models, name: &str) -> Result<ModelKey, Failure> {
-    let mut keys: Vec<&ModelKey> = models.runs().map(|run| &run.key).collect();
+fn find_key(models: &StoredModels, name: &str) -> Result<StoreKey, Failure> {
+    let mut keys: Vec<&StoreKey> = models.runs().map(|run| &run.key).collect();
     keys.retain(|key| !name.is_empty() && key.name().starts_with(name));
     keys.sort();
     keys.dedup();
@@ -145,7 +145,7 @@ fn find_key(models: &Models, name: &str) -> Result<ModelKey, Failure> {
 }
 
 /// Returns the runs of a model.
-fn list_runs<'m>(models: &'m Models, key: &ModelKey) -> Vec<&'m StoredRun> {
+fn list_runs<'m>(models: &'m StoredModels, key: &StoreKey) -> Vec<&'m StoredRun> {
     models.runs().filter(|run| run.key == *key).collect()
 }
 

@@ -1,10 +1,10 @@
-//! Models of the store as text.
+//! StoredModels of the store as text.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use isochron::Error;
-use isochron::store::{ModelKey, read_clock_s};
+use isochron::store::{StoreKey, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 use serde_json::Value;
@@ -19,7 +19,7 @@ const DAY_S: f64 = 86_400.0;
 /// Lists the models, and the folders.
 pub(super) fn list(folders: &Folders) -> Result<String, Failure> {
     let models = folders.read()?;
-    let keys: BTreeSet<&ModelKey> = models.runs().map(|run| &run.key).collect();
+    let keys: BTreeSet<&StoreKey> = models.runs().map(|run| &run.key).collect();
     let mut table = TextTable::new(6, "model|host|class|work|pace|state|cores|runs|sizes|days");
     let now_s = read_clock_s();
     for key in &keys {

@@ -18,7 +18,7 @@ use crate::comm::Comm;
 use crate::error::Error;
 use crate::multiply::{Plan, Problem, SteadyTimes};
 use crate::store::{
-    Identity, KeySource, KeyedWork, ModelKey, ModelStore, Sample, StoreMode, StorePlaces,
+    Identity, KeySource, KeyedWork, ModelStore, StoreKey, StoreMode, StorePlaces, StoredSample,
 };
 
 /// Repetitions of one size that a job keeps.
@@ -30,7 +30,7 @@ pub(super) struct JobStore {
     /// The devices of every rank.
     sources: Vec<Vec<KeySource>>,
     /// What this job has seen.
-    seen: BTreeMap<ModelKey, Vec<Sample>>,
+    seen: BTreeMap<StoreKey, Vec<StoredSample>>,
 }
 
 /// Describes a device for keys.
@@ -106,7 +106,7 @@ impl JobStore {
     }
 
     /// Makes the key of every device for a problem with updates of this width.
-    fn make_keys(&self, problem: &Problem, width: usize) -> Vec<ModelKey> {
+    fn make_keys(&self, problem: &Problem, width: usize) -> Vec<StoreKey> {
         let work = KeyedWork {
             element: problem.element(),
             block: problem.block(),
@@ -166,12 +166,12 @@ impl JobStore {
     }
 
     /// Returns the key with the width nearest to its own of which times are known.
-    fn find(&self, key: ModelKey) -> Option<ModelKey> {
+    fn find(&self, key: StoreKey) -> Option<StoreKey> {
         let wanted = key.identity.width as f64;
         let distance = |width: usize| (width as f64 / wanted).ln().abs();
         let widths = self.store.models().list_widths(&key.identity).into_iter();
         let width = widths.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))?;
-        Some(ModelKey {
+        Some(StoreKey {
             identity: Identity {
                 width,
                 ..key.identity
@@ -210,12 +210,12 @@ fn scale(point: Point, factor: f64) -> Point {
 }
 
 /// Adds repetitions of a size; of many, those that are spread evenly over the job stay.
-fn add_sample(samples: &mut Vec<Sample>, units: u64, seconds: Vec<f64>) {
+fn add_sample(samples: &mut Vec<StoredSample>, units: u64, seconds: Vec<f64>) {
     let known = samples.iter_mut().find(|sample| sample.units == units);
     let sample = match known {
         Some(sample) => sample,
         None => {
-            samples.push(Sample {
+            samples.push(StoredSample {
                 units,
                 seconds: Vec::new(),
                 at_least: false,

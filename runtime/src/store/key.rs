@@ -67,7 +67,7 @@ pub struct Conditions {
 /// The key of stored times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ModelKey {
+pub struct StoreKey {
     /// What has to be equal.
     pub identity: Identity,
     /// What may differ.
@@ -104,12 +104,12 @@ const UPDATE: (&str, u32) = ("gemm-update", 1);
 impl KeySource {
     /// Makes the key for some work of this device while `corunners` computed on its host. Those who write times and those who
     /// look for them call this function, so that they cannot differ.
-    pub fn make_key(&self, work: KeyedWork, corunners: &[&Self]) -> ModelKey {
+    pub fn make_key(&self, work: KeyedWork, corunners: &[&Self]) -> StoreKey {
         let device = &self.device;
         let mut beside: Vec<String> = corunners.iter().map(|other| other.describe()).collect();
         beside.sort();
         let state = self.conditions.clone();
-        ModelKey {
+        StoreKey {
             identity: Identity {
                 class: self.class.clone(),
                 cores: device.cores.clone(),
@@ -171,7 +171,7 @@ fn shorten_version(name: &str) -> String {
         .to_owned()
 }
 
-impl ModelKey {
+impl StoreKey {
     /// Returns a short name of the key, the same in every store.
     pub fn name(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -214,7 +214,7 @@ pub(super) mod tests {
         }
     }
 
-    pub fn key() -> ModelKey {
+    pub fn key() -> StoreKey {
         let work = KeyedWork {
             element: ElementType::F64,
             block: 128,

@@ -1,7 +1,7 @@
 //! The model store: times that devices were seen to take, kept from run to run.
 //!
 //! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is nothing to
-//! lock. Readers merge all segments: [`Models`]. Times are kept raw, by a [`ModelKey`] of two parts. The [`Identity`] has to
+//! lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts. The [`Identity`] has to
 //! match. A difference in the [`Conditions`] costs a measurement.
 //!
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
-pub use key::{Conditions, Identity, KeySource, KeyedWork, ModelKey};
-pub use models::{KnownModel, Models};
+pub use key::{Conditions, Identity, KeySource, KeyedWork, StoreKey};
+pub use models::{KnownModel, StoredModels};
 pub use places::{StoreMode, StorePlaces};
-pub use segment::{Sample, SegmentError, StoredRun, format_segment, parse_segment};
+pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ use crate::error::Error;
 #[derive(Debug, Clone)]
 pub struct ModelStore {
     user: StoreFolder,
-    models: Models,
+    models: StoredModels,
     may_write: bool,
     /// The moment of reading, in seconds since 1970.
     now_s: u64,
@@ -61,7 +61,7 @@ impl ModelStore {
             .flatten();
         Some(Self {
             user,
-            models: Models::merge(runs),
+            models: StoredModels::merge(runs),
             may_write,
             now_s: read_clock_s(),
             words,
@@ -79,12 +79,12 @@ impl ModelStore {
     }
 
     /// Everything that was read.
-    pub fn models(&self) -> &Models {
+    pub fn models(&self) -> &StoredModels {
         &self.models
     }
 
     /// Finds what is known of a device.
-    pub fn find(&self, key: &ModelKey) -> Option<KnownModel> {
+    pub fn find(&self, key: &StoreKey) -> Option<KnownModel> {
         self.models.find(key, self.now_s)
     }
 
@@ -96,7 +96,7 @@ impl ModelStore {
     pub fn write(
         &self,
         host: &str,
-        devices: Vec<(ModelKey, Vec<Sample>)>,
+        devices: Vec<(StoreKey, Vec<StoredSample>)>,
     ) -> Result<Option<PathBuf>, Error> {
         let writer = name_writer(host);
         let runs = devices
@@ -129,8 +129,8 @@ mod tests {
     use super::key::tests::key;
     use super::*;
 
-    fn sample(units: u64, t_s: f64) -> Vec<Sample> {
-        vec![Sample {
+    fn sample(units: u64, t_s: f64) -> Vec<StoredSample> {
+        vec![StoredSample {
             units,
             seconds: vec![t_s],
             at_least: false,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use isochron_hierarchy::model::Point;
 
-use super::key::{Conditions, Identity, ModelKey};
+use super::key::{Conditions, Identity, StoreKey};
 use super::segment::StoredRun;
 
 /// Runs that count, the latest ones.
@@ -42,7 +42,7 @@ const QUANTILE: f64 = 1.96;
 
 /// The runs of all segments of a store.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Models {
+pub struct StoredModels {
     /// The runs by identity, in the order in which they were made.
     runs: BTreeMap<Identity, Vec<StoredRun>>,
 }
@@ -62,14 +62,14 @@ pub struct KnownModel {
 
 /// Seconds a unit of one size, with their relative variance.
 #[derive(Debug, Clone, Copy)]
-struct Rate {
+struct UnitTime {
     d: f64,
     log: f64,
     variance: f64,
     is_bound: bool,
 }
 
-impl Models {
+impl StoredModels {
     /// Merges the runs of segments. A run that several segments hold counts once.
     pub fn merge(runs: impl IntoIterator<Item = StoredRun>) -> Self {
         let mut known = BTreeSet::new();
@@ -111,7 +111,7 @@ impl Models {
     }
 
     /// Finds what is known of a device at the moment `now_s`, in seconds since 1970.
-    pub fn find(&self, key: &ModelKey, now_s: u64) -> Option<KnownModel> {
+    pub fn find(&self, key: &StoreKey, now_s: u64) -> Option<KnownModel> {
         let groups = group_by_conditions(self.runs.get(&key.identity)?);
         // The order of the runs decides between conditions that differ equally.
         let (nearest, own) = groups
@@ -133,7 +133,7 @@ impl Models {
                 .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
         }
         Some(KnownModel {
-            points: thin(&rates).into_iter().map(Rate::to_point).collect(),
+            points: thin(&rates).into_iter().map(UnitTime::to_point).collect(),
             changed,
             runs: counting.len(),
             stale,
@@ -141,7 +141,7 @@ impl Models {
     }
 }
 
-impl Rate {
+impl UnitTime {
     fn to_point(self) -> Point {
         let t_s = self.d * self.log.exp();
         Point {
@@ -193,7 +193,7 @@ fn drop_contradicted<'r>(runs: &[&'r StoredRun]) -> (Vec<&'r StoredRun>, Option<
 
 /// Returns the factor by which all of the last runs contradict the ones before them.
 fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
-    let known: Vec<Rate> = old.iter().flat_map(|run| list_rates(run)).collect();
+    let known: Vec<UnitTime> = old.iter().flat_map(|run| list_rates(run)).collect();
     let spread = old
         .iter()
         .filter_map(|run| compare(&list_rates(run), &known));
@@ -214,10 +214,10 @@ fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
 }
 
 /// Returns the logarithm of the times over others at nearby sizes; `None` without such sizes.
-fn compare(rates: &[Rate], others: &[Rate]) -> Option<f64> {
+fn compare(rates: &[UnitTime], others: &[UnitTime]) -> Option<f64> {
     let measured = rates.iter().filter(|rate| !rate.is_bound);
     let ratios = measured.filter_map(|rate| {
-        let distance = |other: &Rate| (other.d / rate.d).ln().abs();
+        let distance = |other: &UnitTime| (other.d / rate.d).ln().abs();
         let nearby = others
             .iter()
             .filter(|other| distance(other) < NEARBY.ln() && !other.is_bound);
@@ -231,8 +231,8 @@ fn compare(rates: &[Rate], others: &[Rate]) -> Option<f64> {
 }
 
 /// Returns the median seconds a unit of every size of a run.
-fn list_rates(run: &StoredRun) -> Vec<Rate> {
-    let rates = run.samples.iter().map(|sample| Rate {
+fn list_rates(run: &StoredRun) -> Vec<UnitTime> {
+    let rates = run.samples.iter().map(|sample| UnitTime {
         d: sample.units as f64,
         log: (find_median(sample.seconds.clone()) / sample.units as f64).ln(),
         variance: ONE_RUN.powi(2),
@@ -242,7 +242,7 @@ fn list_rates(run: &StoredRun) -> Vec<Rate> {
 }
 
 /// Combines runs: the median of the runs' medians for sizes that count as one.
-fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<Rate> {
+fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<UnitTime> {
     let mut all = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
@@ -254,7 +254,7 @@ fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<Rate> {
     while let Some((first, ..)) = all.first() {
         let limit = SAME * first.d;
         let end = all.partition_point(|(rate, ..)| rate.d <= limit);
-        let group: Vec<(Rate, usize, f64)> = all.drain(..end).collect();
+        let group: Vec<(UnitTime, usize, f64)> = all.drain(..end).collect();
         combined.push(combine_size(&group));
     }
     combined
@@ -262,7 +262,7 @@ fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<Rate> {
 
 /// Combines times that count as those of one size, each with its run and the variance of its age. A measured time replaces
 /// bounds.
-fn combine_size(group: &[(Rate, usize, f64)]) -> Rate {
+fn combine_size(group: &[(UnitTime, usize, f64)]) -> UnitTime {
     let is_bound = group.iter().all(|(rate, ..)| rate.is_bound);
     let counting = group.iter().filter(|(rate, ..)| rate.is_bound == is_bound);
     let mut of_runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
@@ -280,7 +280,7 @@ fn combine_size(group: &[(Rate, usize, f64)]) -> Rate {
         1 => ONE_RUN.powi(2),
         _ => (squares / (runs - 1.0)).max(LEAST.powi(2)),
     };
-    Rate {
+    UnitTime {
         d: find_median(sizes).round(),
         log,
         variance: spread / runs + age,
@@ -289,7 +289,7 @@ fn combine_size(group: &[(Rate, usize, f64)]) -> Rate {
 }
 
 /// Adds sizes that another device of the class, or other conditions, tell, by the ratio of their times at the sizes of both.
-fn overlay(own: &mut Vec<Rate>, other: &[Rate]) {
+fn overlay(own: &mut Vec<UnitTime>, other: &[UnitTime]) {
     let Some(ratio) = compare(own, other) else {
         return;
     };
@@ -297,7 +297,7 @@ fn overlay(own: &mut Vec<Rate>, other: &[Rate]) {
     let beyond = other
         .iter()
         .filter(|rate| rate.d * SAME < least || rate.d > most * SAME);
-    own.extend(beyond.map(|rate| Rate {
+    own.extend(beyond.map(|rate| UnitTime {
         log: rate.log + ratio,
         variance: rate.variance + ONE_RUN.powi(2),
         ..*rate
@@ -306,7 +306,7 @@ fn overlay(own: &mut Vec<Rate>, other: &[Rate]) {
 }
 
 /// Leaves out sizes in between if there are too many.
-fn thin(rates: &[Rate]) -> Vec<Rate> {
+fn thin(rates: &[UnitTime]) -> Vec<UnitTime> {
     if rates.len() <= POINTS {
         return rates.to_vec();
     }
@@ -330,7 +330,7 @@ fn find_median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::super::key::tests::{key, vary};
     use super::super::segment::tests::stored;
-    use super::super::segment::{Sample, format_segment, parse_segment};
+    use super::super::segment::{StoredSample, format_segment, parse_segment};
     use super::*;
 
     const NOW_S: u64 = 1_000_000;
@@ -343,7 +343,7 @@ mod tests {
     }
 
     fn find(runs: Vec<StoredRun>) -> KnownModel {
-        Models::merge(runs).find(&key(), NOW_S).unwrap()
+        StoredModels::merge(runs).find(&key(), NOW_S).unwrap()
     }
 
     fn close(value: f64, expected: f64) -> bool {
@@ -354,16 +354,16 @@ mod tests {
     fn every_field_of_a_key_is_found_again_and_tells_devices_apart() {
         let run = stored("w", 1, &[(100, &[0.5, 0.7, 0.6])]);
         let text = format_segment(&[run]).unwrap();
-        let models = Models::merge(parse_segment(text.as_bytes()).unwrap());
+        let models = StoredModels::merge(parse_segment(text.as_bytes()).unwrap());
         let known = models.find(&key(), NOW_S).unwrap();
         assert!(known.changed.is_empty() && known.stale.is_none());
         assert!(known.points.len() == 1 && close(known.points[0].t_s, 0.6));
         for (field, identity) in vary(&key().identity) {
-            let other = ModelKey { identity, ..key() };
+            let other = StoreKey { identity, ..key() };
             assert_eq!(models.find(&other, NOW_S), None, "{field}");
         }
         for (field, conditions) in vary(&key().conditions) {
-            let other = ModelKey {
+            let other = StoreKey {
                 conditions,
                 ..key()
             };
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn old_times_are_trusted_less() {
-        let models = Models::merge(runs_of(&[0.5]));
+        let models = StoredModels::merge(runs_of(&[0.5]));
         let widths = [0, 1, 6, 1000].map(|months| {
             let now_s = NOW_S + months * MONTH_S as u64;
             models.find(&key(), now_s).unwrap().points[0].ci_s
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_run_counts_once_however_often_it_is_stored() {
         let run = stored("w", 1, &[(100, &[0.5])]);
-        let models = Models::merge([run.clone(), run.clone(), run]);
+        let models = StoredModels::merge([run.clone(), run.clone(), run]);
         assert_eq!(models.runs().count(), 1);
         assert_eq!(models.number_next(&key().identity), 2);
         assert_eq!(models.list_widths(&key().identity), [256]);
@@ -452,7 +452,7 @@ mod tests {
         // A third one starts from the latest of the nearest conditions, with doubt.
         let mut key = key();
         key.conditions.host = "c".to_owned();
-        let known = Models::merge([own, other]).find(&key, NOW_S).unwrap();
+        let known = StoredModels::merge([own, other]).find(&key, NOW_S).unwrap();
         assert_eq!(
             (known.points.len(), known.changed),
             (2, vec!["host".to_owned()])
@@ -462,7 +462,7 @@ mod tests {
     #[test]
     fn hopeless_sizes_are_bounds_until_they_are_measured() {
         let mut run = stored("a", 1, &[(100, &[0.5])]);
-        run.samples.push(Sample {
+        run.samples.push(StoredSample {
             units: 1000,
             seconds: vec![60.0],
             at_least: true,

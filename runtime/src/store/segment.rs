@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::key::ModelKey;
+use super::key::StoreKey;
 
 /// Name of the format, and the version that is written and read.
 const FORMAT: &str = "isochron-models";
@@ -17,7 +17,7 @@ const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 /// The repetitions of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sample {
+pub struct StoredSample {
     /// Elements of C.
     pub units: u64,
     /// Seconds of each repetition kept.
@@ -38,19 +38,19 @@ pub struct StoredRun {
     /// The moment of writing, in seconds since 1970 by the writer's clock.
     pub at_s: u64,
     /// Device and work.
-    pub key: ModelKey,
+    pub key: StoreKey,
     /// The times, one entry a size.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<StoredSample>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+struct SegmentHeader {
     format: String,
     version: u32,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Trailer {
+struct SegmentTrailer {
     runs: usize,
     crc32: String,
 }
@@ -68,7 +68,7 @@ pub enum SegmentError {
 
 /// Formats runs as a segment.
 pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
-    let header = Header {
+    let header = SegmentHeader {
         format: FORMAT.to_owned(),
         version: VERSION,
     };
@@ -77,7 +77,7 @@ pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
         text += &serde_json::to_string(run)?;
         text.push('\n');
     }
-    let trailer = Trailer {
+    let trailer = SegmentTrailer {
         runs: runs.len(),
         crc32: checksum(&text),
     };
@@ -91,7 +91,7 @@ pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
 pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     let text = str::from_utf8(bytes).map_err(corrupt)?;
     let first = text.lines().next().unwrap_or_default();
-    let header: Header = serde_json::from_str(first).map_err(corrupt)?;
+    let header: SegmentHeader = serde_json::from_str(first).map_err(corrupt)?;
     if header.format != FORMAT {
         return Err(corrupt(format!("its format is {}", header.format)));
     }
@@ -105,7 +105,7 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
         .rfind('\n')
         .ok_or_else(|| corrupt("its end is missing"))?
         + 1;
-    let trailer: Trailer =
+    let trailer: SegmentTrailer =
         serde_json::from_str(&whole[last..]).map_err(|_| corrupt("its end is missing"))?;
     if checksum(&text[..last]) != trailer.crc32 {
         return Err(corrupt("its checksum differs"));
@@ -148,7 +148,7 @@ pub(super) mod tests {
     use super::*;
 
     pub fn stored(writer: &str, run: u64, samples: &[(u64, &[f64])]) -> StoredRun {
-        let samples = samples.iter().map(|&(units, seconds)| Sample {
+        let samples = samples.iter().map(|&(units, seconds)| StoredSample {
             units,
             seconds: seconds.to_vec(),
             at_least: false,
@@ -164,7 +164,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let bound = Sample {
+        let bound = StoredSample {
             units: 7,
             seconds: vec![0.1 + 0.2],
             at_least: true,
