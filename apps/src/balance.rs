@@ -28,7 +28,7 @@ use crate::terminal_line::TerminalLine;
 /// The kernel, its units, and the limits of balancing.
 #[derive(Args)]
 #[command(mut_args(|argument| show_default(argument, &DEFAULTS)))]
-pub struct BalanceArguments {
+pub struct DpaArguments {
     #[command(flatten)]
     kernel: KernelArguments,
     /// Units to divide
@@ -94,7 +94,7 @@ struct DivisionDocument {
 }
 
 /// Runs the command on every rank; the head rank steps the algorithm, writes the files and prints.
-pub fn run(comm: &dyn Comm, arguments: &BalanceArguments) -> Result<(), Failure> {
+pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     let mut kernel = arguments.kernel.open(comm, &config)?;
@@ -135,7 +135,7 @@ struct HeadState {
     progress: TerminalLine,
 }
 
-impl BalanceArguments {
+impl DpaArguments {
     /// Starts the algorithm, from the points of an earlier command if there are any.
     fn make_head(&self, kernel: &OpenKernel, config: &MeasureConfig) -> Result<HeadState, Error> {
         let headers = kernel.list_headers(&self.kernel.kernel);

@@ -67,7 +67,7 @@ enum Subcommands {
     /// Measure the full model of any kernel over a range of sizes, on all ranks at once
     Measure(Box<measure::MeasureArguments>),
     /// Divide a kernel's units over the ranks by measuring and dividing again
-    Balance(Box<balance::BalanceArguments>),
+    Balance(Box<balance::DpaArguments>),
     /// Write a platform file of the hosts of the job
     Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
