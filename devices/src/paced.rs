@@ -147,6 +147,13 @@ impl Worker for PacedWorker {
         [self.inner.notices(), self.turns.notices()].concat()
     }
 
+    fn likely_cores(&self) -> Option<f64> {
+        match self.pace {
+            Pace::Slowdown(factor) => self.inner.likely_cores().map(|cores| cores / factor),
+            Pace::Points { .. } => None,
+        }
+    }
+
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         self.inner.reserve(job)
     }

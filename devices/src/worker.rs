@@ -233,6 +233,12 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
         Vec::new()
     }
 
+    /// Returns the cores at full speed that the device is likely to be worth. They size the first measurement, and nothing
+    /// else. `None` if that is unknown.
+    fn likely_cores(&self) -> Option<f64> {
+        None
+    }
+
     /// Takes the memory for `job` between jobs, so that `begin` does not spend time on it. A job under way is abandoned. By
     /// default it does nothing.
     ///

@@ -170,6 +170,10 @@ impl Worker for CpuWorker {
             .collect()
     }
 
+    fn likely_cores(&self) -> Option<f64> {
+        Some(self.cores.len() as f64)
+    }
+
     fn reserve(&mut self, job: &JobShape) -> Result<(), DeviceError> {
         let element = job.element;
         let products = [job.cols, job.depth.k_total]

@@ -60,6 +60,22 @@ impl DeviceTeam {
         self.share_of_time
     }
 
+    /// Returns the cores at full speed that each device is [likely](Worker::likely_cores) to be worth in a long run.
+    pub fn likely_cores(&self) -> Vec<Option<f64>> {
+        let devices = self.infos.iter().zip(&self.devices);
+        devices
+            .map(|(info, device)| {
+                let cores = lock(device).likely_cores()?;
+                let is_shared = info.clock.keeps_cores_busy();
+                Some(if is_shared {
+                    cores * self.share_of_time
+                } else {
+                    cores
+                })
+            })
+            .collect()
+    }
+
     /// Returns the number of devices.
     pub fn len(&self) -> usize {
         self.devices.len()

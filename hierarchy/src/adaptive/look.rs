@@ -5,6 +5,7 @@ use super::division::{BoundedPart, divide, longest_mean};
 use super::learner::Adaptive;
 use super::part::PartState;
 use crate::model::SpeedModel;
+use crate::partition::apportion;
 
 /// Parts of an even share that are measured first and second.
 const LOOKS: [u64; 2] = [16, 4];
@@ -24,6 +25,10 @@ const SUSPICIOUS: f64 = 4.0;
 /// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
 const PATIENCE: f64 = 10.0;
 
+/// Ratio of times up to which a look at unlike parts was balanced, and the part of its units that it had at least.
+const BALANCED: f64 = 1.25;
+const ENOUGH: f64 = 0.5;
+
 /// Ratio of two sizes that tells a fixed cost from a low speed.
 const NOTABLY: f64 = 1.2;
 
@@ -39,6 +44,9 @@ impl Adaptive {
         let unknown: Vec<bool> = self.parts.iter().map(PartState::is_unknown).collect();
         let is_probe_due = self.parts.iter().any(PartState::awaits_probe);
         if unknown.contains(&true) || is_probe_due {
+            if let Some(likely) = self.size_likely_look() {
+                return Ok(Some(likely));
+            }
             let looks = self.size_look(LOOKS[0], &unknown);
             return self.add_probes(looks).map(Some);
         }
@@ -57,14 +65,52 @@ impl Adaptive {
             .collect();
         let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
         match self.looks {
-            // A single time is off by more than a whole block column of many layouts.
-            1 | 2 if self.parts.iter().all(|part| part.part.safe >= self.total) => {
-                self.size_balanced_look(&fresh, &speeds).map(Some)
+            1 | 2 if self.is_safe() => {
+                let wanted =
+                    (!self.is_balanced()).then(|| self.size_balanced_look(&fresh, &speeds));
+                wanted.transpose()
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),
             1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
             _ => self.plan_growth(),
         }
+    }
+
+    /// Returns `true` if no part's speed is expected to fall.
+    fn is_safe(&self) -> bool {
+        self.parts.iter().all(|part| part.part.safe >= self.total)
+    }
+
+    /// Returns `true` if all parts took about as long in the last look, which had a good part of the units of a balanced one.
+    fn is_balanced(&self) -> bool {
+        let (mut seen, mut shortest_s, mut longest_s) = (0.0, f64::INFINITY, 0.0f64);
+        for (units, time_s) in self.parts.iter().filter_map(PartState::last_time) {
+            seen += units;
+            shortest_s = time_s.min(shortest_s);
+            longest_s = time_s.max(longest_s);
+        }
+        let wanted = ENOUGH * (self.total / LOOKS[1]) as f64;
+        seen >= wanted && longest_s < BALANCED * shortest_s
+    }
+
+    /// Returns the units of a first look that is likely to take all parts about as long; `None` if their speeds are
+    /// unknown, or may fall.
+    fn size_likely_look(&self) -> Option<Vec<u64>> {
+        let is_first = self.looks == 0 && self.parts.iter().all(PartState::is_fresh);
+        if !(is_first && self.is_safe()) {
+            return None;
+        }
+        let likely: Option<Vec<f64>> = (self.parts.iter())
+            .map(|part| part.part.likely_speed)
+            .collect();
+        let granule = self.config.granule;
+        let shares = apportion(self.total / LOOKS[1], &likely?).into_iter();
+        let sizes = shares.zip(&self.parts).map(|(units, part)| {
+            (units / granule * granule)
+                .max(granule)
+                .min(part.capacity())
+        });
+        Some(sizes.collect())
     }
 
     /// Returns the units of a look at this fraction of an even share, for the parts chosen.

@@ -20,6 +20,9 @@ pub struct AdaptivePart {
     /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts at
     /// once; 0 if nothing is known of it.
     pub safe: u64,
+    /// Speed that the part is likely to have, in a unit that all parts share. It sizes the first look. `None` if it is
+    /// unknown.
+    pub likely_speed: Option<f64>,
     /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no first
     /// look.
     pub prior: Vec<Point>,
@@ -146,6 +149,13 @@ impl PartState {
     /// Returns `true` if the part's earlier points are still to be scaled.
     pub fn awaits_probe(&self) -> bool {
         self.awaits_probe && self.capacity() > 0
+    }
+
+    /// Returns the units of the last time, and the seconds that they take by the model; `None` before the first.
+    pub fn last_time(&self) -> Option<(f64, f64)> {
+        let (level, curve) = self.level.as_ref().zip(self.curve.as_ref())?;
+        let units = level.d as f64;
+        Some((units, curve.line.time_s(units)))
     }
 
     /// Takes a time of `d` units. Returns a shift if the part's speed has changed.

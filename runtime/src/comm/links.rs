@@ -15,8 +15,10 @@ const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
 const LONG_BYTES: usize = 4 << 10;
 /// Exchanges in a row, attempt by attempt. The first alone shows what more of them would take.
 const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
-/// Part of the time left that another attempt at the same length may take.
-const REPEAT_SHARE: f64 = 0.25;
+/// Attempts at a length that is clearly slower than the one before, and may only have been stalled.
+const DOUBTED_ATTEMPTS: usize = 3;
+/// Bounds of the seconds of a length for which a host with a CPU quota may have stalled a rank.
+const STALL_S: [f64; 2] = [1e-3, 0.1];
 /// A length that takes this many times as long as the shortest shows the bandwidth: longer ones are not tried.
 const MUCH_LONGER: f64 = 64.0;
 /// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
@@ -39,6 +41,9 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 /// A longer message is tried only if it is expected to fit the budget. That is 1 % of the run's predicted seconds, but
 /// at most 1 s, and at least 20 ms or 20 of the shortest messages. All ranks decide alike, because all use the times of
 /// the slowest link.
+///
+/// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So a length that
+/// seems slow is tried up to three times, after longer and longer rests, even if that exceeds the budget.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -57,8 +62,30 @@ struct Rung {
     attempts: usize,
 }
 
+/// Messages to be timed.
+#[derive(Debug, Clone, Copy)]
+struct Attempt {
+    /// Index of the length.
+    index: usize,
+    /// Exchanges in a row.
+    tries: usize,
+    /// Time without work before.
+    rest: Duration,
+}
+
 /// Times of some exchanges in a row, in seconds: that of one of them, and that of all together.
 type Timing = [f64; 2];
+
+impl Attempt {
+    /// Makes the first attempt at a length.
+    fn first_of(index: usize) -> Self {
+        Self {
+            index,
+            tries: ATTEMPTS[0],
+            rest: REST,
+        }
+    }
+}
 
 impl LinkLadder {
     /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time. It
@@ -74,8 +101,8 @@ impl LinkLadder {
         let run_s = comm.largest(run_s);
         let mut start = Instant::now();
         let before_s = self.spent_s;
-        self.climb_by(run_s, &mut |bytes, tries| {
-            let exchange_s = measure_exchange_s(comm, bytes, tries);
+        self.climb_by(run_s, &mut |attempt| {
+            let exchange_s = measure_exchange_s(comm, attempt);
             let took_s = start.elapsed().as_secs_f64();
             start = Instant::now();
             largest_timing(comm, [exchange_s, took_s])
@@ -85,11 +112,11 @@ impl LinkLadder {
         }
     }
 
-    /// Measures by `exchange`, which times a number of exchanges of messages of a length in a row, on the slowest link.
-    fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(usize, usize) -> Timing) {
-        while let Some((index, tries)) = self.next_attempt(self.budget_s(run_s)) {
-            let bytes = LENGTHS[index];
-            let timing = exchange(bytes, tries);
+    /// Measures by `exchange`, which makes an attempt on the slowest link.
+    fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) {
+        while let Some(attempt) = self.next_attempt(self.budget_s(run_s)) {
+            let Attempt { index, tries, .. } = attempt;
+            let timing = exchange(attempt);
             if timing[1] <= self.budget_s(run_s) {
                 self.add(index, timing);
                 continue;
@@ -97,7 +124,10 @@ impl LinkLadder {
             // A stall of a host, or a link that carries only the first bytes fast: another message tells.
             let mean_s = timing[1] / tries as f64;
             let again = match mean_s < LARGEST_BUDGET_S / 2.0 {
-                true => exchange(bytes, 1),
+                true => exchange(Attempt {
+                    tries: 1,
+                    ..attempt
+                }),
                 false => [mean_s, 0.0],
             };
             self.add(index, again);
@@ -116,6 +146,7 @@ impl LinkLadder {
 
     /// Adds the time of a length. Shorter messages take no longer: disturbances only delay.
     fn add(&mut self, index: usize, [time_s, took_s]: Timing) {
+        tracing::trace!(bytes = LENGTHS[index], time_s, took_s, "exchanged messages");
         self.spent_s += took_s;
         if index == self.rungs.len() {
             self.rungs.push(Rung {
@@ -130,25 +161,42 @@ impl LinkLadder {
         }
     }
 
-    /// Returns the index of the length to try next and the number of exchanges; `None` if the budget allows no more.
-    fn next_attempt(&self, budget_s: f64) -> Option<(usize, usize)> {
+    /// Returns the next attempt; `None` if the budget allows no more.
+    fn next_attempt(&self, budget_s: f64) -> Option<Attempt> {
         let (Some(first), Some(last)) = (self.rungs.first(), self.rungs.last()) else {
-            return Some((0, ATTEMPTS[0]));
+            return Some(Attempt::first_of(0));
         };
         if self.is_slow {
             return None;
         }
-        let left_s = budget_s - self.spent_s;
-        let repeat = ATTEMPTS.get(last.attempts).copied();
-        if let Some(tries) = repeat.filter(|&n| n as f64 * last.time_s <= REPEAT_SHARE * left_s) {
-            return Some((self.rungs.len() - 1, tries));
+        let again = last.attempts;
+        let repeat = ATTEMPTS.get(again).map(|&tries| Attempt {
+            index: self.rungs.len() - 1,
+            tries,
+            rest: REST * 4u32.pow(again as u32),
+        });
+        if self.is_doubtful(last) {
+            return repeat;
         }
+        let rested = repeat.map(|repeat| Attempt {
+            rest: REST,
+            ..repeat
+        });
+        let left_s = budget_s - self.spent_s;
+        let cost_s = rested.map_or(0.0, |repeat| repeat.tries as f64 * last.time_s);
         if self.is_next_affordable(first, last, budget_s) {
-            return Some((self.rungs.len(), ATTEMPTS[0]));
+            return Some(Attempt::first_of(self.rungs.len()));
         }
         // The time left goes into a more precise time of the last length.
-        let again = repeat.filter(|&n| n as f64 * last.time_s <= left_s);
-        again.map(|tries| (self.rungs.len() - 1, tries))
+        rested.filter(|_| cost_s <= left_s)
+    }
+
+    /// Returns `true` if the last length was clearly slower than the one before, perhaps because of a stall.
+    fn is_doubtful(&self, last: &Rung) -> bool {
+        let before = self.rungs.iter().nth_back(1);
+        let is_slower = before.is_some_and(|before| last.time_s >= CLEARLY_LONGER * before.time_s);
+        let is_stall = (STALL_S[0]..STALL_S[1]).contains(&last.time_s);
+        is_slower && is_stall && last.attempts < DOUBTED_ATTEMPTS
     }
 
     /// Returns `true` if there is a longer length that is worth its time.
@@ -269,14 +317,15 @@ impl<'c> Exchange<'c> {
     }
 }
 
-/// Measures the seconds of an exchange of messages of `bytes` bytes: half of the fastest two in a row, or one alone.
+/// Measures the seconds of an exchange of messages: half of the fastest two in a row, or one alone.
 ///
 /// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
 /// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
-fn measure_exchange_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
+fn measure_exchange_s(comm: &dyn Comm, attempt: Attempt) -> f64 {
+    let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
     // On a busy host, a thread that has rested may run at once and for a while.
-    std::thread::sleep(REST);
+    std::thread::sleep(attempt.rest);
     // Brings the ranks together: waking up from a collective takes longer than a message.
     Exchange::new(comm, 1).run(std::thread::yield_now);
     let mut exchange = Exchange::new(comm, bytes);
@@ -324,7 +373,8 @@ mod tests {
     /// Climbs on a made-up network, and returns the seconds spent, the longest exchange of them, and the links.
     fn climb(ladder: &mut LinkLadder, run_s: f64, network: Links) -> (f64, f64, Links) {
         let (mut spent_s, mut longest_s) = (0.0, 0.0f64);
-        ladder.climb_by(run_s, &mut |bytes, tries| {
+        ladder.climb_by(run_s, &mut |attempt| {
+            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
             let time_s = network.latency_s + 2.0 * bytes as f64 / network.bytes_per_s;
             spent_s += tries as f64 * time_s;
             longest_s = longest_s.max(time_s);
@@ -371,7 +421,7 @@ mod tests {
                         second_s = latency_s + 8192.0 / bytes_per_s;
                     }
                     assert!(
-                        spent_s <= budget_s(run_s, first_s) + 2.0 * second_s,
+                        spent_s <= budget_s(run_s, first_s) + 2.0 * second_s.max(longest_s),
                         "{network:?}: {spent_s}"
                     );
                     let bound_s = budget_s(run_s, first_s).max(second_s);
@@ -414,7 +464,8 @@ mod tests {
     #[test]
     fn a_link_that_carries_only_the_first_bytes_fast_is_slow() {
         let (mut ladder, mut burst) = (LinkLadder::default(), 32768.0);
-        ladder.climb_by(2.0, &mut |bytes, tries| {
+        ladder.climb_by(2.0, &mut |attempt| {
+            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
             let mut times_s = Vec::new();
             for _ in 0..tries {
                 burst -= 2.0 * bytes as f64;
@@ -437,7 +488,8 @@ mod tests {
     fn a_stall_is_no_slow_link() {
         for stalled in 0..12 {
             let (mut ladder, mut count) = (LinkLadder::default(), 0);
-            ladder.climb_by(0.0, &mut |bytes, tries| {
+            ladder.climb_by(0.0, &mut |attempt| {
+                let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
                 let time_s = 1e-6 + 2.0 * bytes as f64 / 1e10;
                 let stall_s = if count == stalled { 0.03 } else { 0.0 };
                 count += 1;
@@ -451,13 +503,81 @@ mod tests {
         }
     }
 
+    /// A rank with a quota of CPU time in each period of 10 ms.
+    struct Throttled {
+        now_s: f64,
+        period: u64,
+        left_s: f64,
+        quota_s: f64,
+    }
+
+    impl Throttled {
+        /// Computes for so long, and stands still whenever the quota is used up.
+        fn compute(&mut self, cpu_s: f64) {
+            let mut cpu_s = cpu_s;
+            loop {
+                self.start_period();
+                let done_s = cpu_s.min(self.left_s);
+                self.now_s += done_s;
+                self.left_s -= done_s;
+                cpu_s -= done_s;
+                if cpu_s <= 0.0 {
+                    return;
+                }
+                self.now_s = 0.01 * (self.period + 1) as f64 + 1e-9;
+            }
+        }
+
+        fn start_period(&mut self) {
+            let period = (self.now_s / 0.01) as u64;
+            if period > self.period {
+                (self.period, self.left_s) = (period, self.quota_s);
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_with_a_quota_is_no_slow_link() {
+        for percent in [12.5, 25.0, 50.0] {
+            for begin in 0..100 {
+                let mut host = Throttled {
+                    now_s: 1e-4 * f64::from(begin),
+                    period: 0,
+                    left_s: 0.0,
+                    quota_s: 1e-4 * percent,
+                };
+                let mut ladder = LinkLadder::default();
+                ladder.climb_by(1.5, &mut |attempt| {
+                    let start_s = host.now_s;
+                    host.now_s += attempt.rest.as_secs_f64();
+                    host.compute(2e-4);
+                    let mut times_s = Vec::new();
+                    for _ in 0..attempt.tries {
+                        let begin_s = host.now_s;
+                        host.compute(1e-4 + 2.0 * LENGTHS[attempt.index] as f64 / 1e9);
+                        times_s.push(host.now_s - begin_s);
+                    }
+                    host.compute(1e-4);
+                    [
+                        times_s.into_iter().fold(f64::INFINITY, f64::min),
+                        host.now_s - start_s,
+                    ]
+                });
+                let found = ladder.links().unwrap();
+                assert!(found.bytes_per_s > 1e8, "{percent} {begin}: {found:?}");
+                assert!(ladder.rungs.len() >= 3, "{percent} {begin}: {ladder:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_slow_link_is_found_though_its_latency_takes_most_of_the_time() {
         // Latency and bandwidth in both directions, with a switch that lets the first bytes through.
         for burst in [0.0, 8192.0] {
             for late_s in [0.0, 1.5e-3] {
                 let (mut ladder, mut count) = (LinkLadder::default(), 0);
-                ladder.climb_by(0.0, &mut |bytes, tries| {
+                ladder.climb_by(0.0, &mut |attempt| {
+                    let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
                     count += 1;
                     let late_s = if count % 2 == 0 { late_s } else { 0.0 };
                     let sent = f64::max(2.0 * bytes as f64 - burst, 0.0);
@@ -473,7 +593,8 @@ mod tests {
     #[test]
     fn a_busy_host_is_no_slow_link() {
         let mut ladder = LinkLadder::default();
-        ladder.climb_by(0.4, &mut |bytes, tries| {
+        ladder.climb_by(0.4, &mut |attempt| {
+            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
             // Only the very first message finds both ranks at work.
             let time_s = if bytes == 1 { 3e-5 } else { 4e-3 };
             [time_s, tries as f64 * time_s]

@@ -116,15 +116,14 @@ fn alike_parts_are_looked_at_once() {
 }
 
 /// Looks at two parts without a fall ahead, of which the second is a fourth as fast, and which took `late_s` longer in the
-/// first look. Returns the times of the looks and the first division.
-fn look_at_safe_parts(late_s: [f64; 2]) -> (Vec<[f64; 2]>, Vec<u64>) {
-    let parts = vec![
-        AdaptivePart {
-            safe: 2 * SHARE,
-            ..AdaptivePart::default()
-        };
-        2
-    ];
+/// first look. They are expected to have the `likely` speeds. Returns the times of the looks and the first division.
+fn look_at_safe_parts(late_s: [f64; 2], likely: [Option<f64>; 2]) -> (Vec<[f64; 2]>, Vec<u64>) {
+    let parts = likely.map(|likely_speed| AdaptivePart {
+        safe: 2 * SHARE,
+        likely_speed,
+        ..AdaptivePart::default()
+    });
+    let parts = parts.to_vec();
     let mut learner = Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, 30, parts).unwrap();
     let mut looks = Vec::new();
     loop {
@@ -147,9 +146,9 @@ fn look_at_safe_parts(late_s: [f64; 2]) -> (Vec<[f64; 2]>, Vec<u64>) {
 }
 
 #[test]
-fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
-    let (looks, first) = look_at_safe_parts([0.0; 2]);
-    assert_eq!(looks.len(), 3, "{looks:?}");
+fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
+    let (looks, first) = look_at_safe_parts([0.0; 2], [None; 2]);
+    assert_eq!(looks.len(), 2, "{looks:?}");
     assert!((looks[1][0] / looks[1][1] - 1.0).abs() < 0.1, "{looks:?}");
     assert!(
         (first[0] as f64 / first[1] as f64 - 4.0).abs() < 0.2,
@@ -158,10 +157,26 @@ fn parts_without_a_fall_ahead_are_looked_at_thrice_and_trusted() {
 }
 
 #[test]
+fn a_look_at_likely_parts_is_the_only_one_if_it_is_balanced() {
+    let cases = [
+        ([Some(4.1), Some(1.0)], 1),
+        ([Some(1.0), Some(1.0)], 2),
+        ([Some(1.0), Some(4.0)], 2),
+        ([Some(4.0), None], 2),
+    ];
+    for (likely, count) in cases {
+        let (looks, first) = look_at_safe_parts([0.0; 2], likely);
+        assert_eq!(looks.len(), count, "{likely:?}: {looks:?}");
+        let ratio = first[0] as f64 / first[1] as f64;
+        assert!((ratio - 4.0).abs() < 0.2, "{likely:?}: {first:?}");
+    }
+}
+
+#[test]
 fn a_part_that_was_disturbed_in_the_first_look_is_looked_at_with_more() {
     for late_s in [[50.0, 0.0], [0.0, 50.0]] {
         let late_s = late_s.map(|share| share * SHARE as f64);
-        let (looks, first) = look_at_safe_parts(late_s);
+        let (looks, first) = look_at_safe_parts(late_s, [None; 2]);
         assert_eq!(looks.len(), 3, "{looks:?}");
         let ratio = first[0] as f64 / first[1] as f64;
         assert!((ratio - 4.0).abs() < 0.5, "{first:?}");

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use isochron_devices::{DeviceInfo, DeviceKind, Element, JobShape};
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
@@ -26,6 +27,9 @@ use crate::session::memory;
 const FEWEST_DECISIONS: u64 = 16;
 const LEAST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 16;
+
+/// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
+const SHORT_LOOK: Duration = Duration::from_millis(30);
 
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
@@ -66,10 +70,12 @@ pub(super) struct DeviceClass {
     name: String,
     /// It computes in host memory, of which a plan takes no more than there is: its speed will not fall at some size.
     has_memory: bool,
+    /// The cores at full speed that it is likely to be worth.
+    likely_cores: Option<f64>,
 }
 
 impl DeviceClass {
-    fn of(device: &DeviceInfo) -> Self {
+    fn of(device: &DeviceInfo, likely_cores: Option<f64>) -> Self {
         let DeviceInfo {
             kind,
             blas,
@@ -81,6 +87,7 @@ impl DeviceClass {
         Self {
             name: format!("{kind:?} {blas} {paced:?} {}", cores.len()),
             has_memory: *kind == DeviceKind::Cpu && clock.is_of_host(),
+            likely_cores,
         }
     }
 }
@@ -99,6 +106,7 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
             node,
             kind: *kinds.entry(&class.name).or_insert(next),
             safe: if class.has_memory { total } else { 0 },
+            likely_speed: class.likely_cores,
             ..AdaptivePart::default()
         });
     }
@@ -323,7 +331,11 @@ impl<T: Element> NodeMeasurer<'_, T> {
         problem: &Problem,
     ) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
-        let mine: Vec<DeviceClass> = self.team.infos().iter().map(DeviceClass::of).collect();
+        let likely_cores = self.team.likely_cores();
+        let infos = self.team.infos().iter().zip(likely_cores);
+        let mine: Vec<DeviceClass> = infos
+            .map(|(info, likely_cores)| DeviceClass::of(info, likely_cores))
+            .collect();
         let classes = comm.gather(&mine)?;
         let known = store.map(|store| (store, problem));
         let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes, known));
@@ -340,7 +352,8 @@ impl<T: Element> NodeMeasurer<'_, T> {
         }
     }
 
-    /// Measures each device once, all at the same time, on about so many elements of C. Returns the elements and the seconds.
+    /// Measures each device once or twice, all at the same time, on about so many elements of C. Returns the elements and the
+    /// shorter seconds, since disturbances only lengthen times.
     ///
     /// # Collective
     /// All ranks, each with its own elements.
@@ -357,15 +370,26 @@ impl<T: Element> NodeMeasurer<'_, T> {
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
         memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
         let mut rounds = MeasureRounds::new(self.comm);
-        let mut is_first = true;
-        let outcome = self.measure_devices(rows, depth, &columns, &mut |_needed| {
-            rounds.ask_for_round(std::mem::take(&mut is_first))
+        let (mut asked, mut begin) = (0, Instant::now());
+        let outcome = self.repeat_updates(rows, depth, &columns, &mut |_needed| {
+            let is_needed = asked == 0 || (asked == 1 && begin.elapsed() < SHORT_LOOK);
+            asked += 1;
+            let is_asked = rounds.ask_for_round(is_needed);
+            begin = Instant::now();
+            is_asked
         });
         while rounds.ask_for_round(false) {}
-        let times = agree(self.comm, outcome)?;
-        let seen = columns.iter().zip(times);
+        let measured = agree(self.comm, outcome)?;
+        let seen = columns.iter().zip(measured);
         Ok(seen
-            .map(|(&columns, time)| (columns * rows as u64, time.t_s))
+            .map(|(&columns, measured)| {
+                let time_s = if measured.is_bound() {
+                    measured.t_s
+                } else {
+                    measured.fastest_s
+                };
+                (columns * rows as u64, time_s)
+            })
             .collect())
     }
 

@@ -274,14 +274,25 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Measures the devices together on a part of C with `rows` rows, each on its columns.
-    pub(super) fn measure_devices(
+    fn measure_devices(
         &mut self,
         rows: usize,
         depth: Depth,
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
+        let measured = self.repeat_updates(rows, depth, columns, in_step)?;
+        Ok(measured.iter().map(Measurement::to_observation).collect())
+    }
+
+    /// Measures the devices together on a part of C with `rows` rows, each on its columns.
+    pub(super) fn repeat_updates(
+        &mut self,
+        rows: usize,
+        depth: Depth,
+        columns: &[u64],
+        in_step: &mut InStep<'_>,
+    ) -> Result<Vec<Measurement>, Error> {
         let span = tracing::info_span!("measure", rows, ?columns);
         let _entered = span.enter();
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
@@ -302,7 +313,7 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             in_step,
         )?;
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
-            // A look is one repetition, and no precision is asked for.
+            // A look is a few repetitions, and no precision is asked for.
             let is_look = self.work.strategy == Strategy::Adaptive;
             if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
                 measurement.outcome = MeasureOutcome::Precise;
@@ -310,7 +321,7 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             self.measured.count(measurement);
             log_measurement(&self.team.infos()[device].name, rows, columns, measurement);
         }
-        Ok(measured.iter().map(Measurement::to_observation).collect())
+        Ok(measured)
     }
 }
 
