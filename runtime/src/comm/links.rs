@@ -15,10 +15,10 @@ const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
 const LONG_BYTES: usize = 4 << 10;
 /// Exchanges in a row, attempt by attempt. The first alone shows what more of them would take.
 const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
-/// Attempts at a length that is clearly slower than the one before, and may only have been stalled.
-const DOUBTED_ATTEMPTS: usize = 3;
-/// Bounds of the seconds of a length for which a host with a CPU quota may have stalled a rank.
-const STALL_S: [f64; 2] = [1e-3, 0.1];
+/// Seconds for which a rank that looks for messages all the time does not run if its host stalls it.
+const STALL_S: f64 = 1e-3;
+/// Attempts that may be stalled before no more are made.
+const MOST_STALLS: u32 = 8;
 /// A length that takes this many times as long as the shortest shows the bandwidth: longer ones are not tried.
 const MUCH_LONGER: f64 = 64.0;
 /// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
@@ -42,8 +42,8 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 /// at most 1 s, and at least 20 ms or 20 of the shortest messages. All ranks decide alike, because all use the times of
 /// the slowest link.
 ///
-/// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So a length that
-/// seems slow is tried up to three times, after longer and longer rests, even if that exceeds the budget.
+/// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So an attempt in
+/// which a rank stood still counts for nothing. Up to eight of them are made again after longer rests, beyond the budget.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -51,6 +51,9 @@ pub struct LinkLadder {
     spent_s: f64,
     /// `true` if a message took longer than all were to take: nothing else is tried.
     is_slow: bool,
+    /// Attempts that were stalled, and those among them since the last one that was not.
+    stalls: u32,
+    stalls_in_a_row: u32,
 }
 
 /// The time of one length.
@@ -73,19 +76,9 @@ struct Attempt {
     rest: Duration,
 }
 
-/// Times of some exchanges in a row, in seconds: that of one of them, and that of all together.
-type Timing = [f64; 2];
-
-impl Attempt {
-    /// Makes the first attempt at a length.
-    fn first_of(index: usize) -> Self {
-        Self {
-            index,
-            tries: ATTEMPTS[0],
-            rest: REST,
-        }
-    }
-}
+/// Times of some exchanges in a row, in seconds: that of one of them, that of all together, and the longest for which a rank
+/// did not run.
+type Timing = [f64; 3];
 
 impl LinkLadder {
     /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time. It
@@ -102,10 +95,10 @@ impl LinkLadder {
         let mut start = Instant::now();
         let before_s = self.spent_s;
         self.climb_by(run_s, &mut |attempt| {
-            let exchange_s = measure_exchange_s(comm, attempt);
+            let [exchange_s, stall_s] = measure_exchange_s(comm, attempt);
             let took_s = start.elapsed().as_secs_f64();
             start = Instant::now();
-            largest_timing(comm, [exchange_s, took_s])
+            largest_timing(comm, [exchange_s, took_s, stall_s])
         });
         if self.spent_s > before_s {
             tracing::debug!(links = ?self.links(), self.spent_s, "measured the links");
@@ -116,24 +109,40 @@ impl LinkLadder {
     fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) {
         while let Some(attempt) = self.next_attempt(self.budget_s(run_s)) {
             let Attempt { index, tries, .. } = attempt;
-            let timing = exchange(attempt);
-            if timing[1] <= self.budget_s(run_s) {
-                self.add(index, timing);
+            let [time_s, took_s, stall_s] = exchange(attempt);
+            tracing::trace!(
+                bytes = LENGTHS[index],
+                time_s,
+                took_s,
+                stall_s,
+                "exchanged messages"
+            );
+            if stall_s > STALL_S && self.stalls < MOST_STALLS {
+                self.stalls += 1;
+                self.stalls_in_a_row += 1;
+                continue;
+            }
+            self.stalls_in_a_row = 0;
+            if took_s <= self.budget_s(run_s) {
+                self.add(index, [time_s, took_s]);
                 continue;
             }
             // A stall of a host, or a link that carries only the first bytes fast: another message tells.
-            let mean_s = timing[1] / tries as f64;
+            let mean_s = took_s / tries as f64;
             let again = match mean_s < LARGEST_BUDGET_S / 2.0 {
-                true => exchange(Attempt {
-                    tries: 1,
-                    ..attempt
-                }),
+                true => {
+                    let [time_s, took_s, _] = exchange(Attempt {
+                        tries: 1,
+                        ..attempt
+                    });
+                    [time_s, took_s]
+                }
                 false => [mean_s, 0.0],
             };
             self.add(index, again);
             if again[0] > self.budget_s(run_s) {
                 self.is_slow = true;
-                self.spent_s += timing[1];
+                self.spent_s += took_s;
                 self.rungs[index].time_s = mean_s.min(again[0]);
             }
         }
@@ -145,8 +154,7 @@ impl LinkLadder {
     }
 
     /// Adds the time of a length. Shorter messages take no longer: disturbances only delay.
-    fn add(&mut self, index: usize, [time_s, took_s]: Timing) {
-        tracing::trace!(bytes = LENGTHS[index], time_s, took_s, "exchanged messages");
+    fn add(&mut self, index: usize, [time_s, took_s]: [f64; 2]) {
         self.spent_s += took_s;
         if index == self.rungs.len() {
             self.rungs.push(Rung {
@@ -161,42 +169,32 @@ impl LinkLadder {
         }
     }
 
-    /// Returns the next attempt; `None` if the budget allows no more.
+    /// Returns the next attempt, after a rest that is longer the more were stalled; `None` if the budget allows no more.
     fn next_attempt(&self, budget_s: f64) -> Option<Attempt> {
+        let (index, tries) = self.next_length(budget_s)?;
+        Some(Attempt {
+            index,
+            tries,
+            rest: REST * 4u32.pow(self.stalls_in_a_row.min(2)),
+        })
+    }
+
+    /// Returns the index of the length to try next and the number of exchanges; `None` if the budget allows no more.
+    fn next_length(&self, budget_s: f64) -> Option<(usize, usize)> {
         let (Some(first), Some(last)) = (self.rungs.first(), self.rungs.last()) else {
-            return Some(Attempt::first_of(0));
+            return Some((0, ATTEMPTS[0]));
         };
         if self.is_slow {
             return None;
         }
-        let again = last.attempts;
-        let repeat = ATTEMPTS.get(again).map(|&tries| Attempt {
-            index: self.rungs.len() - 1,
-            tries,
-            rest: REST * 4u32.pow(again as u32),
-        });
-        if self.is_doubtful(last) {
-            return repeat;
-        }
-        let rested = repeat.map(|repeat| Attempt {
-            rest: REST,
-            ..repeat
-        });
-        let left_s = budget_s - self.spent_s;
-        let cost_s = rested.map_or(0.0, |repeat| repeat.tries as f64 * last.time_s);
         if self.is_next_affordable(first, last, budget_s) {
-            return Some(Attempt::first_of(self.rungs.len()));
+            return Some((self.rungs.len(), ATTEMPTS[0]));
         }
         // The time left goes into a more precise time of the last length.
-        rested.filter(|_| cost_s <= left_s)
-    }
-
-    /// Returns `true` if the last length was clearly slower than the one before, perhaps because of a stall.
-    fn is_doubtful(&self, last: &Rung) -> bool {
-        let before = self.rungs.iter().nth_back(1);
-        let is_slower = before.is_some_and(|before| last.time_s >= CLEARLY_LONGER * before.time_s);
-        let is_stall = (STALL_S[0]..STALL_S[1]).contains(&last.time_s);
-        is_slower && is_stall && last.attempts < DOUBTED_ATTEMPTS
+        let left_s = budget_s - self.spent_s;
+        let again = ATTEMPTS.get(last.attempts).copied();
+        let again = again.filter(|&tries| tries as f64 * last.time_s <= left_s);
+        again.map(|tries| (self.rungs.len() - 1, tries))
     }
 
     /// Returns `true` if there is a longer length that is worth its time.
@@ -274,13 +272,12 @@ fn fit_links(short_s: f64, (bytes, long_s): (usize, f64)) -> Links {
 
 /// Returns the largest of all ranks' values, each by itself.
 fn largest_timing(comm: &dyn Comm, mine: Timing) -> Timing {
-    let rank = 2 * comm.rank();
-    let mut all = vec![0.0; 2 * comm.size()];
-    all[rank..rank + 2].copy_from_slice(&mine);
-    comm.sum_f64(&mut all);
-    let pairs = all.chunks_exact(2);
-    pairs.fold([0.0; 2], |most, pair| {
-        [most[0].max(pair[0]), most[1].max(pair[1])]
+    let mut all = vec![[0.0; 3]; comm.size()];
+    all[comm.rank()] = mine;
+    comm.sum_f64(all.as_flattened_mut());
+    let ranks = all.into_iter();
+    ranks.fold([0.0; 3], |most, of_rank| {
+        std::array::from_fn(|value| most[value].max(of_rank[value]))
     })
 }
 
@@ -307,7 +304,7 @@ impl<'c> Exchange<'c> {
     }
 
     /// Exchanges the messages, and calls `pause` between two looks at them.
-    fn run(&mut self, pause: fn()) {
+    fn run(&mut self, pause: &mut dyn FnMut()) {
         let buffers = std::mem::take(&mut self.buffers);
         let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs);
         while !transfer.progress() {
@@ -317,27 +314,46 @@ impl<'c> Exchange<'c> {
     }
 }
 
-/// Measures the seconds of an exchange of messages: half of the fastest two in a row, or one alone.
+/// Measures the seconds of an exchange of messages: half of the fastest two in a row, or one alone. Returns also the longest
+/// seconds for which this rank did not run meanwhile.
 ///
 /// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
 /// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
-fn measure_exchange_s(comm: &dyn Comm, attempt: Attempt) -> f64 {
+fn measure_exchange_s(comm: &dyn Comm, attempt: Attempt) -> [f64; 2] {
     let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
     // On a busy host, a thread that has rested may run at once and for a while.
+    let rested = Instant::now();
     std::thread::sleep(attempt.rest);
-    // Brings the ranks together: waking up from a collective takes longer than a message.
-    Exchange::new(comm, 1).run(std::thread::yield_now);
+    let (mut ran, mut stall) = (
+        Instant::now(),
+        rested.elapsed().saturating_sub(attempt.rest),
+    );
+    let mut wait = || {
+        std::thread::yield_now();
+        stall = stall.max(ran.elapsed());
+        ran = Instant::now();
+    };
+    // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
+    // each other, and two their neighbours.
+    for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
+        Exchange::new(comm, 1).run(&mut wait);
+    }
     let mut exchange = Exchange::new(comm, bytes);
     let mut starts = vec![Instant::now()];
     for _ in 0..tries {
-        exchange.run(std::thread::yield_now);
+        exchange.run(&mut wait);
+        // The rank may have stood still while it took the last message.
+        wait();
         starts.push(Instant::now());
     }
     let in_a_row = tries.min(2);
     let windows = starts.windows(in_a_row + 1);
     let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
-    fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64
+    [
+        fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
+        stall.as_secs_f64(),
+    ]
 }
 
 /// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some.
@@ -346,7 +362,7 @@ fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
     let mut least_s = f64::INFINITY;
     for _ in 0..tries {
         let start_s = thread_cpu_time_s();
-        exchange.run(|| std::thread::sleep(LOOK_INTERVAL));
+        exchange.run(&mut || std::thread::sleep(LOOK_INTERVAL));
         least_s = least_s.min(thread_cpu_time_s() - start_s);
     }
     least_s
@@ -359,6 +375,9 @@ fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
         .map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes))
         .collect()
 }
+
+/// Rounds of short messages before messages are timed.
+const GATHERING_ROUNDS: usize = 3;
 
 /// Time without work before messages are timed.
 const REST: Duration = Duration::from_micros(500);
@@ -378,7 +397,7 @@ mod tests {
             let time_s = network.latency_s + 2.0 * bytes as f64 / network.bytes_per_s;
             spent_s += tries as f64 * time_s;
             longest_s = longest_s.max(time_s);
-            [time_s, tries as f64 * time_s]
+            [time_s, tries as f64 * time_s, 0.0]
         });
         (spent_s, longest_s, ladder.links().unwrap())
     }
@@ -421,7 +440,7 @@ mod tests {
                         second_s = latency_s + 8192.0 / bytes_per_s;
                     }
                     assert!(
-                        spent_s <= budget_s(run_s, first_s) + 2.0 * second_s.max(longest_s),
+                        spent_s <= budget_s(run_s, first_s) + 2.0 * second_s,
                         "{network:?}: {spent_s}"
                     );
                     let bound_s = budget_s(run_s, first_s).max(second_s);
@@ -475,6 +494,7 @@ mod tests {
             [
                 times_s.iter().copied().fold(1.0, f64::min),
                 times_s.iter().sum(),
+                0.0,
             ]
         });
         let found = ladder.links().unwrap();
@@ -493,7 +513,7 @@ mod tests {
                 let time_s = 1e-6 + 2.0 * bytes as f64 / 1e10;
                 let stall_s = if count == stalled { 0.03 } else { 0.0 };
                 count += 1;
-                [time_s + stall_s, tries as f64 * time_s + stall_s]
+                [time_s + stall_s, tries as f64 * time_s + stall_s, 0.0]
             });
             let found = ladder.links().unwrap();
             assert!(
@@ -509,6 +529,7 @@ mod tests {
         period: u64,
         left_s: f64,
         quota_s: f64,
+        stall_s: f64,
     }
 
     impl Throttled {
@@ -524,7 +545,9 @@ mod tests {
                 if cpu_s <= 0.0 {
                     return;
                 }
-                self.now_s = 0.01 * (self.period + 1) as f64 + 1e-9;
+                let next_s = 0.01 * (self.period + 1) as f64 + 1e-9;
+                self.stall_s = self.stall_s.max(next_s - self.now_s);
+                self.now_s = next_s;
             }
         }
 
@@ -545,10 +568,12 @@ mod tests {
                     period: 0,
                     left_s: 0.0,
                     quota_s: 1e-4 * percent,
+                    stall_s: 0.0,
                 };
                 let mut ladder = LinkLadder::default();
                 ladder.climb_by(1.5, &mut |attempt| {
                     let start_s = host.now_s;
+                    host.stall_s = 0.0;
                     host.now_s += attempt.rest.as_secs_f64();
                     host.compute(2e-4);
                     let mut times_s = Vec::new();
@@ -561,6 +586,7 @@ mod tests {
                     [
                         times_s.into_iter().fold(f64::INFINITY, f64::min),
                         host.now_s - start_s,
+                        host.stall_s,
                     ]
                 });
                 let found = ladder.links().unwrap();
@@ -582,7 +608,7 @@ mod tests {
                     let late_s = if count % 2 == 0 { late_s } else { 0.0 };
                     let sent = f64::max(2.0 * bytes as f64 - burst, 0.0);
                     let time_s = 2e-3 + late_s + sent / 1.25e6;
-                    [time_s, tries as f64 * time_s]
+                    [time_s, tries as f64 * time_s, 0.0]
                 });
                 let found = ladder.links().unwrap();
                 assert!(found.bytes_per_s < 3e6, "{burst} {late_s}: {found:?}");
@@ -597,7 +623,7 @@ mod tests {
             let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
             // Only the very first message finds both ranks at work.
             let time_s = if bytes == 1 { 3e-5 } else { 4e-3 };
-            [time_s, tries as f64 * time_s]
+            [time_s, tries as f64 * time_s, 0.0]
         });
         let found = ladder.links().unwrap();
         assert!(
