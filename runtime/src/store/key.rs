@@ -32,7 +32,7 @@ pub struct Identity {
     pub blas: String,
     /// The pace that slows it down on purpose; `None` at full speed.
     pub pace: Option<String>,
-    /// The other devices that computed on its host at the same time, as [`KeySource::describe`] says.
+    /// The other devices that computed on its host at the same time, each by its kind and its cores.
     pub corunners: Vec<String>,
 }
 
