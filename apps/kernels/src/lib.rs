@@ -1,5 +1,5 @@
 //! Computational kernels to measure, each the work of one iteration of an application: examples of
-//! [`Kernel`](isochron_kernel::Kernel) in Rust. The folder `c/` has the same in C, as shared libraries.
+//! [`Kernel`] in Rust. The folder `c/` has the same in C, as shared libraries.
 //!
 //! | name | computational unit | application |
 //! |---|---|---|

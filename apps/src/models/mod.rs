@@ -49,7 +49,7 @@ pub struct TwoModels {
 #[group(required = true, multiple = true)]
 pub struct PruneArguments {
     /// Remove runs that are older than a number of days
-    #[arg(long, value_name = "DAYS")]
+    #[arg(long, value_name = "DAYS", value_parser = crate::numbers::parse_whole::<u64, 0>)]
     older_than: Option<u64>,
     /// Remove the runs of a model
     #[arg(long, value_name = "MODEL")]
