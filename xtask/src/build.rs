@@ -18,7 +18,15 @@ pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
 pub const ISOCHRON_AND_CASES: &str =
     "--workspace --bin isochron --bin isochron-cases --test command";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
-const WITHOUT_MPI: [&str; 5] = ["hierarchy", "devices", "plot", "bench", "cluster"];
+const WITHOUT_MPI: [&str; 7] = [
+    "hierarchy",
+    "kernel",
+    "kernels",
+    "devices",
+    "plot",
+    "bench",
+    "cluster",
+];
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &str = "--workspace --lib --bins --tests";
 
@@ -54,13 +62,18 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
 }
 
 /// Copies the products of release builds with another MPI library: all into a new folder, and otherwise those of our own
-/// packages without MPI, which are compiled often.
+/// packages without MPI, which are compiled often, and those of other packages that are not there.
 fn copy_products(from: &Path, to: &Path) -> Result<()> {
     let is_new = !to.exists();
     for folder in [".fingerprint", "build", "deps"] {
         let [source, copy] = [from, to].map(|target| target.join("release").join(folder));
         let mut entries = list_products(&source)?;
-        entries.retain(|path| is_new || is_without_mpi(path));
+        entries.retain(|path| {
+            let is_there = path
+                .file_name()
+                .is_some_and(|name| copy.join(name).exists());
+            is_new || is_without_mpi(path) || (is_of_others(path) && !is_there)
+        });
         for some in entries.chunks(1000) {
             fs::create_dir_all(&copy)?;
             // Cargo compares times, so they are kept.
@@ -83,10 +96,23 @@ fn list_products(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(products)
 }
 
+/// Returns the name of a product without the prefix of libraries.
+fn name_product(product: &Path) -> String {
+    let name = product.file_name().unwrap_or_default().to_string_lossy();
+    name.strip_prefix("lib").unwrap_or(&name).replace('_', "-")
+}
+
+/// Returns `true` if a product is of a package that is neither ours nor a binding of MPI.
+fn is_of_others(product: &Path) -> bool {
+    let name = name_product(product);
+    !["isochron", "xtask", "mpi-"]
+        .iter()
+        .any(|ours| name.starts_with(ours))
+}
+
 /// Returns `true` if a product is of a package in [`WITHOUT_MPI`].
 fn is_without_mpi(product: &Path) -> bool {
-    let name = product.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.strip_prefix("lib").unwrap_or(&name).replace('_', "-");
+    let name = name_product(product);
     let rest = name.strip_prefix("isochron-").unwrap_or_default();
     let package = rest.split_once('-').map_or(rest, |(package, _)| package);
     WITHOUT_MPI.contains(&package)
@@ -146,6 +172,9 @@ mod tests {
             "libmpi-0a1b.rlib",
         ] {
             assert!(!is_without_mpi(Path::new(other)), "{other}");
+            assert!(!is_of_others(Path::new(other)), "{other}");
         }
+        assert!(is_of_others(Path::new("libnalgebra-0a1b.rlib")));
+        assert!(is_of_others(Path::new("build-probe-mpi-0a1b")));
     }
 }

@@ -90,6 +90,7 @@ fn differ_in(option: &str) -> [String; 2] {
         "--type" => "c32",
         "--op-a" | "--op-b" => "t",
         "--split" => "k",
+        "--store" => "read",
         "--strategy" => "multi-cpm",
         "--fit" => "akima",
         "--partitioner" => "npa",
