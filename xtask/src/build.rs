@@ -61,19 +61,14 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
     Ok(mpi)
 }
 
-/// Copies the products of release builds with another MPI library: all into a new folder, and otherwise those of our own
-/// packages without MPI, which are compiled often, and those of other packages that are not there.
+/// Copies the products of release builds with another MPI library: all into a new folder, and otherwise those that do not
+/// depend on MPI. All of these, because cargo compiles a package again if a dependency is newer.
 fn copy_products(from: &Path, to: &Path) -> Result<()> {
     let is_new = !to.exists();
     for folder in [".fingerprint", "build", "deps"] {
         let [source, copy] = [from, to].map(|target| target.join("release").join(folder));
         let mut entries = list_products(&source)?;
-        entries.retain(|path| {
-            let is_there = path
-                .file_name()
-                .is_some_and(|name| copy.join(name).exists());
-            is_new || is_without_mpi(path) || (is_of_others(path) && !is_there)
-        });
+        entries.retain(|path| is_new || is_without_mpi(path) || is_of_others(path));
         for some in entries.chunks(1000) {
             fs::create_dir_all(&copy)?;
             // Cargo compares times, so they are kept.
