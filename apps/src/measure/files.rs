@@ -84,7 +84,7 @@ impl PointsFiles {
         &self.files[rank].points
     }
 
-    /// Returns the sizes of which a rank has a point, with the points of all ranks.
+    /// Returns the sizes that any rank has measured, each with the points of all ranks.
     pub fn sizes(&self) -> impl Iterator<Item = (u64, RankPoints)> {
         let mut sizes: BTreeMap<u64, RankPoints> = BTreeMap::new();
         for (rank, file) in self.files.iter().enumerate() {

@@ -126,7 +126,7 @@ fn replace(folder: &StoreFolder, old: &[&Path], runs: &[StoredRun]) -> Result<()
     Ok(())
 }
 
-/// Removes what killed writers have left and what was set aside, if no writer can be at it any more.
+/// Removes the files of killed writers, and those set aside, if they are older than a day.
 fn remove_leftovers(folder: &StoreFolder) -> Result<u64, Failure> {
     let found = folder
         .find_leftovers()

@@ -17,8 +17,8 @@ const LONG_BYTES: usize = 4 << 10;
 const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
 /// Seconds for which a rank that looks for messages all the time does not run if its host stalls it.
 const STALL_S: f64 = 1e-3;
-/// Attempts that may be stalled before no more are made.
-const MOST_STALLS: u32 = 8;
+/// Most seconds of attempts that count for nothing because of stalls.
+const MOST_STALLED_S: f64 = 0.25;
 /// A length that takes this many times as long as the shortest shows the bandwidth: longer ones are not tried.
 const MUCH_LONGER: f64 = 64.0;
 /// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
@@ -43,7 +43,8 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 /// the slowest link.
 ///
 /// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So an attempt in
-/// which a rank stood still counts for nothing. Up to eight of them are made again after longer rests, beyond the budget.
+/// which a rank stood still counts for nothing, and is made again after a longer rest. Such attempts take at most 0.25 s beyond
+/// the budget, and no more than 1 s together with the others.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -51,8 +52,8 @@ pub struct LinkLadder {
     spent_s: f64,
     /// `true` if a message took longer than all were to take: nothing else is tried.
     is_slow: bool,
-    /// Attempts that were stalled, and those among them since the last one that was not.
-    stalls: u32,
+    /// Seconds of the attempts that were stalled, and their number since the last one that was not.
+    stalled_s: f64,
     stalls_in_a_row: u32,
 }
 
@@ -117,8 +118,8 @@ impl LinkLadder {
                 stall_s,
                 "exchanged messages"
             );
-            if stall_s > STALL_S && self.stalls < MOST_STALLS {
-                self.stalls += 1;
+            if stall_s > STALL_S && self.may_stall_for(took_s) {
+                self.stalled_s += took_s;
                 self.stalls_in_a_row += 1;
                 continue;
             }
@@ -146,6 +147,12 @@ impl LinkLadder {
                 self.rungs[index].time_s = mean_s.min(again[0]);
             }
         }
+    }
+
+    /// Returns `true` if another attempt of so many seconds may count for nothing.
+    fn may_stall_for(&self, took_s: f64) -> bool {
+        let stalled_s = self.stalled_s + took_s;
+        stalled_s <= MOST_STALLED_S && self.spent_s + stalled_s <= LARGEST_BUDGET_S
     }
 
     /// Returns the seconds that all exchanges may take before a run of `run_s` seconds.
@@ -593,6 +600,21 @@ mod tests {
                 assert!(found.bytes_per_s > 1e8, "{percent} {begin}: {found:?}");
                 assert!(ladder.rungs.len() >= 3, "{percent} {begin}: {ladder:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_rank_that_always_stands_still_ends_the_measurement_all_the_same() {
+        for took_s in [1e-3, 0.05, 0.3] {
+            let (mut ladder, mut spent_s) = (LinkLadder::default(), 0.0);
+            ladder.climb_by(0.0, &mut |_| {
+                spent_s += took_s;
+                [took_s, took_s, took_s + STALL_S]
+            });
+            assert!(
+                spent_s <= MOST_STALLED_S + 3.0 * took_s + 0.25,
+                "{took_s}: {spent_s}"
+            );
         }
     }
 

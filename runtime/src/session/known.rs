@@ -1,4 +1,4 @@
-//! The model store in a session: what it knows of the job's devices, and what the job adds.
+//! The model store in a session: looks up the job's devices, and adds the job's times.
 //!
 //! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of all
 //! ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file system of a
