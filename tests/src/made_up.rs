@@ -83,6 +83,7 @@ fn make_step(
         DeviceStep {
             cols,
             busy_s: (rows * cols) as f64 * time(step, rank, device) * noise,
+            stopped: false,
         }
     });
     RankStep {

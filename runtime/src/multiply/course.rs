@@ -7,7 +7,9 @@
 use isochron_devices::{Element, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
-use super::director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
+use super::director::{
+    Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes,
+};
 use super::plan::Plan;
 use super::schedule::{A, B, StepSchedule};
 use crate::comm::{Comm, agree};
@@ -230,13 +232,18 @@ impl<'d, T: Element> Course<'d, T> {
         let times = director.time_devices(slices, times.unwrap_or_default());
         let k = if times.is_some() { k } else { 0 };
         let times = times.unwrap_or_default().into_iter();
-        let devices = slices.iter().zip(times.chain(std::iter::repeat(0.0)));
+        let devices = slices
+            .iter()
+            .zip(times.chain(std::iter::repeat(DeviceTime::default())));
+        let devices = devices.map(|(&cols, DeviceTime { busy_s, stopped })| DeviceStep {
+            cols,
+            busy_s,
+            stopped,
+        });
         self.log.steps.push(RankStep {
             k,
             rows,
-            devices: devices
-                .map(|(&cols, busy_s)| DeviceStep { cols, busy_s })
-                .collect(),
+            devices: devices.collect(),
         });
     }
 
@@ -262,18 +269,7 @@ impl<'d, T: Element> Course<'d, T> {
         let Some(now) = self.undecided.take() else {
             return Ok(false);
         };
-        let all = self
-            .comm
-            .all_gather(bytemuck::cast_slice(&self.log.encode()));
-        let logs: Vec<StepLog> = all
-            .iter()
-            .zip(&self.assignment.slices)
-            .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
-            .collect();
-        self.log = StepLog {
-            k: self.log.k,
-            ..StepLog::default()
-        };
+        let logs = self.gather_logs();
         // After a failure the steps go on without arithmetic: there is nothing to learn.
         if logs.iter().any(|log| log.has_failed) {
             return Ok(false);
@@ -290,6 +286,36 @@ impl<'d, T: Element> Course<'d, T> {
             None => next,
         }));
         Ok(is_made.unwrap_or(false))
+    }
+
+    /// Hands the steps since the last decision to the director of the head rank. None is left to decide on.
+    ///
+    /// # Collective
+    /// All ranks, if there is a director.
+    pub(super) fn end(&mut self) {
+        if self.director.is_none() {
+            return;
+        }
+        let logs = self.gather_logs();
+        let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
+        if let Some(director) = self.director.as_mut().filter(|_| is_head) {
+            let ranks: Vec<Vec<RankStep>> = logs.into_iter().map(|log| log.steps).collect();
+            director.note_last_steps(&ranks);
+        }
+    }
+
+    /// Gathers what each rank has done since the last decision, and begins the next log.
+    fn gather_logs(&mut self) -> Vec<StepLog> {
+        let mine = self.log.encode();
+        self.log = StepLog {
+            k: self.log.k,
+            ..StepLog::default()
+        };
+        let all = self.comm.all_gather(bytemuck::cast_slice(&mine));
+        let ranks = all.iter().zip(&self.assignment.slices);
+        ranks
+            .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
+            .collect()
     }
 
     /// Lets the director of the head rank decide.
@@ -514,14 +540,17 @@ fn find_changing_s(logs: &[StepLog]) -> f64 {
 
 impl StepLog {
     /// Writes the log as numbers: failure, movement, seconds of changing, and for each step its `k`, its rows, and the
-    /// columns and seconds of each device.
+    /// columns, the seconds and the stop of each device.
     fn encode(&self) -> Vec<f64> {
         let [failed, moved] = [self.has_failed, self.has_moved].map(|is| f64::from(u8::from(is)));
         let mut numbers = vec![failed, moved, self.changing_s];
         for step in &self.steps {
             numbers.extend([step.k as f64, step.rows as f64]);
             let devices = step.devices.iter();
-            numbers.extend(devices.flat_map(|device| [device.cols as f64, device.busy_s]));
+            numbers.extend(devices.flat_map(|device| {
+                let stopped = f64::from(u8::from(device.stopped));
+                [device.cols as f64, device.busy_s, stopped]
+            }));
         }
         numbers
     }
@@ -531,14 +560,15 @@ impl StepLog {
         let numbers = bytes.chunks_exact(size_of::<f64>());
         let numbers: Vec<f64> = numbers.map(bytemuck::pod_read_unaligned).collect();
         let (frame, steps) = numbers.split_at(3);
-        let steps = steps.chunks_exact(2 + 2 * devices).map(|step| RankStep {
+        let steps = steps.chunks_exact(2 + 3 * devices).map(|step| RankStep {
             k: step[0] as usize,
             rows: step[1] as usize,
             devices: step[2..]
-                .chunks_exact(2)
+                .chunks_exact(3)
                 .map(|device| DeviceStep {
                     cols: device[0] as usize,
                     busy_s: device[1],
+                    stopped: device[2] > 0.0,
                 })
                 .collect(),
         });
@@ -557,7 +587,11 @@ mod tests {
     use super::*;
 
     fn step(k: usize, times: &[f64]) -> RankStep {
-        let devices = times.iter().map(|&busy_s| DeviceStep { cols: 7, busy_s });
+        let devices = times.iter().map(|&busy_s| DeviceStep {
+            cols: 7,
+            busy_s,
+            stopped: busy_s < 0.0,
+        });
         RankStep {
             k,
             rows: 3,

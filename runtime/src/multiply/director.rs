@@ -29,6 +29,18 @@ pub struct DeviceStep {
     /// Seconds of its update, as [`Director::time_devices`] reads them.
     #[serde(deserialize_with = "read_seconds")]
     pub busy_s: f64,
+    /// `true` if something else had the device's cores for a good part of these seconds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
+}
+
+/// The time of a device for a step.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DeviceTime {
+    /// Its busy time in seconds, or what that is in the long run.
+    pub busy_s: f64,
+    /// As [`DeviceStep::stopped`].
+    pub stopped: bool,
 }
 
 /// Reads seconds; JSON has no number for a time that is none, and writes `null`.
@@ -83,10 +95,13 @@ pub trait Director {
     /// Returns the number of steps before the first decision, at least 1.
     fn count_first_steps(&mut self) -> usize;
 
-    /// Returns the seconds that a step took each device of this rank, with these columns: its busy time, or what that is in the
-    /// long run. `None` if that is not known yet.
-    fn time_devices(&mut self, _slices: &[usize], times: &[UpdateTime]) -> Option<Vec<f64>> {
-        Some(times.iter().map(|time| time.busy_s).collect())
+    /// Returns the time of each device of this rank for a step with these columns; `None` if it is not known yet.
+    fn time_devices(&mut self, _slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
+        let times = times.iter().map(|time| DeviceTime {
+            busy_s: time.busy_s,
+            stopped: false,
+        });
+        Some(times.collect())
     }
 
     /// Decides, while the devices compute.
@@ -94,6 +109,9 @@ pub trait Director {
     /// # Errors
     /// Any; the multiplication ends with it on all ranks.
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
+
+    /// Takes the steps after the last decision, by rank; on the head rank alone.
+    fn note_last_steps(&mut self, _ranks: &[Vec<RankStep>]) {}
 
     /// Checks that this rank's host has room for `bytes` more before a change takes them. By default it has.
     ///

@@ -38,7 +38,7 @@ use std::time::Instant;
 use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
-pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
+pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
 pub(crate) use learning::{ChangeCosts, Placed, Places};
 pub use learning::{
     LearningDirector, LearningSettings, Learnt, LearntChange, LearntDevice, LearntDrift,
@@ -304,6 +304,7 @@ impl<'a> MultiplyRun<'a> {
         let wall_s = start.elapsed().as_secs_f64();
 
         agree(comm, summa.failure.map_or(Ok(()), Err))?;
+        course.end();
         Ok(Execution {
             wall_s,
             messages: summa.sent.messages,

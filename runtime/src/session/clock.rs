@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use isochron_devices::{DeviceClock, DeviceInfo, UpdateTime, cpu_quota_cores};
 
 use super::load::share_quota;
+use crate::multiply::DeviceTime;
 
 /// Time after which a quota is read again.
 const RENEWAL: Duration = Duration::from_millis(200);
@@ -52,8 +53,8 @@ impl HostClock {
         }
     }
 
-    /// Returns the seconds of each device's update in the long run.
-    pub fn read(&mut self, times: &[UpdateTime]) -> Vec<f64> {
+    /// Returns the time of each device's update in the long run.
+    pub fn read(&mut self, times: &[UpdateTime]) -> Vec<DeviceTime> {
         if self.renewed.elapsed() >= RENEWAL {
             self.renewed = Instant::now();
             self.renew_share(cpu_quota_cores());
@@ -73,14 +74,20 @@ impl HostClock {
     }
 
     /// Returns a time that is none as it is.
-    fn read_device(&mut self, device: usize, time: UpdateTime) -> f64 {
+    fn read_device(&mut self, device: usize, time: UpdateTime) -> DeviceTime {
         let is_time = [time.busy_s, time.cpu_s].map(|time_s| time_s.is_finite() && time_s >= 0.0);
-        if is_time != [true; 2] {
-            return time.busy_s;
+        let mut read = DeviceTime {
+            busy_s: time.busy_s,
+            stopped: false,
+        };
+        if is_time != [true; 2] || !self.clocks[device].keeps_cores_busy() {
+            return read;
         }
         let explained_s = time.sustained_s(self.clocks[device], self.share);
-        if self.share >= 1.0 || !self.clocks[device].keeps_cores_busy() {
-            return explained_s;
+        read.busy_s = explained_s;
+        if self.share >= 1.0 {
+            read.stopped = time.busy_s > UNEXPLAINED * time.cpu_s;
+            return read;
         }
         let [wall_s, cpu_s] = &mut self.recent[device];
         let counted_s = time.busy_s.min(MOST_UNEXPLAINED * explained_s);
@@ -89,10 +96,13 @@ impl HostClock {
         *cpu_s = *cpu_s * kept + time.cpu_s;
         let is_known = *wall_s > 0.5 * WINDOW_S && *cpu_s > 0.0;
         let lasting_s = time.cpu_s * *wall_s / *cpu_s;
-        match is_known && lasting_s > UNEXPLAINED * explained_s {
-            true => lasting_s,
-            false => explained_s,
+        if is_known && lasting_s > UNEXPLAINED * explained_s {
+            read = DeviceTime {
+                busy_s: lasting_s,
+                stopped: true,
+            };
         }
+        read
     }
 }
 
@@ -146,23 +156,44 @@ mod tests {
         UpdateTime { busy_s, cpu_s }
     }
 
+    fn read(clock: &mut HostClock, time: UpdateTime) -> f64 {
+        clock.read_device(0, time).busy_s
+    }
+
     #[test]
     fn a_quota_stretches_cpu_time_and_other_programs_the_wall_time() {
         let mut quota = clock(DeviceClock::Cores, 0.25);
         quota.recent = vec![[0.0; 2]];
-        assert_eq!(quota.read_device(0, update(0.01, 0.01)), 0.04);
+        assert_eq!(read(&mut quota, update(0.01, 0.01)), 0.04);
         // The quota stops this update, and explains it.
         for _ in 0..20 {
-            assert_eq!(quota.read_device(0, update(0.04, 0.01)), 0.04);
+            assert_eq!(read(&mut quota, update(0.04, 0.01)), 0.04);
         }
         // It explains no half of this.
         let last = (0..200)
-            .map(|_| quota.read_device(0, update(0.09, 0.01)))
+            .map(|_| read(&mut quota, update(0.09, 0.01)))
             .last();
         assert!(
             last.is_some_and(|last| (last - 0.09).abs() < 1e-3),
             "{last:?}"
         );
+    }
+
+    #[test]
+    fn a_thread_that_did_not_run_was_stopped_unless_the_quota_explains_it() {
+        let mut free = clock(DeviceClock::Cores, 1.0);
+        let mut quota = clock(DeviceClock::Cores, 0.25);
+        let mut gpu = clock(DeviceClock::Accelerator, 1.0);
+        for host in [&mut free, &mut quota, &mut gpu] {
+            host.recent = vec![[0.0; 2]];
+        }
+        let late = update(0.04, 0.01);
+        assert!(free.read_device(0, late).stopped);
+        assert!(!free.read_device(0, update(0.012, 0.01)).stopped);
+        assert!(!gpu.read_device(0, late).stopped);
+        assert!((0..50).all(|_| !quota.read_device(0, late).stopped));
+        let worse = (0..200).map(|_| quota.read_device(0, update(0.09, 0.01)));
+        assert!(worse.last().is_some_and(|last| last.stopped));
     }
 
     #[test]
@@ -173,10 +204,10 @@ mod tests {
         for (quota, factor) in [(None, 1.0), (Some(0.5), 4.0), (Some(2.0), 1.0), (None, 1.0)] {
             host.renew_share(quota);
             // The first update may run through, whatever the quota.
-            let first = host.read_device(0, update(0.1, 0.1));
+            let first = read(&mut host, update(0.1, 0.1));
             assert!((first - 0.1 * factor).abs() < 1e-12, "{quota:?}: {first}");
             for _ in 0..50 {
-                let next = host.read_device(0, update(0.1 * factor, 0.1));
+                let next = read(&mut host, update(0.1 * factor, 0.1));
                 assert!((next - 0.1 * factor).abs() < 1e-12, "{quota:?}: {next}");
             }
         }
@@ -190,7 +221,7 @@ mod tests {
             for step in 0..300 {
                 let is_stopped = step == 100;
                 let busy_s = if is_stopped { 10.0 } else { wall_s };
-                let read = host.read_device(0, update(busy_s, 0.01));
+                let read = read(&mut host, update(busy_s, 0.01));
                 assert!(
                     is_stopped || (read - wall_s).abs() < 1e-12,
                     "{step}: {read}"
@@ -205,10 +236,10 @@ mod tests {
             let mut free = clock(DeviceClock::Cores, 1.0);
             free.recent = vec![[0.0; 2]];
             for time in [0.4, wrong, 0.3, 0.2] {
-                let read = free.read_device(0, update(time, 0.1));
+                let read = read(&mut free, update(time, 0.1));
                 assert!(read.to_bits() == time.to_bits(), "{time}: {read}");
             }
-            assert!(free.read_device(0, update(0.1, wrong)) == 0.1);
+            assert!(read(&mut free, update(0.1, wrong)) == 0.1);
         }
     }
 
@@ -237,7 +268,7 @@ mod tests {
         ] {
             let mut free = clock(kind, 1.0);
             free.recent = vec![[0.0; 2]];
-            assert_eq!(free.read_device(0, update(0.4, 0.1)), 0.4);
+            assert_eq!(read(&mut free, update(0.4, 0.1)), 0.4);
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
-    ChangeCost, Directive, Director, Execution, Factors, LearningDirector, LearningSettings, Plan,
-    RunConditions, RunRecord, Scalars, StepTimes,
+    ChangeCost, DeviceTime, Directive, Director, Execution, Factors, LearningDirector,
+    LearningSettings, Plan, RankStep, RunConditions, RunRecord, Scalars, StepTimes,
 };
 
 /// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
@@ -21,12 +21,15 @@ struct HostKeeper<'d> {
 }
 
 impl Director for HostKeeper<'_> {
-    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<f64>> {
-        let times_s = self.clock.read(times).into_iter().zip(slices);
-        let means = self.visits.iter_mut().zip(times_s);
+    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
+        let times = self.clock.read(times).into_iter().zip(slices);
+        let means = self.visits.iter_mut().zip(times);
         // Every device has to count this step, also if one before it has no mean yet.
-        let means: Vec<Option<f64>> = means
-            .map(|(visits, (time_s, &cols))| visits.add(cols, time_s))
+        let means: Vec<Option<DeviceTime>> = means
+            .map(|(visits, (time, &cols))| {
+                let busy_s = visits.add(cols, time.busy_s)?;
+                Some(DeviceTime { busy_s, ..time })
+            })
             .collect();
         means.into_iter().collect()
     }
@@ -37,6 +40,10 @@ impl Director for HostKeeper<'_> {
 
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error> {
         self.director.decide(at)
+    }
+
+    fn note_last_steps(&mut self, ranks: &[Vec<RankStep>]) {
+        self.director.note_last_steps(ranks);
     }
 
     fn check_memory(&mut self, comm: &dyn Comm, bytes: u64) -> Result<(), Error> {

@@ -30,8 +30,9 @@ pub(super) struct Crew {
     spent: Vec<(u64, f64)>,
     /// Steps with times that nothing can be learnt from, and the first of them.
     unusable: (u64, String),
-    /// The times of each device's updates alone, without messages.
+    /// The times of each device's updates alone, without messages, and the division of the last ones.
     steady: Vec<SteadyTimes>,
+    kept: Vec<u64>,
 }
 
 /// A change, with the divisions before and after it.
@@ -64,6 +65,7 @@ impl Crew {
         let learner = look.begin(parts, (total, steps), factor)?;
         Ok(Self {
             steady,
+            kept: Vec::new(),
             ranks,
             learner,
             burst: (look.measurements.len() as u64, 0),
@@ -77,14 +79,11 @@ impl Crew {
 
     /// Learns from the steps of all ranks since the last decision.
     pub fn observe(&mut self, plan: &Plan, ranks: &[Vec<RankStep>]) -> Result<(), AdaptiveError> {
-        let mine = &ranks[self.ranks.clone()];
-        let steps = mine.iter().map(Vec::len).min().unwrap_or(0);
-        for step in 0..steps {
-            let of_step: Vec<&RankStep> = mine.iter().map(|steps| &steps[step]).collect();
+        for of_step in join_steps(&ranks[self.ranks.clone()]) {
             match self.read_step(plan, &of_step) {
                 None => self.learner.skip_steps(1),
                 Some(observed) => {
-                    self.keep_times(&of_step);
+                    self.keep_times(&of_step, &observed.units);
                     self.learn(&observed)?;
                 }
             }
@@ -92,17 +91,24 @@ impl Crew {
         Ok(())
     }
 
-    /// Keeps the times of a step for later runs. The first step in a division finds cold caches.
-    fn keep_times(&mut self, ranks: &[&RankStep]) {
-        let is_first = self.spent.last().is_none_or(|&(steps, _)| steps == 0);
-        let devices = ranks.iter().flat_map(|step| {
-            step.devices
-                .iter()
-                .map(|done| (step.rows * done.cols, done.busy_s))
-        });
-        for (times, (units, busy_s)) in self.steady.iter_mut().zip(devices) {
-            if units > 0 {
-                times.add(units as u64, busy_s, is_first);
+    /// Keeps the times of the steps that no decision follows.
+    pub fn keep_last_steps(&mut self, plan: &Plan, ranks: &[Vec<RankStep>]) {
+        for of_step in join_steps(&ranks[self.ranks.clone()]) {
+            if let Some(observed) = self.read_step(plan, &of_step) {
+                self.keep_times(&of_step, &observed.units);
+            }
+        }
+    }
+
+    /// Keeps the times of a step for later runs, unless something else had a device's cores. The first step in a division
+    /// finds cold caches.
+    fn keep_times(&mut self, ranks: &[&RankStep], units: &[u64]) {
+        let is_first = self.kept != units;
+        self.kept = units.to_vec();
+        let devices = ranks.iter().flat_map(|step| &step.devices);
+        for ((times, &units), done) in self.steady.iter_mut().zip(units).zip(devices) {
+            if units > 0 && !done.stopped {
+                times.add(units, done.busy_s, is_first);
             }
         }
     }
@@ -283,6 +289,14 @@ impl Crew {
     }
 }
 
+/// Joins the steps of ranks, as many as all of them have.
+fn join_steps(ranks: &[Vec<RankStep>]) -> Vec<Vec<&RankStep>> {
+    let steps = ranks.iter().map(Vec::len).min().unwrap_or(0);
+    (0..steps)
+        .map(|step| ranks.iter().map(|steps| &steps[step]).collect())
+        .collect()
+}
+
 /// Returns the seconds that the messages of a step take from the arithmetic of a rank.
 fn expect_messages(plan: &Plan, rank: usize, step: &RankStep) -> f64 {
     let byte_s = plan.look().and_then(|look| look.byte_s.get(rank).copied());
@@ -300,4 +314,53 @@ fn expect_messages(plan: &Plan, rank: usize, step: &RankStep) -> f64 {
         plan.n_ranks(),
     );
     exchanged * (step.k * problem.element().bytes()) as f64 * byte_s
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_hierarchy::adaptive::{AdaptivePart, FirstLook};
+    use isochron_hierarchy::layout::slice_cols;
+
+    use super::*;
+    use crate::multiply::Problem;
+    use crate::multiply::director::DeviceStep;
+
+    /// Returns a plan of two ranks with a device each, which leaves its division to the run.
+    fn make_plan() -> Plan {
+        let problem = Problem::new(64, 64, 64, 8).unwrap();
+        let layout = slice_cols(8, &[4, 4]).unwrap();
+        let plan = Plan::with_layout(problem, layout, &[vec![32], vec![32]]).unwrap();
+        plan.with_look(Some(FirstLook {
+            parts: vec![AdaptivePart::default(); 2],
+            ..FirstLook::default()
+        }))
+    }
+
+    fn make_step(plan: &Plan, busy_s: f64, stopped: bool) -> RankStep {
+        let device = DeviceStep {
+            cols: 32,
+            busy_s,
+            stopped,
+        };
+        RankStep {
+            k: plan.panel(),
+            rows: 64,
+            devices: vec![device],
+        }
+    }
+
+    #[test]
+    fn the_last_steps_are_kept_but_not_those_in_which_a_device_was_stopped() {
+        let plan = make_plan();
+        let mut crew = Crew::begin(&plan, 0..2, 0..2).unwrap();
+        let times = [(4.0, false), (1.0, false), (9.0, true), (1.1, false)];
+        let first = times.map(|(busy_s, _)| make_step(&plan, busy_s, false));
+        let second = times.map(|(busy_s, stopped)| make_step(&plan, busy_s, stopped));
+        crew.keep_last_steps(&plan, &[first.to_vec(), second.to_vec()]);
+        let kept = crew.list_steady().into_iter();
+        let kept: Vec<Vec<f64>> = kept
+            .flat_map(|times| times.by_units.into_values())
+            .collect();
+        assert_eq!(kept, [vec![1.0, 9.0, 1.1], vec![1.0, 1.1]]);
+    }
 }

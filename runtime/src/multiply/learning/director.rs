@@ -10,7 +10,7 @@ use super::place::{ChangeCosts, Places};
 use super::record::{RecordedDecision, RunRecord};
 use super::steady::SteadyTimes;
 use crate::error::Error;
-use crate::multiply::director::{Assignment, Directive, Director, StepTimes};
+use crate::multiply::director::{Assignment, Directive, Director, RankStep, StepTimes};
 use crate::multiply::plan::Plan;
 
 /// What the cost of a change depends on besides the plan.
@@ -250,6 +250,12 @@ impl Director for LearningDirector<'_> {
         }
         self.learnt.deciding_s += start.elapsed().as_secs_f64();
         Ok(directive)
+    }
+
+    fn note_last_steps(&mut self, ranks: &[Vec<RankStep>]) {
+        for crew in &mut self.crews {
+            crew.keep_last_steps(self.plan, ranks);
+        }
     }
 
     fn note_refusal(&mut self, reason: &Error) {
