@@ -8,7 +8,8 @@ use crate::worker::{DeviceInfo, DeviceKind};
 use serde::{Deserialize, Serialize};
 
 /// The state of a host and of one of its devices. What the system does not tell is `None`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HostConditions {
     /// The GPU's unique number.
     pub uuid: Option<String>,

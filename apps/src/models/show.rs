@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use isochron::Error;
-use isochron::store::{StoreKey, read_clock_s};
+use isochron::store::{Identity, StoreKey, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 use serde_json::Value;
@@ -27,15 +27,16 @@ pub(super) fn list(folders: &Folders) -> Result<String, Failure> {
         let known = models.find(key, now_s);
         let latest = runs.iter().map(|run| run.at_s).max().unwrap_or(0);
         let identity = &key.identity;
+        let pace = match identity {
+            Identity::Device(device) => device.pace.clone(),
+            Identity::Links(_) => None,
+        };
         table.add_row([
             key.name(),
             key.conditions.host.clone(),
-            identity.class.clone(),
-            format!(
-                "{} {} {}",
-                identity.kernel, identity.element, identity.width
-            ),
-            identity.pace.clone().unwrap_or_else(|| "-".to_owned()),
+            identity.class().to_owned(),
+            identity.describe_work(),
+            pace.unwrap_or_else(|| "-".to_owned()),
             known
                 .as_ref()
                 .map_or("-", |known| {
@@ -46,7 +47,7 @@ pub(super) fn list(folders: &Folders) -> Result<String, Failure> {
                     }
                 })
                 .to_owned(),
-            identity.cores.len().to_string(),
+            identity.count_cores().to_string(),
             runs.len().to_string(),
             known.map_or(0, |known| known.points.len()).to_string(),
             format!("{:.0}", now_s.saturating_sub(latest) as f64 / DAY_S),

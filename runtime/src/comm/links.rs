@@ -32,6 +32,11 @@ const TRIES: usize = 8;
 const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.01;
+/// Part of a run that checking the times of an earlier job may take, the exchanges of a check, and the factor by which they
+/// may differ.
+const CHECK_SHARE: f64 = 1e-3;
+const CHECKS: usize = 3;
+const CHECK_TOLERANCE: f64 = 2.0;
 /// Messages of the shortest length for which there is time in any case, and the most seconds that they get.
 const SHORT_MESSAGES: f64 = 20.0;
 const SHORT_MESSAGES_S: f64 = 0.25;
@@ -45,6 +50,8 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 /// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So an attempt in
 /// which a rank stood still counts for nothing, and is made again after a longer rest. Such attempts take at most 0.25 s beyond
 /// the budget, and no more than 1 s together with the others.
+///
+/// A ladder may [recall](Self::recall) the times of an earlier job. Before a run that is long enough, a message checks them.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -55,6 +62,21 @@ pub struct LinkLadder {
     /// Seconds of the attempts that were stalled, and their number since the last one that was not.
     stalled_s: f64,
     stalls_in_a_row: u32,
+    origin: LinkOrigin,
+    /// Seconds of CPU time that each rank needs for a byte of a message, by rank; empty if they were not measured.
+    core_s: Vec<f64>,
+}
+
+/// The origin of the times of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LinkOrigin {
+    /// They were measured.
+    #[default]
+    Measured,
+    /// An earlier job has measured them.
+    Recalled,
+    /// An earlier job has measured them, and a message took about as long.
+    Checked,
 }
 
 /// The time of one length.
@@ -82,6 +104,42 @@ struct Attempt {
 type Timing = [f64; 3];
 
 impl LinkLadder {
+    /// Takes the times of an earlier job: the bytes and the seconds of messages, and the CPU time of a byte by rank. Returns
+    /// `None` without a time of the shortest message.
+    pub fn recall(times: &[(usize, f64)], core_s: Vec<f64>) -> Option<Self> {
+        let rungs = LENGTHS.iter().map_while(|&bytes| {
+            let &(_, time_s) = times.iter().find(|(known, _)| *known == bytes)?;
+            Some(Rung {
+                bytes,
+                time_s,
+                attempts: ATTEMPTS.len(),
+            })
+        });
+        let rungs: Vec<Rung> = rungs.collect();
+        (!rungs.is_empty()).then(|| Self {
+            rungs,
+            core_s,
+            origin: LinkOrigin::Recalled,
+            ..Self::default()
+        })
+    }
+
+    /// Lists the bytes and the seconds of the messages that were timed.
+    pub fn list_times(&self) -> Vec<(usize, f64)> {
+        let rungs = self.rungs.iter();
+        rungs.map(|rung| (rung.bytes, rung.time_s)).collect()
+    }
+
+    /// The CPU time of a byte by rank; empty if it was not measured.
+    pub fn core_s(&self) -> &[f64] {
+        &self.core_s
+    }
+
+    /// The origin of the times.
+    pub fn origin(&self) -> LinkOrigin {
+        self.origin
+    }
+
     /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time. It
     /// is 0 if the run's time is unknown.
     ///
@@ -108,6 +166,12 @@ impl LinkLadder {
 
     /// Measures by `exchange`, which makes an attempt on the slowest link.
     fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) {
+        if self.origin != LinkOrigin::Measured {
+            if self.confirm(run_s, exchange) {
+                return;
+            }
+            *self = Self::default();
+        }
         while let Some(attempt) = self.next_attempt(self.budget_s(run_s)) {
             let Attempt { index, tries, .. } = attempt;
             let [time_s, took_s, stall_s] = exchange(attempt);
@@ -147,6 +211,25 @@ impl LinkLadder {
                 self.rungs[index].time_s = mean_s.min(again[0]);
             }
         }
+    }
+
+    /// Checks the times of an earlier job, once and if that is cheap. Returns `false` if they are off.
+    fn confirm(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) -> bool {
+        let index = self.rungs.len() - 1;
+        let known_s = self.rungs[index].time_s;
+        let is_cheap = (CHECKS + 1) as f64 * known_s <= CHECK_SHARE * run_s;
+        if self.origin == LinkOrigin::Checked || !is_cheap {
+            return true;
+        }
+        let [time_s, took_s, stall_s] = exchange(Attempt {
+            index,
+            tries: CHECKS,
+            rest: REST,
+        });
+        self.origin = LinkOrigin::Checked;
+        self.spent_s += took_s;
+        tracing::debug!(known_s, time_s, stall_s, "checked the links");
+        stall_s > STALL_S || (time_s / known_s).ln().abs() <= CHECK_TOLERANCE.ln()
     }
 
     /// Returns `true` if another attempt of so many seconds may count for nothing.
@@ -238,13 +321,23 @@ impl LinkLadder {
         Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
     }
 
-    /// Measures the CPU time, in seconds, that this rank needs for each byte that it sends or receives in the longest
-    /// messages that were timed. All ranks send and receive meanwhile. The time goes into copies and system calls,
-    /// which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
+    /// Measures the CPU time, in seconds, that each rank needs for each byte that it sends or receives in the longest
+    /// messages that were timed, unless it is known. All ranks send and receive meanwhile. The time goes into copies and
+    /// system calls, which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
     ///
     /// # Collective
     /// All ranks.
-    pub fn core_s_per_byte(&mut self, comm: &dyn Comm) -> f64 {
+    pub fn measure_core_s(&mut self, comm: &dyn Comm) -> Vec<f64> {
+        if self.core_s.is_empty() {
+            self.core_s = vec![0.0; comm.size()];
+            self.core_s[comm.rank()] = self.find_core_s(comm);
+            comm.sum_f64(&mut self.core_s);
+        }
+        self.core_s.clone()
+    }
+
+    /// Measures the CPU time of a byte on this rank.
+    fn find_core_s(&self, comm: &dyn Comm) -> f64 {
         let Some(&last) = self.rungs.last().filter(|last| last.bytes >= LONG_BYTES) else {
             return 0.0;
         };
@@ -422,7 +515,7 @@ mod tests {
         let mut ladder = LinkLadder::default();
         ladder.climb(&comm, 1.0);
         assert_eq!(ladder.links(), None);
-        assert_eq!(ladder.core_s_per_byte(&comm), 0.0);
+        assert_eq!(ladder.measure_core_s(&comm), [0.0]);
     }
 
     #[test]
@@ -665,6 +758,39 @@ mod tests {
         assert!((links.bytes_per_s / 1e7 - 1.0).abs() < 0.01, "{links:?}");
         let (spent_s, ..) = climb(&mut ladder, 1000.0, slow);
         assert_eq!(spent_s, 0.0);
+    }
+
+    #[test]
+    fn times_of_an_earlier_job_are_checked_if_that_is_cheap_and_forgotten_if_they_are_off() {
+        let mut first = LinkLadder::default();
+        let (.., links) = climb(&mut first, 0.0, network(1e-4, 1e9));
+        let recall = || LinkLadder::recall(&first.list_times(), vec![1e-9]).unwrap();
+        assert_eq!(
+            LinkLadder::recall(&[(512, 1e-4)], Vec::new()).map(|_| ()),
+            None
+        );
+        // The second network is as the first, and the third ten times as slow.
+        for (run_s, latency_s, origin) in [
+            (0.0, 1e-3, LinkOrigin::Recalled),
+            (0.1, 1e-3, LinkOrigin::Recalled),
+            (100.0, 1e-4, LinkOrigin::Checked),
+            (100.0, 1e-3, LinkOrigin::Measured),
+        ] {
+            let mut ladder = recall();
+            let now = network(latency_s, 1e5 / latency_s);
+            let (spent_s, _, found) = climb(&mut ladder, run_s, now);
+            assert_eq!(ladder.origin(), origin, "{run_s} {latency_s}");
+            match origin {
+                LinkOrigin::Measured => assert!(found.bytes_per_s < 2e8, "{found:?}"),
+                LinkOrigin::Checked => assert!(spent_s < 1e-3 * run_s && found == links),
+                LinkOrigin::Recalled => assert_eq!((spent_s, found), (0.0, links)),
+            }
+            let is_kept = origin != LinkOrigin::Measured;
+            assert_eq!(ladder.core_s() == [1e-9], is_kept);
+            // One check is enough.
+            let (spent_s, ..) = climb(&mut ladder, run_s, now);
+            assert_eq!(spent_s, 0.0);
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ mod transfer;
 pub use agree::agree;
 pub use connect::{connect, launched_rank};
 pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
-pub use links::LinkLadder;
+pub use links::{LinkLadder, LinkOrigin};
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
 pub use rounds::MeasureRounds;

@@ -11,22 +11,32 @@ use isochron_devices::topology::Topology;
 use isochron_devices::{DeviceInfo, HostConditions};
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
+use serde::{Deserialize, Serialize};
 
 use super::platform::{DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;
-use crate::comm::Comm;
+use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::multiply::{Plan, Problem, SteadyTimes};
 use crate::store::{
-    Identity, KeySource, KeyedWork, ModelStore, StoreKey, StoreMode, StorePlaces, StoredSample,
+    DeviceIdentity, Identity, KeySource, KeyedWork, LinkTimes, ModelStore, StoreKey, StoreMode,
+    StorePlaces, StoredSample, make_link_key,
 };
 
 /// Repetitions of one size that a job keeps.
 const REPETITIONS: usize = 32;
 
+/// Age up to which times of messages are used.
+const LINKS_KEPT_S: u64 = 30 * 86_400;
+
+/// The least CPU time of messages that is stored.
+const LEAST_CPU_S: f64 = 1e-12;
+
 /// The store of a job.
 pub(super) struct JobStore {
     store: ModelStore,
+    /// The message-passing library.
+    mpi: String,
     /// The devices of every rank.
     sources: Vec<Vec<KeySource>>,
     /// What this job has seen.
@@ -95,6 +105,7 @@ impl JobStore {
         let store = ModelStore::open(mode, StorePlaces::find());
         Ok(store.map(|store| Self {
             store,
+            mpi: comm.implementation().to_owned(),
             sources,
             seen: BTreeMap::new(),
         }))
@@ -139,9 +150,9 @@ impl JobStore {
         let keys = self.make_keys(problem, problem.learning_panel());
         for ((part, source), key) in parts.iter_mut().zip(sources).zip(keys) {
             let name = format!("{} of {}", source.device.name, source.host);
-            let Some((key, known)) = self
-                .find(key)
-                .and_then(|key| Some((key.clone(), self.store.find(&key)?)))
+            let found = self.find(key);
+            let Some((width, known)) =
+                found.and_then(|(key, width)| Some((width, self.store.find(&key)?)))
             else {
                 doubtful.push(&source.host);
                 continue;
@@ -154,7 +165,7 @@ impl JobStore {
                 words.push(format!("models of {name} are checked: other {changed}"));
                 doubtful.push(&source.host);
             }
-            let factor = kernel_width as f64 / key.identity.width as f64;
+            let factor = kernel_width as f64 / width as f64;
             let points = known.points.into_iter();
             part.prior = points.map(|point| scale(point, factor)).collect();
         }
@@ -165,19 +176,87 @@ impl JobStore {
         words
     }
 
-    /// Returns the key with the width nearest to its own of which times are known.
-    fn find(&self, key: StoreKey) -> Option<StoreKey> {
-        let wanted = key.identity.width as f64;
+    /// Returns the key with the width nearest to its own of which times are known, and this width.
+    fn find(&self, key: StoreKey) -> Option<(StoreKey, usize)> {
+        let Identity::Device(device) = key.identity else {
+            return None;
+        };
+        let wanted = device.width as f64;
         let distance = |width: usize| (width as f64 / wanted).ln().abs();
-        let widths = self.store.models().list_widths(&key.identity).into_iter();
+        let widths = self.store.models().list_widths(&device).into_iter();
         let width = widths.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))?;
-        Some(StoreKey {
-            identity: Identity {
-                width,
-                ..key.identity
-            },
-            ..key
+        let found = StoreKey {
+            identity: Identity::Device(DeviceIdentity { width, ..device }),
+            conditions: key.conditions,
+        };
+        Some((found, width))
+    }
+
+    /// Returns what is known of the links between ranks; `None` if they are to be measured: the conditions differ, or the
+    /// times are old.
+    fn find_links(&self) -> Option<KnownLinks> {
+        let exchange = self.find_fresh(LinkTimes::Exchange)?;
+        let times = exchange.iter().map(|point| (point.d as usize, point.t_s));
+        let mut core_s = Vec::new();
+        for rank in self.list_ranks() {
+            let points = self.find_fresh(LinkTimes::CpuOf(&rank.class));
+            core_s.extend(points.and_then(|points| Some(1.0 / points.last()?.speed())));
+        }
+        // Without the CPU time of a class, that of all is measured.
+        core_s.truncate(match core_s.len() == self.sources.len() {
+            true => core_s.len(),
+            false => 0,
+        });
+        Some(KnownLinks {
+            times: times.collect(),
+            core_s,
         })
+    }
+
+    fn find_fresh(&self, times: LinkTimes<'_>) -> Option<Vec<Point>> {
+        let known = self.store.find(&self.make_link_key(times))?;
+        let is_fresh = known.changed.is_empty() && known.age_s <= LINKS_KEPT_S;
+        is_fresh.then_some(known.points)
+    }
+
+    fn make_link_key(&self, times: LinkTimes<'_>) -> StoreKey {
+        let ranks: Vec<&KeySource> = self.list_ranks().collect();
+        make_link_key(&self.mpi, &ranks, times)
+    }
+
+    /// Returns a device of each rank.
+    fn list_ranks(&self) -> impl Iterator<Item = &KeySource> {
+        self.sources.iter().filter_map(|devices| devices.first())
+    }
+
+    /// Keeps the times of messages, if this job has measured them.
+    pub fn keep_links(&mut self, ladder: &LinkLadder) {
+        let times = ladder.list_times();
+        let Some(&(longest, _)) = times
+            .last()
+            .filter(|_| ladder.origin() == LinkOrigin::Measured)
+        else {
+            return;
+        };
+        let exchange = self.seen.entry(self.make_link_key(LinkTimes::Exchange));
+        let exchange = exchange.or_default();
+        exchange.clear();
+        for (bytes, seconds) in times {
+            add_sample(exchange, bytes as u64, vec![seconds]);
+        }
+        let classes: BTreeMap<String, f64> = self
+            .list_ranks()
+            .zip(ladder.core_s())
+            .map(|(rank, &core_s)| (rank.class.clone(), core_s))
+            .collect();
+        for (class, core_s) in classes {
+            let key = self.make_link_key(LinkTimes::CpuOf(&class));
+            // A store has no time of 0.
+            let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
+            let samples = self.seen.entry(key).or_default();
+            samples.clear();
+            add_sample(samples, longest as u64, vec![seconds]);
+        }
     }
 
     /// Keeps the times of a run's steps, by device in the order of the ranks.
@@ -199,6 +278,29 @@ impl JobStore {
         let seen = std::mem::take(&mut self.seen);
         self.store.write(host, seen.into_iter().collect())
     }
+}
+
+/// What is known of the links between ranks.
+#[derive(Serialize, Deserialize)]
+struct KnownLinks {
+    /// The bytes and the seconds of messages.
+    times: Vec<(usize, f64)>,
+    /// The CPU time of a byte by rank; empty if it is not known.
+    core_s: Vec<f64>,
+}
+
+/// Returns what the store of the head rank knows of the links between ranks.
+///
+/// # Errors
+/// [`Error::Unreadable`] on every rank.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<LinkLadder, Error> {
+    let known = (comm.rank() == 0).then(|| store.and_then(JobStore::find_links));
+    let known: Option<KnownLinks> = comm.share(0, known)?;
+    let ladder = known.and_then(|known| LinkLadder::recall(&known.times, known.core_s));
+    Ok(ladder.unwrap_or_default())
 }
 
 fn scale(point: Point, factor: f64) -> Point {

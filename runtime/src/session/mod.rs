@@ -35,7 +35,7 @@ pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
 
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
@@ -123,6 +123,8 @@ pub struct Session<'c> {
     replay: Option<RunRecord>,
     /// The model store, on the head rank.
     store: Option<JobStore>,
+    /// The links between ranks, as far as they are known.
+    links: LinkLadder,
 }
 
 impl<'c> Session<'c> {
@@ -161,9 +163,14 @@ impl<'c> Session<'c> {
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
         let store = JobStore::open(comm, config.store, &topology, &node, (team.infos(), &gpus))?;
+        let links = match config.store {
+            StoreMode::None => LinkLadder::default(),
+            _ => known::recall_links(comm, store.as_ref())?,
+        };
         notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
             store,
+            links,
             comm,
             team,
             measure: config.measure,
@@ -272,6 +279,7 @@ impl<'c> Session<'c> {
             look,
             falls,
             words,
+            ..
         } = match problem.element() {
             ElementType::F32 => self.decide::<f32>(problem, *config),
             ElementType::F64 => self.decide::<f64>(problem, *config),
@@ -310,9 +318,15 @@ impl<'c> Session<'c> {
         let (comm, measure) = (self.comm, self.measure);
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
         let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
-        let mut measurer = PlanMeasurer::new(node, problem, self.load);
+        let links = self.links.clone();
+        let mut measurer = PlanMeasurer::new(node, problem, (self.load, links));
         measurer.store = self.store.as_ref();
-        measurer.decide()
+        let decided = measurer.decide()?;
+        self.links.clone_from(&decided.ladder);
+        if let Some(store) = &mut self.store {
+            store.keep_links(&self.links);
+        }
+        Ok(decided)
     }
 
     /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure is no

@@ -11,7 +11,7 @@ use isochron_hierarchy::predict::{Candidate, Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
-use crate::comm::Comm;
+use crate::comm::{Comm, LinkOrigin};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region};
@@ -46,6 +46,9 @@ pub struct Report {
     /// Measured capacity of the links between ranks; `null` if they were not measured. It decides the panels' width, the
     /// lookahead, and if ranks pass panels on.
     pub links: Option<Links>,
+    /// Where that capacity is from: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run, and a
+    /// message took about as long); `null` without it or with a loaded plan.
+    pub links_known: Option<KnownFrom>,
     /// The dimension divided among the nodes: `c` or `k`.
     pub split: String,
     /// The way of dividing: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
@@ -184,8 +187,7 @@ pub struct DeviceReport {
     pub blas: String,
     /// Its emulated pace; `null` if it was not slowed down.
     pub paced: Option<String>,
-    /// What was known of its speed before the first measurement; `null` if the run had nothing to learn or its plan was
-    /// loaded.
+    /// The origin of its first model; `null` if the run had nothing to learn or its plan was loaded.
     pub known: Option<KnownFrom>,
     /// Work it did, in blocks of C.
     pub units: f64,
@@ -202,16 +204,16 @@ pub struct DeviceReport {
     pub threads: Vec<ThreadPlace>,
 }
 
-/// What was known of a device's speed before the first measurement.
+/// The origin of the first model of a device or of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KnownFrom {
     /// Times of earlier runs.
     #[serde(rename = "store")]
     Store,
-    /// Times of earlier runs under other conditions, scaled to a measurement.
+    /// Times of earlier runs, checked or scaled by a measurement.
     #[serde(rename = "store+probe")]
     StoreAndProbe,
-    /// Nothing.
+    /// Measurements of this run alone.
     #[serde(rename = "fresh")]
     Fresh,
 }
@@ -226,7 +228,19 @@ impl KnownFrom {
     }
 }
 
-/// Returns what was known of each device of a rank.
+impl Session<'_> {
+    /// Tells where the links of a plan of this session are from.
+    fn name_links(&self, plan: &Plan) -> Option<KnownFrom> {
+        plan.links().filter(|_| plan.file().is_none())?;
+        Some(match self.links.origin() {
+            LinkOrigin::Measured => KnownFrom::Fresh,
+            LinkOrigin::Recalled => KnownFrom::Store,
+            LinkOrigin::Checked => KnownFrom::StoreAndProbe,
+        })
+    }
+}
+
+/// Returns the origin of the first model of each device of a rank.
 fn list_known(plan: &Plan, rank: usize) -> Vec<Option<KnownFrom>> {
     let counts = plan.nodes().iter().map(|node| node.devices.len());
     let first: usize = counts.clone().take(rank).sum();
@@ -320,6 +334,7 @@ impl Report {
             lookahead: plan.lookahead(),
             k_parts: plan.k_parts(),
             links: plan.links(),
+            links_known: session.name_links(plan),
             split: plan.division().to_string(),
             way: plan.way(),
             candidates: decision.candidates.clone(),

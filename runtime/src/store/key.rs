@@ -1,13 +1,71 @@
 //! The key of stored times: identity and conditions.
 
+use std::collections::BTreeSet;
+
 use isochron_devices::{DeviceInfo, DeviceKind, ElementType, HostConditions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// What has to be equal for times to say something about each other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Identity {
+    /// Of times of a device.
+    Device(DeviceIdentity),
+    /// Of times of messages.
+    Links(LinkIdentity),
+}
+
+impl Identity {
+    /// Returns the class of the device, or of the hosts that exchange messages.
+    pub fn class(&self) -> &str {
+        match self {
+            Self::Device(device) => &device.class,
+            Self::Links(links) => &links.class,
+        }
+    }
+
+    /// Describes the work that was timed.
+    pub fn describe_work(&self) -> String {
+        match self {
+            Self::Device(device) => {
+                format!("{} {} {}", device.kernel, device.element, device.width)
+            }
+            Self::Links(links) => format!("{} {}", links.kernel, links.mpi),
+        }
+    }
+
+    /// Returns the number of the device's cores, or of the ranks that exchange messages.
+    pub fn count_cores(&self) -> usize {
+        match self {
+            Self::Device(device) => device.cores.len(),
+            Self::Links(links) => links.ranks.iter().sum(),
+        }
+    }
+}
+
+/// What has to be equal for times to be those of messages between the same kinds of hosts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkIdentity {
+    /// What was timed: `exchange` (messages of all ranks at once) or `message-cpu` (CPU time of their bytes on one class).
+    pub kernel: String,
+    /// Version of the measurement.
+    pub kernel_version: u32,
+    /// The processors' models of the hosts, or the one whose CPU time it is.
+    pub class: String,
+    /// The message-passing library.
+    pub mpi: String,
+    /// Number of hosts.
+    pub hosts: usize,
+    /// Numbers of ranks that follow each other on one host.
+    pub ranks: Vec<usize>,
+}
+
 /// What has to be equal for times to be those of the same work on the same kind of device.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Identity {
+pub struct DeviceIdentity {
     /// The processor's model, or the GPU's with its memory.
     pub class: String,
     /// Logical indices of the cores that it computes with.
@@ -38,30 +96,16 @@ pub struct Identity {
 
 /// What may differ from run to run: a difference costs a measurement, and the times stay in use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
 pub struct Conditions {
-    /// Name of the host.
+    /// Name of the host; of links, those of all hosts.
     pub host: String,
-    /// The GPU's unique number.
-    pub uuid: Option<String>,
-    /// Version of the GPU's driver.
-    pub driver: Option<String>,
-    /// Version of the system.
-    pub system: Option<String>,
-    /// Governor of the cores' clocks.
-    pub governor: Option<String>,
-    /// Highest clock that the system allows the cores.
-    pub clock_cap: Option<String>,
-    /// `on` or `off`: clocks above the nominal one.
-    pub boost: Option<String>,
-    /// Highest power that the system allows the processor.
-    pub power_cap: Option<String>,
-    /// CPU quota of the control groups, in cores.
-    pub quota: Option<String>,
     /// The BLAS with its version, its file and its kernels.
     pub blas: String,
     /// Version of Isochron.
     pub isochron: String,
+    /// The state of the host, or of all hosts.
+    #[serde(flatten)]
+    pub state: HostConditions,
 }
 
 /// The key of stored times.
@@ -108,9 +152,8 @@ impl KeySource {
         let device = &self.device;
         let mut beside: Vec<String> = corunners.iter().map(|other| other.describe()).collect();
         beside.sort();
-        let state = self.conditions.clone();
         StoreKey {
-            identity: Identity {
+            identity: Identity::Device(DeviceIdentity {
                 class: self.class.clone(),
                 cores: device.cores.clone(),
                 pinned: device.pinned,
@@ -124,19 +167,12 @@ impl KeySource {
                 blas: shorten_version(&device.blas),
                 pace: device.paced.clone(),
                 corunners: beside,
-            },
+            }),
             conditions: Conditions {
                 host: self.host.clone(),
-                uuid: state.uuid,
-                driver: state.driver,
-                system: state.system,
-                governor: state.governor,
-                clock_cap: state.clock_cap,
-                boost: state.boost,
-                power_cap: state.power_cap,
-                quota: state.quota,
                 blas: device.blas.clone(),
                 isochron: env!("CARGO_PKG_VERSION").to_owned(),
+                state: self.conditions.clone(),
             },
         }
     }
@@ -149,6 +185,64 @@ impl KeySource {
             Some(pace) => format!("{class}, cores {cores}, {pace}"),
         }
     }
+}
+
+/// Times of messages that are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkTimes<'c> {
+    /// Seconds of messages of growing length, which all ranks exchange at once.
+    Exchange,
+    /// CPU time of these messages on hosts of this class.
+    CpuOf(&'c str),
+}
+
+/// Version of these measurements.
+const LINKS_VERSION: u32 = 1;
+
+/// Makes the key for times of messages over this library. `ranks` has a device of each rank, in order. Those who write times
+/// and those who look for them call this function, so that they cannot differ.
+pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> StoreKey {
+    let hosts: BTreeSet<&str> = ranks.iter().map(|rank| &*rank.host).collect();
+    let blocks = ranks.chunk_by(|one, next| one.host == next.host);
+    let classes = join_values(ranks.iter().map(|rank| Some(rank.class.clone())));
+    let (kernel, class) = match times {
+        LinkTimes::Exchange => ("exchange", classes.unwrap_or_default()),
+        LinkTimes::CpuOf(class) => ("message-cpu", class.to_owned()),
+    };
+    let states = || ranks.iter().map(|rank| rank.conditions.clone());
+    StoreKey {
+        identity: Identity::Links(LinkIdentity {
+            kernel: kernel.to_owned(),
+            kernel_version: LINKS_VERSION,
+            class,
+            mpi: mpi.to_owned(),
+            hosts: hosts.len(),
+            ranks: blocks.map(<[_]>::len).collect(),
+        }),
+        conditions: Conditions {
+            host: hosts.into_iter().collect::<Vec<_>>().join(", "),
+            state: HostConditions {
+                system: join_values(states().map(|state| state.system)),
+                governor: join_values(states().map(|state| state.governor)),
+                clock_cap: join_values(states().map(|state| state.clock_cap)),
+                boost: join_values(states().map(|state| state.boost)),
+                power_cap: join_values(states().map(|state| state.power_cap)),
+                quota: join_values(states().map(|state| state.quota)),
+                ..HostConditions::default()
+            },
+            isochron: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Conditions::default()
+        },
+    }
+}
+
+/// Joins the values of ranks in their order: one that follows itself is named once.
+fn join_values(values: impl Iterator<Item = Option<String>>) -> Option<String> {
+    let mut joined: Vec<String> = values
+        .map(|value| value.unwrap_or_else(|| "-".to_owned()))
+        .collect();
+    joined.dedup();
+    (joined != ["-"]).then(|| joined.join(", "))
 }
 
 /// Returns the name of a library and its major version; a major version of 0 says nothing without the minor one.
@@ -211,6 +305,13 @@ pub(super) mod tests {
             class: "Some CPU".to_owned(),
             host: "a".to_owned(),
             conditions: HostConditions::default(),
+        }
+    }
+
+    pub fn device_identity() -> DeviceIdentity {
+        match key().identity {
+            Identity::Device(device) => device,
+            Identity::Links(links) => panic!("{links:?}"),
         }
     }
 
@@ -314,5 +415,53 @@ pub(super) mod tests {
         let mut named = source();
         named.device.name = "other".to_owned();
         assert_eq!(named.make_key(work, &[&named]), key);
+    }
+
+    const MPI: &str = "Open MPI v4.1.4";
+
+    /// Returns a rank on each of these hosts.
+    fn place_ranks(hosts: &str) -> Vec<KeySource> {
+        let ranks = hosts.chars().map(|host| KeySource {
+            host: host.to_string(),
+            ..source()
+        });
+        ranks.collect()
+    }
+
+    fn key_links(mpi: &str, ranks: &[KeySource], times: LinkTimes<'_>) -> StoreKey {
+        make_link_key(mpi, &ranks.iter().collect::<Vec<_>>(), times)
+    }
+
+    #[test]
+    fn every_fact_of_links_is_in_their_key() {
+        let ranks = place_ranks("aabb");
+        let key = key_links(MPI, &ranks, LinkTimes::Exchange);
+        let (mut class, mut quota, mut system) = (ranks.clone(), ranks.clone(), ranks.clone());
+        class[3].class.push('x');
+        quota[1].conditions.quota = Some("0.50".to_owned());
+        system[3].conditions.system = Some("6.2".to_owned());
+        for (index, other) in [
+            key_links("MPICH 4", &ranks, LinkTimes::Exchange),
+            key_links(MPI, &ranks, LinkTimes::CpuOf("Some CPU")),
+            key_links(MPI, &class, LinkTimes::Exchange),
+            key_links(MPI, &place_ranks("abab"), LinkTimes::Exchange),
+            key_links(MPI, &place_ranks("aaaa"), LinkTimes::Exchange),
+            key_links(MPI, &place_ranks("aab"), LinkTimes::Exchange),
+            key_links(MPI, &place_ranks("aabc"), LinkTimes::Exchange),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            assert_ne!(other.identity, key.identity, "{index}");
+        }
+        for (ranks, field) in [
+            (place_ranks("aacc"), "host"),
+            (quota, "quota"),
+            (system, "system"),
+        ] {
+            let other = key_links(MPI, &ranks, LinkTimes::Exchange);
+            assert_eq!(other.identity, key.identity);
+            assert_eq!(key.conditions.list_differences(&other.conditions), [field]);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The model store: times that devices were seen to take, kept from run to run.
+//! The model store: times that devices and messages were seen to take, kept from run to run.
 //!
 //! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is nothing to
 //! lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts. The [`Identity`] has to
@@ -20,7 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
-pub use key::{Conditions, Identity, KeySource, KeyedWork, StoreKey};
+pub use key::{
+    Conditions, DeviceIdentity, Identity, KeySource, KeyedWork, LinkIdentity, LinkTimes, StoreKey,
+    make_link_key,
+};
 pub use models::{KnownModel, StoredModels};
 pub use places::{StoreMode, StorePlaces};
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use isochron_hierarchy::model::Point;
 
-use super::key::{Conditions, Identity, StoreKey};
+use super::key::{Conditions, DeviceIdentity, Identity, StoreKey};
 use super::segment::StoredRun;
 
 /// Runs that count, the latest ones.
@@ -56,6 +56,8 @@ pub struct KnownModel {
     pub changed: Vec<String>,
     /// Number of these runs.
     pub runs: usize,
+    /// Seconds since the last of them.
+    pub age_s: u64,
     /// The reason why older runs do not count any more.
     pub stale: Option<String>,
 }
@@ -94,14 +96,18 @@ impl StoredModels {
     }
 
     /// Returns the widths of updates of which times are known, for work that is otherwise the same.
-    pub fn list_widths(&self, identity: &Identity) -> Vec<usize> {
-        let same = self.runs.keys().filter(|other| {
-            Identity {
-                width: other.width,
-                ..identity.clone()
-            } == **other
+    pub fn list_widths(&self, identity: &DeviceIdentity) -> Vec<usize> {
+        let widths = self.runs.keys().filter_map(|other| match other {
+            Identity::Device(other) => {
+                let same = DeviceIdentity {
+                    width: other.width,
+                    ..identity.clone()
+                };
+                (same == *other).then_some(other.width)
+            }
+            Identity::Links(_) => None,
         });
-        same.map(|other| other.width).collect()
+        widths.collect()
     }
 
     /// Returns the number of the next run of a device.
@@ -132,7 +138,9 @@ impl StoredModels {
                 .iter_mut()
                 .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
         }
+        let latest_s = counting.iter().map(|run| run.at_s).max();
         Some(KnownModel {
+            age_s: now_s.saturating_sub(latest_s.unwrap_or(0)),
             points: thin(&rates).into_iter().map(UnitTime::to_point).collect(),
             changed,
             runs: counting.len(),
@@ -328,7 +336,7 @@ fn find_median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::tests::{key, vary};
+    use super::super::key::tests::{device_identity, key, vary};
     use super::super::segment::tests::stored;
     use super::super::segment::{StoredSample, format_segment, parse_segment};
     use super::*;
@@ -358,7 +366,8 @@ mod tests {
         let known = models.find(&key(), NOW_S).unwrap();
         assert!(known.changed.is_empty() && known.stale.is_none());
         assert!(known.points.len() == 1 && close(known.points[0].t_s, 0.6));
-        for (field, identity) in vary(&key().identity) {
+        for (field, identity) in vary(&device_identity()) {
+            let identity = Identity::Device(identity);
             let other = StoreKey { identity, ..key() };
             assert_eq!(models.find(&other, NOW_S), None, "{field}");
         }
@@ -438,7 +447,7 @@ mod tests {
         let models = StoredModels::merge([run.clone(), run.clone(), run]);
         assert_eq!(models.runs().count(), 1);
         assert_eq!(models.number_next(&key().identity), 2);
-        assert_eq!(models.list_widths(&key().identity), [256]);
+        assert_eq!(models.list_widths(&device_identity()), [256]);
     }
 
     #[test]

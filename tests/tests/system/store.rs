@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use isochron::session::{KnownFrom, Report};
-use isochron::store::{StoreFolder, StoredRun};
+use isochron::store::{Identity, StoreFolder, StoredRun};
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use crate::command::Folder;
@@ -38,17 +38,18 @@ fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
         "--platform".to_owned(),
         folder.path("slow.toml"),
     ];
-    words.extend(
-        format!("{SLOW} {options}")
-            .split_whitespace()
-            .map(str::to_owned),
-    );
+    words.extend(options.split_whitespace().map(str::to_owned));
     let mut command = mpi.command(2, &mpi.isochron, &words);
     command.env("ISOCHRON_STORE", folder.path("store"));
     command
 }
 
+/// Multiplies in the usual size with more options.
 fn multiply(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
+    multiply_by(mpi, folder, &format!("{SLOW} {options}"))
+}
+
+fn multiply_by(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
     read_report(run(command(mpi, folder, options), HANGS))
 }
 
@@ -120,6 +121,44 @@ fn a_second_run_starts_where_the_first_one_ended() {
                 .iter()
                 .all(|notice| !notice.contains("model"))
         );
+    }
+}
+
+#[test]
+fn a_run_that_ends_before_its_first_decision_is_kept() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let two_steps = "--m 64 --n 64 --k 16 --block 8 --panel 8 --json";
+    let first = multiply_by(&mpi, &folder, two_steps);
+    let learnt = first.learning.as_ref().expect("a run that learns");
+    assert_eq!(learnt.decisions, 0);
+    let second = multiply_by(&mpi, &folder, two_steps);
+    assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
+}
+
+#[test]
+fn links_are_measured_once_unless_their_conditions_change() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let measured = multiply(&mpi, &folder, "");
+        assert_eq!(measured.links_known, Some(KnownFrom::Fresh));
+        let recalled = multiply(&mpi, &folder, "");
+        assert_ne!(recalled.links_known, Some(KnownFrom::Fresh));
+        assert!(recalled.links.is_some());
+        let without = multiply(&mpi, &folder, "--store none");
+        assert_eq!(without.links_known, Some(KnownFrom::Fresh));
+        let mut runs = read_runs(&folder);
+        fs::remove_dir_all(folder.path("store")).expect("removable");
+        for run in &mut runs {
+            if matches!(run.key.identity, Identity::Links(_)) {
+                run.key.conditions.host = "others".to_owned();
+            }
+        }
+        let store = StoreFolder::new(folder.path("store").into(), true);
+        store.write("other", &runs).expect("written");
+        let elsewhere = multiply(&mpi, &folder, "");
+        assert_eq!(elsewhere.links_known, Some(KnownFrom::Fresh));
+        assert_eq!(list_known(&elsewhere), [KnownFrom::Store; 3]);
     }
 }
 
@@ -230,7 +269,11 @@ fn eight_jobs_at_once_lose_nothing() {
         }
     });
     assert_eq!(segments(&folder).len(), 8);
-    assert_eq!(read_runs(&folder).len(), 24);
+    let runs = read_runs(&folder);
+    let of_devices = runs
+        .iter()
+        .filter(|run| matches!(run.key.identity, Identity::Device(_)));
+    assert_eq!(of_devices.count(), 24);
     let report = multiply(&mpi, &folder, "");
     assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
 }
@@ -274,12 +317,12 @@ fn models_are_listed_compared_moved_and_removed() {
     let file = folder.path("all.models");
     models(&folder, "store", &format!("export {file}")).success();
     let told = models(&folder, "second", &format!("import {file}")).success();
-    assert!(told.contains("imported 6 runs"), "{told}");
+    assert!(told.contains("imported 7 runs"), "{told}");
     let told = models(&folder, "second", &format!("import {file}")).success();
     assert!(told.contains("imported 0 runs"), "{told}");
     let told = models(&folder, "store", "compact").success();
-    assert!(told.contains("2 segments with 6 runs are one"), "{told}");
-    assert_eq!((segments(&folder).len(), read_runs(&folder).len()), (1, 6));
+    assert!(told.contains("2 segments with 7 runs are one"), "{told}");
+    assert_eq!((segments(&folder).len(), read_runs(&folder).len()), (1, 7));
     assert_eq!(
         list_known(&multiply(&mpi, &folder, "")),
         [KnownFrom::Store; 3]

@@ -53,6 +53,8 @@ pub(super) struct Decided {
     pub measured: MeasureTally,
     /// Capacity of the links between ranks; `None` if they were not measured.
     pub links: Option<Links>,
+    /// The times behind it.
+    pub ladder: LinkLadder,
     /// What the run begins to learn with; `None` if all is decided before it.
     pub look: Option<FirstLook>,
     /// What is unusual about the devices' earlier times, one line each, on the head rank.
@@ -104,12 +106,16 @@ pub(super) fn describe_work(
 }
 
 impl<'a, T: Element> PlanMeasurer<'a, T> {
-    /// Prepares measurements by this node.
-    pub(super) fn new(node: NodeMeasurer<'a, T>, problem: Problem, load: Load) -> Self {
+    /// Prepares measurements by this node, with the load of its host and what is known of the links.
+    pub(super) fn new(
+        node: NodeMeasurer<'a, T>,
+        problem: Problem,
+        (load, ladder): (Load, LinkLadder),
+    ) -> Self {
         Self {
             node,
             problem,
-            ladder: LinkLadder::default(),
+            ladder,
             load,
             looking: None,
             store: None,
@@ -138,6 +144,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         Ok(Decided {
             falls: self.node.falls || node_falls,
             links: self.find_links(),
+            ladder: self.ladder,
             words: self.looking.map_or_else(Vec::new, |looking| looking.words),
             slices: match &first {
                 Some((_, slices, _)) => slices[rank].clone(),
@@ -242,14 +249,17 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     fn measure_messages(&mut self) -> Vec<f64> {
         let comm = self.node.comm;
         let mut byte_s = vec![0.0; comm.size()];
-        if comm.largest(self.load.message_cost) <= 0.0 {
+        byte_s[comm.rank()] = self.load.message_cost;
+        comm.sum_f64(&mut byte_s);
+        if byte_s.iter().all(|&cost| cost <= 0.0) {
             return byte_s;
         }
         self.ladder.climb(comm, 0.0);
-        let core_s = self.ladder.core_s_per_byte(comm);
-        byte_s[comm.rank()] = core_s * self.load.message_cost;
-        comm.sum_f64(&mut byte_s);
-        tracing::debug!(core_s, devices_s = ?byte_s, "a byte of a message");
+        let core_s = self.ladder.measure_core_s(comm);
+        for (cost, core_s) in byte_s.iter_mut().zip(&core_s) {
+            *cost *= core_s;
+        }
+        tracing::debug!(?core_s, devices_s = ?byte_s, "a byte of a message");
         byte_s
     }
 
