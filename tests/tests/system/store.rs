@@ -190,7 +190,7 @@ fn other_conditions_cost_one_measurement() {
     let mut runs = read_runs(&folder);
     fs::remove_dir_all(folder.path("store")).expect("removable");
     for run in &mut runs {
-        run.key.conditions.governor = Some("other".to_owned());
+        run.key.conditions.state.governor = Some("other".to_owned());
         // As if all devices had been half as fast.
         for time_s in run
             .samples
