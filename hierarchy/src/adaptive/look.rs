@@ -32,10 +32,26 @@ const ENOUGH: f64 = 0.5;
 /// Ratio of two sizes that tells a fixed cost from a low speed.
 const NOTABLY: f64 = 1.2;
 
+/// Time over the expected one from which a part's speed has fallen for certain.
+const FALLEN: f64 = 3.0;
+
 /// Measurements that a look has at most.
 const MOST_MEASUREMENTS: u32 = 8;
 
 impl Adaptive {
+    /// Returns, for a measurement of these units, the seconds from which a part's speed has fallen for certain. `None` for
+    /// a part that has done as many units, or is not expected to fall.
+    pub fn limit_measurement(&self, units: &[u64]) -> Vec<Option<f64>> {
+        let parts = self.parts.iter().zip(units);
+        parts
+            .map(|(part, &units)| {
+                let curve = part.curve.as_ref()?;
+                let is_new = units as f64 > curve.seen && units > part.part.safe;
+                is_new.then(|| FALLEN * curve.line.time_s(units as f64))
+            })
+            .collect()
+    }
+
     /// Returns the units of the next measurement; `None` if the look is over.
     pub(super) fn plan_look(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
         if self.parts.len() < 2 || self.total == 0 || self.looks >= MOST_MEASUREMENTS {
@@ -195,16 +211,41 @@ impl Adaptive {
         let curves = self.list_curves();
         let lost_s = longest_mean(&curves, &careful) - longest_mean(&curves, &wanted);
         let measured_s = longest_mean(&curves, &wider);
-        let is_worth_it = measured_s < PATIENCE * lost_s;
-        Ok(is_worth_it.then(|| self.measure_meanwhile(wider, measured_s)))
+        if measured_s >= PATIENCE * lost_s {
+            return Ok(None);
+        }
+        let otherwise = self.divide_if_slow(&candidates, &wider)?;
+        Ok(Some(self.measure_meanwhile(wider, &otherwise, measured_s)))
     }
 
-    /// Lets the parts that were too slow for the second look do more in a measurement that takes `measured_s` anyway.
-    /// That tells a long start from a low speed.
-    fn measure_meanwhile(&self, mut wider: Vec<u64>, measured_s: f64) -> Vec<u64> {
+    /// Returns the division if the parts that are measured turn out not to be worth more than they may have now.
+    fn divide_if_slow(
+        &self,
+        candidates: &[Option<BoundedPart>],
+        wider: &[u64],
+    ) -> Result<Vec<u64>, AdaptiveError> {
+        let mut others = candidates.to_vec();
+        let unmeasured = others
+            .iter_mut()
+            .zip(wider)
+            .filter(|&(_, &units)| units == 0);
+        for candidate in unmeasured.filter_map(|(other, _)| other.as_mut()) {
+            candidate.bounds.reach = f64::INFINITY;
+        }
+        Ok(divide(&others, self.total, self.config.granule)?)
+    }
+
+    /// Lets other parts do more in a measurement that takes `measured_s` anyway: those that were too slow for the second look,
+    /// which tells a long start from a low speed, and those that will get more if the measured parts turn out slow.
+    fn measure_meanwhile(
+        &self,
+        mut wider: Vec<u64>,
+        otherwise: &[u64],
+        measured_s: f64,
+    ) -> Vec<u64> {
         let granule = self.config.granule;
         let second = self.total / self.parts.len() as u64 / LOOKS[1];
-        for (units, part) in wider.iter_mut().zip(&self.parts) {
+        for ((units, part), &otherwise) in wider.iter_mut().zip(&self.parts).zip(otherwise) {
             let Some(curve) = part
                 .curve
                 .as_ref()
@@ -214,7 +255,12 @@ impl Adaptive {
             };
             let most = curve.line.units_within(measured_s);
             let more = most.min(self.config.growth * curve.seen) as u64;
-            if curve.seen < second as f64 && more as f64 > NOTABLY * curve.seen {
+            let more = if curve.seen < second as f64 {
+                more
+            } else {
+                more.min(otherwise)
+            };
+            if more as f64 > NOTABLY * curve.seen {
                 *units = (more / granule * granule).min(part.capacity());
             }
         }

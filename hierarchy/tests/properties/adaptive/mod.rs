@@ -172,6 +172,53 @@ fn a_look_at_likely_parts_is_the_only_one_if_it_is_balanced() {
     }
 }
 
+/// Looks at a fast part whose speed may fall, and at two slow ones. Returns the learner before the first measurement of more
+/// than an even share, and the units of that.
+fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
+    let speeds = [6.5, 1.0, 1.0];
+    let part = AdaptivePart {
+        safe,
+        ..AdaptivePart::default()
+    };
+    let parts = vec![part; speeds.len()];
+    let mut learner = Adaptive::new(AdaptiveConfig::default(), 3 * SHARE, 100, parts).unwrap();
+    loop {
+        let units = learner.request_measurement().unwrap().expect("a look");
+        if units[0] > SHARE {
+            return (learner, units);
+        }
+        let times_s: Vec<f64> = (units.iter().zip(speeds))
+            .map(|(&d, speed)| d as f64 / speed)
+            .collect();
+        learner
+            .observe(&observe_once(true, &units, &times_s))
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_measurement_of_more_than_was_done_has_a_limit_unless_no_fall_is_expected() {
+    let (learner, units) = look_until_growth(0);
+    let limits_s = learner.limit_measurement(&units);
+    let limit_s = limits_s[0].expect("more than was done");
+    let expected_s = units[0] as f64 / 6.5;
+    assert!((2.0..4.0).contains(&(limit_s / expected_s)), "{limit_s}");
+    assert_eq!(learner.limit_measurement(&[1; 3]), [None; 3]);
+    let (learner, safe) = look_until_growth(SHARE);
+    assert!(learner.limit_measurement(&safe)[0].is_some());
+    assert_eq!(learner.limit_measurement(&[SHARE; 3]), [None; 3]);
+}
+
+#[test]
+fn while_a_part_is_measured_with_more_the_others_do_what_they_would_get_instead() {
+    let (learner, units) = look_until_growth(0);
+    let times_s = learner.predict_times(&units);
+    for part in 1..3 {
+        assert!(units[part] > SHARE / 4, "{units:?}");
+        assert!(times_s[part] <= 1.01 * times_s[0], "{times_s:?}");
+    }
+}
+
 #[test]
 fn a_part_that_was_disturbed_in_the_first_look_is_looked_at_with_more() {
     for late_s in [[50.0, 0.0], [0.0, 50.0]] {
@@ -416,9 +463,9 @@ fn earlier_points_replace_the_look() {
 
 /// Runs with a record, and returns it.
 fn learn_of_cliffs() -> Adaptive {
-    let mut simulation = Simulation::new(draw_cliffs(&mut SplitMix::new(1)), 50, 1);
+    let mut simulation = Simulation::new(draw_cliffs(&mut SplitMix::new(4)), 150, 1);
     let config = AdaptiveConfig::default();
-    let mut learner = Adaptive::new(config, simulation.total(), 50, describe_parts(8)).unwrap();
+    let mut learner = Adaptive::new(config, simulation.total(), 150, describe_parts(8)).unwrap();
     simulation.run(&mut learner).unwrap();
     learner
 }

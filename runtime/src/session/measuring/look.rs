@@ -5,31 +5,23 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
-use isochron_devices::{DeviceInfo, DeviceKind, Element, JobShape};
+use isochron_devices::{DeviceInfo, DeviceKind};
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
 use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, Work};
-use isochron_hierarchy::layout::arrange;
 use serde::{Deserialize, Serialize};
 
-use super::node::NodeMeasurer;
-use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
 use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
 use crate::session::known::JobStore;
-use crate::session::memory;
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
 const FEWEST_DECISIONS: u64 = 16;
 const LEAST_PAUSE: u64 = 4;
 const MOST_PAUSE: u64 = 16;
-
-/// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
-const SHORT_LOOK: Duration = Duration::from_millis(30);
 
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
@@ -63,6 +55,22 @@ fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> Adapti
     }
 }
 
+/// What a device is asked to measure.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// Elements of C.
+    pub units: u64,
+    /// Seconds from which its speed has fallen for certain; `None` if it is not expected to fall.
+    pub limit_s: Option<f64>,
+}
+
+impl Asked {
+    /// Returns `true` if these seconds show that its speed has fallen.
+    pub fn is_beyond(&self, time_s: f64) -> bool {
+        self.limit_s.is_some_and(|limit_s| time_s > limit_s)
+    }
+}
+
 /// What a device is to the learner.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct DeviceClass {
@@ -75,7 +83,7 @@ pub(super) struct DeviceClass {
 }
 
 impl DeviceClass {
-    fn of(device: &DeviceInfo, likely_cores: Option<f64>) -> Self {
+    pub fn of(device: &DeviceInfo, likely_cores: Option<f64>) -> Self {
         let DeviceInfo {
             kind,
             blas,
@@ -115,7 +123,7 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
 
 impl Looking {
     /// Looks at nothing yet. `classes` are those of every rank's devices; `known` is the store, with the problem.
-    fn new(
+    pub fn new(
         work: &Work,
         classes: &[Vec<DeviceClass>],
         known: Option<(&JobStore, &Problem)>,
@@ -145,18 +153,22 @@ impl Looking {
         })
     }
 
-    /// Returns the elements that each rank's devices shall measure; `None` if enough is known.
-    fn request(&mut self) -> Result<Option<Vec<Vec<u64>>>, Error> {
+    /// Returns what each rank's devices shall measure; `None` if enough is known.
+    pub fn request(&mut self) -> Result<Option<Vec<Vec<Asked>>>, Error> {
         let Some(units) = self.learner.request_measurement()? else {
             return Ok(None);
         };
+        let limits_s = self.learner.limit_measurement(&units).into_iter();
+        let asked: Vec<Asked> = (units.into_iter().zip(limits_s))
+            .map(|(units, limit_s)| Asked { units, limit_s })
+            .collect();
         let devices = self.devices.iter().cloned();
         Ok(Some(
-            devices.map(|devices| units[devices].to_vec()).collect(),
+            devices.map(|devices| asked[devices].to_vec()).collect(),
         ))
     }
 
-    fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
+    pub fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
         let (units, times_s) = seen.iter().flatten().copied().unzip();
         let observed = Observed {
             is_measurement: true,
@@ -317,100 +329,5 @@ impl Looking {
         balance.converged = false;
         balance.why = EndReason::Predicted;
         balance.history.clear();
-    }
-}
-
-impl<T: Element> NodeMeasurer<'_, T> {
-    /// Takes a short look at the devices of all ranks. Returns what was seen, on the head rank.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn look_at_all(
-        &mut self,
-        store: Option<&JobStore>,
-        problem: &Problem,
-    ) -> Result<Option<Looking>, Error> {
-        let comm = self.comm;
-        let likely_cores = self.team.likely_cores();
-        let infos = self.team.infos().iter().zip(likely_cores);
-        let mine: Vec<DeviceClass> = infos
-            .map(|(info, likely_cores)| DeviceClass::of(info, likely_cores))
-            .collect();
-        let classes = comm.gather(&mine)?;
-        let known = store.map(|store| (store, problem));
-        let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes, known));
-        let mut head = agree(comm, head.transpose())?;
-        loop {
-            let request = head.as_mut().map(Looking::request);
-            let request = agree(comm, request.transpose())?;
-            let Some(units) = comm.share(0, request)? else {
-                return Ok(head);
-            };
-            let seen = comm.gather(&self.look(&units[comm.rank()])?)?;
-            let observed = head.as_mut().map_or(Ok(()), |head| head.observe(&seen));
-            agree(comm, observed)?;
-        }
-    }
-
-    /// Measures each device once or twice, all at the same time, on about so many elements of C. Returns the elements and the
-    /// shorter seconds, since disturbances only lengthen times.
-    ///
-    /// # Collective
-    /// All ranks, each with its own elements.
-    fn look(&mut self, asked: &[u64]) -> Result<Vec<(u64, f64)>, Error> {
-        self.note_iteration();
-        let rows = self.find_look_rows(asked.iter().sum());
-        let columns = asked.iter().map(|&units| match units {
-            0 => 0,
-            units => (units / rows as u64).max(1),
-        });
-        let columns: Vec<u64> = columns.collect();
-        let slices: Vec<usize> = columns.iter().map(|&columns| columns as usize).collect();
-        let depth = self.depth(false);
-        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
-        let mut rounds = MeasureRounds::new(self.comm);
-        let (mut asked, mut begin) = (0, Instant::now());
-        let outcome = self.repeat_updates(rows, depth, &columns, &mut |_needed| {
-            let is_needed = asked == 0 || (asked == 1 && begin.elapsed() < SHORT_LOOK);
-            asked += 1;
-            let is_asked = rounds.ask_for_round(is_needed);
-            begin = Instant::now();
-            is_asked
-        });
-        while rounds.ask_for_round(false) {}
-        let measured = agree(self.comm, outcome)?;
-        let seen = columns.iter().zip(measured);
-        Ok(seen
-            .map(|(&columns, measured)| {
-                let time_s = if measured.is_bound() {
-                    measured.t_s
-                } else {
-                    measured.fastest_s
-                };
-                (columns * rows as u64, time_s)
-            })
-            .collect())
-    }
-
-    /// Returns the height of a look at so many elements: a quarter of this node's part in an even layout, or more if its
-    /// columns would be more than those of C.
-    fn find_look_rows(&self, elements: u64) -> usize {
-        let (rows, cols) = self.work.c_blocks();
-        let even = arrange(
-            self.work.config.layout,
-            &vec![1.0; self.work.nodes],
-            rows,
-            cols,
-        );
-        let rect = even
-            .ok()
-            .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
-        let rows = rect
-            .filter(|rect| !rect.is_empty())
-            .map_or(rows, |rect| rect.rows);
-        let (rows, _) = self.work.size_in_elements(Extent { rows, cols });
-        let least = (elements as usize).div_ceil(self.work.n.max(1));
-        rows.div_ceil(4).max(least).max(1)
     }
 }

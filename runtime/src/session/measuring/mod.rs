@@ -4,6 +4,7 @@
 //! Clarke et al., Euro-Par 2012, section 3.
 
 mod look;
+mod look_times;
 mod node;
 
 use isochron_devices::{DeviceTeam, Element, MeasureConfig, MeasureTally, memory_bounds};
