@@ -13,6 +13,7 @@ mod launch;
 mod layout;
 mod lines;
 mod log;
+mod manuals;
 mod measure;
 mod measuring;
 mod model;
@@ -82,7 +83,7 @@ enum Subcommands {
 }
 
 fn main() -> ExitCode {
-    if let Some(status) = measure::serve_if_asked() {
+    if let Some(status) = measure::serve_if_asked().or_else(manuals::write_if_asked) {
         return ExitCode::from(status);
     }
     let launch = Launch::of_process(Instant::now());

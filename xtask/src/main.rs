@@ -29,6 +29,7 @@ mod documented;
 mod fuzz;
 mod install;
 mod machine;
+mod manuals;
 mod mpi;
 mod needs;
 mod packages;
@@ -39,6 +40,7 @@ mod steps;
 mod test;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -86,6 +88,12 @@ enum Task {
         /// The MPI library that the program is built with and whose launcher is packed
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
+    },
+    /// Write the man pages and the shell completions into a `share` folder
+    Manuals {
+        /// The folder [default: `manuals` in the target folder]
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
     },
     /// Emulate several hosts on this machine, and start ranks on them; `cluster --help` says how
     #[command(disable_help_flag = true)]
@@ -135,6 +143,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Counts => counts::run(&workspace),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
+        Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
         Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
     }

@@ -14,6 +14,7 @@ use super::launcher::{BundledLauncher, LauncherKind};
 use super::libraries::{Needs, glibc_version, is_of_the_c_library, needed_by, path_of};
 use super::plugins::plugins_of;
 use crate::machine;
+use crate::manuals::write_manuals;
 use crate::mpi::MpiInstallation;
 use crate::steps::execute;
 use crate::workspace::Workspace;
@@ -214,6 +215,12 @@ impl<'a> Bundle<'a> {
             .replace("@PROGRAM@", program)
             .replace("@ARGUMENTS@", arguments);
         write_program(&self.root.join(place), &text)
+    }
+
+    /// Adds the man pages and the shell completions.
+    pub fn add_manuals(&self, workspace: &Workspace) -> Result<()> {
+        let program = workspace.binary(self.mpi.kind, "isochron");
+        write_manuals(&program, &self.root.join("share"))
     }
 
     /// Writes the text about the contents and about the needs of a host.

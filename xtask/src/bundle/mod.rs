@@ -7,7 +7,7 @@
 //!   lib/       their libraries; lib/openmpi, lib/hwloc, lib/pmix, lib/prte, lib/ucx, lib/libfabric: plugins of those;
 //!              lib/glibc: the C library, for hosts with an older one
 //!              lib/emulated-cuda: the emulated CUDA driver and cuBLAS, in a bundle with the tests
-//!   share/     texts of the MPI library
+//!   share/     texts of the MPI library; man pages, shell completions
 //!   etc/       the environment that the scripts set
 //! ```
 //!
@@ -82,6 +82,7 @@ pub fn run(
         bundle.add_blas()?;
         bundle.add_libraries()?;
         bundle.write_scripts(&programs)?;
+        bundle.add_manuals(workspace)?;
         bundle.write_texts((version, arch), with_tests)
     })?;
     steps.run("pack", || {

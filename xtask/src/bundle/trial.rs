@@ -11,6 +11,15 @@ use super::launcher::LauncherKind;
 use super::libraries::is_of_the_c_library;
 use crate::steps::execute;
 
+/// Some of the manuals, one of each kind.
+const MANUALS: [&str; 5] = [
+    "man/man1/isochron.1",
+    "man/man1/isochron-devices-bench.1",
+    "bash-completion/completions/isochron",
+    "zsh/site-functions/_isochron",
+    "fish/vendor_completions.d/isochron.fish",
+];
+
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
 /// Unpacks the archive, moves it, and multiplies with it on one rank and on two. They may load nothing but the bundle
@@ -35,6 +44,10 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     )?;
     execute(bare_command(&unpacked.join("bin/isochron")).args(MULTIPLICATION))?;
     fs::rename(&unpacked, &moved)?;
+    for manual in MANUALS {
+        let is_there = moved.join("share").join(manual).is_file();
+        ensure!(is_there, "the bundle lacks share/{manual}");
+    }
     let [isochron, mpirun] = ["isochron", "mpirun"].map(|name| moved.join("bin").join(name));
     let mut one = bare_command(&isochron);
     one.args(MULTIPLICATION);
