@@ -26,6 +26,7 @@ mod points;
 mod table;
 mod terminal_line;
 mod topology;
+mod trace_model;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ enum Subcommands {
     Layout(layout::LayoutArguments),
     /// Show the speeds and times in points files and of models made from them
     Model(model::ModelArguments),
+    /// Make points files from traces of an instrumented application (Paraver, Chrome)
+    TraceModel(Box<trace_model::TraceArguments>),
     /// List, compare and tidy the models that runs have left in the store
     #[command(subcommand)]
     Models(models::ModelsCommand),
@@ -178,6 +181,7 @@ fn run_command<'a>(
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
         Subcommands::Model(arguments) => model::run(arguments),
+        Subcommands::TraceModel(arguments) => trace_model::run(arguments),
         Subcommands::Models(command) => models::run(command),
     }?;
     output::print(&answer).map(|()| None)

@@ -3,36 +3,47 @@
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::stats_tests::anderson_darling::anderson_darling;
 
-/// The mean of measured times in seconds, and their standard deviation.
-#[derive(Debug, Clone)]
-pub(super) struct Sample {
+/// The mean of measured times in seconds, and their standard deviation, without the times themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
     count: usize,
     /// The mean; 0 without times.
     pub mean: f64,
-    /// The standard deviation `s` with `n - 1` in the denominator; 0 for fewer than two times.
-    deviation: f64,
+    /// The sum of the squares of the distances from the mean.
+    squares: f64,
 }
 
 impl Sample {
-    /// Summarizes times, by Welford's update, which loses no digits if times are nearly equal.
+    /// Summarizes times.
     pub fn of(times: &[f64]) -> Self {
-        let (mut mean, mut squares) = (0.0, 0.0);
-        for (count, t_s) in (1..).zip(times) {
-            let before = t_s - mean;
-            mean += before / f64::from(count);
-            squares += before * (t_s - mean);
+        let mut sample = Self::default();
+        for t_s in times {
+            sample.add(*t_s);
         }
-        let count = times.len();
-        Self {
-            count,
-            mean,
-            deviation: (squares / (count.max(2) - 1) as f64).sqrt(),
-        }
+        sample
+    }
+
+    /// Adds a time, by Welford's update, which loses no digits if times are nearly equal.
+    pub fn add(&mut self, t_s: f64) {
+        self.count += 1;
+        let before = t_s - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (t_s - self.mean);
+    }
+
+    /// Returns the number of times.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the standard deviation `s`, with `n - 1` in the denominator; 0 for fewer than two times.
+    fn deviation(&self) -> f64 {
+        (self.squares / (self.count.max(2) - 1) as f64).sqrt()
     }
 
     /// Returns the standard error of the mean, `s/√n`; 0 for fewer than two times.
     pub fn standard_error(&self) -> f64 {
-        self.deviation / (self.count.max(1) as f64).sqrt()
+        self.deviation() / (self.count.max(1) as f64).sqrt()
     }
 
     /// Returns half the width of the confidence interval of the mean, `t·s/√n`, where `t` is the quantile
@@ -82,7 +93,7 @@ pub(super) fn looks_normal(times: &[f64]) -> Option<bool> {
         return None;
     }
     // A deviation of 0 has no such distribution.
-    let normal = Normal::new(sample.mean, sample.deviation).ok()?;
+    let normal = Normal::new(sample.mean, sample.deviation()).ok()?;
     let (squared, _) = anderson_darling(times, &normal).ok()?;
     let n = sample.count as f64;
     // A time so far out that its probability is 0 makes the statistic infinite: not normal.
@@ -116,7 +127,7 @@ mod tests {
         assert_close(three.half_width(0.95), 4.302_653 / 3.0_f64.sqrt());
         let five = Sample::of(&[2.0, 4.0, 4.0, 4.0, 6.0]);
         assert_eq!((five.mean, five.count), (4.0, 5));
-        assert_close(five.deviation, 2.0_f64.sqrt());
+        assert_close(five.deviation(), 2.0_f64.sqrt());
         assert_close(
             five.half_width(0.95),
             2.776_445 * 2.0_f64.sqrt() / 5.0_f64.sqrt(),
@@ -132,7 +143,7 @@ mod tests {
     fn nearly_equal_times_keep_their_spread() {
         let base = 1e6;
         let sample = Sample::of(&[base, base + 1e-3, base + 2e-3]);
-        assert!((sample.deviation - 1e-3).abs() < 1e-6);
+        assert!((sample.deviation() - 1e-3).abs() < 1e-6);
     }
 
     #[test]

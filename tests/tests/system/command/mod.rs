@@ -10,6 +10,7 @@ mod mxm;
 mod output;
 mod partition;
 mod topology;
+mod trace_model;
 
 use std::process::Command;
 

@@ -11,7 +11,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 11] = [
+pub const SCHEMAS: [&str; 12] = [
     "platform",
     "report",
     "plan",
@@ -19,6 +19,7 @@ pub const SCHEMAS: [&str; 11] = [
     "topology",
     "devices-bench",
     "measure",
+    "trace-model",
     "balance",
     "partition",
     "layout",
@@ -171,6 +172,20 @@ fn kernel_speeds_are_as_their_schema_says() {
     check_documents(
         "measure",
         &run_each(&["measure jacobi --to 4 --points 2 --width 64 --max-reps 3"]),
+    );
+}
+
+#[test]
+fn traced_models_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().display();
+    let line = "trace-model apps/tests/traces/nbody.prv --event Iteration";
+    check_documents(
+        "trace-model",
+        &[
+            run_json(&format!("{line} --size Bodies --out {out}")),
+            run_json(&format!("{line}:2 --units 1 --per host")),
+        ],
     );
 }
 

@@ -1,0 +1,136 @@
+//! A trace as bytes and lines, read once from its beginning to its end.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+
+use crate::terminal_line::TerminalLine;
+
+/// Most bytes of a line. A line of a million ranks has fewer.
+const MOST_BYTES: u64 = 1 << 26;
+
+/// Bytes after which the progress is shown again.
+const SHOWN_BYTES: u64 = 1 << 26;
+
+/// A trace that is being read.
+pub struct TraceFile {
+    reader: BufReader<File>,
+    progress: TerminalLine,
+    name: String,
+    size_bytes: u64,
+    read_bytes: u64,
+    shown_bytes: u64,
+    /// The number of the line that was read last, from 1.
+    pub line: u64,
+}
+
+/// The format of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// Paraver's `.prv`.
+    Paraver,
+    /// Chrome's JSON.
+    Chrome,
+}
+
+impl TraceFile {
+    /// Opens a trace.
+    ///
+    /// # Errors
+    /// The reason of the system.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        Ok(Self {
+            reader: BufReader::with_capacity(1 << 18, file),
+            progress: TerminalLine::of_rank(true),
+            name: path.display().to_string(),
+            size_bytes,
+            read_bytes: 0,
+            shown_bytes: 0,
+            line: 0,
+        })
+    }
+
+    /// Tells the format by the first character.
+    ///
+    /// # Errors
+    /// If it is of no known format.
+    pub fn find_format(&mut self) -> Result<TraceFormat, String> {
+        let start = self.reader.fill_buf().map_err(|error| error.to_string())?;
+        if start.starts_with(&[0x1f, 0x8b]) {
+            return Err("is compressed: unpack it with gunzip".to_owned());
+        }
+        let text = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start);
+        match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            None => Err("is empty".to_owned()),
+            Some(b'#') => Ok(TraceFormat::Paraver),
+            Some(b'[' | b'{') => Ok(TraceFormat::Chrome),
+            Some(_) => {
+                Err("line 1: neither Paraver's `#Paraver (` nor JSON begins here".to_owned())
+            }
+        }
+    }
+
+    /// Reads a line into `line`, without its end. Returns `false` at the end of the file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has no end.
+    pub fn read_line(&mut self, line: &mut Vec<u8>) -> Result<bool, String> {
+        line.clear();
+        let mut limited = self.reader.by_ref().take(MOST_BYTES);
+        let read = limited.read_until(b'\n', line);
+        let read = read.map_err(|error| self.blame_line(error))? as u64;
+        if read == 0 {
+            return Ok(false);
+        }
+        self.line += 1;
+        if line.pop() != Some(b'\n') {
+            return Err(self.blame_line("has no end: the trace is truncated"));
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        self.count_bytes(read);
+        Ok(true)
+    }
+
+    /// Reads a byte; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read_byte(&mut self) -> Result<Option<u8>, String> {
+        let byte = self.peek_byte()?;
+        if byte.is_some() {
+            self.reader.consume(1);
+            self.count_bytes(1);
+        }
+        if byte == Some(b'\n') {
+            self.line += 1;
+        }
+        Ok(byte)
+    }
+
+    /// Returns the byte that is read next; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn peek_byte(&mut self) -> Result<Option<u8>, String> {
+        let bytes = self.reader.fill_buf().map_err(|error| error.to_string())?;
+        Ok(bytes.first().copied())
+    }
+
+    /// Makes an error about the line that was read last.
+    pub fn blame_line(&self, reason: impl std::fmt::Display) -> String {
+        format!("line {}: {reason}", self.line)
+    }
+
+    fn count_bytes(&mut self, read: u64) {
+        self.read_bytes += read;
+        if self.read_bytes >= self.shown_bytes && self.size_bytes > 0 {
+            self.shown_bytes += SHOWN_BYTES;
+            let percent = 100 * self.read_bytes / self.size_bytes;
+            (self.progress).show(&format!("reading {}: {percent} %", self.name));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! `isochron trace-model`: points of models from traces of an instrumented application.
+//!
+//! A trace of a run has iterations of known sizes, and each run with another division adds points to the models. Time in
+//! MPI's calls does not count: a model must not depend on other processes.
+//!
+//! # References
+//! Clarke's thesis, section 3.1.5.
+
+mod chrome;
+mod course;
+mod header;
+mod iterations;
+mod json;
+mod labels;
+mod lines;
+mod paraver;
+mod report;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgGroup, Args};
+use isochron::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_hierarchy::model::ModelFile;
+
+use crate::devices::points::today;
+use crate::failure::Failure;
+use crate::lines::{count, output_width};
+use crate::numbers::{parse_part, parse_positive, parse_whole};
+use crate::output;
+use iterations::{Iterations, ModelLevel, TracedModel};
+use lines::{TraceFile, TraceFormat};
+use report::{TraceDocument, TracedDocument};
+
+/// Largest number of units of an iteration: the largest with a neighbour below and above in floating point.
+const MOST_UNITS: f64 = 9_007_199_254_740_992.0;
+
+/// The traces, and the events in them that matter.
+#[derive(Args)]
+#[command(group(ArgGroup::new("source").args(["size", "counter", "units"]).required(true)))]
+pub struct TraceArguments {
+    /// Traces of runs with different divisions: Paraver's, with the names of events in the .pcf file next to
+    /// each, or Chrome's JSON
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Event around each iteration, by number or name: TYPE, whose value begins an iteration and whose 0, or
+    /// next value, ends it; or TYPE:VALUE. For Chrome, the name of the event
+    #[arg(long, value_name = "EVENT")]
+    event: String,
+    /// Event whose last value is the size of the iteration. For Chrome, the key in its args
+    #[arg(long, value_name = "EVENT")]
+    size: Option<String>,
+    /// Hardware counter whose sum over the iteration is its size; goes with Paraver
+    #[arg(long, value_name = "EVENT")]
+    counter: Option<String>,
+    /// Units of every iteration
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 1>)]
+    units: Option<u64>,
+    /// Size of a unit, by which sizes and counters are divided
+    #[arg(long, value_name = "SIZE", default_value_t = 1.0, value_parser = parse_positive)]
+    per_unit: f64,
+    /// Models to make
+    #[arg(long, value_enum, value_name = "LEVEL", default_value_t = ModelLevel::Process)]
+    per: ModelLevel,
+    /// Calls whose time does not count, or none [default: those of MPI]
+    #[arg(long, value_name = "EVENT", value_delimiter = ',')]
+    exclude: Vec<String>,
+    /// Count the time in the state running, in place of all time without calls; goes with Paraver
+    #[arg(long, conflicts_with = "exclude")]
+    running: bool,
+    /// Take values of --event for calls in each other, each ended by a 0; goes with Paraver
+    #[arg(long)]
+    nested: bool,
+    /// Confidence that a mean lies in its interval
+    #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
+    confidence: f64,
+    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Files that are there are
+    /// replaced
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// The options that decide on iterations and their time.
+struct TraceOptions {
+    event: String,
+    units: UnitsSource,
+    per_unit: f64,
+    exclude: Vec<String>,
+    running: bool,
+    nested: bool,
+}
+
+/// The source of the units of an iteration.
+enum UnitsSource {
+    Fixed(u64),
+    Latest(String),
+    Counter(String),
+}
+
+/// Remarks at the end of a trace.
+struct TraceEnd {
+    /// Iterations that have begun and not ended.
+    unfinished: u64,
+    notices: Vec<String>,
+}
+
+/// Runs the command; returns the text that it prints.
+pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
+    let options = arguments.make_options();
+    let (iterations, notices) = arguments.read_traces(&options)?;
+    let models = iterations.make_models(arguments.confidence);
+    if models.is_empty() {
+        let reason = format!("no iteration of event {} ended", arguments.event);
+        return Err(Failure::of_file(&arguments.files[0], reason));
+    }
+    let files = arguments.write_files(&models, &options)?;
+    let models = models.into_iter().zip(files);
+    let document = TraceDocument {
+        schema: 1,
+        event: options.event.clone(),
+        measured_with: options.describe(arguments.confidence),
+        models: models.map(TracedDocument::new).collect(),
+        notices,
+    };
+    match arguments.json {
+        true => output::json_line(&document),
+        false => Ok(document.format(output_width())),
+    }
+}
+
+fn read_trace(
+    path: &Path,
+    options: &TraceOptions,
+    iterations: &mut Iterations,
+) -> Result<TraceEnd, String> {
+    let mut file = TraceFile::open(path)?;
+    match file.find_format()? {
+        TraceFormat::Paraver => paraver::read_trace(path, &mut file, options, iterations),
+        TraceFormat::Chrome => chrome::read_trace(&mut file, options, iterations),
+    }
+}
+
+impl TraceArguments {
+    fn make_options(&self) -> TraceOptions {
+        let units = match (&self.size, &self.counter, self.units) {
+            (Some(name), ..) => UnitsSource::Latest(name.clone()),
+            (_, Some(name), _) => UnitsSource::Counter(name.clone()),
+            (_, _, units) => UnitsSource::Fixed(units.unwrap_or(1)),
+        };
+        TraceOptions {
+            event: self.event.clone(),
+            units,
+            per_unit: self.per_unit,
+            exclude: self.exclude.clone(),
+            running: self.running,
+            nested: self.nested,
+        }
+    }
+
+    /// Reads all traces; returns their iterations, with remarks about those that were left out.
+    fn read_traces(&self, options: &TraceOptions) -> Result<(Iterations, Vec<String>), Failure> {
+        let mut iterations = Iterations::new(self.per);
+        let mut notices = Vec::new();
+        for path in &self.files {
+            let end = read_trace(path, options, &mut iterations);
+            let end = end.map_err(|reason| Failure::of_file(path, reason))?;
+            iterations.end_trace();
+            let name = path.display();
+            let remarks = end.notices.into_iter();
+            notices.extend(remarks.map(|notice| format!("{name}: {notice}")));
+            if end.unfinished > 0 {
+                let begun = count(end.unfinished, "iteration");
+                notices.push(format!("{name}: {begun} did not end and left no time"));
+            }
+        }
+        if iterations.incomplete > 0 {
+            let begun = count(iterations.incomplete, "iteration");
+            let reason = "not all threads of the model ended them";
+            notices.push(format!("{begun} left out: {reason}"));
+        }
+        Ok((iterations, notices))
+    }
+
+    /// Writes the points files; returns their paths.
+    fn write_files(
+        &self,
+        models: &[TracedModel],
+        options: &TraceOptions,
+    ) -> Result<Vec<Option<PathBuf>>, Failure> {
+        let Some(folder) = &self.out else {
+            return Ok(vec![None; models.len()]);
+        };
+        std::fs::create_dir_all(folder).map_err(|error| Failure::of_file(folder, error))?;
+        let names = models
+            .iter()
+            .map(|model| name_file(&model.name, &self.event));
+        let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+        let mut taken = BTreeSet::new();
+        if let Some(twice) = paths.iter().find(|path| !taken.insert(*path)) {
+            return Err(Failure::of_file(twice, "two models would have this file"));
+        }
+        for (model, path) in models.iter().zip(&paths) {
+            let text = self.make_file(model, options).to_string();
+            PartialFile::create(path, DOCUMENT_BYTES)?.fill(&text)?;
+        }
+        Ok(paths.into_iter().map(Some).collect())
+    }
+
+    fn make_file(&self, model: &TracedModel, options: &TraceOptions) -> ModelFile {
+        let traces = self.files.iter().map(|path| path.display().to_string());
+        let mut headers = vec![
+            ("kernel", self.event.clone()),
+            ("traced", model.name.clone()),
+            ("traces", traces.collect::<Vec<_>>().join(", ")),
+            ("measured-with", options.describe(self.confidence)),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("date", today()),
+        ];
+        headers.extend(model.host.clone().map(|host| ("host", host)));
+        let headers = headers.into_iter();
+        ModelFile {
+            headers: headers
+                .map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")))
+                .collect(),
+            points: model.points.clone(),
+        }
+    }
+}
+
+impl TraceOptions {
+    /// Returns the units of an iteration with this size.
+    fn count_units(&self, amount: f64) -> Result<u64, String> {
+        if let UnitsSource::Fixed(units) = self.units {
+            return Ok(units);
+        }
+        if !(amount.is_finite() && amount > 0.0) {
+            return Err(format!(
+                "the iteration has the size {amount}: a number above 0 is one"
+            ));
+        }
+        let units = (amount / self.per_unit).round();
+        if !(1.0..=MOST_UNITS).contains(&units) {
+            let unit = self.per_unit;
+            return Err(format!(
+                "the iteration has the size {amount}, which is {units} units of {unit}"
+            ));
+        }
+        Ok(units as u64)
+    }
+
+    /// Describes the options that decide on times and sizes.
+    fn describe(&self, confidence: f64) -> String {
+        let size = match &self.units {
+            UnitsSource::Fixed(units) => format!("{units} units"),
+            UnitsSource::Latest(name) => format!("size {name}"),
+            UnitsSource::Counter(name) => format!("counter {name}"),
+        };
+        let per_unit = match self.per_unit {
+            1.0 => String::new(),
+            size => format!(" by {size}"),
+        };
+        let counted = match (&self.exclude[..], self.running) {
+            (_, true) => "time in the state running".to_owned(),
+            ([], _) => "time without calls of MPI".to_owned(),
+            ([none], _) if none == "none" => "all time".to_owned(),
+            (names, _) => format!("time without {}", names.join(", ")),
+        };
+        let nested = ["", ", nested"][usize::from(self.nested)];
+        let event = &self.event;
+        format!(
+            "iterations of {event}{nested}, {size}{per_unit}, {counted}, confidence {confidence}"
+        )
+    }
+}
+
+/// Returns the name of a model's file, without characters that have a meaning in a path.
+fn name_file(model: &str, event: &str) -> String {
+    let name = format!("{model}-{event}");
+    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_") + ".points"
+}

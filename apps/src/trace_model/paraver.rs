@@ -1,0 +1,314 @@
+//! Paraver's traces, as Extrae writes them: a header, then records of states, events and communications, one a line.
+//!
+//! ```text
+//! #Paraver (12/03/2012 at 16:38):1307548742_ns:1(8):1:2(1:1,1:1),1
+//! c:1:1:2:1:2
+//! 1:cpu:application:task:thread:begin:end:state
+//! 2:cpu:application:task:thread:time:type:value[:type:value ...]
+//! 3:cpu:application:task:thread:sent:left:cpu:application:task:thread:received:arrived:bytes:tag
+//! ```
+//! Records ascend in time. Of the trace only the last state of each thread is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::course::{EndedIteration, ThreadCourse};
+use super::header::TraceHeader;
+use super::iterations::{Iterations, TracedThread};
+use super::labels::{EventLabels, read_hosts};
+use super::lines::TraceFile;
+use super::{TraceEnd, TraceOptions, UnitsSource};
+
+/// The event types of MPI's calls.
+const MPI_CALLS: std::ops::RangeInclusive<u64> = 50_000_001..=50_000_099;
+
+/// Most event types that a message lists.
+const MOST_LISTED: usize = 10;
+
+/// An event: its type and, if only one of them counts, its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventKey {
+    pub kind: u64,
+    pub value: Option<i128>,
+}
+
+/// The events that the options name, by their numbers.
+pub struct EventChoice {
+    pub iteration: EventKey,
+    pub units: UnitsChoice,
+    /// The calls that do not count; `None` for MPI's.
+    pub excluded: Option<BTreeSet<u64>>,
+    /// Only the state running counts.
+    pub running: bool,
+    /// Values of the event are calls, each ended by a 0.
+    pub nested: bool,
+}
+
+/// The source of an iteration's units.
+#[derive(Clone, Copy)]
+pub enum UnitsChoice {
+    /// The same for all.
+    Fixed,
+    /// The last value of an event.
+    Latest(u64),
+    /// The sum of a counter.
+    Counter(u64),
+}
+
+/// A thread, by the numbers of its application, its task and itself.
+type ThreadNumbers = (u64, u64, u64);
+
+/// A trace that is being read.
+struct ParaverTrace<'a> {
+    options: &'a TraceOptions,
+    choice: EventChoice,
+    header: TraceHeader,
+    hosts: Vec<String>,
+    threads: BTreeMap<ThreadNumbers, ThreadCourse>,
+    /// The number of records with each type of event.
+    seen: BTreeMap<u64, u64>,
+    end: u64,
+}
+
+/// Reads a trace and adds its iterations.
+///
+/// # Errors
+/// The line and the reason; or the event that it lacks.
+pub fn read_trace(
+    path: &Path,
+    file: &mut TraceFile,
+    options: &TraceOptions,
+    iterations: &mut Iterations,
+) -> Result<TraceEnd, String> {
+    let mut line = Vec::new();
+    file.read_line(&mut line)?;
+    let header = TraceHeader::parse(&String::from_utf8_lossy(&line));
+    let header = header.map_err(|reason| file.blame_line(reason))?;
+    let labels = EventLabels::read(&path.with_extension("pcf"))?;
+    let mut trace = ParaverTrace {
+        options,
+        choice: EventChoice::find(options, &labels)?,
+        header,
+        hosts: read_hosts(&path.with_extension("row")),
+        threads: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        end: 0,
+    };
+    let mut numbers = Vec::new();
+    while file.read_line(&mut line)? {
+        let added = trace.add_line(&line, &mut numbers, iterations);
+        added.map_err(|reason| file.blame_line(reason))?;
+    }
+    trace.check_event(&labels)?;
+    Ok(trace.describe_end())
+}
+
+impl EventChoice {
+    fn find(options: &TraceOptions, labels: &EventLabels) -> Result<Self, String> {
+        let kinds = options.exclude.iter().filter(|name| *name != "none");
+        let kinds = kinds.map(|name| labels.find_type("--exclude", name));
+        let kinds: BTreeSet<u64> = kinds.collect::<Result<_, _>>()?;
+        Ok(Self {
+            iteration: labels.find_event("--event", &options.event)?,
+            units: match &options.units {
+                UnitsSource::Fixed(_) => UnitsChoice::Fixed,
+                UnitsSource::Latest(name) => UnitsChoice::Latest(labels.find_type("--size", name)?),
+                UnitsSource::Counter(name) => {
+                    UnitsChoice::Counter(labels.find_type("--counter", name)?)
+                }
+            },
+            excluded: (!options.exclude.is_empty()).then_some(kinds),
+            running: options.running,
+            nested: options.nested,
+        })
+    }
+
+    /// Returns `true` for a call that does not count.
+    pub fn is_excluded(&self, kind: u64) -> bool {
+        match &self.excluded {
+            _ if self.running => false,
+            Some(kinds) => kinds.contains(&kind),
+            None => MPI_CALLS.contains(&kind),
+        }
+    }
+}
+
+impl ParaverTrace<'_> {
+    fn add_line(
+        &mut self,
+        line: &[u8],
+        numbers: &mut Vec<i128>,
+        iterations: &mut Iterations,
+    ) -> Result<(), String> {
+        // Lists of communicators follow the header; comments may stand anywhere.
+        if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"c:") {
+            return Ok(());
+        }
+        parse_numbers(line, numbers)?;
+        match (numbers[0], numbers.len()) {
+            (1, 8) => self.add_state(numbers),
+            (2, length) if length >= 8 && length.is_multiple_of(2) => {
+                self.add_events(numbers, iterations)
+            }
+            (3, 15) => Ok(()),
+            (1..=3, length) => Err(format!(
+                "a record of kind {} cannot have {length} fields",
+                numbers[0]
+            )),
+            (kind, _) => Err(format!("{kind} is no kind of record: 1, 2 and 3 are")),
+        }
+    }
+
+    fn add_state(&mut self, numbers: &[i128]) -> Result<(), String> {
+        let end = u64::try_from(numbers[6]).map_err(|_| "the state has no end")?;
+        let is_counted = self.choice.running;
+        let course = self.go_on(numbers)?;
+        if is_counted {
+            course.add_state(end, numbers[7])?;
+        }
+        self.end = self.end.max(end);
+        Ok(())
+    }
+
+    fn add_events(&mut self, numbers: &[i128], iterations: &mut Iterations) -> Result<(), String> {
+        for event in numbers[6..].chunks_exact(2) {
+            if let Ok(kind) = u64::try_from(event[0]) {
+                *self.seen.entry(kind).or_default() += 1;
+            }
+        }
+        self.go_on(numbers)?;
+        let Some(course) = self.threads.get_mut(&thread_numbers(numbers)?) else {
+            return Ok(());
+        };
+        let Some(EndedIteration { amount, computing }) =
+            course.add_events(&numbers[6..], &self.choice)?
+        else {
+            return Ok(());
+        };
+        let units = self.options.count_units(amount as f64)?;
+        if computing == 0 {
+            return Err("the iteration that ends here took no time".to_owned());
+        }
+        let t_s = computing as f64 * self.header.unit_s;
+        iterations.add(&course.place, units, t_s)
+    }
+
+    /// Moves the thread of a record to its time, the sixth field.
+    fn go_on(&mut self, numbers: &[i128]) -> Result<&mut ThreadCourse, String> {
+        let key = thread_numbers(numbers)?;
+        let time = u64::try_from(numbers[5]);
+        let time = time.map_err(|_| format!("{} is no time", numbers[5]))?;
+        self.end = self.end.max(time);
+        let course = match self.threads.entry(key) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(free) => free.insert(ThreadCourse::new(
+                place_thread(&self.header, &self.hosts, key)?,
+            )),
+        };
+        course.move_to(time)?;
+        Ok(course)
+    }
+
+    /// Refuses a trace without the event around iterations; the message lists the most frequent ones.
+    fn check_event(&self, labels: &EventLabels) -> Result<(), String> {
+        let wanted = self.choice.iteration.kind;
+        if self.seen.contains_key(&wanted) {
+            return Ok(());
+        }
+        let mut seen: Vec<(u64, u64)> = self
+            .seen
+            .iter()
+            .map(|(kind, count)| (*count, *kind))
+            .collect();
+        seen.sort_unstable_by(|a, b| b.cmp(a));
+        let listed = seen
+            .iter()
+            .take(MOST_LISTED)
+            .map(|(_, kind)| labels.describe_type(*kind));
+        let listed: Vec<String> = listed.collect();
+        let wanted = labels.describe_type(wanted);
+        Err(match listed.is_empty() {
+            true => format!("no event {wanted}, and no other events"),
+            false => format!(
+                "no event {wanted}; its most frequent events are {}",
+                listed.join(", ")
+            ),
+        })
+    }
+
+    fn describe_end(&self) -> TraceEnd {
+        let open = self
+            .threads
+            .values()
+            .filter(|course| course.is_in_iteration());
+        let mut notices = Vec::new();
+        if self.end < self.header.end {
+            let [end, expected] =
+                [self.end, self.header.end].map(|time| time as f64 * self.header.unit_s);
+            notices.push(format!(
+                "its records end at {end} s, and its header says {expected} s: it may be truncated"
+            ));
+        }
+        TraceEnd {
+            unfinished: open.count() as u64,
+            notices,
+        }
+    }
+}
+
+/// Reads the fields of a record: whole numbers with colons between them.
+fn parse_numbers(line: &[u8], numbers: &mut Vec<i128>) -> Result<(), String> {
+    numbers.clear();
+    for field in line.split(|byte| *byte == b':') {
+        let number = str::from_utf8(field)
+            .ok()
+            .and_then(|text| text.parse().ok());
+        let field = || format!("{:?} is no whole number", String::from_utf8_lossy(field));
+        numbers.push(number.ok_or_else(field)?);
+    }
+    Ok(())
+}
+
+/// Returns the thread of a record.
+fn thread_numbers(numbers: &[i128]) -> Result<ThreadNumbers, String> {
+    let [application, task, thread] = [2, 3, 4].map(|field| u64::try_from(numbers[field]).ok());
+    let numbers = application.zip(task).zip(thread);
+    let numbers = numbers.map(|((application, task), thread)| (application, task, thread));
+    numbers.ok_or_else(|| "application, task and thread are numbers from 1".to_owned())
+}
+
+fn place_thread(
+    header: &TraceHeader,
+    hosts: &[String],
+    (application, task, thread): ThreadNumbers,
+) -> Result<TracedThread, String> {
+    let node = header.find_node(application, task)?;
+    let name = usize::try_from(node)
+        .ok()
+        .and_then(|node| hosts.get(node.checked_sub(1)?));
+    let rank = task - 1;
+    Ok(TracedThread {
+        process: match application {
+            1 => format!("rank{rank}"),
+            _ => format!("application{application}-rank{rank}"),
+        },
+        thread: thread.to_string(),
+        host: (node > 0).then(|| name.cloned().unwrap_or_else(|| format!("node{node}"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_record_are_whole_numbers() {
+        let mut numbers = Vec::new();
+        parse_numbers(b"2:1:1:1:1:10:42000050:18446744073709551615", &mut numbers)
+            .expect("numbers");
+        assert_eq!((numbers.len(), numbers[7]), (8, i128::from(u64::MAX)));
+        for wrong in [&b"2::1"[..], b"2:x", b"2:1.5", b"", b"2: 1", b"2:\xff"] {
+            assert!(parse_numbers(wrong, &mut numbers).is_err(), "{wrong:?}");
+        }
+    }
+}

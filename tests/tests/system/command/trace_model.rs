@@ -1,0 +1,431 @@
+//! `isochron trace-model`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, libraries, python, run};
+use serde_json::Value;
+
+use super::{Folder, answer, isochron, json};
+
+const BY_BODIES: &str = "--event Iteration --size Bodies";
+
+/// Returns the path of a trace that comes with the sources.
+fn trace(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/traces");
+    path.join(name).to_str().expect("a name").to_owned()
+}
+
+/// Returns name, size, nanoseconds and repetitions of each point.
+fn list_points(found: &Value) -> Vec<(String, u64, u64, u64)> {
+    let mut points = Vec::new();
+    for model in found["models"].as_array().expect("models") {
+        let name = model["name"].as_str().expect("a name");
+        for point in model["points"].as_array().expect("points") {
+            let ns = 1e9 * point["t_s"].as_f64().expect("a time");
+            let [d, reps] = ["d", "reps"].map(|key| point[key].as_u64().expect("a number"));
+            points.push((name.to_owned(), d, ns.round() as u64, reps));
+        }
+    }
+    points
+}
+
+fn point(name: &str, d: u64, ns: u64, reps: u64) -> (String, u64, u64, u64) {
+    (name.to_owned(), d, ns, reps)
+}
+
+#[test]
+fn a_trace_of_extrae_makes_a_model_of_each_process_thread_or_host() {
+    let file = trace("nbody.prv");
+    let ranks = [
+        point("rank0", 3000, 31_200, 2),
+        point("rank1", 2000, 21_400, 2),
+        point("rank2", 1000, 12_400, 2),
+    ];
+    for options in [
+        BY_BODIES,
+        "--event 1000 --size 2000",
+        "--event Iteration --size Bodies --running",
+    ] {
+        let found = answer(&["trace-model"], &[&file], options);
+        assert_eq!(list_points(&found), ranks, "{options}");
+        assert_eq!(found["models"][2]["host"], "hcl16");
+        assert_eq!(
+            found["notices"].as_array().map(Vec::len),
+            Some(0),
+            "{found}"
+        );
+        // Student's t of 31000 and 31400 ns: 12.706 · 200 ns.
+        let ci_s = found["models"][0]["points"][0]["ci_s"]
+            .as_f64()
+            .expect("an interval");
+        assert!((ci_s - 2541.2e-9).abs() < 1e-10, "{ci_s}");
+    }
+    let found = answer(
+        &["trace-model"],
+        &[&file],
+        &format!("{BY_BODIES} --per host"),
+    );
+    let hosts = [
+        point("hcl11", 5000, 31_200, 2),
+        point("hcl16", 1000, 12_400, 2),
+    ];
+    assert_eq!(list_points(&found), hosts);
+    let found = answer(
+        &["trace-model"],
+        &[&file],
+        &format!("{BY_BODIES} --per thread"),
+    );
+    assert_eq!(found["models"][1]["name"], "rank1-thread1");
+    // Value 2 begins the second iteration only. With all calls it takes as long everywhere.
+    let line = "--event Iteration:2 --units 7 --exclude none";
+    let found = answer(&["trace-model"], &[&file], line);
+    assert_eq!(list_points(&found)[1], point("rank1", 7, 35_000, 1));
+}
+
+#[test]
+fn a_hardware_counter_tells_the_size() {
+    let file = trace("nbody.prv");
+    let words = [
+        "trace-model",
+        &file,
+        "--counter",
+        "PAPI_TOT_INS [Instr completed]",
+    ];
+    let line = "--event Iteration --per-unit 1000";
+    let found = answer(&words, &[], line);
+    // 30040 and 30060 instructions.
+    assert_eq!(list_points(&found)[0], point("rank0", 30, 31_200, 2));
+}
+
+#[test]
+fn a_trace_of_chrome_makes_the_same_models() {
+    let file = trace("nbody.json");
+    let line = "--event iteration --size bodies";
+    let found = answer(&["trace-model"], &[&file], &format!("{line} --per-unit 1"));
+    // An iteration may have its size at its end.
+    let missing = isochron(&[
+        "trace-model",
+        &file,
+        "--event",
+        "forces",
+        "--size",
+        "bodies",
+    ])
+    .failure(2);
+    assert!(missing.contains(&format!("{file}: line 11: ")), "{missing}");
+    let processes = [
+        point("process0", 3000, 31_200, 2),
+        point("process2", 1000, 12_400, 2),
+    ];
+    assert_eq!(list_points(&found), processes);
+    // An array alone may lack its end.
+    let text = fs::read_to_string(&file).expect("a trace");
+    let (_, array) = text.split_once("\"traceEvents\": ").expect("an array");
+    let (array, _) = array.split_once("\n  ],").expect("its end");
+    let folder = Folder::new();
+    for end in ["\n]\n", "", ",\n"] {
+        let file = folder.write("array.json", &format!("{array}{end}"));
+        assert_eq!(
+            list_points(&answer(&["trace-model"], &[&file], line)),
+            processes
+        );
+    }
+}
+
+#[test]
+fn runs_with_other_divisions_add_points_to_the_files() {
+    let folder = Folder::new();
+    let first = trace("nbody.prv");
+    let text = fs::read_to_string(&first).expect("a trace");
+    let second = folder.write("second.prv", &text.replace(":2000:3000", ":2000:2500"));
+    let out = folder.path("models");
+    let words = [
+        "trace-model",
+        "--event",
+        "1000",
+        "--size",
+        "2000",
+        "--out",
+        &out,
+    ];
+    let found = answer(&words, &[&first, &second, &first], "");
+    let first_rank = [
+        point("rank0", 2500, 31_200, 2),
+        point("rank0", 3000, 31_200, 4),
+    ];
+    assert_eq!(list_points(&found)[..2], first_rank);
+    let files = found["models"].as_array().expect("models").iter();
+    let files: Vec<&str> = files
+        .map(|model| model["file"].as_str().expect("a file"))
+        .collect();
+    assert_eq!(files[0], format!("{out}/rank0-1000.points"));
+    let text = fs::read_to_string(files[0]).expect("a points file");
+    for header in [
+        "# format: isochron-points 1",
+        "# host: hcl11",
+        "# kernel: 1000",
+        "# traces: ",
+    ] {
+        assert!(text.contains(header), "{text}");
+    }
+    let words = ["partition", "--units", "6000", "--models"];
+    let divided = answer(&words, &files, "");
+    let units: Vec<u64> = divided["units"].as_array().map_or(Vec::new(), |units| {
+        units.iter().filter_map(Value::as_u64).collect()
+    });
+    assert!(
+        units.len() == 3 && units.iter().sum::<u64>() == 6000,
+        "{divided}"
+    );
+}
+
+/// Expects a message about each text, as a trace, with all parts, which `|` separates.
+fn check_refused(cases: &[(String, &str)]) {
+    let folder = Folder::new();
+    for (text, parts) in cases {
+        let file = folder.write("a.prv", text);
+        let words = ["trace-model", &file, "--event", "7", "--size", "8"];
+        let stderr = isochron(&words).failure(2);
+        for part in parts.split('|').chain([&*format!("{file}: ")]) {
+            assert!(stderr.contains(part), "{part:?} in {stderr:?} of {text:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_its_line() {
+    let header = "#Paraver (a):90_ns:1(1):1:1(1:1)\n";
+    check_refused(&[
+        (String::new(), "is empty"),
+        ("hello\n".to_owned(), "line 1|neither"),
+        ("#Paraver 2.0\n".to_owned(), "line 1|of a known version"),
+        (header.replace("ns", "ps"), "line 1|unit of time \"ps\""),
+        (header.trim_end().to_owned(), "line 1|truncated"),
+        (header.to_owned(), "no event 7, and no other events"),
+        ("{\"a\": 1}".to_owned(), "line 1|no array `traceEvents`"),
+    ]);
+}
+
+/// Returns a trace of Paraver with a state, an event and this record in line 4.
+fn paraver(record: &str) -> String {
+    format!("#Paraver (a):90_ns:1(1):1:1(1:1),0\n1:1:1:1:1:0:5:1\n2:1:1:1:1:5:7:1\n{record}")
+}
+
+#[test]
+fn a_broken_trace_of_paraver_is_refused_with_its_line() {
+    check_refused(&[
+        (
+            paraver("2:1:1:1:1:9:7:"),
+            "line 4|no end: the trace is trunc",
+        ),
+        (
+            paraver("2:1:1:1:1:9:7:\n"),
+            "line 4|\"\" is no whole number",
+        ),
+        (paraver("2:1:1:1:1:9:7\n"), "line 4|7 fields"),
+        (
+            paraver("4:1:1:1:1:9:7:0\n"),
+            "line 4|4 is no kind of record",
+        ),
+        (paraver("2:1:1:2:1:9:7:0\n"), "line 4|no task 2 of app"),
+        (paraver("2:1:1:1:1:4:7:0\n"), "line 4|4 after 5|backwards"),
+        (
+            paraver("2:1:1:1:1:9:7:0\n"),
+            "line 4|has no size: no event 8",
+        ),
+        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0: a number"),
+        (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
+        (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
+        (
+            paraver("2:1:1:1:1:9:8:3\n"),
+            "no iteration of event 7 ended",
+        ),
+        (
+            paraver("").replace(":7:1", ":9:1"),
+            "no event 7; its most|are 9",
+        ),
+    ]);
+}
+
+/// Returns a trace of Chrome with these events, from line 2.
+fn chrome(events: &str) -> String {
+    format!("{{\"traceEvents\": [\n{events}\n]}}")
+}
+
+/// Returns a trace of Chrome with an iteration of this size.
+fn chrome_sized(size: &str) -> String {
+    chrome(&format!(
+        "{{\"name\": \"7\", \"ph\": \"X\", \"ts\": 1, \"dur\": 2, \"args\": {{\"8\": {size}}}}}"
+    ))
+}
+
+/// Returns a trace of Chrome with the beginning of an iteration, and its end in line 3.
+fn chrome_ended(end: &str) -> String {
+    chrome(&format!(
+        "{{\"name\": \"7\", \"ph\": \"B\", \"ts\": 5, \"args\": {{\"8\": 3}}}},\n{{\"ph\": \"E\"{end}}}"
+    ))
+}
+
+#[test]
+fn a_broken_trace_of_chrome_is_refused_with_its_line() {
+    let good = chrome_sized("3");
+    let (negative, without) = ("\"dur\": -2", "\"rud\": 2");
+    check_refused(&[
+        (chrome(""), "no event 7, and no other"),
+        (chrome_sized("0"), "line 2|size 0: a number above 0"),
+        (chrome_sized("NaN"), "line 2|no NaN"),
+        (chrome_sized("\"NaN\""), "line 2|size NaN"),
+        (chrome_sized("null"), "line 2|is null"),
+        (chrome_sized("-1"), "line 2|size -1"),
+        (chrome_sized("0.3"), "line 2|0 units of 1"),
+        (good.replace("\"dur\": 2", without), "line 2|`dur` null"),
+        (good.replace("\"dur\": 2", negative), "line 2|ends at -1"),
+        (good.replace("]}", ""), "truncated"),
+        (good[..50].to_owned(), "line 2|truncated"),
+        (good.clone() + "x", "line 3|more after the end"),
+        (chrome_ended(", \"ts\": 4"), "line 3|4 after 5|backwards"),
+        (
+            chrome_ended(", \"name\": \"x\", \"ts\": 6"),
+            "line 3|in line 2",
+        ),
+        (chrome_ended(""), "line 3|`ts` null"),
+        (chrome("{\"ph\": \"E\", \"ts\": 4}"), "line 2|without a `B`"),
+        (chrome("[1]"), "line 2|an event is an object"),
+        (chrome("{\"name\": \"7\"}"), "line 2|no phase"),
+    ]);
+}
+
+#[test]
+fn options_that_do_not_fit_the_trace_are_refused() {
+    let (paraver, chrome) = (trace("nbody.prv"), trace("nbody.json"));
+    for (file, line, part) in [
+        (
+            &paraver,
+            "--event Iterations --units 1",
+            "names Bodies, Iteration",
+        ),
+        (&paraver, "--event Iteration:x --units 1", "no value x"),
+        (&paraver, "--event Iteration", "--size <EVENT>"),
+        (
+            &paraver,
+            "--event Iteration --units 1 --size Bodies",
+            "--size",
+        ),
+        (&paraver, "--event Iteration --units 0", "from 1 to"),
+        (
+            &paraver,
+            "--event Iteration --size Bodies --per-unit 0",
+            "above 0",
+        ),
+        (
+            &paraver,
+            "--event Iteration --size Bodies --per-unit 1e7",
+            "0 units of 10000000",
+        ),
+        (
+            &chrome,
+            "--event iteration --size bodies --per host",
+            "does not tell hosts",
+        ),
+        (
+            &chrome,
+            "--event iteration --counter bodies",
+            "--counter: goes with Paraver",
+        ),
+        (
+            &chrome,
+            "--event iteration --units 1 --running",
+            "--running: goes with Paraver",
+        ),
+    ] {
+        super::refused(
+            "trace-model",
+            &[&[file.as_str()], &line.split(' ').collect::<Vec<_>>()[..]].concat(),
+            &[part],
+        );
+    }
+    super::refused(
+        "trace-model --event 1 --units 1 /no/such.prv",
+        &[],
+        &["/no/such.prv: No such file"],
+    );
+}
+
+/// Writes a trace of `iterations` of four ranks.
+fn write_long_trace(path: &str, iterations: u64) {
+    let mut file = BufWriter::new(File::create(path).expect("a writable folder"));
+    let end = 100 * iterations;
+    writeln!(file, "#Paraver (a):{end}_ns:1(4):1:4(1:1,1:1,1:1,1:1),0").expect("space");
+    for begin in (0..end).step_by(100) {
+        for task in 1..=4 {
+            let [mpi, done] = [60, 99].map(|offset| begin + offset + task - 4);
+            let who = format!("{task}:1:{task}:1");
+            let size = 100 + begin / 100 % 5;
+            writeln!(
+                file,
+                "2:{who}:{begin}:7:1:8:{size}\n1:{who}:{begin}:{mpi}:1"
+            )
+            .expect("space");
+            writeln!(
+                file,
+                "2:{who}:{mpi}:50000001:3\n2:{who}:{done}:50000001:0\n2:{who}:{done}:7:0"
+            )
+            .expect("space");
+        }
+    }
+}
+
+/// Returns the most memory that the command took, in KiB.
+fn measure_memory(file: &str, level: &str) -> u64 {
+    let [mpi, _] = libraries();
+    let script = "import resource, subprocess, sys\n\
+                  subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n\
+                  print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)";
+    let mut command = Command::new(python());
+    command.args(["-c", script]).arg(&mpi.isochron);
+    command.args([
+        "trace-model",
+        file,
+        "--event",
+        "7",
+        "--size",
+        "8",
+        "--per",
+        level,
+    ]);
+    let text = run(command, HANGS).success();
+    text.trim().parse().expect("a number")
+}
+
+#[test]
+fn a_long_trace_takes_no_more_memory_than_a_short_one() {
+    let folder = Folder::new();
+    let [short, long] = ["short.prv", "long.prv"].map(|name| folder.path(name));
+    write_long_trace(&short, 500);
+    write_long_trace(&long, 100_000);
+    let bytes = fs::metadata(&long).expect("a file").len();
+    assert!(bytes > 50_000_000, "{bytes}");
+    let options = "--event 7 --size 8 --per host";
+    let found = json(
+        &isochron(
+            &[
+                &["trace-model", &long, "--json"][..],
+                &options.split(' ').collect::<Vec<_>>(),
+            ]
+            .concat(),
+        )
+        .success(),
+    );
+    let reps = list_points(&found).iter().map(|point| point.3).sum::<u64>();
+    assert_eq!(reps, 100_000, "{found}");
+    for level in ["thread", "host"] {
+        let [short, long] = [&short, &long].map(|file| measure_memory(file, level));
+        assert!(
+            long < short + (16 << 10),
+            "{level}: {long} KiB, and {short} KiB for a short trace"
+        );
+    }
+}
