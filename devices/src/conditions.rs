@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::cuda::GpuState;
 use crate::topology::Topology;
 use crate::worker::{DeviceInfo, DeviceKind};
 use serde::{Deserialize, Serialize};
@@ -19,17 +20,36 @@ pub struct HostConditions {
     pub system: Option<String>,
     /// Governor of the cores' clocks.
     pub governor: Option<String>,
-    /// Highest clock that the system allows the cores, in kHz.
+    /// Highest clock that the system allows the cores, in kHz; of a GPU the clock that applications get, in MHz, or `unknown`.
     pub clock_cap: Option<String>,
     /// `on` or `off`: clocks above the nominal one.
     pub boost: Option<String>,
-    /// Highest power that the system allows the processor, in µW.
+    /// Highest power that the system allows the processor, in µW; of a GPU in mW, or `unknown`.
     pub power_cap: Option<String>,
     /// CPU quota of the control groups, in cores.
     pub quota: Option<String>,
+    /// Eighths of a GPU's memory that are in use, or `unknown`.
+    pub used_memory: Option<String>,
 }
 
+/// The value of what a GPU's driver does not tell.
+const UNKNOWN: &str = "unknown";
+
 impl HostConditions {
+    /// Returns these conditions with the state of a GPU in place of that of the cores.
+    #[must_use]
+    pub fn with_gpu(self, uuid: &str, gpu: GpuState) -> Self {
+        let used = gpu.memory_bytes.filter(|(_, all)| *all > 0);
+        let eighths = used.map(|(used, all)| (8.0 * used as f64 / all as f64) as u64);
+        Self {
+            uuid: Some(uuid.to_owned()),
+            clock_cap: name_value(gpu.clock_mhz),
+            power_cap: name_value(gpu.power_mw),
+            used_memory: name_value(eighths),
+            ..self
+        }
+    }
+
     /// Reads the state of this host for one of its devices.
     #[must_use]
     pub fn read(topology: &Topology, device: &DeviceInfo) -> Self {
@@ -65,8 +85,13 @@ impl HostConditions {
             boost: read_boost(&cpus),
             power_cap: read_value(&power),
             quota: None,
+            used_memory: None,
         }
     }
+}
+
+fn name_value(value: Option<impl ToString>) -> Option<String> {
+    Some(value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string()))
 }
 
 /// Returns `on` or `off`, as one of the two drivers of clocks says.
@@ -151,5 +176,26 @@ mod tests {
             (told.boost.as_deref(), told.governor, told.uuid),
             (Some("on"), None, None)
         );
+    }
+
+    #[test]
+    fn the_state_of_a_gpu_is_told_in_steps_and_unknown_without_its_library() {
+        let told = HostConditions::default().with_gpu("GPU-4a", GpuState::default());
+        assert_eq!(told.uuid.as_deref(), Some("GPU-4a"));
+        for value in [&told.clock_cap, &told.power_cap, &told.used_memory] {
+            assert_eq!(value.as_deref(), Some("unknown"));
+        }
+        for (used, eighths) in [(0, "0"), (999, "0"), (1000, "1"), (7999, "7"), (8000, "8")] {
+            let state = GpuState {
+                clock_mhz: Some(1980),
+                power_mw: Some(700_000),
+                memory_bytes: Some((used, 8000)),
+                slowed_ns: None,
+            };
+            let told = HostConditions::default().with_gpu("GPU-4a", state);
+            let values = [&told.clock_cap, &told.power_cap, &told.used_memory];
+            let values = values.map(|value| value.as_deref());
+            assert_eq!(values, [Some("1980"), Some("700000"), Some(eighths)]);
+        }
     }
 }

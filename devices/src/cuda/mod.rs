@@ -18,6 +18,7 @@ mod gathered;
 mod gpu;
 mod lanes;
 mod memory;
+mod nvml;
 mod plan;
 mod products;
 mod raw;
@@ -31,6 +32,7 @@ mod trial;
 mod worker;
 
 pub use find::{CudaInfo, Survey, devices, survey};
+pub use nvml::{GpuState, read_gpu_state};
 pub use plan::{Placement, StreamedTiles, TilePlan};
 pub use worker::CudaWorker;
 
