@@ -2,12 +2,19 @@
 
 use std::io;
 
+use rustix::process::{Signal, getpid, kill_process};
+
+/// Names the stage of writing at which the process is killed, in tests of whole jobs.
+const KILLED_AT: &str = "ISOCHRON_TEST_KILLED_AT";
+
 /// Passes a stage of writing. Tests let it fail or end the process there; else it does nothing.
 pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {
     #[cfg(test)]
     injected::strike(stage)?;
-    let _ = stage;
-    Ok(())
+    match std::env::var_os(KILLED_AT) {
+        Some(at) if at == stage => Ok(kill_process(getpid(), Signal::KILL)?),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
