@@ -85,6 +85,7 @@ pub fn run(comm: &dyn Comm, arguments: &MeasureArguments) -> Result<(), Failure>
         run,
         places,
         measured_with,
+        ..
     } = kernel;
     let mut campaign = Campaign {
         comm,

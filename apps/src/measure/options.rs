@@ -50,6 +50,8 @@ pub struct OpenKernel {
     pub places: Vec<RankPlace>,
     /// The options that decide on times and on their precision.
     pub measured_with: String,
+    /// Block size of a kernel whose unit is the update of a block.
+    block: Option<usize>,
 }
 
 impl KernelArguments {
@@ -85,6 +87,9 @@ impl KernelArguments {
             run: agree(comm, choice.open(self.isolate))?,
             places,
             measured_with: self.describe(config, choice.is_built_in()),
+            block: ["gemm", "naive-gemm"]
+                .contains(&self.kernel.as_str())
+                .then_some(self.block),
         })
     }
 
@@ -130,7 +135,10 @@ impl OpenKernel {
             ];
             let pairs =
                 pairs.map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")));
-            Headers::from(pairs)
+            let block = self
+                .block
+                .map(|block| ("block".to_owned(), block.to_string()));
+            pairs.into_iter().chain(block).collect::<Headers>()
         });
         headers.collect()
     }

@@ -118,6 +118,10 @@ pub struct MxmArguments {
     /// Use of the model store, which keeps the devices' times from run to run: none, read or read-write
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     store: StoreMode,
+    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure gemm` and
+    /// `isochron devices bench` write them
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
+    models: Option<PathBuf>,
     /// Platform file [default: every rank uses the devices of its host]
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -191,6 +195,7 @@ pub fn run<'a>(
     check_paths(comm, arguments)?;
     let given = GivenPlan::load(comm, arguments)?;
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
+    check_models(arguments)?;
     let problem = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
@@ -264,6 +269,7 @@ impl MxmArguments {
                 Some(_) => StoreMode::None,
                 None => self.store,
             },
+            models: self.models.clone(),
         }
     }
 
@@ -315,6 +321,17 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
     };
     let reason = format!("there is nothing to learn: {reason}");
     Err(Error::parameter("record", path.display(), reason))
+}
+
+/// Refuses models for a strategy that uses none.
+fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
+    match &arguments.models {
+        Some(folder) if arguments.strategy == Strategy::Homogeneous => {
+            let reason = "strategy homogeneous divides evenly, whatever models say";
+            Err(Error::parameter("models", folder.display(), reason))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the plan, with elements of its type. Returns the report, and on the head rank the record if one is kept.

@@ -35,6 +35,21 @@ impl DeviceModels {
         }
     }
 
+    /// Makes models of devices of which these points are known, one unit of which is one matrix element. The speed is that of
+    /// the largest measured size.
+    pub fn from_points(points: Vec<Vec<Point>>) -> Self {
+        let measured = points.iter().map(|points| {
+            let measured = points.iter().filter(|point| point.reps > 0);
+            measured.max_by_key(|point| point.d)
+        });
+        Self {
+            speeds: measured
+                .map(|point| point.map_or(0.0, Point::speed))
+                .collect(),
+            points,
+        }
+    }
+
     /// Returns the number of devices.
     pub fn n_devices(&self) -> usize {
         self.speeds.len()

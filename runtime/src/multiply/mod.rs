@@ -45,7 +45,7 @@ pub use learning::{
     RecordedDecision, RunConditions, RunRecord, SteadyTimes,
 };
 pub(crate) use plan::find_difference;
-pub use plan::{Making, PartOfK, Plan, PlannedDevice, PlannedNode};
+pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
 pub use summa::{Factors, MakePart};
 

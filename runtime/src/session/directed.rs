@@ -179,12 +179,15 @@ impl Session<'_> {
             replay: self.replay.take(),
         };
         let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;
+        let heat = self.heat.read();
         let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
         director.check_repeated()?;
-        let changes = self.comm.gather(&execution.changes)?;
+        let slowed = self.heat.find_slowed(&heat);
+        let ranks = self.comm.gather(&(execution.changes.clone(), slowed))?;
+        let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
         if self.comm.rank() == 0 {
             if let Some(store) = &mut self.store {
-                store.keep(plan, director.list_steady());
+                store.keep(plan, director.list_steady(), &slowed.concat());
             }
             let (learnt, record) = director.finish(sum_changes(&changes));
             (execution.learnt, execution.record) = (Some(learnt), record);

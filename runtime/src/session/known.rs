@@ -3,12 +3,17 @@
 //! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of all
 //! ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file system of a
 //! large job most, and a store on the head's own disk serves as well as a shared one.
+//!
+//! # Deviations
+//! * **Measuring before the run**: the papers measure before every run (Clarke et al. 2012, section 3). Here
+//!   times of earlier runs replace measurements if all devices are known under equal conditions, because they
+//!   are times of the same work. `--store none` measures as the papers do.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use isochron_devices::topology::Topology;
-use isochron_devices::{DeviceInfo, HostConditions};
+use isochron_devices::{DeviceInfo, HostConditions, cuda};
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
@@ -17,7 +22,7 @@ use super::platform::{DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
-use crate::multiply::{Plan, Problem, SteadyTimes};
+use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, LinkTimes, ModelStore, StoreKey, StoreMode,
     StorePlaces, StoredSample, make_link_key,
@@ -57,12 +62,11 @@ fn describe_source(
     let (class, conditions) = match gpu {
         None => (topology.describe_class(), conditions),
         Some(RankGpu { info, .. }) => {
-            let conditions = HostConditions {
-                uuid: Some(info.uuid.clone()),
-                clock_cap: info.clock_hz.map(|hz| hz.to_string()),
-                ..conditions
-            };
-            (info.describe_class(), conditions)
+            let state = cuda::read_gpu_state(&info.uuid);
+            (
+                info.describe_class(),
+                conditions.with_gpu(&info.uuid, state),
+            )
         }
     };
     let mut device = device.clone();
@@ -134,27 +138,27 @@ impl JobStore {
         keys.collect()
     }
 
-    /// Adds what is known to the parts of a run, the devices in the order of the ranks, as times of updates of
-    /// `kernel_width`. Returns what is unusual, one line each.
+    /// Returns what is known of every device, in the order of the ranks, as times of updates of `kernel_width`, and what is
+    /// unusual, one line each.
     ///
     /// Devices of a host are measured together: if one of them has to be, all are.
-    pub fn add_known(
+    pub fn find_devices(
         &self,
-        parts: &mut [AdaptivePart],
         problem: &Problem,
         kernel_width: usize,
-    ) -> Vec<String> {
+    ) -> (Vec<KnownDevice>, Vec<String>) {
         let mut words = Vec::new();
         let mut doubtful = Vec::new();
-        let sources = self.sources.iter().flatten();
+        let mut devices = Vec::new();
         let keys = self.make_keys(problem, problem.learning_panel());
-        for ((part, source), key) in parts.iter_mut().zip(sources).zip(keys) {
+        for (source, key) in self.sources.iter().flatten().zip(keys) {
             let name = format!("{} of {}", source.device.name, source.host);
             let found = self.find(key);
             let Some((width, known)) =
                 found.and_then(|(key, width)| Some((width, self.store.find(&key)?)))
             else {
                 doubtful.push(&source.host);
+                devices.push(KnownDevice::fresh());
                 continue;
             };
             if let Some(reason) = known.stale {
@@ -167,13 +171,17 @@ impl JobStore {
             }
             let factor = kernel_width as f64 / width as f64;
             let points = known.points.into_iter();
-            part.prior = points.map(|point| scale(point, factor)).collect();
+            devices.push(KnownDevice {
+                points: points.map(|point| scale(point, factor)).collect(),
+                from: KnownFrom::Store,
+            });
         }
-        let sources = self.sources.iter().flatten();
-        for (part, source) in parts.iter_mut().zip(sources) {
-            part.needs_probe = !part.prior.is_empty() && doubtful.contains(&&source.host);
+        for (device, source) in devices.iter_mut().zip(self.sources.iter().flatten()) {
+            if device.from == KnownFrom::Store && doubtful.contains(&&source.host) {
+                device.from = KnownFrom::StoreAndProbe;
+            }
         }
-        words
+        (devices, words)
     }
 
     /// Returns the key with the width nearest to its own of which times are known, and this width.
@@ -242,7 +250,7 @@ impl JobStore {
         let exchange = exchange.or_default();
         exchange.clear();
         for (bytes, seconds) in times {
-            add_sample(exchange, bytes as u64, vec![seconds]);
+            add_sample(exchange, (bytes as u64, false), vec![seconds]);
         }
         let classes: BTreeMap<String, f64> = self
             .list_ranks()
@@ -255,17 +263,30 @@ impl JobStore {
             let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
             let samples = self.seen.entry(key).or_default();
             samples.clear();
-            add_sample(samples, longest as u64, vec![seconds]);
+            add_sample(samples, (longest as u64, false), vec![seconds]);
         }
     }
 
-    /// Keeps the times of a run's steps, by device in the order of the ranks.
-    pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>) {
+    /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has slowed
+    /// down.
+    pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
         let keys = self.make_keys(plan.problem(), plan.panel());
-        for (key, times) in keys.into_iter().zip(steady) {
+        let devices = keys.into_iter().zip(steady).zip(slowed);
+        for ((key, times), _) in devices.filter(|(_, slowed)| !**slowed) {
             let seen = self.seen.entry(key).or_default();
             for (units, seconds) in times.by_units {
-                add_sample(seen, units, seconds);
+                add_sample(seen, (units, false), seconds);
+            }
+        }
+    }
+
+    /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
+    pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: &[Vec<SeenTime>]) {
+        let keys = self.make_keys(problem, width);
+        for (key, times) in keys.into_iter().zip(measured) {
+            let seen = self.seen.entry(key).or_default();
+            for time in times {
+                add_sample(seen, (time.units, time.at_least), vec![time.seconds]);
             }
         }
     }
@@ -278,6 +299,46 @@ impl JobStore {
         let seen = std::mem::take(&mut self.seen);
         self.store.write(host, seen.into_iter().collect())
     }
+}
+
+/// What is known of a device before a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct KnownDevice {
+    /// Its times, one unit of which is one element of C; empty if it was never seen.
+    pub points: Vec<Point>,
+    /// Their origin.
+    pub from: KnownFrom,
+}
+
+impl KnownDevice {
+    /// Makes a device of which nothing is known.
+    pub fn fresh() -> Self {
+        Self {
+            points: Vec::new(),
+            from: KnownFrom::Fresh,
+        }
+    }
+
+    /// Returns `true` if its times hold without a measurement.
+    pub fn is_certain(&self) -> bool {
+        matches!(self.from, KnownFrom::Models | KnownFrom::Store)
+    }
+
+    /// Adds what is known to a part of a run that learns.
+    pub fn add_to(&self, part: &mut AdaptivePart) {
+        part.prior.clone_from(&self.points);
+        part.needs_probe = self.from == KnownFrom::StoreAndProbe;
+    }
+}
+
+/// The time of a measurement before a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct SeenTime {
+    /// Elements of C.
+    pub units: u64,
+    pub seconds: f64,
+    /// `true` for a size that was given up: it takes at least these seconds.
+    pub at_least: bool,
 }
 
 /// What is known of the links between ranks.
@@ -303,7 +364,8 @@ pub(super) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<
     Ok(ladder.unwrap_or_default())
 }
 
-fn scale(point: Point, factor: f64) -> Point {
+/// Scales the time of a point.
+pub(super) fn scale(point: Point, factor: f64) -> Point {
     Point {
         t_s: point.t_s * factor,
         ci_s: point.ci_s * factor,
@@ -311,16 +373,18 @@ fn scale(point: Point, factor: f64) -> Point {
     }
 }
 
-/// Adds repetitions of a size; of many, those that are spread evenly over the job stay.
-fn add_sample(samples: &mut Vec<StoredSample>, units: u64, seconds: Vec<f64>) {
-    let known = samples.iter_mut().find(|sample| sample.units == units);
+/// Adds repetitions of a size, measured or given up; of many, those that are spread evenly over the job stay.
+fn add_sample(samples: &mut Vec<StoredSample>, (units, at_least): (u64, bool), seconds: Vec<f64>) {
+    let known = samples
+        .iter_mut()
+        .find(|sample| (sample.units, sample.at_least) == (units, at_least));
     let sample = match known {
         Some(sample) => sample,
         None => {
             samples.push(StoredSample {
                 units,
                 seconds: Vec::new(),
-                at_least: false,
+                at_least,
             });
             let last = samples.len() - 1;
             &mut samples[last]
@@ -344,11 +408,11 @@ mod tests {
         for first in [0, 100, 200] {
             add_sample(
                 &mut samples,
-                7,
+                (7, false),
                 (first..first + 100).map(f64::from).collect(),
             );
         }
-        add_sample(&mut samples, 9, vec![1.0]);
+        add_sample(&mut samples, (9, false), vec![1.0]);
         assert_eq!(samples.len(), 2);
         let seconds = &samples[0].seconds;
         assert_eq!(seconds.len(), REPETITIONS);

@@ -7,6 +7,7 @@ mod devices;
 mod directed;
 mod document;
 mod find;
+mod given;
 mod gpus;
 mod known;
 mod load;
@@ -17,14 +18,14 @@ mod rank_gpu;
 mod report;
 mod slices;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
 use isochron_devices::{BlasChoice, Depth, DeviceInfo, DeviceTeam, Element, ElementType};
-use isochron_devices::{Grouping, JobShape, MeasureConfig, blas};
+use isochron_devices::{Grouping, HeatSensors, JobShape, MeasureConfig, blas};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 
@@ -44,10 +45,12 @@ use crate::multiply::{
 };
 use crate::progress::Observer;
 use crate::store::StoreMode;
-use known::JobStore;
+use given::GivenModels;
+use known::{JobStore, KnownDevice};
 use load::Load;
 use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
 use platform::{NodeSpec, Platform};
+use rank_gpu::RankGpu;
 
 /// The settings of a session.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +67,9 @@ pub struct SessionConfig {
     /// The use of the [model store](crate::store). A library keeps nothing in its user's folders unasked: the default is not
     /// to use it.
     pub store: StoreMode,
+    /// A folder with a full model of every device, which replace measurements and what the store knows: points files as
+    /// `isochron measure gemm` and `isochron devices bench` write them.
+    pub models: Option<PathBuf>,
 }
 
 impl SessionConfig {
@@ -125,13 +131,17 @@ pub struct Session<'c> {
     store: Option<JobStore>,
     /// The links between ranks, as far as they are known.
     links: LinkLadder,
+    /// The models given by hand, on the head rank.
+    given: Option<GivenModels>,
+    /// The sensors of this rank's devices.
+    heat: HeatSensors,
 }
 
 impl<'c> Session<'c> {
     /// Finds or makes the devices of every rank's node.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: [`Error::File`] for the platform file, [`Error::Device`] for hardware that
+    /// On every rank, when any rank fails: [`Error::File`] for the platform file or a model, [`Error::Device`] for hardware that
     /// fails, [`Error::Parameter`] for devices that name missing hardware or another device's.
     ///
     /// # Collective
@@ -163,6 +173,10 @@ impl<'c> Session<'c> {
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
         let store = JobStore::open(comm, config.store, &topology, &node, (team.infos(), &gpus))?;
+        let given = match &config.models {
+            Some(folder) => load_models(comm, folder, team.infos())?,
+            None => None,
+        };
         let links = match config.store {
             StoreMode::None => LinkLadder::default(),
             _ => known::recall_links(comm, store.as_ref())?,
@@ -171,6 +185,8 @@ impl<'c> Session<'c> {
         Ok(Self {
             store,
             links,
+            given,
+            heat: find_sensors(&topology, team.infos(), &gpus),
             comm,
             team,
             measure: config.measure,
@@ -278,7 +294,7 @@ impl<'c> Session<'c> {
             links,
             look,
             falls,
-            words,
+            known,
             ..
         } = match problem.element() {
             ElementType::F32 => self.decide::<f32>(problem, *config),
@@ -286,11 +302,14 @@ impl<'c> Session<'c> {
             ElementType::C32 => self.decide::<Complex32>(problem, *config),
             ElementType::C64 => self.decide::<Complex64>(problem, *config),
         }?;
-        self.notices.extend(words);
         if falls {
             self.note_falling_times(config);
         }
-        let nodes = self.comm.gather(&self.describe_node(&slices, measured))?;
+        let mut node = self.describe_node(&slices, measured);
+        for (device, from) in node.devices.iter_mut().zip(known) {
+            device.known = Some(from);
+        }
+        let nodes = self.comm.gather(&node)?;
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
@@ -317,16 +336,29 @@ impl<'c> Session<'c> {
     ) -> Result<Decided, Error> {
         let (comm, measure) = (self.comm, self.measure);
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
+        let known = agree(comm, self.find_known(&problem, work.kernel_width))?;
         let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
         let links = self.links.clone();
-        let mut measurer = PlanMeasurer::new(node, problem, (self.load, links));
-        measurer.store = self.store.as_ref();
-        let decided = measurer.decide()?;
+        let decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
         self.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.store {
             store.keep_links(&self.links);
+            store.keep_measured(&problem, work.kernel_width, &decided.seen);
         }
         Ok(decided)
+    }
+
+    /// Returns what is known of every device, on the head rank; empty if nothing is. Unusual findings are noted.
+    fn find_known(&mut self, problem: &Problem, width: usize) -> Result<Vec<KnownDevice>, Error> {
+        if let Some(given) = &self.given {
+            return given.find_devices(problem.element(), width);
+        }
+        let Some(store) = &self.store else {
+            return Ok(Vec::new());
+        };
+        let (known, words) = store.find_devices(problem, width);
+        self.notices.extend(words);
+        Ok(known)
     }
 
     /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure is no
@@ -425,6 +457,34 @@ impl<'c> Session<'c> {
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
         MultiplyRun::new(self.comm, &mut self.team, plan).with_observer(self.observer)
     }
+}
+
+/// Finds the sensors of this rank's devices, which drive these GPUs.
+fn find_sensors(topology: &Topology, devices: &[DeviceInfo], gpus: &[RankGpu]) -> HeatSensors {
+    let devices = devices.iter().map(|device| {
+        let mut gpus = gpus.iter().map(|gpu| &gpu.info);
+        let gpu = gpus.find(|gpu| device.bus_id.as_ref() == Some(&gpu.pci_bus_id));
+        (device, gpu.map(|gpu| gpu.uuid.as_str()))
+    });
+    HeatSensors::find(topology, &devices.collect::<Vec<_>>())
+}
+
+/// Reads the models that are given by hand, on the head rank.
+///
+/// # Errors
+/// On every rank: [`Error::File`].
+///
+/// # Collective
+/// All ranks, each with its devices.
+fn load_models(
+    comm: &dyn Comm,
+    folder: &Path,
+    devices: &[DeviceInfo],
+) -> Result<Option<GivenModels>, Error> {
+    let mine: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
+    let ranks = comm.gather(&mine)?;
+    let given = (comm.rank() == 0).then(|| GivenModels::load(folder, &ranks));
+    agree(comm, given.transpose())
 }
 
 /// Returns this rank's index among the [`core_sharers`] of its host, and their number.

@@ -34,7 +34,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use isochron_devices::{DeviceClock, DeviceKind, Grouping, Pace};
+use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
@@ -94,11 +94,14 @@ pub(super) struct DeviceSpec {
     loaded: Option<SavedModel>,
 }
 
-/// A model as it travels from the head rank to the others.
+/// The content of a points file, as it travels from the head rank to the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct SavedModel {
-    block: u64,
-    points: Vec<Point>,
+pub(super) struct SavedModel {
+    /// The kernel and the type of the elements, if the file names them.
+    pub kernel: Option<String>,
+    pub element: Option<ElementType>,
+    pub block: u64,
+    pub points: Vec<Point>,
 }
 
 /// The cores on which a device computes.
@@ -137,7 +140,7 @@ impl DeviceSpec {
     /// # Errors
     /// [`Error::Model`] when the saved points make no model.
     pub fn pace(&self) -> Result<Option<Pace>, Error> {
-        if let Some(SavedModel { block, points }) = &self.loaded {
+        if let Some(SavedModel { block, points, .. }) = &self.loaded {
             let model = PiecewiseFpm::from_points(points.clone())?;
             let name = self.points.clone().unwrap_or_default();
             return Ok(Some(Pace::Points {
@@ -305,7 +308,8 @@ impl Platform {
 }
 
 impl SavedModel {
-    fn read(path: &Path) -> Result<Self, String> {
+    /// Reads a points file that names its block size.
+    pub fn read(path: &Path) -> Result<Self, String> {
         let source = read_text(path).map_err(|error| error.to_string())?;
         let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
         let block = file.headers.get("block").and_then(|b| b.parse().ok());
@@ -314,7 +318,10 @@ impl SavedModel {
         if file.points.is_empty() {
             return Err("holds no points".to_owned());
         }
+        let element = file.headers.get("element").map(|name| name.parse());
         Ok(Self {
+            kernel: file.headers.get("kernel").cloned(),
+            element: element.transpose()?,
             block,
             points: file.points,
         })

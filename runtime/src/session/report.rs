@@ -1,7 +1,6 @@
 //! The report of a run, as one JSON document.
 
 use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
-use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Method;
@@ -15,6 +14,7 @@ use crate::comm::{Comm, LinkOrigin};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Op, Region};
+pub use crate::multiply::KnownFrom;
 use crate::multiply::{Execution, Learnt, Making, Plan};
 
 /// Version of the report format.
@@ -204,30 +204,6 @@ pub struct DeviceReport {
     pub threads: Vec<ThreadPlace>,
 }
 
-/// The origin of the first model of a device or of links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum KnownFrom {
-    /// Times of earlier runs.
-    #[serde(rename = "store")]
-    Store,
-    /// Times of earlier runs, checked or scaled by a measurement.
-    #[serde(rename = "store+probe")]
-    StoreAndProbe,
-    /// Measurements of this run alone.
-    #[serde(rename = "fresh")]
-    Fresh,
-}
-
-impl KnownFrom {
-    fn of_part(part: &AdaptivePart) -> Self {
-        match (part.prior.is_empty(), part.needs_probe) {
-            (true, _) => Self::Fresh,
-            (false, true) => Self::StoreAndProbe,
-            (false, false) => Self::Store,
-        }
-    }
-}
-
 impl Session<'_> {
     /// Tells where the links of a plan of this session are from.
     fn name_links(&self, plan: &Plan) -> Option<KnownFrom> {
@@ -238,18 +214,6 @@ impl Session<'_> {
             LinkOrigin::Checked => KnownFrom::StoreAndProbe,
         })
     }
-}
-
-/// Returns the origin of the first model of each device of a rank.
-fn list_known(plan: &Plan, rank: usize) -> Vec<Option<KnownFrom>> {
-    let counts = plan.nodes().iter().map(|node| node.devices.len());
-    let first: usize = counts.clone().take(rank).sum();
-    let count = counts.clone().nth(rank).unwrap_or(0);
-    let look = plan.look().filter(|_| plan.file().is_none());
-    let parts = look.map_or(&[][..], |look| &look.parts);
-    (first..first + count)
-        .map(|index| parts.get(index).map(KnownFrom::of_part))
-        .collect()
 }
 
 /// The way to the balance of a [`Report`].
@@ -391,10 +355,12 @@ impl NodeReport {
         let units = execution.count_units(plan, rank);
         let shares = units.iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.team.threads());
-        let known = list_known(plan, rank);
+        let of_plan = plan.nodes().get(rank).filter(|_| plan.file().is_none());
+        let of_plan = of_plan.map_or(&[][..], |node| &node.devices);
+        let known = of_plan.iter().map(|device| device.known);
         let devices = devices
             .zip(shares)
-            .zip(known.into_iter().chain(std::iter::repeat(None)))
+            .zip(known.chain(std::iter::repeat(None)))
             .map(
                 |(((info, threads), (&units, &busy_s)), known)| DeviceReport {
                     known,

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use made::Making;
 pub(crate) use node::find_difference;
-pub use node::{PlannedDevice, PlannedNode};
+pub use node::{KnownFrom, PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;

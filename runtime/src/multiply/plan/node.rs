@@ -36,6 +36,26 @@ pub struct PlannedDevice {
     pub cores: usize,
     /// Columns of its node's part that it computes, in elements.
     pub columns: usize,
+    /// The origin of its first model; `null` if nothing was to be known of it.
+    #[serde(default)]
+    pub known: Option<KnownFrom>,
+}
+
+/// The origin of the first model of a device or of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KnownFrom {
+    /// A model that was given by hand.
+    #[serde(rename = "models")]
+    Models,
+    /// Times of earlier runs.
+    #[serde(rename = "store")]
+    Store,
+    /// Times of earlier runs, checked or scaled by a measurement.
+    #[serde(rename = "store+probe")]
+    StoreAndProbe,
+    /// Measurements of this run alone.
+    #[serde(rename = "fresh")]
+    Fresh,
 }
 
 impl PlannedNode {
@@ -69,6 +89,7 @@ impl PlannedDevice {
     /// Describes a device with its columns.
     pub(crate) fn new(info: &DeviceInfo, columns: usize) -> Self {
         Self {
+            known: None,
             name: info.name.clone(),
             kind: info.kind,
             blas: info.blas.clone(),

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
-use crate::session::known::JobStore;
+use crate::session::known::{KnownDevice, SeenTime};
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
 const FEWEST_DECISIONS: u64 = 16;
@@ -34,8 +34,9 @@ pub(super) struct Looking {
     devices: Vec<Range<usize>>,
     /// Elements of C, and updates of the measured width.
     total: (u64, u64),
-    /// What is unusual about earlier times, one line each.
-    pub words: Vec<String>,
+    /// Every time that was measured whole, by device, and the limits of the last request.
+    pub seen: Vec<Vec<SeenTime>>,
+    limits_s: Vec<Option<f64>>,
 }
 
 /// The first division of a run that learns: the decision, the columns of every rank's devices, and what was seen of these.
@@ -122,17 +123,18 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
 }
 
 impl Looking {
-    /// Looks at nothing yet. `classes` are those of every rank's devices; `known` is the store, with the problem.
+    /// Looks at nothing yet. `classes` are those of every rank's devices; `known` is what is known of each device.
     pub fn new(
         work: &Work,
         classes: &[Vec<DeviceClass>],
-        known: Option<(&JobStore, &Problem)>,
+        known: &[KnownDevice],
     ) -> Result<Self, Error> {
         let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
         let total = ((work.m * work.n) as u64, steps);
         let mut parts = describe_parts(classes, total.0);
-        let words =
-            known.map(|(store, problem)| store.add_known(&mut parts, problem, work.kernel_width));
+        for (part, known) in parts.iter_mut().zip(known) {
+            known.add_to(part);
+        }
         let mut devices = Vec::new();
         for class in classes {
             let first = devices.last().map_or(0, |last: &Range<usize>| last.end);
@@ -144,12 +146,14 @@ impl Looking {
             ..FirstLook::default()
         };
         let learner = look.begin(0..look.parts.len(), total, 1.0)?;
+        let seen = vec![Vec::new(); look.parts.len()];
         Ok(Self {
             learner,
             look,
             devices,
             total,
-            words: words.unwrap_or_default(),
+            seen,
+            limits_s: Vec::new(),
         })
     }
 
@@ -158,9 +162,9 @@ impl Looking {
         let Some(units) = self.learner.request_measurement()? else {
             return Ok(None);
         };
-        let limits_s = self.learner.limit_measurement(&units).into_iter();
-        let asked: Vec<Asked> = (units.into_iter().zip(limits_s))
-            .map(|(units, limit_s)| Asked { units, limit_s })
+        self.limits_s = self.learner.limit_measurement(&units);
+        let asked: Vec<Asked> = (units.into_iter().zip(&self.limits_s))
+            .map(|(units, &limit_s)| Asked { units, limit_s })
             .collect();
         let devices = self.devices.iter().cloned();
         Ok(Some(
@@ -169,7 +173,19 @@ impl Looking {
     }
 
     pub fn observe(&mut self, seen: &[Vec<(u64, f64)>]) -> Result<(), Error> {
-        let (units, times_s) = seen.iter().flatten().copied().unzip();
+        let devices = seen.iter().flatten().copied();
+        for ((all, (units, seconds)), &limit_s) in
+            (self.seen.iter_mut().zip(devices.clone())).zip(&self.limits_s)
+        {
+            // A time beyond its limit follows from updates with few rows of B.
+            let is_whole = !Asked { units, limit_s }.is_beyond(seconds);
+            all.extend((units > 0 && is_whole).then_some(SeenTime {
+                units,
+                seconds,
+                at_least: false,
+            }));
+        }
+        let (units, times_s) = devices.unzip();
         let observed = Observed {
             is_measurement: true,
             burst: self.look.measurements.len() as u64,
@@ -311,6 +327,7 @@ impl Looking {
 
     /// Describes the first division, of these elements for each device, instead of the planner's way to it.
     fn describe_balance(&self, decision: &mut Decision, units: Option<&[u64]>) {
+        note_prediction(decision, self.look.measurements.len() as u32);
         let Some(balance) = &mut decision.balance else {
             return;
         };
@@ -325,7 +342,13 @@ impl Looking {
                 .collect();
         }
         balance.imbalance = imbalance(&balance.times_s);
-        balance.iterations = self.look.measurements.len() as u32;
+    }
+}
+
+/// Says that a balance was predicted, after this number of measurements.
+pub(super) fn note_prediction(decision: &mut Decision, measurements: u32) {
+    if let Some(balance) = &mut decision.balance {
+        balance.iterations = measurements;
         balance.converged = false;
         balance.why = EndReason::Predicted;
         balance.history.clear();

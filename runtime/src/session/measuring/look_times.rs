@@ -10,8 +10,7 @@ use super::look::{Asked, DeviceClass, Looking};
 use super::node::NodeMeasurer;
 use crate::comm::{MeasureRounds, agree};
 use crate::error::Error;
-use crate::multiply::Problem;
-use crate::session::known::JobStore;
+use crate::session::known::KnownDevice;
 use crate::session::memory;
 
 /// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
@@ -29,15 +28,11 @@ fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u
 }
 
 impl<T: Element> NodeMeasurer<'_, T> {
-    /// Takes a short look at the devices of all ranks. Returns what was seen, on the head rank.
+    /// Takes a short look at the devices of all ranks, of which this is known on the head rank. Returns what was seen there.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn look_at_all(
-        &mut self,
-        store: Option<&JobStore>,
-        problem: &Problem,
-    ) -> Result<Option<Looking>, Error> {
+    pub(super) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let likely_cores = self.team.likely_cores();
         let infos = self.team.infos().iter().zip(likely_cores);
@@ -45,7 +40,6 @@ impl<T: Element> NodeMeasurer<'_, T> {
             .map(|(info, likely_cores)| DeviceClass::of(info, likely_cores))
             .collect();
         let classes = comm.gather(&mine)?;
-        let known = store.map(|store| (store, problem));
         let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes, known));
         let mut head = agree(comm, head.transpose())?;
         loop {
@@ -193,6 +187,7 @@ impl<T: Element> NodeMeasurer<'_, T> {
 mod tests {
     use super::*;
     use crate::comm::LocalComm;
+    use crate::multiply::Problem;
     use crate::session::measuring::describe_work;
     use isochron_devices::{
         DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureConfig, PanelPair,

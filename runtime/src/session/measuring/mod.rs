@@ -13,13 +13,13 @@ use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
 use isochron_hierarchy::predict::Links;
 
-use super::known::JobStore;
+use super::known::{KnownDevice, SeenTime};
 use super::load::Load;
 use super::memory::{self, MemoryNeed};
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
-use crate::multiply::{Plan, Problem};
-use look::{FirstDivision, Looking};
+use crate::multiply::{KnownFrom, Plan, Problem};
+use look::{FirstDivision, Looking, note_prediction};
 pub(super) use node::NodeMeasurer;
 
 /// Part of the multiplication that one measurement may take.
@@ -41,8 +41,8 @@ pub(super) struct PlanMeasurer<'a, T> {
     load: Load,
     /// What is known of all devices, on the head rank, if the run is to learn.
     looking: Option<Looking>,
-    /// The model store, on the head rank if it is used.
-    pub store: Option<&'a JobStore>,
+    /// What is known of every device, on the head rank.
+    known: Vec<KnownDevice>,
 }
 
 /// A decision, and this rank's part of it.
@@ -58,8 +58,10 @@ pub(super) struct Decided {
     pub ladder: LinkLadder,
     /// What the run begins to learn with; `None` if all is decided before it.
     pub look: Option<FirstLook>,
-    /// What is unusual about the devices' earlier times, one line each, on the head rank.
-    pub words: Vec<String>,
+    /// The origin of the first models of this rank's devices; empty if there are none.
+    pub known: Vec<KnownFrom>,
+    /// Every time that was measured, by device, on the head rank.
+    pub seen: Vec<Vec<SeenTime>>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
 }
@@ -107,11 +109,13 @@ pub(super) fn describe_work(
 }
 
 impl<'a, T: Element> PlanMeasurer<'a, T> {
-    /// Prepares measurements by this node, with the load of its host and what is known of the links.
+    /// Prepares measurements by this node, with the load of its host, and what is known of the links and, on the head rank,
+    /// of every device.
     pub(super) fn new(
         node: NodeMeasurer<'a, T>,
         problem: Problem,
-        (load, ladder): (Load, LinkLadder),
+        load: Load,
+        (ladder, known): (LinkLadder, Vec<KnownDevice>),
     ) -> Self {
         Self {
             node,
@@ -119,7 +123,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
             ladder,
             load,
             looking: None,
-            store: None,
+            known,
         }
     }
 
@@ -128,11 +132,17 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
+        let known = self.share_known()?;
         if self.node.work.strategy == Strategy::Adaptive {
-            self.looking = self.node.look_at_all(self.store, &self.problem)?;
+            self.looking = self.node.look_at_all(&self.known)?;
             self.node.free_operands();
+        } else {
+            self.node.take_known(&known)?;
         }
         let mut decision = self.drive_planner()?;
+        if self.node.is_predicting() {
+            note_prediction(&mut decision, 0);
+        }
         let first = self.divide_first(&decision)?;
         if let Some((division, ..)) = &first {
             decision.clone_from(division);
@@ -146,7 +156,11 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
             falls: self.node.falls || node_falls,
             links: self.find_links(),
             ladder: self.ladder,
-            words: self.looking.map_or_else(Vec::new, |looking| looking.words),
+            known: known[rank].iter().map(|device| device.from).collect(),
+            seen: match self.node.work.strategy {
+                Strategy::Adaptive => self.looking.map_or_else(Vec::new, |looking| looking.seen),
+                _ => self.node.gather_seen()?,
+            },
             slices: match &first {
                 Some((_, slices, _)) => slices[rank].clone(),
                 None => self.node.slice_part(&decision.division),
@@ -155,6 +169,26 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
             measured: self.node.measured,
             decision,
         })
+    }
+
+    /// Shares what is known of each rank's devices with all ranks; nothing if all is decided without it.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn share_known(&self) -> Result<Vec<Vec<KnownDevice>>, Error> {
+        let comm = self.node.comm;
+        let counts = comm.gather(&self.node.team.len())?;
+        if self.node.work.strategy == Strategy::Homogeneous {
+            return Ok(vec![Vec::new(); counts.len()]);
+        }
+        let known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
+        let mut devices = known
+            .into_iter()
+            .chain(std::iter::repeat(KnownDevice::fresh()));
+        let ranks = counts.into_iter();
+        Ok(ranks
+            .map(|count| devices.by_ref().take(count).collect())
+            .collect())
     }
 
     /// Divides the first step of a run that learns: the decision, the columns of every rank's devices, and what was seen of

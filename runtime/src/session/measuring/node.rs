@@ -12,12 +12,14 @@ use isochron_hierarchy::balance::{
 };
 use isochron_hierarchy::decide::{Division, Work};
 use isochron_hierarchy::layout::Rect;
+use isochron_hierarchy::model::{Fit, SpeedModel};
 use isochron_hierarchy::partition::apportion;
 
 use super::MEASUREMENT_SHARE;
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::progress::{Observer, Progress};
+use crate::session::known::{KnownDevice, SeenTime};
 use crate::session::memory;
 
 /// Logs a measurement, and its problems at a higher level.
@@ -84,6 +86,14 @@ pub(super) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
     slices.map(|columns| columns as usize).collect()
 }
 
+/// Makes the models of devices.
+fn fit_models(fit: Fit, devices: &[KnownDevice]) -> Result<Vec<Box<dyn SpeedModel>>, Error> {
+    let models = devices.iter().map(|device| fit.model(&device.points));
+    models
+        .map(|model| model.map_err(|error| Error::parameter("fit", fit, error.to_string())))
+        .collect()
+}
+
 /// The measurement of a node's devices.
 pub(in crate::session) struct NodeMeasurer<'a, T> {
     pub comm: &'a dyn Comm,
@@ -101,6 +111,10 @@ pub(in crate::session) struct NodeMeasurer<'a, T> {
     iterations: u32,
     /// `true` if times of a device fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
+    /// The devices' models if nothing is to be measured; else empty.
+    models: Vec<Box<dyn SpeedModel>>,
+    /// Every time that was measured, by device.
+    seen: Vec<Vec<SeenTime>>,
 }
 
 impl<'a, T: Element> NodeMeasurer<'a, T> {
@@ -113,6 +127,8 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         work: Work,
     ) -> Self {
         Self {
+            models: Vec::new(),
+            seen: vec![Vec::new(); team.len()],
             comm,
             team,
             observer,
@@ -124,6 +140,46 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             iterations: 0,
             falls: false,
         }
+    }
+
+    /// Takes what is known of each rank's devices. If it is certain for all, their models replace all measurements. Else
+    /// balancing starts with the points of this rank's devices, if all of them have some.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Parameter`] if points make no model.
+    ///
+    /// # Collective
+    /// All ranks, with the same.
+    pub(super) fn take_known(&mut self, ranks: &[Vec<KnownDevice>]) -> Result<(), Error> {
+        let mine = &ranks[self.comm.rank()];
+        if mine.is_empty() || mine.iter().any(|device| device.points.is_empty()) {
+            return agree(self.comm, Ok(()));
+        }
+        let mut all = ranks.iter().flatten();
+        let models = match all.all(KnownDevice::is_certain) {
+            true => fit_models(self.work.config.fit, mine),
+            false => Ok(Vec::new()),
+        };
+        self.models = agree(self.comm, models)?;
+        let points = mine.iter().map(|device| device.points.clone()).collect();
+        let known = DeviceModels::from_points(points);
+        for memory in &mut self.memories {
+            memory.known = Some(known.clone());
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if models replace all measurements.
+    pub(super) fn is_predicting(&self) -> bool {
+        !self.models.is_empty()
+    }
+
+    /// Gathers the times that were measured, of all ranks' devices in order.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn gather_seen(&mut self) -> Result<Vec<Vec<SeenTime>>, Error> {
+        Ok(self.comm.gather(&self.seen)?.concat())
     }
 
     /// Gives back the memory of measuring.
@@ -140,13 +196,17 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
     /// # Collective
     /// All ranks, each with its own extent.
     pub(super) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Observation, Error> {
-        self.note_iteration();
+        if !self.is_predicting() {
+            self.note_iteration();
+        }
         let area = self.work.size_in_elements(extent);
         // IDPA will measure about these slices.
         let slices = self.slice_columns(area, along_k);
         let depth = self.depth(along_k);
         let job = JobShape::of::<T>((area.0, slices.iter().sum()), depth);
-        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+        if !self.is_predicting() {
+            memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+        }
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
             .balance_devices(area, along_k, &mut rounds)
@@ -281,7 +341,22 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Observation>, Error> {
+        let units = columns.iter().map(|&columns| columns * rows as u64);
+        if self.is_predicting() {
+            let times = units.zip(&self.models).map(|(units, model)| match units {
+                0 => Observation::default(),
+                _ => Observation::measured(model.time_s(units as f64), self.work.reps, 0.0),
+            });
+            return Ok(times.collect());
+        }
         let measured = self.repeat_updates(rows, depth, columns, in_step)?;
+        for ((seen, units), measured) in self.seen.iter_mut().zip(units).zip(&measured) {
+            seen.extend((units > 0 && measured.t_s > 0.0).then_some(SeenTime {
+                units,
+                seconds: measured.t_s,
+                at_least: measured.is_bound(),
+            }));
+        }
         Ok(measured.iter().map(Measurement::to_observation).collect())
     }
 
