@@ -80,7 +80,7 @@ enum Subcommands {
     Model(model::ModelArguments),
     /// Make points files from traces of an instrumented application (Paraver, Chrome)
     TraceModel(Box<trace_model::TraceArguments>),
-    /// List, compare and tidy the models that runs have left in the store
+    /// List, compare and tidy the models in the store that earlier runs have filled
     #[command(subcommand)]
     Models(models::ModelsCommand),
 }

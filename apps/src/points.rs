@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use isochron::input::read_text;
 use isochron_hierarchy::model::{
     Fit, ModelError, ModelFile, Point, SpeedModel, Surface, SurfaceFile,
@@ -9,6 +10,7 @@ use isochron_hierarchy::model::{
 use isochron_hierarchy::partition::PartitionError;
 
 use crate::failure::Failure;
+use crate::models;
 
 /// Makes the failure of a partitioner, with the file that it comes from, or else with `flag`.
 pub fn refuse(paths: &[PathBuf], flag: &str, error: &PartitionError) -> Failure {
@@ -47,11 +49,34 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
     parse_points(path, &read_file(path)?)
 }
 
-/// Reads points files and makes a model of each.
-pub fn read_models(paths: &[PathBuf], fit: Fit) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
+/// The kind of names that models have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Args)]
+pub struct NameKind {
+    /// Take models of the model store: each FILE is the name of one, as `isochron models list` shows it, and a unit
+    /// is an element of C or a byte of a message
+    #[arg(long)]
+    pub stored: bool,
+}
+
+impl NameKind {
+    /// Reads the points of a model of this name; there is at least one.
+    pub fn read_points(self, name: &Path) -> Result<Vec<Point>, Failure> {
+        match self.stored {
+            true => models::read_stored(&name.display().to_string()),
+            false => read_points(name),
+        }
+    }
+}
+
+/// Reads the points of these names and makes a model of each.
+pub fn read_models(
+    kind: NameKind,
+    paths: &[PathBuf],
+    fit: Fit,
+) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
     let mut models = Vec::new();
     for path in paths {
-        let model = fit.model(&read_points(path)?);
+        let model = fit.model(&kind.read_points(path)?);
         models.push(model.map_err(|error| Failure::of_file(path, error))?);
     }
     Ok(models)

@@ -7,7 +7,7 @@ use isochron_hierarchy::model::Surface;
 
 use super::{LayoutArguments, LayoutMethod, Times};
 use crate::failure::Failure;
-use crate::points::{borrow_models, read_models, read_surface};
+use crate::points::{NameKind, borrow_models, read_models, read_surface};
 
 /// Arranges nodes by the models in the files that the arguments name.
 pub fn arrange_by_models(
@@ -33,7 +33,11 @@ fn arrange_by_area(
     method: Method,
 ) -> Result<(Layout, Times), Failure> {
     let LayoutArguments { rows, cols, .. } = *arguments;
-    let models = read_models(&arguments.models, arguments.fit.unwrap_or_default())?;
+    let models = read_models(
+        NameKind::default(),
+        &arguments.models,
+        arguments.fit.unwrap_or_default(),
+    )?;
     let models = borrow_models(&models);
     let dividing = arguments.dividing.unwrap_or_default();
     let columns = arguments.columns.as_deref();

@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 use crate::failure::Failure;
 use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
-use crate::points::{MeasuredFile, read_measured};
+use crate::points::{MeasuredFile, NameKind, read_measured};
 
 /// The files to show, and the form.
 #[derive(Args)]
@@ -26,6 +26,8 @@ pub struct ModelArguments {
     /// `m n t [reps [ci]]` for m rows and n columns of blocks
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    names: NameKind,
     /// Sizes in units, or heights of surfaces, to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "D",
         value_parser = parse_whole::<u64, 1>)]
@@ -102,7 +104,8 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
-    let inputs = arguments.files.iter().map(|path| ("FILE", path.as_path()));
+    let inputs = arguments.files.iter().filter(|_| !arguments.names.stored);
+    let inputs = inputs.map(|path| ("FILE", path.as_path()));
     check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
     let svg = output::create_file(arguments.svg.as_deref())?;
     let files = arguments.files.iter();
@@ -133,7 +136,11 @@ impl FileModels {
     fn read(path: &Path, arguments: &ModelArguments) -> Result<Self, Failure> {
         let ModelArguments { width, fit, .. } = arguments;
         let file = path.display().to_string();
-        let models = match read_measured(path)? {
+        let measured = match arguments.names.stored {
+            true => MeasuredFile::Points(arguments.names.read_points(path)?),
+            false => read_measured(path)?,
+        };
+        let models = match measured {
             MeasuredFile::Points(_) if !width.is_empty() => {
                 let reason = "--width: goes with surface files, and these are points";
                 return Err(Failure::of_file(path, reason));

@@ -6,35 +6,50 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use isochron::store::{FoundSegment, StoreFolder, StoreKey, StorePlaces, StoredModels, StoredRun};
+use isochron::store::{
+    FoundSegment, StoreFolder, StoreKey, StorePlaces, StoredModels, StoredRun, read_clock_s,
+};
+use isochron_hierarchy::model::Point;
+use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::output;
+use show::{ModelDifference, ModelList, ShownModel};
 
 /// The subcommands.
 #[derive(Subcommand)]
 pub enum ModelsCommand {
-    /// List the models, one of each device and work, with the folders of the store
-    List,
-    /// Show a model: its key, its runs and its times
+    /// List the models and the folders of the store
+    List(FormArguments),
+    /// Show the key, the runs and the times of a model
     Show(OneModel),
-    /// Compare two models: where their keys differ, and their times at the nearest sizes
+    /// Compare the keys of two models, and their times at similar sizes
     Diff(TwoModels),
-    /// Remove runs, and what killed writers have left
+    /// Remove runs by age or by model, and files that killed jobs left behind
     Prune(PruneArguments),
     /// Merge all segments of the user's folder into one
     Compact,
-    /// Write all models to a file, which another store can import
+    /// Write all models to a file that another store can import
     Export(FileArguments),
-    /// Add the models of an exported file
+    /// Add the models of an exported file to the store
     Import(FileArguments),
-    /// Check every segment; the exit status is 1 if one is broken
+    /// Check all segments; the exit status is 1 if any is broken
     Verify,
 }
 
 #[derive(Args)]
+pub struct FormArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
 pub struct OneModel {
-    /// Name of the model, as in the list
+    /// Name of the model, as `isochron models list` shows it, or its first digits
     model: String,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
@@ -43,33 +58,64 @@ pub struct TwoModels {
     first: String,
     /// Name of the second model
     second: String,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 pub struct PruneArguments {
-    /// Remove runs that are older than a number of days
+    /// Remove runs that are older than this number of days
     #[arg(long, value_name = "DAYS", value_parser = crate::numbers::parse_whole::<u64, 0>)]
     older_than: Option<u64>,
-    /// Remove the runs of a model
+    /// Remove all runs of this model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 }
 
 #[derive(Args)]
 pub struct FileArguments {
-    /// The file
+    /// File of the models
     file: PathBuf,
+}
+
+impl FormArguments {
+    /// Writes a document as JSON, or as `format` does for people.
+    fn write<D: Serialize>(
+        &self,
+        document: &D,
+        format: impl FnOnce(&D) -> String,
+    ) -> Result<String, Failure> {
+        match self.json {
+            true => output::json_line(document),
+            false => Ok(format(document)),
+        }
+    }
+}
+
+/// Reads the times of the model of this name, one unit of which is one element of C.
+pub fn read_stored(name: &str) -> Result<Vec<Point>, Failure> {
+    let models = Folders::find()?.read()?;
+    let known = models.find(&find_key(&models, name)?, read_clock_s());
+    Ok(known.map_or_else(Vec::new, |known| known.points))
 }
 
 /// Runs the command.
 pub fn run(command: &ModelsCommand) -> Result<String, Failure> {
     let folders = Folders::find()?;
     match command {
-        ModelsCommand::List => show::list(&folders),
-        ModelsCommand::Show(arguments) => show::show(&folders, &arguments.model),
+        ModelsCommand::List(form) => {
+            let list = ModelList::read(&folders)?;
+            form.write(&list, ModelList::format)
+        }
+        ModelsCommand::Show(arguments) => {
+            let model = ShownModel::read(&folders, &arguments.model)?;
+            arguments.form.write(&model, ShownModel::format)
+        }
         ModelsCommand::Diff(arguments) => {
-            show::compare(&folders, &arguments.first, &arguments.second)
+            let names = [&*arguments.first, &*arguments.second];
+            let difference = ModelDifference::read(&folders, names)?;
+            arguments.form.write(&difference, ModelDifference::format)
         }
         ModelsCommand::Prune(arguments) => {
             edit::prune(&folders, arguments.older_than, arguments.model.as_deref())

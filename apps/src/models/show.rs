@@ -1,6 +1,6 @@
-//! StoredModels of the store as text.
+//! Models of the store, as documents and as text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use isochron::Error;
@@ -14,138 +14,294 @@ use crate::failure::Failure;
 use crate::lines::count;
 use crate::table::TextTable;
 
+/// Version of the documents.
+const SCHEMA: u32 = 1;
+
 const DAY_S: f64 = 86_400.0;
 
-/// Lists the models, and the folders.
-pub(super) fn list(folders: &Folders) -> Result<String, Failure> {
-    let models = folders.read()?;
-    let keys: BTreeSet<&StoreKey> = models.runs().map(|run| &run.key).collect();
-    let mut table = TextTable::new(6, "model|host|class|work|pace|state|cores|runs|sizes|days");
-    let now_s = read_clock_s();
-    for key in &keys {
-        let runs = list_runs(&models, key);
-        let known = models.find(key, now_s);
-        let latest = runs.iter().map(|run| run.at_s).max().unwrap_or(0);
-        let identity = &key.identity;
-        let pace = match identity {
-            Identity::Device(device) => device.pace.clone(),
-            Identity::Links(_) => None,
+/// The models of a store, and its folders.
+#[derive(Serialize)]
+pub(super) struct ModelList {
+    schema: u32,
+    models: Vec<ListedModel>,
+    folders: Vec<ListedFolder>,
+}
+
+/// One model of a list.
+#[derive(Serialize)]
+struct ListedModel {
+    name: String,
+    host: String,
+    class: String,
+    /// The kernel, with the type and the width of updates, or the message-passing library.
+    work: String,
+    pace: Option<String>,
+    /// `true` if newer runs have replaced older ones that they contradict.
+    renewed: bool,
+    /// Cores of the device, or ranks that exchange messages.
+    cores: usize,
+    runs: usize,
+    sizes: usize,
+    last_run_at_s: u64,
+}
+
+/// A folder of the store.
+#[derive(Serialize)]
+struct ListedFolder {
+    path: String,
+    is_written: bool,
+    segments: usize,
+}
+
+impl ModelList {
+    /// Lists the models of all folders.
+    pub(super) fn read(folders: &Folders) -> Result<Self, Failure> {
+        let models = folders.read()?;
+        let keys: BTreeSet<&StoreKey> = models.runs().map(|run| &run.key).collect();
+        let now_s = read_clock_s();
+        let listed = keys.into_iter().map(|key| {
+            let runs = list_runs(&models, key);
+            let known = models.find(key, now_s);
+            ListedModel {
+                name: key.name(),
+                host: key.conditions.host.clone(),
+                class: key.identity.class().to_owned(),
+                work: key.identity.describe_work(),
+                pace: match &key.identity {
+                    Identity::Device(device) => device.pace.clone(),
+                    Identity::Links(_) => None,
+                },
+                renewed: known.as_ref().is_some_and(|known| known.stale.is_some()),
+                cores: key.identity.count_cores(),
+                runs: runs.len(),
+                sizes: known.map_or(0, |known| known.points.len()),
+                last_run_at_s: runs.iter().map(|run| run.at_s).max().unwrap_or(0),
+            }
+        });
+        let mut list = Self {
+            schema: SCHEMA,
+            models: listed.collect(),
+            folders: Vec::new(),
         };
-        table.add_row([
-            key.name(),
-            key.conditions.host.clone(),
-            identity.class().to_owned(),
-            identity.describe_work(),
-            pace.unwrap_or_else(|| "-".to_owned()),
-            known
-                .as_ref()
-                .map_or("-", |known| {
-                    if known.stale.is_some() {
-                        "renewed"
-                    } else {
-                        "good"
-                    }
-                })
-                .to_owned(),
-            identity.count_cores().to_string(),
-            runs.len().to_string(),
-            known.map_or(0, |known| known.points.len()).to_string(),
-            format!("{:.0}", now_s.saturating_sub(latest) as f64 / DAY_S),
-        ]);
-    }
-    let mut text = match keys.len() {
-        0 => String::new(),
-        _ => format!("{table}\n"),
-    };
-    let roles = std::iter::once("read and written").chain(std::iter::repeat("read"));
-    for (folder, role) in folders.all.iter().zip(roles) {
-        let found = super::find_segments(folder)?.len() as u64;
-        let _ = writeln!(
-            text,
-            "{} ({role}): {}",
-            name_path(folder.root()),
-            count(found, "segment")
-        );
-    }
-    Ok(text)
-}
-
-/// Shows a model.
-pub(super) fn show(folders: &Folders, name: &str) -> Result<String, Failure> {
-    let models = folders.read()?;
-    let key = find_key(&models, name)?;
-    let mut text = format!("model {}\n\nidentity\n", key.name());
-    for (field, value) in list_fields(&key.identity) {
-        let _ = writeln!(text, "  {field}: {value}");
-    }
-    text.push_str("\nconditions\n");
-    for (field, value) in list_fields(&key.conditions) {
-        let _ = writeln!(text, "  {field}: {value}");
-    }
-    let known = models.find(&key, read_clock_s());
-    let runs = list_runs(&models, &key).len();
-    let counting = known.as_ref().map_or(0, |known| known.runs);
-    let _ = writeln!(
-        text,
-        "\n{}, of which {counting} count",
-        count(runs as u64, "run")
-    );
-    if let Some(reason) = known.as_ref().and_then(|known| known.stale.as_ref()) {
-        let _ = writeln!(text, "older ones are stale: {reason}");
-    }
-    let mut table = TextTable::new(0, "elements|seconds|±|elements/s");
-    for point in known.iter().flat_map(|known| &known.points) {
-        let at_least = if point.reps == 0 { "≥ " } else { "" };
-        table.add_row([
-            point.d.to_string(),
-            format!("{at_least}{:.4e}", point.t_s),
-            format!("{:.1} %", 100.0 * point.ci_s / point.t_s),
-            format!("{:.4e}", point.speed()),
-        ]);
-    }
-    Ok(format!("{text}\n{table}"))
-}
-
-/// Compares two models.
-pub(super) fn compare(folders: &Folders, first: &str, second: &str) -> Result<String, Failure> {
-    let models = folders.read()?;
-    let keys = [find_key(&models, first)?, find_key(&models, second)?];
-    let mut table = TextTable::new(3, &format!("field|{}|{}", keys[0].name(), keys[1].name()));
-    let [mine, others] = [&keys[0], &keys[1]].map(|key| {
-        let conditions = list_fields(&key.conditions).into_iter();
-        let conditions = conditions.map(|(field, value)| (format!("conditions.{field}"), value));
-        list_fields(&key.identity)
-            .into_iter()
-            .chain(conditions)
-            .collect::<Vec<_>>()
-    });
-    for ((field, one), (_, other)) in mine.into_iter().zip(others) {
-        if one != other {
-            table.add_row([field, one, other]);
+        for (index, folder) in folders.all.iter().enumerate() {
+            list.folders.push(ListedFolder {
+                path: name_path(folder.root()),
+                is_written: index == 0,
+                segments: super::find_segments(folder)?.len(),
+            });
         }
+        Ok(list)
     }
-    let now_s = read_clock_s();
-    let known = keys.map(|key| {
-        models
-            .find(&key, now_s)
-            .map_or_else(Vec::new, |known| known.points)
-    });
-    let mut times = TextTable::new(0, "elements|seconds|elements|seconds|ratio an element");
-    for point in &known[0] {
-        let nearest = known[1]
-            .iter()
-            .min_by(|a, b| find_distance(point, a).total_cmp(&find_distance(point, b)));
-        if let Some(other) = nearest {
-            times.add_row([
-                point.d.to_string(),
-                format!("{:.4e}", point.t_s),
-                other.d.to_string(),
-                format!("{:.4e}", other.t_s),
-                format!("{:.3}", point.speed() / other.speed()),
+
+    /// Formats the list for people.
+    pub(super) fn format(&self) -> String {
+        let mut table = TextTable::new(6, "model|host|class|work|pace|state|cores|runs|sizes|days");
+        let now_s = read_clock_s();
+        for model in &self.models {
+            let age_s = now_s.saturating_sub(model.last_run_at_s);
+            table.add_row([
+                model.name.clone(),
+                model.host.clone(),
+                model.class.clone(),
+                model.work.clone(),
+                model.pace.clone().unwrap_or_else(|| "-".to_owned()),
+                if model.renewed { "renewed" } else { "good" }.to_owned(),
+                model.cores.to_string(),
+                model.runs.to_string(),
+                model.sizes.to_string(),
+                format!("{:.0}", age_s as f64 / DAY_S),
             ]);
         }
+        let mut text = match self.models.is_empty() {
+            true => String::new(),
+            false => format!("{table}\n"),
+        };
+        for folder in &self.folders {
+            let role = match folder.is_written {
+                true => "read and written",
+                false => "read",
+            };
+            let segments = count(folder.segments as u64, "segment");
+            let _ = writeln!(text, "{} ({role}): {segments}", folder.path);
+        }
+        text
     }
-    Ok(format!("{table}\n{times}"))
+}
+
+/// A model with its times.
+#[derive(Serialize)]
+pub(super) struct ShownModel {
+    schema: u32,
+    name: String,
+    #[serde(flatten)]
+    key: StoreKey,
+    runs: usize,
+    counting_runs: usize,
+    /// The reason why older runs do not count any more.
+    stale: Option<String>,
+    age_s: Option<u64>,
+    times: Vec<ShownTime>,
+}
+
+/// The time of one size.
+#[derive(Serialize)]
+struct ShownTime {
+    units: u64,
+    seconds: f64,
+    ci_s: f64,
+    units_per_s: f64,
+    /// `true` for a size that was given up: it takes at least these seconds.
+    at_least: bool,
+}
+
+impl ShownModel {
+    /// Reads the model of this name.
+    pub(super) fn read(folders: &Folders, name: &str) -> Result<Self, Failure> {
+        let models = folders.read()?;
+        let key = find_key(&models, name)?;
+        let known = models.find(&key, read_clock_s());
+        let points = known.as_ref().map_or(&[][..], |known| &known.points);
+        let times = points.iter().map(|point| ShownTime {
+            units: point.d,
+            seconds: point.t_s,
+            ci_s: point.ci_s,
+            units_per_s: point.speed(),
+            at_least: point.reps == 0,
+        });
+        Ok(Self {
+            schema: SCHEMA,
+            name: key.name(),
+            runs: list_runs(&models, &key).len(),
+            counting_runs: known.as_ref().map_or(0, |known| known.runs),
+            times: times.collect(),
+            age_s: known.as_ref().map(|known| known.age_s),
+            stale: known.and_then(|known| known.stale),
+            key,
+        })
+    }
+
+    /// Formats the model for people.
+    pub(super) fn format(&self) -> String {
+        let mut text = format!("model {}\n", self.name);
+        for (part, fields) in [
+            ("identity", list_fields(&self.key.identity)),
+            ("conditions", list_fields(&self.key.conditions)),
+        ] {
+            let _ = writeln!(text, "\n{part}");
+            for (field, value) in fields {
+                let _ = writeln!(text, "  {field}: {value}");
+            }
+        }
+        let runs = count(self.runs as u64, "run");
+        let _ = writeln!(text, "\n{runs}, of which {} count", self.counting_runs);
+        if let Some(reason) = &self.stale {
+            let _ = writeln!(text, "older ones are stale: {reason}");
+        }
+        let mut table = TextTable::new(0, "units|seconds|±|units/s");
+        for time in &self.times {
+            let at_least = if time.at_least { "≥ " } else { "" };
+            table.add_row([
+                time.units.to_string(),
+                format!("{at_least}{:.4e}", time.seconds),
+                format!("{:.1} %", 100.0 * time.ci_s / time.seconds),
+                format!("{:.4e}", time.units_per_s),
+            ]);
+        }
+        format!("{text}\n{table}")
+    }
+}
+
+/// Two models side by side.
+#[derive(Serialize)]
+pub(super) struct ModelDifference {
+    schema: u32,
+    models: [String; 2],
+    /// The fields of their keys that differ.
+    fields: Vec<FieldDifference>,
+    times: Vec<TimePair>,
+}
+
+/// A field that differs.
+#[derive(Serialize)]
+struct FieldDifference {
+    field: String,
+    /// The value of each model; `-` if it has none.
+    values: [String; 2],
+}
+
+/// The times of a size of the first model and of the nearest size of the second.
+#[derive(Serialize)]
+struct TimePair {
+    units: [u64; 2],
+    seconds: [f64; 2],
+    /// Units per second of the first over those of the second.
+    speed_ratio: f64,
+}
+
+impl ModelDifference {
+    /// Compares two models.
+    pub(super) fn read(folders: &Folders, names: [&str; 2]) -> Result<Self, Failure> {
+        let models = folders.read()?;
+        let keys = [find_key(&models, names[0])?, find_key(&models, names[1])?];
+        let now_s = read_clock_s();
+        let known = keys.each_ref().map(|key| {
+            let known = models.find(key, now_s);
+            known.map_or_else(Vec::new, |known| known.points)
+        });
+        let times = known[0].iter().filter_map(|point| {
+            let nearest = known[1]
+                .iter()
+                .min_by(|a, b| find_distance(point, a).total_cmp(&find_distance(point, b)))?;
+            Some(TimePair {
+                units: [point.d, nearest.d],
+                seconds: [point.t_s, nearest.t_s],
+                speed_ratio: point.speed() / nearest.speed(),
+            })
+        });
+        Ok(Self {
+            schema: SCHEMA,
+            models: keys.each_ref().map(StoreKey::name),
+            fields: find_differences(&keys),
+            times: times.collect(),
+        })
+    }
+
+    /// Formats the difference for people.
+    pub(super) fn format(&self) -> String {
+        let [first, second] = &self.models;
+        let mut table = TextTable::new(3, &format!("field|{first}|{second}"));
+        for FieldDifference { field, values } in &self.fields {
+            table.add_row([field.clone(), values[0].clone(), values[1].clone()]);
+        }
+        let mut times = TextTable::new(0, "units|seconds|units|seconds|ratio a unit");
+        for pair in &self.times {
+            times.add_row([
+                pair.units[0].to_string(),
+                format!("{:.4e}", pair.seconds[0]),
+                pair.units[1].to_string(),
+                format!("{:.4e}", pair.seconds[1]),
+                format!("{:.3}", pair.speed_ratio),
+            ]);
+        }
+        format!("{table}\n{times}")
+    }
+}
+
+/// Lists the fields in which two keys differ.
+fn find_differences(keys: &[StoreKey; 2]) -> Vec<FieldDifference> {
+    let mut fields: BTreeMap<String, [String; 2]> = BTreeMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        let conditions = list_fields(&key.conditions).into_iter();
+        let conditions = conditions.map(|(field, value)| (format!("conditions.{field}"), value));
+        for (field, value) in list_fields(&key.identity).into_iter().chain(conditions) {
+            let values = fields.entry(field);
+            values.or_insert_with(|| ["-".to_owned(), "-".to_owned()])[index] = value;
+        }
+    }
+    let differing = fields.into_iter().filter(|(_, [one, other])| one != other);
+    differing
+        .map(|(field, values)| FieldDifference { field, values })
+        .collect()
 }
 
 /// Returns how far apart two sizes are, as the logarithm of their ratio.

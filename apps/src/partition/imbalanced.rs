@@ -9,7 +9,6 @@ use super::{
     Amounts, NodeDivision, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd,
 };
 use crate::failure::Failure;
-use crate::points::read_points;
 
 /// Steps of the published search; each may add some forty bytes to its memory.
 const WORK_LIMIT: u64 = 10_000_000;
@@ -22,7 +21,7 @@ pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer
     let points: Vec<Vec<Point>> = arguments
         .models
         .iter()
-        .map(|path| read_points(path))
+        .map(|path| arguments.names.read_points(path))
         .collect::<Result<_, _>>()?;
     let sizes = points.iter().flatten().map(|point| point.d);
     // Sizes are at least 1, and so is their divisor.

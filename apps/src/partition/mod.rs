@@ -18,7 +18,7 @@ use self::limits::LimitArguments;
 use crate::failure::Failure;
 use crate::numbers::parse_whole;
 use crate::output;
-use crate::points;
+use crate::points::{self, NameKind};
 use crate::table::TextTable;
 
 /// The work, the devices and the algorithm.
@@ -30,6 +30,8 @@ pub struct PartitionArguments {
     /// Points files (lines `d t [reps [ci]]`), one a device; the devices count from 0
     #[arg(long, num_args = 1.., required = true, value_name = "FILE")]
     models: Vec<PathBuf>,
+    #[command(flatten)]
+    names: NameKind,
     /// Partitioner
     #[arg(long, value_enum, default_value_t = PartitionAlgorithm::Gpa)]
     algorithm: PartitionAlgorithm,

@@ -260,14 +260,22 @@ fn a_broken_store_is_told_and_ends_no_run() {
 }
 
 #[test]
-fn eight_jobs_at_once_lose_nothing() {
+fn eight_jobs_at_once_lose_nothing_though_one_is_killed_while_it_writes() {
     let folder = make_folder();
     let [mpi, _] = libraries();
+    multiply(&mpi, &folder, "");
     std::thread::scope(|threads| {
-        for _ in 0..8 {
+        for _ in 0..7 {
             threads.spawn(|| multiply(&mpi, &folder, ""));
         }
+        threads.spawn(|| {
+            let mut killed = command(&mpi, &folder, SLOW);
+            killed.env("ISOCHRON_TEST_KILLED_AT", "half");
+            assert_ne!(run(killed, HANGS).status, Some(0));
+        });
     });
+    let told = models(&folder, "store", "verify").success();
+    assert!(told.contains("8 segments whole, 0 broken"), "{told}");
     assert_eq!(segments(&folder).len(), 8);
     let runs = read_runs(&folder);
     let of_devices = runs
@@ -276,6 +284,137 @@ fn eight_jobs_at_once_lose_nothing() {
     assert_eq!(of_devices.count(), 24);
     let report = multiply(&mpi, &folder, "");
     assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+}
+
+#[test]
+fn what_was_looked_at_is_kept() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let report = multiply(&mpi, &folder, "");
+    assert!(count_looks(&report) > 0);
+    for run in read_runs(&folder) {
+        if matches!(run.key.identity, Identity::Device(_)) {
+            let largest = run.samples.iter().map(|sample| sample.units).max();
+            let small = run
+                .samples
+                .iter()
+                .filter(|sample| Some(2 * sample.units) < largest);
+            assert!(small.count() > 0, "{:?}", run.samples);
+        }
+    }
+}
+
+/// Returns the number of times that a node was measured, over all nodes.
+fn count_measurements(report: &Report) -> u64 {
+    let nodes = report.nodes.iter();
+    nodes.map(|node| node.measured.measurements).sum()
+}
+
+#[test]
+fn strategies_that_measure_before_the_run_use_the_store_too() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let first = multiply(&mpi, &folder, "--strategy fpm");
+        assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+        assert!(count_measurements(&first) > 0);
+        for strategy in ["fpm", "single-cpm", "multi-cpm", "adaptive"] {
+            let later = multiply(&mpi, &folder, &format!("--strategy {strategy}"));
+            assert_eq!(list_known(&later), [KnownFrom::Store; 3], "{strategy}");
+            assert_eq!(count_measurements(&later), 0, "{strategy}");
+            let units = list_units(&later);
+            assert!(units[0] > 2.0 * units[1], "{strategy} {units:?}");
+        }
+    }
+}
+
+#[test]
+fn fpm_measures_again_under_other_conditions_but_starts_with_what_is_known() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let first = multiply(&mpi, &folder, "--strategy fpm");
+    let mut runs = read_runs(&folder);
+    fs::remove_dir_all(folder.path("store")).expect("removable");
+    for run in &mut runs {
+        run.key.conditions.state.governor = Some("other".to_owned());
+    }
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    store.write("other", &runs).expect("written");
+    let later = multiply(&mpi, &folder, "--strategy fpm");
+    assert_eq!(list_known(&later), [KnownFrom::StoreAndProbe; 3]);
+    let [first, later] = [&first, &later].map(count_measurements);
+    assert!(0 < later && later < first, "{later} of {first}");
+}
+
+/// Writes models of the devices: the second is three times as slow as the first, and the third as slow as the second.
+fn write_models(folder: &Folder) {
+    fs::create_dir(folder.path("models")).expect("a new folder");
+    let header = "# block: 8\n# element: f64\n# kernel: gemm";
+    for (name, factor) in [
+        ("rank0-a-together", 1.0),
+        ("rank0-b-alone", 3.0),
+        ("rank1-gemm", 3.0),
+    ] {
+        let points = [(1, 0.001), (64, 0.064)].map(|(d, t_s)| format!("{d} {}", factor * t_s));
+        folder.write(
+            &format!("models/{name}.points"),
+            &format!("{header}\n{}\n", points.join("\n")),
+        );
+    }
+}
+
+#[test]
+fn models_given_by_hand_replace_measuring() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        write_models(&folder);
+        let given = format!("--store none --models {}", folder.path("models"));
+        for strategy in [
+            "adaptive",
+            "fpm",
+            "fpm --fit akima --partitioner npa",
+            "single-cpm",
+        ] {
+            let report = multiply(&mpi, &folder, &format!("{given} --strategy {strategy}"));
+            assert_eq!(list_known(&report), [KnownFrom::Models; 3], "{strategy}");
+            assert_eq!(count_measurements(&report), 0, "{strategy}");
+            let units = list_units(&report);
+            assert!(
+                units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
+                "{strategy} {units:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn models_that_cannot_be_used_are_named_on_all_ranks() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        write_models(&folder);
+        let models = folder.path("models");
+        let refuse = |options: &str, part: &str| {
+            let told = run(command(&mpi, &folder, &format!("{SLOW} {options}")), HANGS).failure(2);
+            assert!(told.contains(part), "{options}: {told}");
+        };
+        refuse("--models /not/there", "/not/there");
+        refuse(
+            &format!("--models {models} --strategy homogeneous"),
+            "divides evenly",
+        );
+        refuse(
+            &format!("--models {models} --type f32"),
+            "rank0-a-together.points",
+        );
+        folder.write(
+            "models/rank1-gemm.points",
+            "# block: 8\n# kernel: jacobi\n1 1\n",
+        );
+        refuse(&format!("--models {models}"), "kernel jacobi");
+        folder.write("models/rank1-gemm.points", "# block: 8\nx\n");
+        refuse(&format!("--models {models}"), "rank1-gemm.points");
+        fs::remove_file(folder.path("models/rank1-gemm.points")).expect("removable");
+        refuse(&format!("--models {models}"), "device c of rank 1");
+    }
 }
 
 fn models(folder: &Folder, store: &str, line: &str) -> Outcome {
@@ -314,6 +453,19 @@ fn models_are_listed_compared_moved_and_removed() {
         compared.contains("corunners") && compared.contains("ratio"),
         "{compared}"
     );
+    for line in [
+        format!(
+            "partition --units 1000 --models {} {} --stored",
+            names[0], names[1]
+        ),
+        format!("model {} --stored --at 100", names[0]),
+    ] {
+        let mut command = Command::new(&mpi.isochron);
+        command.args(line.split(' '));
+        command.env("ISOCHRON_STORE", folder.path("store"));
+        let told = run(command, HANGS).success();
+        assert!(told.contains(names[0]), "{told}");
+    }
     let file = folder.path("all.models");
     models(&folder, "store", &format!("export {file}")).success();
     let told = models(&folder, "second", &format!("import {file}")).success();

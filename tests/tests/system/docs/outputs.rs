@@ -1,6 +1,7 @@
 //! What the command prints and reads, against the schemas.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::slice;
 
@@ -11,7 +12,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 12] = [
+pub const SCHEMAS: [&str; 16] = [
     "platform",
     "report",
     "plan",
@@ -24,6 +25,10 @@ pub const SCHEMAS: [&str; 12] = [
     "partition",
     "layout",
     "model",
+    "models-list",
+    "models-show",
+    "models-diff",
+    "segment",
 ];
 
 /// Checks documents against a schema, and that every property of it was in one of them.
@@ -248,6 +253,55 @@ fn models_are_as_their_schema_says() {
         by_surface("model"),
     ];
     check_documents("model", &documents);
+}
+
+#[test]
+fn stored_models_are_as_their_schemas_say() {
+    let [mpi, _] = libraries();
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = cluster_configs().join("emulated-4.toml");
+    let platform = platform.to_str().expect("a path");
+    let words = [
+        "mxm",
+        "--size",
+        "256",
+        "--block",
+        "32",
+        "--platform",
+        platform,
+    ];
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    command.env("ISOCHRON_STORE", folder.path());
+    run(command, HANGS).success();
+    let list = list_stored(folder.path(), "list");
+    let models = list["models"].as_array().expect("the models");
+    let names: Vec<&str> = models
+        .iter()
+        .map(|model| model["name"].as_str().expect("a name"))
+        .collect();
+    let shown: Vec<Value> = names
+        .iter()
+        .map(|name| list_stored(folder.path(), &format!("show {name}")))
+        .collect();
+    let difference = list_stored(folder.path(), &format!("diff {} {}", names[0], names[1]));
+    check_documents("models-show", &shown);
+    check_documents("models-diff", slice::from_ref(&difference));
+    check_documents("models-list", slice::from_ref(&list));
+    let segments = fs::read_dir(folder.path().join("v1")).expect("the segments");
+    let segments = segments.map(|entry| read_file(entry.expect("an entry").path()));
+    let lines: Vec<Value> = segments
+        .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())
+        .collect();
+    check_documents("segment", &lines);
+}
+
+/// Runs `isochron models` on this store and reads the JSON that it prints.
+fn list_stored(store: &Path, line: &str) -> Value {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.arg("models").args(line.split(' ')).arg("--json");
+    command.env("ISOCHRON_STORE", store);
+    parse_json(&run(command, HANGS).success())
 }
 
 /// Runs the command on a surface file.
