@@ -13,7 +13,7 @@ use crate::install;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::Goal;
 use crate::report::{DemoReport, compare};
-use crate::steps::{Steps, execute};
+use crate::steps::{Steps, execute, show_path};
 use crate::workspace::Workspace;
 
 const N_RANKS: usize = 4;
@@ -53,7 +53,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
         multiply(workspace, &mpi, &[], &folder.join("balanced.json"))
     })?;
     println!("\n{}\n{AFTER}", compare(&even, &balanced));
-    println!("reports: {}", folder.display());
+    println!("reports: {}", show_path(&folder));
     for report in [&even, &balanced] {
         let strategy = &report.strategy;
         ensure!(

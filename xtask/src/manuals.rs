@@ -9,7 +9,7 @@ use crate::build::{self, ISOCHRON};
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
-use crate::steps::{Steps, execute};
+use crate::steps::{Steps, execute, show_path};
 use crate::workspace::Workspace;
 
 /// Builds the program and has it write its manuals into the folder `out`; prints the folder.
@@ -25,7 +25,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, out: Option<PathBuf>) -> Re
     steps.run("manuals", || {
         write_manuals(&workspace.binary(library, "isochron"), &share)
     })?;
-    println!("\n{}", share.display());
+    println!("\n{}", show_path(&share));
     Ok(())
 }
 

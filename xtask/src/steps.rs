@@ -1,5 +1,6 @@
 //! Named, timed steps, and the processes they run.
 
+use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -75,15 +76,44 @@ pub fn execute(command: &mut Command) -> Result<()> {
 fn line_of(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let is_cargo = program.file_stem().is_some_and(|stem| stem == "cargo");
-    let program = if is_cargo {
-        "cargo".into()
+    let mut line = if is_cargo {
+        "cargo".to_owned()
     } else {
-        program.to_string_lossy()
+        show_path(program)
     };
-    let mut line = program.into_owned();
     for word in command.get_args() {
         line.push(' ');
-        line.push_str(&word.to_string_lossy());
+        line.push_str(&show_path(Path::new(word)));
     }
     line
+}
+
+/// Writes a path relative to the working directory, if it lies in there.
+pub fn show_path(path: &Path) -> String {
+    let here = env::current_dir().unwrap_or_default();
+    let relative = path.strip_prefix(here).ok();
+    let shown = relative.filter(|rest| !rest.as_os_str().is_empty());
+    shown.unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_in_the_working_directory_are_relative_to_it() {
+        let here = env::current_dir().unwrap();
+        let mut command = Command::new(here.join("target/release/isochron"));
+        command
+            .args(["mxm", "--report"])
+            .arg(here.join("target/demo/even.json"));
+        command.arg("/elsewhere/a").arg(&here);
+        let whole = here.display();
+        assert_eq!(
+            line_of(&command),
+            format!(
+                "target/release/isochron mxm --report target/demo/even.json /elsewhere/a {whole}"
+            )
+        );
+    }
 }

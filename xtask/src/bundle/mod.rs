@@ -28,7 +28,7 @@ use crate::build::{self, ISOCHRON_AND_CASES};
 use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
-use crate::steps::{Steps, execute};
+use crate::steps::{Steps, execute, show_path};
 use crate::workspace::Workspace;
 use contents::Bundle;
 use launcher::BundledLauncher;
@@ -97,6 +97,6 @@ pub fn run(
         }
         Ok(())
     })?;
-    println!("\n{}", archive.display());
+    println!("\n{}", show_path(&archive));
     Ok(())
 }
