@@ -37,7 +37,7 @@ impl Launch {
     /// Reads the command line and the environment of this process, which began at `start`.
     pub fn of_process(start: Instant) -> Self {
         let mut definition = read_negative_numbers(CliArguments::command());
-        let words = join_negative_values(env::args_os());
+        let words = join_negative_values(env::args_os(), &list_lists(&definition));
         let matches = definition.try_get_matches_from_mut(words);
         let mut settings = read_variables(env::vars_os());
         let command = match &matches {
@@ -95,14 +95,36 @@ fn read_negative_numbers(command: Command) -> Command {
         .mut_subcommands(read_negative_numbers)
 }
 
-/// Joins `-inf`, and lists such as `-1,2`, to the option before them, as `--option=-1,2`. They are no negative numbers to
-/// clap, which takes them for unknown options.
-fn join_negative_values(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// Returns the options of a command, and of those within it, that take several values with commas between them.
+fn list_lists(command: &Command) -> Vec<String> {
+    let own = command.get_arguments().filter(|argument| {
+        let most = argument
+            .get_num_args()
+            .map_or(1, |range| range.max_values());
+        most > 1 && argument.get_value_delimiter().is_some()
+    });
+    let inner = command.get_subcommands().flat_map(list_lists);
+    own.map(name_argument).chain(inner).collect()
+}
+
+/// Joins `-inf`, and lists such as `-1,2`, to the option before them, as `--option=-1,2`, or to the value before them of an
+/// option in `lists`, as `1,-1,2`. They are no negative numbers to clap, which takes them for unknown options.
+fn join_negative_values(words: impl Iterator<Item = OsString>, lists: &[String]) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
+    let mut is_in_list = false;
     for word in words {
+        let text = lossy(&word);
+        let glue = match joined.last() {
+            Some(last) if is_option(&lossy(last)) => "=",
+            _ => ",",
+        };
+        let is_value = begins_as_negative(&text) && (glue == "=" || is_in_list);
+        if text.starts_with('-') && !is_value {
+            is_in_list = lists.contains(&text);
+        }
         match joined.last_mut() {
-            Some(last) if is_option(&lossy(last)) && begins_as_negative(&lossy(&word)) => {
-                last.push("=");
+            Some(last) if is_value => {
+                last.push(glue);
                 last.push(word);
             }
             _ => joined.push(word),
@@ -210,7 +232,7 @@ mod tests {
     fn refuse(words: &[String], option: &str, value: &str) -> String {
         let words = words.iter().map(String::as_str).chain([option, value]);
         let definition = read_negative_numbers(CliArguments::command());
-        let words = join_negative_values(words.map(OsString::from));
+        let words = join_negative_values(words.map(OsString::from), &list_lists(&definition));
         let refused = definition.try_get_matches_from(words);
         refused.expect_err("a mistake").to_string()
     }
@@ -245,11 +267,20 @@ mod tests {
 
     #[test]
     fn only_a_value_that_begins_as_a_negative_number_joins_its_option() {
-        let line = "isochron -1 --at -1,2 -3 --n=-1 -2 --all --json -.5 -- -1 --size -inf -nan -h";
-        let words = join_negative_values(line.split(' ').map(OsString::from));
-        let joined =
-            "isochron -1 --at=-1,2 -3 --n=-1 -2 --all --json=-.5 -- -1 --size=-inf -nan -h";
+        let line = "isochron -1 --at -1,2 -3 --n=-1 -2 --all --json -.5 -- -1 --size -inf -nan -h --at 4 5 -1,2 -h -1";
+        let lists = ["--at".to_owned()];
+        let words = join_negative_values(line.split(' ').map(OsString::from), &lists);
+        let joined = "isochron -1 --at=-1,2,-3 --n=-1 -2 --all --json=-.5 -- -1 --size=-inf -nan -h --at 4 5,-1,2 -h -1";
         assert_eq!(words, joined.split(' ').collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_list_behind_a_value_of_a_list_is_a_value() {
+        let bench = ["isochron", "devices", "bench"].map(str::to_owned);
+        let bench = [&bench[..], &["--sizes".to_owned()]].concat();
+        let message = refuse(&bench, "64", "-1,2");
+        let expected = "invalid value '-1' for '--sizes <N>...': expected a whole number from";
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]
