@@ -5,60 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use isochron::comm::Comm;
 use isochron::multiply::Problem;
-use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, PanelPair, UpdateTime,
-    Updates, ViewMut, Worker,
-};
+use isochron_devices::DeviceTeam;
 
-use crate::cases::{Case, cpu, integers, plan_along_k, plan_on_nth};
+use crate::cases::{Case, integers, plan_along_k, plan_on_nth};
 use crate::changes::scalars;
 use crate::covering::{Coverage, LIBRARIES};
+use crate::disturbed::{DeviceCall, disturbed_team};
 use crate::learning::{leave_to_run, name_devices};
-
-/// A device whose times are wrong in steps of its own.
-struct Misleading {
-    inner: Box<dyn Worker>,
-    /// Number of the [`TIMES`] that it tells in turn.
-    number: Arc<AtomicUsize>,
-    updates: usize,
-}
-
-impl Worker for Misleading {
-    fn info(&self) -> &DeviceInfo {
-        self.inner.info()
-    }
-
-    fn job_needs(&self, job: &JobShape) -> JobNeeds {
-        self.inner.job_needs(job)
-    }
-}
-
-impl<T: Element> Updates<T> for Misleading {
-    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
-        T::updates(self.inner.as_mut()).begin(c, depth)
-    }
-
-    fn update_ahead(
-        &mut self,
-        alpha: T,
-        panels: PanelPair<'_, T>,
-        next: Option<PanelPair<'_, T>>,
-        c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError> {
-        let time = T::updates(self.inner.as_mut()).update_ahead(alpha, panels, next, c)?;
-        let times_s = TIMES[self.number.load(Ordering::Relaxed)];
-        let told = times_s[self.updates % times_s.len()];
-        self.updates += 1;
-        Ok(UpdateTime {
-            busy_s: told.unwrap_or(time.busy_s),
-            ..time
-        })
-    }
-
-    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
-        T::updates(self.inner.as_mut()).finish(c)
-    }
-}
 
 /// The times that the second device of a rank tells in turn; `None` for the right one.
 const TIMES: [&[Option<f64>]; 5] = [
@@ -74,19 +27,19 @@ const TIMES: [&[Option<f64>]; 5] = [
     ],
 ];
 
-/// Makes two devices; the second one of one rank is misleading.
+/// Makes two devices; the second one of one rank tells the times with this number.
 fn misled_team(comm: &dyn Comm, number: &Arc<AtomicUsize>) -> DeviceTeam {
-    let mut workers = [cpu("first"), cpu("second")];
-    if comm.rank() == comm.size() / 2 {
-        let [first, inner] = workers;
-        let second = Misleading {
-            inner,
-            number: number.clone(),
-            updates: 0,
-        };
-        workers = [first, Box::new(second)];
-    }
-    DeviceTeam::new(workers.into()).unwrap()
+    let number = number.clone();
+    disturbed_team(
+        comm,
+        Box::new(move |call| {
+            let times_s = TIMES[number.load(Ordering::Relaxed)];
+            Ok(match call {
+                DeviceCall::Update(update) => times_s[update % times_s.len()],
+                _ => None,
+            })
+        }),
+    )
 }
 
 /// Learns with a device whose times are zero, negative, infinite or no number in some steps, or in all: every element is

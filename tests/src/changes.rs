@@ -19,11 +19,11 @@ use crate::cases::{
     Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on, plan_on_nth, scale, team,
 };
 use crate::covering::{Coverage, LIBRARIES};
+use crate::disturbed::{DeviceCall, failing_team};
 use crate::gpu;
 use crate::learning::leave_to_run;
 use crate::learning_sessions::start_session;
 use crate::parts::make;
-use crate::travel::{Fails, failing_team};
 
 /// A director that changes to given assignments in turn.
 pub(crate) struct Forced {
@@ -460,7 +460,11 @@ pub fn failing_directors(comm: &dyn Comm) -> usize {
 
 /// A device of one rank fails between two changes, or in one: all ranks leave with its name.
 pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
-    let all = [Fails::Update(0), Fails::Update(7), Fails::Finish];
+    let all = [
+        DeviceCall::Update(0),
+        DeviceCall::Update(7),
+        DeviceCall::Finish,
+    ];
     for at in all {
         let plan = long_plan(comm, 0);
         let mut director = Forced::new(comm, &plan, 3);

@@ -18,6 +18,7 @@ pub mod bad_times;
 pub mod cases;
 pub mod changes;
 pub mod covering;
+pub mod disturbed;
 pub mod emulator;
 pub mod general;
 pub mod gpu;

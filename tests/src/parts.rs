@@ -9,7 +9,7 @@ use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, assert_counted, integers, plan_on_nth, scale, team};
 use crate::covering::{Coverage, LIBRARIES};
-use crate::travel::{Fails, failing_team};
+use crate::disturbed::{DeviceCall, failing_team};
 
 const SCALARS: Scalars<Complex64> = scale(Complex64::new(2.0, 1.0), Complex64::new(-1.0, 0.0));
 
@@ -137,7 +137,7 @@ pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
         ))
     };
     // Of nine steps the fourth to the sixth are in the second part.
-    let mut team = failing_team(comm, Fails::Update(4));
+    let mut team = failing_team(comm, DeviceCall::Update(4));
     let text = failure(comm, &mut team, &mut case, &mut parts);
     assert!(
         text.contains("second") && text.contains("made to fail"),

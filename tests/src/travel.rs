@@ -5,15 +5,12 @@ use std::cmp::Ordering;
 
 use isochron::comm::Comm;
 use isochron::multiply::{Plan, Problem, Scalars, multiply};
-use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, PanelPair, UpdateTime,
-    Updates, ViewMut, Worker,
-};
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
-use crate::cases::{Case, assert_counted, cpu, integers, plan_on, plan_on_nth, scale, team};
+use crate::cases::{Case, assert_counted, integers, plan_on, plan_on_nth, scale, team};
 use crate::covering::{Coverage, LIBRARIES};
+use crate::disturbed::{DeviceCall, failing_team};
 
 const SCALARS: Scalars = scale(2.0, -1.0);
 
@@ -117,87 +114,14 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     all.len()
 }
 
-/// The call in which a device fails.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Fails {
-    Begin,
-    Update(usize),
-    Finish,
-}
-
-/// A device that fails at one call.
-struct Failing {
-    inner: Box<dyn Worker>,
-    at: Fails,
-    updates: usize,
-}
-
-impl Failing {
-    fn fail(&self, now: Fails) -> Result<(), DeviceError> {
-        if self.at != now {
-            return Ok(());
-        }
-        Err(DeviceError::Panic("made to fail".to_owned()))
-    }
-}
-
-impl Worker for Failing {
-    fn info(&self) -> &DeviceInfo {
-        self.inner.info()
-    }
-
-    fn job_needs(&self, job: &JobShape) -> JobNeeds {
-        self.inner.job_needs(job)
-    }
-}
-
-impl<T: Element> Updates<T> for Failing {
-    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
-        self.fail(Fails::Begin)?;
-        T::updates(self.inner.as_mut()).begin(c, depth)
-    }
-
-    fn update_ahead(
-        &mut self,
-        alpha: T,
-        panels: PanelPair<'_, T>,
-        next: Option<PanelPair<'_, T>>,
-        c: ViewMut<'_, T>,
-    ) -> Result<UpdateTime, DeviceError> {
-        self.fail(Fails::Update(self.updates))?;
-        self.updates += 1;
-        T::updates(self.inner.as_mut()).update_ahead(alpha, panels, next, c)
-    }
-
-    fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
-        self.fail(Fails::Finish)?;
-        T::updates(self.inner.as_mut()).finish(c)
-    }
-}
-
-/// Makes two devices; the second one fails on one rank.
-pub(crate) fn failing_team(comm: &dyn Comm, at: Fails) -> DeviceTeam {
-    let mut workers = [cpu("first"), cpu("second")];
-    if comm.rank() == comm.size() / 2 {
-        let [first, second] = workers;
-        let second = Failing {
-            inner: second,
-            at,
-            updates: 0,
-        };
-        workers = [first, Box::new(second)];
-    }
-    DeviceTeam::new(workers.into()).unwrap()
-}
-
 /// Lets a device of one rank fail at the beginning, in the middle or at the end. All ranks leave with its name, none waits,
 /// and the next multiplication is right.
 pub fn failing_devices(comm: &dyn Comm) -> usize {
     let all = [
-        Fails::Begin,
-        Fails::Update(0),
-        Fails::Update(STEPS / 2),
-        Fails::Finish,
+        DeviceCall::Begin,
+        DeviceCall::Update(0),
+        DeviceCall::Update(STEPS / 2),
+        DeviceCall::Finish,
     ];
     for (links, at) in LINKS.iter().flat_map(|links| all.map(|at| (links, at))) {
         let mut failing_team = failing_team(comm, at);
