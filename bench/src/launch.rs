@@ -79,6 +79,11 @@ impl MxmLauncher {
         MxmReport::of_run(run_within(&mut command, limit)?, &command)
     }
 
+    /// Adds `isochron` with these arguments to a command that starts ranks.
+    pub fn add_isochron(&self, mpirun: &mut Command, arguments: &[String]) {
+        mpirun.arg(&self.isochron).args(arguments);
+    }
+
     /// Adds `isochron mxm --json` to a command that starts ranks.
     pub fn add_mxm(&self, mpirun: &mut Command, arguments: &[String]) {
         mpirun.arg(&self.isochron).args(["mxm", "--json"]);

@@ -23,6 +23,7 @@ mod report;
 mod results;
 mod shape;
 mod statistics;
+mod thesis;
 mod trace;
 mod update;
 
@@ -53,6 +54,9 @@ enum CampaignCommand {
     Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
     Peers(peers::PeersArguments),
+    /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
+    #[command(name = "thesis-3")]
+    Thesis(thesis::ThesisArguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -65,5 +69,6 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
+        CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
     }
 }

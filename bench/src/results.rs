@@ -252,6 +252,7 @@ mod tests {
         check_published::<crate::hybrid::HybridResults>()?;
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
+        check_published::<crate::thesis::ThesisResults>()?;
         check_published::<crate::update::UpdateResults>()?;
         check_published::<crate::peers::AlikeResults>()?;
         check_published::<crate::peers::PriceResults>()?;

@@ -102,6 +102,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure figures and tables of a publication here, and make them again
+    Reproduce {
+        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2)
+        #[arg(value_parser = ["thesis-3"])]
+        name: String,
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Build in release and run one campaign of isochron-bench
     Bench {
         /// The campaign
@@ -145,7 +154,9 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
         Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
-        Task::Bench { name, args } => bench::run(&workspace, steps, &name, &args),
+        Task::Bench { name, args } | Task::Reproduce { name, args } => {
+            bench::run(&workspace, steps, &name, &args)
+        }
     }
 }
 

@@ -147,6 +147,7 @@ pub fn campaign_table() -> String {
         neighbours_row(),
         algorithms_row(),
         learning_row(),
+        thesis_row(),
         alike_row(),
         price_row(),
         unlike_row(),
@@ -339,6 +340,22 @@ fn price_row() -> String {
 }
 
 /// Returns nothing before the campaign was measured.
+fn thesis_row() -> String {
+    let page = read_page("thesis-3");
+    if !page.contains("| goal |") {
+        return String::new();
+    }
+    let warm = ResultsTable::find(&page, "found").range_of_medians("found");
+    let partial = "cost of partial FPM, %";
+    let partial = ResultsTable::find(&page, partial).range_of_medians(partial);
+    format_row(
+        "thesis-3",
+        "measuring and partitioning, % of the multiplication, with a warm store",
+        &format!("{warm}, and {partial} by partial models"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
 fn drift_row() -> String {
     let page = read_page("peers-drift");
     if !page.contains("Measured by") {

@@ -8,7 +8,7 @@
 //! * `<!-- run: without GPU -->`: the same, and `nvidia-smi` lists two made-up slices;
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
-//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster` and `bench` are parsed by their programs.
+//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster`, `bench` and `reproduce` are parsed by their programs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -23,7 +23,7 @@ use super::pages::{CodeBlock, Page, find_root, read_pages};
 const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
-"xtask bench") program=$ISOCHRON_BENCH ;;
+"xtask bench" | "xtask reproduce") program=$ISOCHRON_BENCH ;;
 xtask\ * | "bench -p") exit 0 ;;
 *) echo "cargo $*: the test of the documentation does not know this command" >&2; exit 2 ;;
 esac

@@ -1,0 +1,107 @@
+//! Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2, measured here.
+//!
+//! # References
+//! Clarke's thesis, sections 3.1 to 3.3 and 4.3.1.
+
+mod cost;
+mod figures;
+mod kernel;
+mod spline;
+
+use std::path::Path;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::launch::MxmLauncher;
+use crate::results::{CampaignResults, Origin, ResultsPage, write_file};
+use cost::CostSamples;
+use kernel::KernelSamples;
+
+/// The size of the campaign.
+#[derive(clap::Args)]
+pub struct ThesisArguments {
+    /// Rounds of the table; each multiplies every size in every way
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Sizes m = n = k of the table
+    #[arg(long, value_delimiter = ',', default_values_t = [2048, 3072, 4096, 5120])]
+    sizes: Vec<usize>,
+    /// Points of the naive kernel's full model
+    #[arg(long, default_value_t = 60)]
+    points: usize,
+    /// Measure this part, and keep the other one
+    #[arg(long)]
+    only: Option<ThesisPart>,
+    /// Only make the figures and the table from the samples that are kept
+    #[arg(long)]
+    table_only: bool,
+}
+
+/// A part of the campaign.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ThesisPart {
+    /// Figures 3.1 to 3.4.
+    Figures,
+    /// Table 4.2.
+    Table,
+}
+
+/// The file of results.
+#[derive(Serialize, Deserialize)]
+pub struct ThesisResults {
+    #[serde(flatten)]
+    origin: Origin,
+    #[serde(default)]
+    kernel: KernelSamples,
+    #[serde(default)]
+    cost: CostSamples,
+}
+
+/// Runs the campaign, or makes its figures and its table only.
+pub fn run(arguments: &ThesisArguments) -> anyhow::Result<()> {
+    let fresh = (!arguments.table_only).then(|| measure(arguments));
+    ThesisResults::publish(fresh.transpose()?)
+}
+
+fn measure(arguments: &ThesisArguments) -> anyhow::Result<ThesisResults> {
+    let ThesisArguments { rounds, points, .. } = *arguments;
+    let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
+    let sizes = sizes.join(",");
+    let command = format!(
+        "cargo xtask reproduce thesis-3 --rounds {rounds} --sizes {sizes} --points {points}"
+    );
+    let mut results = ThesisResults {
+        origin: Origin::new(command),
+        kernel: KernelSamples::default(),
+        cost: CostSamples::default(),
+    };
+    if let (Some(_), Ok(kept)) = (arguments.only, ThesisResults::PAGE.read::<ThesisResults>()) {
+        (results.kernel, results.cost) = (kept.kernel, kept.cost);
+    }
+    let launcher = MxmLauncher::from_environment()?;
+    if arguments.only != Some(ThesisPart::Table) {
+        results.kernel = KernelSamples::measure(&launcher, points)?;
+    }
+    if arguments.only != Some(ThesisPart::Figures) {
+        results.cost = CostSamples::measure(&launcher, rounds, &arguments.sizes)?;
+    }
+    Ok(results)
+}
+
+impl CampaignResults for ThesisResults {
+    const PAGE: ResultsPage = ResultsPage { name: "thesis-3" };
+
+    fn format_tables(&self) -> anyhow::Result<String> {
+        let cores = format!(" on {} cores", self.origin.machine.cores);
+        let origin = Self::PAGE.describe_origin(&self.origin, &cores, "");
+        Ok(format!("{origin}\n\n{}", self.cost.format_tables()))
+    }
+
+    fn write_plot(&self, folder: &Path) -> anyhow::Result<()> {
+        for (number, svg) in self.kernel.draw_figures()? {
+            write_file(&folder.join(format!("thesis-3-{number}.svg")), &svg)?;
+        }
+        Ok(())
+    }
+}
