@@ -22,18 +22,10 @@ impl<'c> MeasureRounds<'c> {
     /// # Collective
     /// All ranks, until it is false.
     pub fn ask_for_round(&mut self, needed: bool) -> bool {
-        self.ask_unless(needed, false)
-    }
-
-    /// Does the same, and ends the rounds if any rank has `refused` another.
-    ///
-    /// # Collective
-    /// All ranks, until it is false. The others may [ask](Self::ask_for_round) without the right to refuse.
-    pub fn ask_unless(&mut self, needed: bool, refused: bool) -> bool {
         if !self.over {
-            let mut answers = [u64::from(needed), u64::from(refused)];
-            self.comm.sum_u64(&mut answers);
-            self.over = answers[0] == 0 || answers[1] > 0;
+            let mut needing = [u64::from(needed)];
+            self.comm.sum_u64(&mut needing);
+            self.over = needing[0] == 0;
         }
         !self.over
     }

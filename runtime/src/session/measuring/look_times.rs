@@ -129,7 +129,7 @@ impl<T: Element> NodeMeasurer<'_, T> {
     }
 
     /// Measures updates of this depth on each device's columns, all at the same time, up to `most` times as long as that is
-    /// short for all. Returns the shorter seconds.
+    /// short for some of them. Returns the shorter seconds.
     ///
     /// # Collective
     /// All ranks.
@@ -146,9 +146,9 @@ impl<T: Element> NodeMeasurer<'_, T> {
         let mut rounds = MeasureRounds::new(self.comm);
         let (mut asked, mut begin) = (0, Instant::now());
         let outcome = self.repeat_updates(rows, depth, columns, &mut |_needed| {
-            let was_long = asked > 0 && begin.elapsed() >= SHORT_LOOK;
+            let is_needed = asked == 0 || (asked < most && begin.elapsed() < SHORT_LOOK);
             asked += 1;
-            let is_asked = rounds.ask_unless(asked <= most, was_long);
+            let is_asked = rounds.ask_for_round(is_needed);
             begin = Instant::now();
             is_asked
         });
