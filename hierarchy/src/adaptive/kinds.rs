@@ -6,7 +6,7 @@ use crate::model::SpeedModel;
 
 /// Makes the models of parts of one kind as alike as their times are.
 ///
-/// The models are compared at one size, the median of the parts' own. The logarithms of their times there
+/// The models are compared at one size for each unit of likely speed, the median of the parts' own. The logarithms of their times there
 /// are taken as normally distributed around a common mean. Their variance `τ²` is what their spread exceeds
 /// their errors by (DerSimonian and Laird), and a further standard error less, so that parts count as
 /// alike as long as they may be. The mean, with variance `τ²`, then counts as one more point of each
@@ -17,29 +17,43 @@ use crate::model::SpeedModel;
 /// Efron and Morris, "Stein's estimation rule and its competitors", Journal of the American Statistical
 /// Association 68, 1973.
 pub(super) fn shrink_to_kind(parts: &mut [&mut PartState]) {
-    let mut centers: Vec<f64> = list_smooth(parts).map(|curve| curve.center).collect();
+    let scales = list_scales(parts);
+    let mut centers: Vec<f64> = list_smooth(parts, &scales)
+        .map(|(curve, scale)| curve.center / scale)
+        .collect();
     if centers.len() < 2 {
         return;
     }
     centers.sort_by(f64::total_cmp);
     let d = centers[centers.len() / 2];
-    let times: Vec<LogTime> = list_smooth(parts)
-        .map(|curve| LogTime::predict(curve, d))
+    let times: Vec<LogTime> = list_smooth(parts, &scales)
+        .map(|(curve, scale)| LogTime::predict(curve, scale * d))
         .collect();
     let common = estimate_common(&times);
-    let point = TimePoint {
-        d,
-        log_s: common.mean,
-        variance: common.variance,
-    };
-    for part in parts {
-        part.count_in(point);
+    for (part, scale) in parts.iter_mut().zip(scales) {
+        part.count_in(TimePoint {
+            d: scale * d,
+            log_s: common.mean,
+            variance: common.variance,
+        });
     }
 }
 
-fn list_smooth<'a>(parts: &'a [&mut PartState]) -> impl Iterator<Item = &'a TimeCurve> {
-    let curves = parts.iter().filter_map(|part| part.curve.as_ref());
-    curves.filter(|curve| curve.fall.is_none())
+/// Returns the likely speeds of the parts, or 1 for each if that of some is unknown.
+fn list_scales(parts: &[&mut PartState]) -> Vec<f64> {
+    let likely = parts.iter().map(|part| part.part.usable_likely_speed());
+    let likely: Option<Vec<f64>> = likely.collect();
+    likely.unwrap_or_else(|| vec![1.0; parts.len()])
+}
+
+/// Lists the models without a fall, with the scales of their parts.
+fn list_smooth<'a>(
+    parts: &'a [&mut PartState],
+    scales: &'a [f64],
+) -> impl Iterator<Item = (&'a TimeCurve, f64)> {
+    let curves = parts.iter().zip(scales);
+    let curves = curves.filter_map(|(part, &scale)| Some((part.curve.as_ref()?, scale)));
+    curves.filter(|(curve, _)| curve.fall.is_none())
 }
 
 /// The logarithm of a time, with its variance.

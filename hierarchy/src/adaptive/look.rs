@@ -10,6 +10,9 @@ use crate::partition::apportion;
 /// Parts of an even share that are measured first and second.
 const LOOKS: [u64; 2] = [16, 4];
 
+/// Part of all units in a first look at parts of likely speeds.
+const LIKELY_LOOK: u64 = 16;
+
 /// Ratio of speeds from which the second look is left out: on the slowest part it would take too long.
 const UNLIKE: f64 = 8.0;
 
@@ -105,7 +108,7 @@ impl Adaptive {
             shortest_s = time_s.min(shortest_s);
             longest_s = time_s.max(longest_s);
         }
-        let wanted = ENOUGH * (self.total / LOOKS[1]) as f64;
+        let wanted = ENOUGH * (self.total / LIKELY_LOOK) as f64;
         seen >= wanted && longest_s < BALANCED * shortest_s
     }
 
@@ -117,10 +120,10 @@ impl Adaptive {
             return None;
         }
         let likely: Option<Vec<f64>> = (self.parts.iter())
-            .map(|part| part.part.likely_speed)
+            .map(|part| part.part.usable_likely_speed())
             .collect();
         let granule = self.config.granule;
-        let shares = apportion(self.total / LOOKS[1], &likely?).into_iter();
+        let shares = apportion(self.total / LIKELY_LOOK, &likely?).into_iter();
         let sizes = shares.zip(&self.parts).map(|(units, part)| {
             (units / granule * granule)
                 .max(granule)

@@ -30,6 +30,13 @@ pub struct AdaptivePart {
     pub needs_probe: bool,
 }
 
+impl AdaptivePart {
+    /// Returns the likely speed, if it is one.
+    pub(super) fn usable_likely_speed(&self) -> Option<f64> {
+        self.likely_speed.filter(|v| v.is_finite() && *v > 0.0)
+    }
+}
+
 /// Relative variance of a point from an earlier run without an interval, and the most of one that was scaled: other
 /// temperatures, other neighbours.
 const PRIOR_DOUBT: f64 = 0.05 * 0.05;

@@ -157,6 +157,15 @@ fn parts_without_a_fall_ahead_are_looked_at_twice_and_trusted() {
 }
 
 #[test]
+fn parts_of_likely_speeds_share_what_a_look_tells_of_their_kind() {
+    // The first is late by 7.5 %, by which its share would be too small alone.
+    let (looks, units) = look_at_safe_parts([60.0, 0.0], [Some(4.0), Some(1.0)]);
+    let alone = 4.0 * looks[0][1] / looks[0][0];
+    let ratio = units[0] as f64 / units[1] as f64;
+    assert!(alone < 3.75 && ratio > 3.82, "{looks:?} {units:?}");
+}
+
+#[test]
 fn a_look_at_likely_parts_is_the_only_one_if_it_is_balanced() {
     let cases = [
         ([Some(4.1), Some(1.0)], 1),

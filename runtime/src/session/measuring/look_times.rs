@@ -16,6 +16,9 @@ use crate::session::memory;
 /// Time up to which a look is repeated: one alone may be off by more than a whole block column of many layouts.
 const SHORT_LOOK: Duration = Duration::from_millis(30);
 
+/// Repetitions of a short look.
+const REPETITIONS: u32 = 3;
+
 /// Parts of an update's depth that show whether a device's speed has fallen.
 const SHALLOW: [usize; 2] = [64, 32];
 
@@ -72,7 +75,7 @@ impl<T: Element> NodeMeasurer<'_, T> {
             .collect();
         let times_s = match may_fall {
             true => self.measure_with_care(rows, &columns, asked)?,
-            false => self.measure_in_step(rows, self.depth(false), &columns, 2)?,
+            false => self.measure_in_step(rows, self.depth(false), &columns, REPETITIONS)?,
         };
         let seen = columns.into_iter().zip(times_s);
         Ok(seen
