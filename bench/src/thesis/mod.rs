@@ -25,7 +25,7 @@ pub struct ThesisArguments {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// Sizes m = n = k of the table
-    #[arg(long, value_delimiter = ',', default_values_t = [2048, 3072, 4096, 5120])]
+    #[arg(long, value_delimiter = ',', default_values_t = [1536, 2048, 3072, 4096])]
     sizes: Vec<usize>,
     /// Points of the naive kernel's full model
     #[arg(long, default_value_t = 60)]
