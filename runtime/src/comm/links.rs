@@ -26,7 +26,7 @@ const CLEARLY_LONGER: f64 = 1.5;
 /// Seconds for which a busy host may keep a rank from its core. A single length that takes no longer shows no bandwidth.
 const TIME_SLICE_S: f64 = 0.005;
 /// Exchanges of which the CPU time is measured.
-const TRIES: usize = 8;
+const TRIES: usize = 4;
 
 /// Bounds of the seconds that measuring the links may take, and its part of the run in between.
 const LEAST_BUDGET_S: f64 = 0.020;

@@ -30,6 +30,7 @@ mod plan;
 mod problem;
 mod reduce;
 mod schedule;
+mod step_log;
 mod summa;
 mod tree;
 

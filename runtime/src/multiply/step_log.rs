@@ -1,0 +1,128 @@
+//! What ranks tell the director of the steps that they have done.
+
+use super::director::{DeviceStep, RankStep};
+
+/// What this rank has done since the last decision.
+#[derive(Default)]
+pub(super) struct StepLog {
+    pub steps: Vec<RankStep>,
+    /// Seconds of the last change.
+    pub changing_s: f64,
+    /// This rank's part of C moved in it.
+    pub has_moved: bool,
+    pub has_failed: bool,
+    /// The sum of the inner dimensions of all updates, since the beginning.
+    pub k: usize,
+}
+
+/// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if C
+/// did not move.
+pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
+    let all = logs.iter().map(|log| log.changing_s);
+    let moved = logs.iter().filter(|log| log.has_moved);
+    let least = moved.map(|log| log.changing_s).reduce(f64::min);
+    least.unwrap_or_else(|| all.fold(0.0, f64::max))
+}
+
+impl StepLog {
+    /// Writes the log as numbers: failure, movement, seconds of changing, and for each step its `k`, its rows, and the
+    /// columns, the seconds and the stop of each device.
+    pub fn encode(&self) -> Vec<f64> {
+        let [failed, moved] = [self.has_failed, self.has_moved].map(|is| f64::from(u8::from(is)));
+        let mut numbers = vec![failed, moved, self.changing_s];
+        for step in &self.steps {
+            numbers.extend([step.k as f64, step.rows as f64]);
+            let devices = step.devices.iter();
+            numbers.extend(devices.flat_map(|device| {
+                let stopped = f64::from(u8::from(device.stopped));
+                [device.cols as f64, device.busy_s, stopped]
+            }));
+        }
+        numbers
+    }
+
+    /// Reads the log of a rank with this number of devices.
+    pub fn decode(bytes: &[u8], devices: usize) -> Self {
+        let numbers = bytes.chunks_exact(size_of::<f64>());
+        let numbers: Vec<f64> = numbers.map(bytemuck::pod_read_unaligned).collect();
+        let (frame, steps) = numbers.split_at(3);
+        let steps = steps.chunks_exact(2 + 3 * devices).map(|step| RankStep {
+            k: step[0] as usize,
+            rows: step[1] as usize,
+            devices: step[2..]
+                .chunks_exact(3)
+                .map(|device| DeviceStep {
+                    cols: device[0] as usize,
+                    busy_s: device[1],
+                    stopped: device[2] > 0.0,
+                })
+                .collect(),
+        });
+        Self {
+            steps: steps.collect(),
+            changing_s: frame[2],
+            has_moved: frame[1] > 0.0,
+            has_failed: frame[0] > 0.0,
+            k: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(k: usize, times: &[f64]) -> RankStep {
+        let devices = times.iter().map(|&busy_s| DeviceStep {
+            cols: 7,
+            busy_s,
+            stopped: busy_s < 0.0,
+        });
+        RankStep {
+            k,
+            rows: 3,
+            devices: devices.collect(),
+        }
+    }
+
+    fn changed(changing_s: f64, has_moved: bool) -> StepLog {
+        StepLog {
+            changing_s,
+            has_moved,
+            ..StepLog::default()
+        }
+    }
+
+    #[test]
+    fn a_log_is_read_as_it_was_written() {
+        for times in [&[][..], &[0.1, -1.0], &[0.0, f64::INFINITY]] {
+            let log = StepLog {
+                steps: vec![step(5, times), step(2, times)],
+                changing_s: 0.3,
+                has_moved: true,
+                has_failed: false,
+                k: 9,
+            };
+            let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), times.len());
+            assert_eq!(read.steps, log.steps);
+            assert_eq!(
+                (read.changing_s, read.has_moved, read.has_failed),
+                (0.3, true, false)
+            );
+        }
+        let log = StepLog {
+            steps: vec![step(5, &[f64::NAN])],
+            ..StepLog::default()
+        };
+        let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), 1);
+        assert!(read.steps[0].devices[0].busy_s.is_nan());
+    }
+
+    #[test]
+    fn a_change_costs_what_the_rank_says_that_waits_least() {
+        let slices = [changed(0.1, false), changed(0.2, false)];
+        assert_eq!(find_changing_s(&slices), 0.2);
+        let layouts = [changed(0.1, false), changed(5.0, true), changed(2.0, true)];
+        assert_eq!(find_changing_s(&layouts), 2.0);
+    }
+}
