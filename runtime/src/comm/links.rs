@@ -32,10 +32,12 @@ const TRIES: usize = 4;
 const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.01;
-/// Part of a run that checking the times of an earlier job may take, the exchanges of a check, and the factor by which they
-/// may differ.
+/// Part of a run that checking the times of an earlier job may take, and the seconds of an attempt beside its exchanges.
 const CHECK_SHARE: f64 = 1e-3;
+const CHECK_S: f64 = 2e-3;
+/// Exchanges of an attempt to check, the most attempts, and the factor by which their times may differ from those known.
 const CHECKS: usize = 3;
+const CHECK_ATTEMPTS: u32 = 3;
 const CHECK_TOLERANCE: f64 = 2.0;
 /// Messages of the shortest length for which there is time in any case, and the most seconds that they get.
 const SHORT_MESSAGES: f64 = 20.0;
@@ -213,23 +215,40 @@ impl LinkLadder {
         }
     }
 
+    /// Returns `true` if a run of so many predicted seconds needs no message to measure the links.
+    pub fn is_settled(&self, run_s: f64) -> bool {
+        match (self.origin, self.rungs.last()) {
+            (LinkOrigin::Checked, _) => true,
+            (LinkOrigin::Recalled, Some(last)) => {
+                CHECK_S + (CHECKS + 1) as f64 * last.time_s > CHECK_SHARE * run_s
+            }
+            _ => self.next_length(self.budget_s(run_s)).is_none(),
+        }
+    }
+
     /// Checks the times of an earlier job, once and if that is cheap. Returns `false` if they are off.
     fn confirm(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) -> bool {
-        let index = self.rungs.len() - 1;
-        let known_s = self.rungs[index].time_s;
-        let is_cheap = (CHECKS + 1) as f64 * known_s <= CHECK_SHARE * run_s;
-        if self.origin == LinkOrigin::Checked || !is_cheap {
+        if self.is_settled(run_s) {
             return true;
         }
-        let [time_s, took_s, stall_s] = exchange(Attempt {
-            index,
-            tries: CHECKS,
-            rest: REST,
-        });
+        let index = self.rungs.len() - 1;
+        let known_s = self.rungs[index].time_s;
         self.origin = LinkOrigin::Checked;
-        self.spent_s += took_s;
-        tracing::debug!(known_s, time_s, stall_s, "checked the links");
-        stall_s > STALL_S || (time_s / known_s).ln().abs() <= CHECK_TOLERANCE.ln()
+        // Disturbances only delay: one attempt that takes as long as known is enough.
+        for attempt in 0..CHECK_ATTEMPTS {
+            let [time_s, took_s, stall_s] = exchange(Attempt {
+                index,
+                tries: CHECKS,
+                rest: REST * 4u32.pow(attempt),
+            });
+            self.spent_s += took_s;
+            tracing::debug!(known_s, time_s, stall_s, "checked the links");
+            let ratio = time_s / known_s;
+            if (1.0 / CHECK_TOLERANCE..CHECK_TOLERANCE).contains(&ratio) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Returns `true` if another attempt of so many seconds may count for nothing.
@@ -772,11 +791,12 @@ mod tests {
         // The second network is as the first, and the third ten times as slow.
         for (run_s, latency_s, origin) in [
             (0.0, 1e-3, LinkOrigin::Recalled),
-            (0.1, 1e-3, LinkOrigin::Recalled),
+            (1.0, 1e-3, LinkOrigin::Recalled),
             (100.0, 1e-4, LinkOrigin::Checked),
             (100.0, 1e-3, LinkOrigin::Measured),
         ] {
             let mut ladder = recall();
+            assert_eq!(ladder.is_settled(run_s), origin == LinkOrigin::Recalled);
             let now = network(latency_s, 1e5 / latency_s);
             let (spent_s, _, found) = climb(&mut ladder, run_s, now);
             assert_eq!(ladder.origin(), origin, "{run_s} {latency_s}");
@@ -787,6 +807,7 @@ mod tests {
             }
             let is_kept = origin != LinkOrigin::Measured;
             assert_eq!(ladder.core_s() == [1e-9], is_kept);
+            assert!(ladder.is_settled(run_s));
             // One check is enough.
             let (spent_s, ..) = climb(&mut ladder, run_s, now);
             assert_eq!(spent_s, 0.0);

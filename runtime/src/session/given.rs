@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use isochron_devices::ElementType;
 use isochron_hierarchy::model::Point;
 
-use super::known::{KnownDevice, scale};
+use super::known::{KnownDevice, scale, split_ranks};
 use super::platform::SavedModel;
 use crate::error::Error;
 use crate::multiply::KnownFrom;
@@ -16,6 +16,8 @@ const KERNEL: &str = "gemm";
 /// The models of all devices of a job, in the order of the ranks.
 pub(super) struct GivenModels {
     models: Vec<(PathBuf, SavedModel)>,
+    /// Number of each rank's devices.
+    counts: Vec<usize>,
 }
 
 impl GivenModels {
@@ -41,10 +43,13 @@ impl GivenModels {
                 models.push((path, model));
             }
         }
-        Ok(Self { models })
+        Ok(Self {
+            models,
+            counts: ranks.iter().map(Vec::len).collect(),
+        })
     }
 
-    /// Returns the times of updates of this width with elements of this type, for every device.
+    /// Returns the times of updates of this width with elements of this type, for each rank's devices.
     ///
     /// # Errors
     /// [`Error::File`] for a file with times of another type.
@@ -52,7 +57,7 @@ impl GivenModels {
         &self,
         element: ElementType,
         width: usize,
-    ) -> Result<Vec<KnownDevice>, Error> {
+    ) -> Result<Vec<Vec<KnownDevice>>, Error> {
         let devices = self.models.iter().map(|(path, model)| {
             let other = model.element.filter(|&other| other != element);
             if let Some(other) = other {
@@ -71,7 +76,8 @@ impl GivenModels {
                 from: KnownFrom::Models,
             })
         });
-        devices.collect()
+        let devices = devices.collect::<Result<Vec<_>, _>>()?;
+        Ok(split_ranks(devices, self.counts.iter().copied()))
     }
 }
 
@@ -124,8 +130,8 @@ mod tests {
         }
         let given = load(folder.path(), &ranks).unwrap();
         let devices = given.find_devices(ElementType::F64, 16).unwrap();
-        assert_eq!(devices.len(), 3);
-        let [point] = devices[2].points[..] else {
+        assert_eq!([devices[0].len(), devices[1].len()], [1, 2]);
+        let [point] = devices[1][1].points[..] else {
             panic!("{devices:?}");
         };
         assert_eq!(

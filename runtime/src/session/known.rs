@@ -138,7 +138,7 @@ impl JobStore {
         keys.collect()
     }
 
-    /// Returns what is known of every device, in the order of the ranks, as times of updates of `kernel_width`, and what is
+    /// Returns what is known of each rank's devices, as times of updates of `kernel_width`, and what is
     /// unusual, one line each.
     ///
     /// Devices of a host are measured together: if one of them has to be, all are.
@@ -146,7 +146,7 @@ impl JobStore {
         &self,
         problem: &Problem,
         kernel_width: usize,
-    ) -> (Vec<KnownDevice>, Vec<String>) {
+    ) -> (Vec<Vec<KnownDevice>>, Vec<String>) {
         let mut words = Vec::new();
         let mut doubtful = Vec::new();
         let mut devices = Vec::new();
@@ -181,7 +181,8 @@ impl JobStore {
                 device.from = KnownFrom::StoreAndProbe;
             }
         }
-        (devices, words)
+        let counts = self.sources.iter().map(Vec::len);
+        (split_ranks(devices, counts), words)
     }
 
     /// Returns the key with the width nearest to its own of which times are known, and this width.
@@ -362,6 +363,17 @@ pub(super) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<
     let known: Option<KnownLinks> = comm.share(0, known)?;
     let ladder = known.and_then(|known| LinkLadder::recall(&known.times, known.core_s));
     Ok(ladder.unwrap_or_default())
+}
+
+/// Splits the devices of all ranks, of which each has so many.
+pub(super) fn split_ranks(
+    devices: Vec<KnownDevice>,
+    counts: impl Iterator<Item = usize>,
+) -> Vec<Vec<KnownDevice>> {
+    let mut devices = devices.into_iter();
+    counts
+        .map(|count| devices.by_ref().take(count).collect())
+        .collect()
 }
 
 /// Scales the time of a point.

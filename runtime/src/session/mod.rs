@@ -133,6 +133,8 @@ pub struct Session<'c> {
     links: LinkLadder,
     /// The models given by hand, on the head rank.
     given: Option<GivenModels>,
+    /// `true` if there are some.
+    has_models: bool,
     /// The sensors of this rank's devices.
     heat: HeatSensors,
 }
@@ -186,6 +188,7 @@ impl<'c> Session<'c> {
             store,
             links,
             given,
+            has_models: config.models.is_some(),
             heat: find_sensors(&topology, team.infos(), &gpus),
             comm,
             team,
@@ -336,7 +339,12 @@ impl<'c> Session<'c> {
     ) -> Result<Decided, Error> {
         let (comm, measure) = (self.comm, self.measure);
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
-        let known = agree(comm, self.find_known(&problem, work.kernel_width))?;
+        let known = self.find_known(&problem, work.kernel_width);
+        let known = match self.has_models {
+            true => agree(comm, known)?,
+            // Without files nothing can fail.
+            false => known?,
+        };
         let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
         let links = self.links.clone();
         let decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
@@ -348,8 +356,12 @@ impl<'c> Session<'c> {
         Ok(decided)
     }
 
-    /// Returns what is known of every device, on the head rank; empty if nothing is. Unusual findings are noted.
-    fn find_known(&mut self, problem: &Problem, width: usize) -> Result<Vec<KnownDevice>, Error> {
+    /// Returns what is known of each rank's devices, on the head rank; empty if nothing is. Unusual findings are noted.
+    fn find_known(
+        &mut self,
+        problem: &Problem,
+        width: usize,
+    ) -> Result<Vec<Vec<KnownDevice>>, Error> {
         if let Some(given) = &self.given {
             return given.find_devices(problem.element(), width);
         }

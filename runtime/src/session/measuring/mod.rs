@@ -31,6 +31,12 @@ const SLOWEST_MEMORY: Links = Links {
     bytes_per_s: 2e8,
 };
 
+/// Links without a measurement.
+const FREE: Links = Links {
+    latency_s: 0.0,
+    bytes_per_s: f64::INFINITY,
+};
+
 /// The measurements for the plan of one problem, with elements of its type.
 pub(super) struct PlanMeasurer<'a, T> {
     node: NodeMeasurer<'a, T>,
@@ -41,8 +47,8 @@ pub(super) struct PlanMeasurer<'a, T> {
     load: Load,
     /// What is known of all devices, on the head rank, if the run is to learn.
     looking: Option<Looking>,
-    /// What is known of every device, on the head rank.
-    known: Vec<KnownDevice>,
+    /// What is known of each rank's devices, on the head rank; empty if nothing is.
+    known: Vec<Vec<KnownDevice>>,
 }
 
 /// A decision, and this rank's part of it.
@@ -115,7 +121,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         node: NodeMeasurer<'a, T>,
         problem: Problem,
         load: Load,
-        (ladder, known): (LinkLadder, Vec<KnownDevice>),
+        (ladder, known): (LinkLadder, Vec<Vec<KnownDevice>>),
     ) -> Self {
         Self {
             node,
@@ -134,7 +140,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
         let known = self.share_known()?;
         if self.node.work.strategy == Strategy::Adaptive {
-            self.looking = self.node.look_at_all(&self.known)?;
+            self.looking = self.node.look_at_all(&self.known.concat())?;
             self.node.free_operands();
         } else {
             self.node.take_known(&known)?;
@@ -177,18 +183,14 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// All ranks.
     fn share_known(&self) -> Result<Vec<Vec<KnownDevice>>, Error> {
         let comm = self.node.comm;
-        let counts = comm.gather(&self.node.team.len())?;
         if self.node.work.strategy == Strategy::Homogeneous {
-            return Ok(vec![Vec::new(); counts.len()]);
+            return Ok(vec![Vec::new(); comm.size()]);
         }
-        let known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
-        let mut devices = known
-            .into_iter()
-            .chain(std::iter::repeat(KnownDevice::fresh()));
-        let ranks = counts.into_iter();
-        Ok(ranks
-            .map(|count| devices.by_ref().take(count).collect())
-            .collect())
+        let mut known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
+        known.resize(comm.size(), Vec::new());
+        let mine = &mut known[comm.rank()];
+        mine.resize(self.node.team.len(), KnownDevice::fresh());
+        Ok(known)
     }
 
     /// Divides the first step of a run that learns: the decision, the columns of every rank's devices, and what was seen of
@@ -210,17 +212,51 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {
         let comm = self.node.comm;
-        let head = (comm.rank() == 0).then(|| Planner::new(self.node.work));
-        let mut head = agree(comm, head.transpose().map_err(Error::from))?;
+        let head = (comm.rank() == 0).then(|| self.begin_planner());
+        let mut head = agree(comm, head.transpose())?;
         loop {
             match comm.share(0, head.as_ref().map(Planner::step))? {
                 BalanceStep::Done(decision) => return Ok(decision),
                 BalanceStep::Measure(request) => {
                     let answer = self.answer(request)?;
-                    agree(comm, observe(head.as_mut(), answer))?;
+                    agree(comm, self.tell_planner(head.as_mut(), answer))?;
                 }
             }
         }
+    }
+
+    /// Makes the planner on the head rank.
+    fn begin_planner(&self) -> Result<Planner, Error> {
+        let mut planner = Planner::new(self.node.work)?;
+        self.answer_alone(&mut planner)?;
+        Ok(planner)
+    }
+
+    /// Tells the planner an answer, on the head rank.
+    fn tell_planner(&self, head: Option<&mut Planner>, answer: PlanAnswer) -> Result<(), Error> {
+        let Some(planner) = head else {
+            return Ok(());
+        };
+        observe(planner, answer)?;
+        self.answer_alone(planner)
+    }
+
+    /// Answers the planner on the head rank as long as no other rank is needed: times that follow from what was seen, and
+    /// links that are known.
+    fn answer_alone(&self, planner: &mut Planner) -> Result<(), Error> {
+        while let BalanceStep::Measure(request) = planner.step() {
+            let answer = match (request, &self.looking) {
+                (PlanRequest::Times { extents, .. }, Some(looking)) => {
+                    PlanAnswer::Times(looking.predict(&self.node.work, &extents)?)
+                }
+                (PlanRequest::Links { run_s }, _) if self.ladder.is_settled(run_s) => {
+                    PlanAnswer::Links(self.find_links().unwrap_or(FREE))
+                }
+                _ => return Ok(()),
+            };
+            observe(planner, answer)?;
+        }
+        Ok(())
     }
 
     /// Measures what the planner asks for.
@@ -228,7 +264,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// # Collective
     /// All ranks.
     fn answer(&mut self, request: PlanRequest) -> Result<PlanAnswer, Error> {
-        let (comm, work) = (self.node.comm, self.node.work);
+        let comm = self.node.comm;
         Ok(match request {
             PlanRequest::MessageCosts => {
                 let byte_s = self.measure_messages();
@@ -238,11 +274,6 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
                 PlanAnswer::MessageCosts(byte_s)
             }
             PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)),
-            PlanRequest::Times { extents, .. } if work.strategy == Strategy::Adaptive => {
-                let looking = self.looking.as_ref();
-                let times = looking.map(|looking| looking.predict(&work, &extents));
-                PlanAnswer::Times(agree(comm, times.transpose())?.unwrap_or_default())
-            }
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
                 PlanAnswer::Times(comm.gather(&mine)?)
@@ -258,10 +289,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     /// All ranks.
     fn measure_links(&mut self, run_s: f64) -> Links {
         self.ladder.climb(self.node.comm, run_s);
-        self.find_links().unwrap_or(Links {
-            latency_s: 0.0,
-            bytes_per_s: f64::INFINITY,
-        })
+        self.find_links().unwrap_or(FREE)
     }
 
     /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that seems
@@ -321,11 +349,8 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     }
 }
 
-/// Tells the planner an answer, on the head rank.
-fn observe(head: Option<&mut Planner>, answer: PlanAnswer) -> Result<(), Error> {
-    let Some(planner) = head else {
-        return Ok(());
-    };
+/// Tells the planner an answer.
+fn observe(planner: &mut Planner, answer: PlanAnswer) -> Result<(), Error> {
     let span = tracing::info_span!("partition");
     let _entered = span.enter();
     tracing::debug!(?answer, "measured for the plan");
