@@ -28,7 +28,7 @@ const GOAL: f64 = 3.0;
 /// The ways to know the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "lowercase")]
-enum Way {
+enum KnownBy {
     /// Full models from files.
     Full,
     /// Partial models, built before the multiplication.
@@ -53,7 +53,7 @@ struct CostRun {
     round: usize,
     /// m = n = k.
     size: usize,
-    way: Way,
+    way: KnownBy,
     /// Seconds of measuring and partitioning.
     before_s: f64,
     /// Seconds of the multiplication.
@@ -75,7 +75,7 @@ impl CostSamples {
     }
 
     /// Returns the figure of the runs of a size in a way.
-    fn summarize(&self, size: usize, way: Way, figure: fn(&CostRun) -> f64) -> MedianRange {
+    fn summarize(&self, size: usize, way: KnownBy, figure: fn(&CostRun) -> f64) -> MedianRange {
         let runs = self.runs.iter();
         let runs = runs.filter(|run| (run.size, run.way) == (size, way));
         MedianRange::of(runs.map(figure))
@@ -96,7 +96,11 @@ impl CostSamples {
         let sizes = self.list_sizes();
         let goals = sizes.iter().map(|&size| {
             let goal = format!("cost of a warm store at {size}, %,");
-            check_most(&goal, self.summarize(size, Way::Warm, CostRun::cost), GOAL)
+            check_most(
+                &goal,
+                self.summarize(size, KnownBy::Warm, CostRun::cost),
+                GOAL,
+            )
         });
         let goals = format_table(["goal", "found", "met"], goals);
         let thesis = format_table(
@@ -133,25 +137,30 @@ impl CostSamples {
     fn make_thesis_row(&self, size: usize) -> [String; 7] {
         [
             size.to_string(),
-            self.summarize(size, Way::Full, |run| run.before_s).text(3),
-            self.summarize(size, Way::Full, |run| run.wall_s).text(2),
-            self.summarize(size, Way::Partial, |run| run.before_s)
+            self.summarize(size, KnownBy::Full, |run| run.before_s)
                 .text(3),
-            self.summarize(size, Way::Partial, |run| run.wall_s).text(2),
-            self.summarize(size, Way::Partial, CostRun::total_s).text(2),
-            self.summarize(size, Way::Partial, CostRun::cost).text(1),
+            self.summarize(size, KnownBy::Full, |run| run.wall_s)
+                .text(2),
+            self.summarize(size, KnownBy::Partial, |run| run.before_s)
+                .text(3),
+            self.summarize(size, KnownBy::Partial, |run| run.wall_s)
+                .text(2),
+            self.summarize(size, KnownBy::Partial, CostRun::total_s)
+                .text(2),
+            self.summarize(size, KnownBy::Partial, CostRun::cost)
+                .text(1),
         ]
     }
 
     fn make_row(&self, size: usize) -> [String; 8] {
         let mut row = vec![size.to_string()];
-        for way in [Way::Adaptive, Way::Warm] {
+        for way in [KnownBy::Adaptive, KnownBy::Warm] {
             row.push(self.summarize(size, way, |run| run.before_s).text(3));
             row.push(self.summarize(size, way, |run| run.wall_s).text(2));
             row.push(self.summarize(size, way, CostRun::cost).text(1));
         }
-        let full_s = self.summarize(size, Way::Full, CostRun::total_s).median;
-        let ratios = [Way::Partial, Way::Adaptive, Way::Warm].map(|way| {
+        let full_s = self.summarize(size, KnownBy::Full, CostRun::total_s).median;
+        let ratios = [KnownBy::Partial, KnownBy::Adaptive, KnownBy::Warm].map(|way| {
             let total_s = self.summarize(size, way, CostRun::total_s).median;
             format!("{:.2}", total_s / full_s)
         });
@@ -185,12 +194,12 @@ fn measure_in(
     eprintln!("full models: {build_s:.1} s");
     // The first runs of each size fill the store.
     for &size in sizes {
-        multiply(launcher, folder, size, Way::Warm)?;
+        multiply(launcher, folder, size, KnownBy::Warm)?;
     }
     let mut runs = Vec::new();
     for round in 0..rounds {
         for &size in sizes {
-            for &way in list_in_turn(Way::VARIANTS, round) {
+            for &way in list_in_turn(KnownBy::VARIANTS, round) {
                 let report = multiply(launcher, folder, size, way)?;
                 let (before_s, wall_s) = (report.balance_s, report.wall_s);
                 eprintln!("round {round}, {size}, {way:?}: {before_s:.3} s, then {wall_s:.3} s");
@@ -225,16 +234,16 @@ fn multiply(
     launcher: &MxmLauncher,
     folder: &Path,
     size: usize,
-    way: Way,
+    way: KnownBy,
 ) -> anyhow::Result<MxmReport> {
     let [models, store] = ["models", "store"].map(|name| folder.join(name).display().to_string());
     let line = format!("--size {size} --block {BLOCK} --platform {PLATFORM}");
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let (more, store) = match way {
-        Way::Full => (vec!["--strategy", "fpm", "--models", &*models], ""),
-        Way::Partial => (vec!["--strategy", "fpm"], ""),
-        Way::Adaptive => (vec![], ""),
-        Way::Warm => (vec![], &*store),
+        KnownBy::Full => (vec!["--strategy", "fpm", "--models", &*models], ""),
+        KnownBy::Partial => (vec!["--strategy", "fpm"], ""),
+        KnownBy::Adaptive => (vec![], ""),
+        KnownBy::Warm => (vec![], &*store),
     };
     words.extend(more.into_iter().map(str::to_owned));
     let variables = [("ISOCHRON_STORE", store)];
@@ -259,10 +268,10 @@ mod tests {
         let samples = CostSamples {
             build_s: 60.0,
             runs: vec![
-                run(Way::Full, 0.0),
-                run(Way::Partial, 0.5),
-                run(Way::Adaptive, 0.1),
-                run(Way::Warm, 0.02),
+                run(KnownBy::Full, 0.0),
+                run(KnownBy::Partial, 0.5),
+                run(KnownBy::Adaptive, 0.1),
+                run(KnownBy::Warm, 0.02),
             ],
         };
         let text = samples.format_tables();
