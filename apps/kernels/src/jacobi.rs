@@ -1,7 +1,8 @@
 //! A sweep of Jacobi's method.
 
 use crate::KernelParameters;
-use crate::memory::{MemoryCount, count_units, make_element};
+use crate::memory::make_element;
+use crate::rows::DenseRows;
 use isochron_kernel::{Interrupt, Kernel, KernelError};
 
 /// A sweep over `d` rows of a dense system with `width` unknowns: `x'_i = (b_i - Σ_{j≠i} a_ij·x_j) / a_ii`.
@@ -12,12 +13,9 @@ use isochron_kernel::{Interrupt, Kernel, KernelError};
 /// Clarke's thesis, section 4.3.1.
 #[derive(Debug, Default)]
 pub struct Jacobi {
-    parameters: KernelParameters,
-    /// The rows, one after the other.
-    a: Vec<f64>,
+    /// A, x, and its new values.
+    rows: DenseRows,
     b: Vec<f64>,
-    x: Vec<f64>,
-    next: Vec<f64>,
 }
 
 impl Jacobi {
@@ -25,55 +23,43 @@ impl Jacobi {
     #[must_use]
     pub fn new(parameters: KernelParameters) -> Self {
         Self {
-            parameters,
-            ..Self::default()
+            rows: DenseRows::new(parameters),
+            b: Vec::new(),
         }
-    }
-
-    fn sweep_row(&self, row: usize) -> f64 {
-        let width = self.parameters.width;
-        let a = &self.a[row * width..(row + 1) * width];
-        // The unknown that the row is solved for; rows beyond the system begin again.
-        let own = row % width;
-        let sum: f64 = a.iter().zip(&self.x).map(|(a, x)| a * x).sum();
-        (self.b[row] - sum + a[own] * self.x[own]) / a[own]
     }
 }
 
 impl Kernel for Jacobi {
     /// Returns `2·width·d`.
     fn complexity(&self, d: u64) -> f64 {
-        2.0 * self.parameters.width as f64 * d as f64
+        self.rows.complexity(d)
     }
 
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
-        let (rows, width) = (count_units(d)?, self.parameters.width);
-        let mut memory = MemoryCount::new(self.parameters.memory_bytes);
-        // Dominated by its diagonal, so that the method converges.
-        self.a = memory.fill((rows, width), |at| {
-            match (at / width) % width == at % width {
-                true => width as f64,
-                false => make_element(at),
-            }
-        })?;
-        self.b = memory.fill((rows, 1), make_element)?;
-        self.x = memory.fill((width, 1), |_| 0.0)?;
-        self.next = memory.fill((rows, 1), |_| 0.0)?;
+        let width = self.rows.width();
+        // Dominated by its diagonal, so that the method converges; rows beyond the system begin again.
+        let diagonal = |row: usize, col| (row % width == col).then_some(width as f64);
+        let mut memory = self.rows.fill(d, diagonal, |_| 0.0)?;
+        self.b = memory.fill((self.rows.y.len(), 1), make_element)?;
         Ok(())
     }
 
     fn execute(&mut self, interrupt: &Interrupt) -> Result<(), KernelError> {
-        for row in 0..self.b.len() {
-            interrupt.check()?;
-            self.next[row] = self.sweep_row(row);
-        }
-        let known = self.next.len().min(self.x.len());
-        self.x[..known].copy_from_slice(&self.next[..known]);
+        let (b, width) = (&self.b, self.rows.width());
+        self.rows.multiply(interrupt, |row, a, x, product| {
+            // The unknown that the row is solved for.
+            let own = row % width;
+            (b[row] - product + a[own] * x[own]) / a[own]
+        })?;
+        let DenseRows { x, y, .. } = &mut self.rows;
+        let known = y.len().min(x.len());
+        x[..known].copy_from_slice(&y[..known]);
         Ok(())
     }
 
     fn finalize(&mut self) -> Result<(), KernelError> {
-        *self = Self::new(self.parameters);
+        self.rows.clear();
+        self.b = Vec::new();
         Ok(())
     }
 }
@@ -93,10 +79,10 @@ mod tests {
         for _ in 0..60 {
             kernel.execute(&Interrupt::default()).expect("a run");
         }
-        for row in 0..12 {
-            let a = &kernel.a[row * 12..(row + 1) * 12];
-            let sum: f64 = a.iter().zip(&kernel.x).map(|(a, x)| a * x).sum();
-            assert!((sum - kernel.b[row]).abs() < 1e-12, "row {row}");
+        let DenseRows { a, x, .. } = &kernel.rows;
+        for (row, (a, b)) in a.chunks(12).zip(&kernel.b).enumerate() {
+            let sum: f64 = a.iter().zip(x).map(|(a, x)| a * x).sum();
+            assert!((sum - b).abs() < 1e-12, "row {row}");
         }
         assert_eq!(kernel.complexity(5), 120.0);
     }

@@ -16,6 +16,7 @@ mod fft;
 mod jacobi;
 mod memory;
 mod naive_gemm;
+mod rows;
 mod update;
 
 pub use dgemv::Dgemv;
