@@ -2,7 +2,7 @@
 //!
 //! [`Fit`] chooses by name among the [models](crate#when-to-use-which) of measured [`Point`]s.
 //! [`ModelFile`] and [`SurfaceFile`] are the text that points are kept in.
-//! [`ModelSizes`] chooses the sizes at which a full model is measured.
+//! [`ModelSizes`] and [`SurfaceSizes`] choose the sizes at which a full model is measured.
 //!
 //! Partitioners see only [`SpeedModel`], or [`TimeFunction`] if functions may have any shape.
 
@@ -24,6 +24,7 @@ mod shape;
 mod sizes;
 mod start_up;
 mod surface;
+mod surface_sizes;
 mod surface_text;
 mod text;
 
@@ -40,6 +41,7 @@ pub use segment::SpeedSegment;
 pub use sizes::{ModelSizes, SizeRule};
 pub use start_up::StartUp;
 pub use surface::{Surface, SurfacePoint};
+pub use surface_sizes::SurfaceSizes;
 pub use surface_text::SurfaceFile;
 pub use text::ModelFile;
 

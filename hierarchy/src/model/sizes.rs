@@ -21,8 +21,12 @@ pub enum SizeRule {
 /// next size. All devices are measured at the same sizes, because those that share memory are measured together.
 ///
 /// With [`SizeRule::Adaptive`] it first walks from the first size to the last. The step doubles where the time of every
-/// device lies on the line through the two sizes before, and halves where it does not. Then each size whose time is off the
-/// line between its neighbours gets another one halfway to each of them, until they are a first step apart.
+/// device lies on the line through the two sizes before, and halves where it does not. No step is longer than a twelfth of the
+/// range, because two bends may hide between distant sizes. Then each size whose time is off the line between its neighbours
+/// gets another one halfway to each of them, until they are a first step apart. A size that is alone off the line of the two
+/// sizes on either side was disturbed, or is a spike: more sizes beside it would tell nothing.
+///
+/// All sizes but the last are whole steps from the first one.
 ///
 /// The next size depends on the sizes measured so far and not on their order. So a campaign that was interrupted goes on
 /// where it stopped once its points are observed.
@@ -41,7 +45,8 @@ pub enum SizeRule {
 ///     sizes.observe(d, &[Some(time)]);
 /// }
 /// // One line needs few points.
-/// assert_eq!(sizes.measured(), [10, 20, 30, 50, 90, 170, 330, 650, 1000]);
+/// assert_eq!(sizes.measured()[..7], [10, 20, 30, 50, 90, 170, 250]);
+/// assert_eq!(sizes.measured().len(), 17);
 /// ```
 #[derive(Debug, Clone)]
 pub struct ModelSizes {
@@ -50,6 +55,9 @@ pub struct ModelSizes {
     /// The point of each device, `None` where a size was hopeless, by size.
     found: BTreeMap<u64, Vec<Option<Point>>>,
 }
+
+/// The longest step is one of so many parts of the range.
+const LONGEST: u64 = 12;
 
 impl ModelSizes {
     /// Starts with nothing measured, for sizes from the first to the last of `range`.
@@ -100,14 +108,16 @@ impl ModelSizes {
         match (self.next_size(), self.rule) {
             (None, _) => 0,
             (Some(_), SizeRule::Even(count)) => {
-                let sizes = self.list_even(count);
+                let sizes = list_even(self.range, count);
                 let left = sizes.filter(|d| !self.found.contains_key(d));
                 left.filter(|&d| d < self.hopeless_from()).count()
             }
             (Some(d), SizeRule::Adaptive { step, .. }) => {
-                // If the step doubles from here on.
-                let rest = self.range.1.saturating_sub(d) / step;
-                (rest + 1).ilog2() as usize + 1
+                // If the step doubles from here on, until it is the longest one.
+                let longest = self.find_longest_step(step);
+                let rest = self.range.1.saturating_sub(d);
+                let doubling = (rest.min(longest) / step + 1).ilog2();
+                doubling as usize + rest.div_ceil(longest) as usize + 1
             }
         }
     }
@@ -119,23 +129,14 @@ impl ModelSizes {
         hopeless.map_or(u64::MAX, |(&d, _)| d)
     }
 
-    fn list_even(&self, count: usize) -> impl Iterator<Item = u64> {
-        let ((from, to), gaps) = (self.range, (count as u64 - 1).max(1));
-        (0..count as u64).map(move |i| {
-            let part = u128::from(to - from) * u128::from(i) / u128::from(gaps);
-            // At most `to - from`.
-            from + part as u64
-        })
-    }
-
     fn next_even(&self, count: usize) -> Option<u64> {
-        self.list_even(count).find(|d| !self.found.contains_key(d))
+        list_even(self.range, count).find(|d| !self.found.contains_key(d))
     }
 
     /// Returns the next size of the walk from the first size to the last.
     fn next_step(&self, first_step: u64, tolerance: f64) -> Option<u64> {
         let (mut d, last) = self.range;
-        let mut step = first_step;
+        let (mut step, longest) = (first_step, self.find_longest_step(first_step));
         let mut walked = Vec::new();
         while self.found.contains_key(&d) {
             if d == last || d >= self.hopeless_from() {
@@ -144,8 +145,8 @@ impl ModelSizes {
             walked.push(d);
             if let [.., a, b, c] = walked[..] {
                 step = match self.is_straight([a, b, c], 2, tolerance) {
-                    true => step.saturating_mul(2),
-                    false => (step / 2).max(first_step),
+                    true => step.saturating_mul(2).min(longest),
+                    false => (step / 2 / first_step).max(1) * first_step,
                 };
             }
             d = d.saturating_add(step).min(last);
@@ -156,11 +157,37 @@ impl ModelSizes {
     /// Returns a size halfway between a size that is off the line between its neighbours and one of these.
     fn next_halfway(&self, step: u64, tolerance: f64) -> Option<u64> {
         let sizes = self.measured();
-        let triples = sizes.windows(3).filter_map(|d| d.try_into().ok());
-        let bent = triples.filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
-        let gaps = bent.flat_map(|[a, b, c]| [(a, b), (b, c)]);
-        let wide = gaps.filter(|(a, b)| b - a > step);
-        wide.map(|(a, b)| a + (b - a) / 2).next()
+        let believed = self.list_believed(&sizes, tolerance);
+        let triples = believed.windows(3).filter_map(|d| d.try_into().ok());
+        let mut bent = triples.filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
+        let (a, b) = bent.find_map(|[a, _, c]| {
+            let within = sizes.iter().copied().filter(|d| (a..=c).contains(d));
+            let within: Vec<u64> = within.collect();
+            let gaps = within.windows(2).map(|gap| (gap[0], gap[1]));
+            gaps.into_iter().find(|(a, b)| b - a >= 2 * step)
+        })?;
+        let steps = (a + (b - a) / 2 - self.range.0) / step;
+        Some(self.range.0 + steps * step)
+    }
+
+    /// Lists the sizes without those that are alone off the line of the two sizes on either side.
+    fn list_believed(&self, sizes: &[u64], tolerance: f64) -> Vec<u64> {
+        let places = (0..sizes.len()).filter(|&at| {
+            let around = at.checked_sub(2).and_then(|first| sizes.get(first..at + 3));
+            let Some(&[a, b, c, d, e]) = around else {
+                return true;
+            };
+            let [own, before, behind] = [[b, c, d], [a, b, d], [b, d, e]]
+                .map(|triple| self.is_straight(triple, 1, tolerance));
+            own || !before || !behind
+        });
+        places.map(|at| sizes[at]).collect()
+    }
+
+    /// Returns the longest step: a twelfth of the range, in whole first steps.
+    fn find_longest_step(&self, first_step: u64) -> u64 {
+        let (from, to) = self.range;
+        ((to - from) / LONGEST / first_step).max(1) * first_step
     }
 
     /// Returns `true` if on every device the time at `sizes[which]` lies on the line through the other two, within the
@@ -175,6 +202,16 @@ impl ModelSizes {
             is_on_line([a, b, c], which, tolerance)
         })
     }
+}
+
+/// Lists sizes evenly from the first to the last of a range.
+pub(super) fn list_even((from, to): (u64, u64), count: usize) -> impl Iterator<Item = u64> {
+    let gaps = (count as u64 - 1).max(1);
+    (0..count as u64).map(move |i| {
+        let part = u128::from(to - from) * u128::from(i) / u128::from(gaps);
+        // At most `to - from`.
+        from + part as u64
+    })
 }
 
 fn is_on_line(points: [Point; 3], which: usize, tolerance: f64) -> bool {
@@ -326,7 +363,31 @@ mod tests {
             };
             sizes.observe(d, &[Some(point)]);
         }
-        assert!(sizes.measured().len() < 12, "{:?}", sizes.measured());
+        assert!(sizes.measured().len() < 20, "{:?}", sizes.measured());
+    }
+
+    #[test]
+    fn a_disturbed_size_asks_for_nothing_and_a_bend_does() {
+        let plain = measure(ADAPTIVE, (20, 4000), &[straight_s]).measured();
+        let mut sizes = ModelSizes::new((20, 4000), ADAPTIVE);
+        while let Some(d) = sizes.next_size() {
+            let factor = if d == plain[9] { 1.3 } else { 1.0 };
+            sizes.observe(d, &[Some(make_point(d, factor * straight_s(d as f64)))]);
+        }
+        // The walk is careful behind it, and nothing lies closer.
+        let disturbed = sizes.measured();
+        assert!(disturbed.len() <= plain.len() + 3, "{disturbed:?}");
+        let bend = measure(ADAPTIVE, (20, 4000), &[with_caches_s]).measured();
+        let near = |d: &&u64| d.abs_diff(600) <= 40;
+        assert!(bend.iter().filter(near).count() >= 3, "{bend:?}");
+    }
+
+    #[test]
+    fn all_sizes_but_the_last_are_whole_steps_from_the_first() {
+        let measured = measure(ADAPTIVE, (7, 3991), &[with_caches_s]).measured();
+        let (last, others) = measured.split_last().expect("sizes");
+        assert_eq!(*last, 3991);
+        assert!(others.iter().all(|d| (d - 7) % 20 == 0), "{measured:?}");
     }
 
     #[test]
