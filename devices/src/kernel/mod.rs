@@ -14,5 +14,5 @@ mod watch;
 pub use child::ChildRun;
 pub use isochron_kernel::{Interrupt, Kernel, KernelError};
 pub use library::LibraryKernel;
-pub use run::{KernelRun, OwnRun, RunEnd};
+pub use run::{KernelRun, OwnRun, RunEnd, RunQuota};
 pub use serve::serve_kernel;

@@ -2,6 +2,7 @@
 
 use super::watch::RunWatch;
 use crate::DeviceError;
+use crate::cpu::process_cpu_time_s;
 use isochron_kernel::{Kernel, KernelError};
 
 /// The end of a run.
@@ -11,6 +12,40 @@ pub enum RunEnd {
     Done(f64),
     /// The run took too long, and was stopped after these seconds.
     Stopped(f64),
+}
+
+/// The CPU time that a kernel's runs get: a CPU quota stops a process that has used up its part, until the next period.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunQuota {
+    /// Seconds of CPU time a second; infinite without a quota.
+    pub cores: f64,
+    /// `true` if the kernel may compute with several threads.
+    pub has_threads: bool,
+}
+
+impl Default for RunQuota {
+    fn default() -> Self {
+        Self {
+            cores: f64::INFINITY,
+            has_threads: false,
+        }
+    }
+}
+
+impl RunQuota {
+    /// Returns the seconds that a run takes in the long run, from its wall time and its CPU time.
+    ///
+    /// A quota lets a short run through, and stops a later one for both. So the wall time of a single thread that the
+    /// quota stops says little, and its time is the CPU time over the quota.
+    #[must_use]
+    pub fn sustained_s(&self, wall_s: f64, cpu_s: f64) -> f64 {
+        let paid_s = cpu_s / self.cores;
+        match self.has_threads {
+            true => paid_s.max(wall_s),
+            false if self.cores < 1.0 => paid_s,
+            false => wall_s,
+        }
+    }
 }
 
 /// A kernel with a limit on the time of its runs.
@@ -51,19 +86,27 @@ pub struct OwnRun {
     name: String,
     kernel: Box<dyn Kernel>,
     watch: RunWatch,
+    quota: RunQuota,
     d: u64,
 }
 
 impl OwnRun {
-    /// Makes runs of a kernel that are interrupted after `limit_s` seconds.
+    /// Makes runs of a kernel that are interrupted after `limit_s` seconds, without a CPU quota.
     #[must_use]
     pub fn new(name: &str, kernel: Box<dyn Kernel>, limit_s: f64) -> Self {
         Self {
             name: name.to_owned(),
             kernel,
             watch: RunWatch::new(limit_s),
+            quota: RunQuota::default(),
             d: 0,
         }
+    }
+
+    /// Lets runs take the seconds that they do in the long run under this quota.
+    #[must_use]
+    pub fn with_quota(self, quota: RunQuota) -> Self {
+        Self { quota, ..self }
     }
 
     fn name_failure(&self, function: &str, error: KernelError) -> DeviceError {
@@ -99,10 +142,13 @@ impl KernelRun for OwnRun {
 
     fn execute(&mut self) -> Result<RunEnd, DeviceError> {
         let kernel = &mut self.kernel;
-        match self.watch.time(|interrupt| kernel.execute(interrupt)) {
-            (Ok(()), time_s) => Ok(RunEnd::Done(time_s)),
-            (Err(KernelError::Interrupted), time_s) => Ok(RunEnd::Stopped(time_s)),
-            (Err(error), _) => Err(self.name_failure("execute", error)),
+        let before_s = process_cpu_time_s();
+        let (result, wall_s) = self.watch.time(|interrupt| kernel.execute(interrupt));
+        let cpu_s = process_cpu_time_s() - before_s;
+        match result {
+            Ok(()) => Ok(RunEnd::Done(self.quota.sustained_s(wall_s, cpu_s))),
+            Err(KernelError::Interrupted) => Ok(RunEnd::Stopped(wall_s)),
+            Err(error) => Err(self.name_failure("execute", error)),
         }
     }
 
@@ -146,6 +192,19 @@ mod tests {
         fn finalize(&mut self) -> Result<(), KernelError> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn a_quota_is_paid_by_cpu_time() {
+        let quota = |cores, has_threads| RunQuota { cores, has_threads };
+        assert_eq!(RunQuota::default().sustained_s(3.0, 1.0), 3.0);
+        // One thread: a run that was let through, one that was stopped, and one that is never stopped.
+        assert_eq!(quota(0.5, false).sustained_s(1.0, 1.0), 2.0);
+        assert_eq!(quota(0.5, false).sustained_s(9.0, 1.0), 2.0);
+        assert_eq!(quota(1.5, false).sustained_s(2.0, 1.0), 2.0);
+        // Several threads, or one alone.
+        assert_eq!(quota(2.0, true).sustained_s(1.0, 4.0), 2.0);
+        assert_eq!(quota(2.0, true).sustained_s(1.0, 1.0), 1.0);
     }
 
     #[test]

@@ -43,14 +43,15 @@ pub fn measure_kernel(
         stopped_s: None,
     };
     let found = match sample.first {
-        RunEnd::Stopped(time_s) => Ok(vec![Measurement::lower_bound(time_s)]),
-        RunEnd::Done(_) => repeat_until_confident(1, config, &mut || sample.take(run), in_step),
+        RunEnd::Stopped(time_s) => Ok(Measurement::lower_bound(time_s)),
+        RunEnd::Done(_) => repeat_until_confident(1, config, &mut || sample.take(run), in_step)
+            .map(|repeated| repeated[0].found),
     };
     // An error in its runs says more than one of the end.
     let ended = run.finalize();
     let bound = sample.stopped_s.map(Measurement::lower_bound);
-    let found = bound.map_or(found, |bound| Ok(vec![bound]))?;
-    ended.map(|()| found[0])
+    let found = bound.map_or(found, Ok)?;
+    ended.map(|()| found)
 }
 
 /// The times of a kernel's runs.

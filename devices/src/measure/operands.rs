@@ -18,6 +18,8 @@ pub struct UpdateOperands<T = f64> {
     pub(super) a: RoomyMatrix<T>,
     pub(super) b: RoomyMatrix<T>,
     pub(super) c: RoomyMatrix<T>,
+    /// Seconds of the repetitions of the last measurement, by device.
+    pub(super) times_s: Vec<Vec<f64>>,
 }
 
 /// An operand in memory with room for a larger one.
@@ -157,6 +159,13 @@ impl<T: Element> UpdateOperands<T> {
             team.scale(T::ZERO, self.first_columns(slices), slices)?;
         }
         Ok(())
+    }
+
+    /// Returns the seconds of each repetition that the last measurement averaged, by device: those of an update in the middle
+    /// of a job.
+    #[must_use]
+    pub fn times_s(&self) -> &[Vec<f64>] {
+        &self.times_s
     }
 
     /// Returns a view of the first columns of C, as many as the slices have together.

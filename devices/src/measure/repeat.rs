@@ -89,6 +89,15 @@ impl Measurement {
     }
 }
 
+/// The repetitions of an update on one device.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Repeated {
+    /// Their measurement.
+    pub found: Measurement,
+    /// Seconds of each repetition that was averaged.
+    pub times_s: Vec<f64>,
+}
+
 /// Decides on another repetition, given whether this node needs one.
 pub type InStep<'a> = dyn FnMut(bool) -> bool + 'a;
 
@@ -128,7 +137,7 @@ pub(super) fn repeat_until_confident(
     config: &MeasureConfig,
     sample: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
     in_step: &mut InStep<'_>,
-) -> Result<Vec<Measurement>, DeviceError> {
+) -> Result<Vec<Repeated>, DeviceError> {
     config.validate()?;
     if n_devices == 0 {
         return Ok(Vec::new());
@@ -215,7 +224,7 @@ impl<'a> Repetitions<'a> {
     }
 
     /// Returns the measurement of each device.
-    fn summarize(&self) -> Vec<Measurement> {
+    fn summarize(&self) -> Vec<Repeated> {
         let out_of_time = self.is_out_of_time();
         let devices = self.times.iter();
         devices
@@ -223,14 +232,14 @@ impl<'a> Repetitions<'a> {
             .collect()
     }
 
-    fn summarize_device(&self, times: &[f64], out_of_time: bool) -> Measurement {
+    fn summarize_device(&self, times: &[f64], out_of_time: bool) -> Repeated {
         if times.is_empty() {
-            return Measurement::default();
+            return Repeated::default();
         }
         let sorted = SortedTimes::from_times(times);
         let sample = Sample::of(&sorted.own);
         let half_width_s = sample.half_width(self.config.confidence);
-        Measurement {
+        let found = Measurement {
             t_s: sample.mean,
             ci_s: if half_width_s.is_finite() {
                 half_width_s
@@ -248,6 +257,10 @@ impl<'a> Repetitions<'a> {
                 (false, true) => MeasureOutcome::OutOfTime,
                 (false, false) => MeasureOutcome::OutOfRepetitions,
             },
+        };
+        Repeated {
+            found,
+            times_s: sorted.own,
         }
     }
 }
@@ -272,7 +285,8 @@ mod tests {
             },
             &mut repeat_alone,
         );
-        (found.unwrap(), asked)
+        let found = found.unwrap().into_iter();
+        (found.map(|repeated| repeated.found).collect(), asked)
     }
 
     /// Repeats times that are made up from the number of the repetition, from 1. Returns the measurement and the number of
@@ -292,7 +306,9 @@ mod tests {
             },
             in_step,
         );
-        (found.unwrap().remove(0), asked)
+        let Repeated { found, times_s } = found.unwrap().remove(0);
+        assert_eq!(times_s.len(), found.reps as usize);
+        (found, asked)
     }
 
     #[test]

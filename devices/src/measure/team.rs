@@ -75,6 +75,7 @@ pub fn measure_team<T: Element>(
         .iter()
         .map(|reach| reach.bound_s.map(Measurement::lower_bound));
     let mut measurements: Vec<Measurement> = bounds.map(Option::unwrap_or_default).collect();
+    operands.times_s = vec![Vec::new(); slices.len()];
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
         .collect();
@@ -147,10 +148,11 @@ impl<T: Element> UpdateOperands<T> {
             in_step,
         )?;
         let ended = team.finish(self.first_columns(columns), columns)?;
-        let found = measured.iter().zip(found);
-        Ok(found
-            .map(|(&i, measurement)| measurement.in_job([begun[i], ended[i]], together, depth))
-            .collect())
+        let found = measured.iter().zip(found).map(|(&i, repeated)| {
+            self.times_s[i] = repeated.times_s;
+            (repeated.found).in_job([begun[i], ended[i]], together, depth)
+        });
+        Ok(found.collect())
     }
 
     /// Runs a job of as few updates as make sense, and returns the busy times of the devices in one of them.
