@@ -15,6 +15,11 @@ pub enum Progress {
         /// Number of its steps, those of all parts of k together.
         steps: usize,
     },
+    /// The head rank has seen the steps of all nodes of a run that learns, and all wait for this one.
+    Slowest {
+        /// Its rank.
+        rank: usize,
+    },
 }
 
 /// Receives the progress of this rank.

@@ -12,11 +12,12 @@ use super::director::{
 };
 use super::plan::Plan;
 use super::schedule::{A, B, StepSchedule};
-use super::step_log::{StepLog, find_changing_s};
+use super::step_log::{StepLog, find_changing_s, find_slowest};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
 use crate::matrix::{Frame, Matrix, Order, Region, Spread, try_zeros};
+use crate::progress::{Observer, Progress};
 
 /// Room for the panels of A and B of one step.
 pub(super) type PanelRoom<T> = [Vec<T>; 2];
@@ -26,6 +27,8 @@ pub(super) struct Course<'d, T> {
     comm: &'d dyn Comm,
     plan: &'d Plan,
     director: Option<&'d mut dyn Director>,
+    /// Told which node is slowest.
+    observer: Option<&'d dyn Observer>,
     /// The last one that was decided on.
     assignment: Assignment,
     /// The steps of the rank with the most, and of this rank. They differ only if k is split.
@@ -115,6 +118,7 @@ impl<'d, T: Element> Course<'d, T> {
             comm,
             plan,
             director,
+            observer: None,
             assignment: plan.assignment(),
             steps: count_steps(plan, comm.rank()),
             undecided: None,
@@ -130,6 +134,11 @@ impl<'d, T: Element> Course<'d, T> {
         }
         course.decide_from(undecided);
         Ok(course)
+    }
+
+    /// Tells an observer which node is slowest.
+    pub(super) fn with_observer(self, observer: Option<&'d dyn Observer>) -> Self {
+        Self { observer, ..self }
     }
 
     /// Lets the next decision be on the steps from this one on, if there are any.
@@ -309,6 +318,7 @@ impl<'d, T: Element> Course<'d, T> {
     /// Lets the director of the head rank decide.
     fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Directive, Error> {
         let changing_s = find_changing_s(&logs);
+        self.tell_slowest(&logs);
         let times = StepTimes {
             step,
             steps: self.steps[0],
@@ -323,6 +333,14 @@ impl<'d, T: Element> Course<'d, T> {
         match decision.change.as_ref().map(|next| self.check(next)) {
             Some(Err(reason)) => Err(Error::Shape(reason)),
             _ => Ok(decision),
+        }
+    }
+
+    /// Tells the observer of the head rank which node took longest since the last decision.
+    fn tell_slowest(&self, logs: &[StepLog]) {
+        let observer = self.observer.filter(|_| self.comm.rank() == 0);
+        if let (Some(observer), Some(rank)) = (observer, find_slowest(logs)) {
+            observer.observe(Progress::Slowest { rank });
         }
     }
 

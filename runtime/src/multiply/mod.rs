@@ -261,7 +261,8 @@ impl<'a> MultiplyRun<'a> {
         }
         agree(comm, place_memory(team, plan, rank, &mut sets))?;
         let mut partial = agree(comm, partial_c(plan, rank))?;
-        let mut course = Course::begin(comm, plan, director, c.frame())?;
+        let course = Course::begin(comm, plan, director, c.frame())?;
+        let mut course = course.with_observer(observer);
 
         comm.barrier();
         tracing::info!(

@@ -205,7 +205,7 @@ impl Problem {
     }
 
     /// Returns the widest panel of a run that learns, or the one that the caller set.
-    pub(crate) fn learning_panel(&self) -> usize {
+    pub fn learning_panel(&self) -> usize {
         self.panel.unwrap_or(whole_blocks(WIDE_PANEL, self.block))
     }
 

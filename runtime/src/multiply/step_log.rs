@@ -15,6 +15,18 @@ pub(super) struct StepLog {
     pub k: usize,
 }
 
+/// Returns the rank whose steps took longest, each as long as its slowest device; `None` without times.
+pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
+    let times_s = logs.iter().map(|log| {
+        let steps = log.steps.iter();
+        let steps = steps.map(|step| step.devices.iter().map(|d| d.busy_s).fold(0.0, f64::max));
+        steps.sum::<f64>()
+    });
+    let times_s: Vec<f64> = times_s.collect();
+    let ranks = (0..times_s.len()).filter(|&rank| times_s[rank] > 0.0);
+    ranks.max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
+}
+
 /// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if C
 /// did not move.
 pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
@@ -116,6 +128,18 @@ mod tests {
         };
         let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), 1);
         assert!(read.steps[0].devices[0].busy_s.is_nan());
+    }
+
+    #[test]
+    fn the_slowest_node_is_that_of_the_longest_steps() {
+        let log = |steps: &[&[f64]]| StepLog {
+            steps: steps.iter().map(|times| step(4, times)).collect(),
+            ..StepLog::default()
+        };
+        assert_eq!(find_slowest(&[log(&[]), log(&[&[]])]), None);
+        let logs = [log(&[&[0.1, 0.3], &[0.3, 0.1]]), log(&[&[0.35], &[0.2]])];
+        assert_eq!(find_slowest(&logs), Some(0));
+        assert_eq!(find_slowest(&logs[1..]), Some(0));
     }
 
     #[test]

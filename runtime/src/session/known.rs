@@ -120,13 +120,8 @@ impl JobStore {
         self.store.words()
     }
 
-    /// Makes the key of every device for a problem with updates of this width.
-    fn make_keys(&self, problem: &Problem, width: usize) -> Vec<StoreKey> {
-        let work = KeyedWork {
-            element: problem.element(),
-            block: problem.block(),
-            width,
-        };
+    /// Makes the key of every device.
+    fn make_keys(&self, work: KeyedWork) -> Vec<StoreKey> {
         let all: Vec<&KeySource> = self.sources.iter().flatten().collect();
         let keys = all.iter().enumerate().map(|(index, source)| {
             let others = all.iter().enumerate();
@@ -150,7 +145,7 @@ impl JobStore {
         let mut words = Vec::new();
         let mut doubtful = Vec::new();
         let mut devices = Vec::new();
-        let keys = self.make_keys(problem, problem.learning_panel());
+        let keys = self.make_keys(key_work(problem, problem.learning_panel()));
         for (source, key) in self.sources.iter().flatten().zip(keys) {
             let name = format!("{} of {}", source.device.name, source.host);
             let found = self.find(key);
@@ -271,7 +266,7 @@ impl JobStore {
     /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has slowed
     /// down.
     pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
-        let keys = self.make_keys(plan.problem(), plan.panel());
+        let keys = self.make_keys(key_work(plan.problem(), plan.panel()));
         let devices = keys.into_iter().zip(steady).zip(slowed);
         for ((key, times), _) in devices.filter(|(_, slowed)| !**slowed) {
             let seen = self.seen.entry(key).or_default();
@@ -283,11 +278,22 @@ impl JobStore {
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
     pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: &[Vec<SeenTime>]) {
-        let keys = self.make_keys(problem, width);
+        let keys = self.make_keys(key_work(problem, width));
         for (key, times) in keys.into_iter().zip(measured) {
             let seen = self.seen.entry(key).or_default();
             for time in times {
                 add_sample(seen, (time.units, time.at_least), vec![time.seconds]);
+            }
+        }
+    }
+
+    /// Keeps the repetitions of one size, by device in the order of the ranks; `None` for a device that did not show them.
+    pub fn keep_samples(&mut self, work: KeyedWork, samples: Vec<Option<StoredSample>>) {
+        let keys = self.make_keys(work).into_iter();
+        for (key, sample) in keys.zip(samples) {
+            let seen = self.seen.entry(key).or_default();
+            if let Some(sample) = sample {
+                add_sample(seen, (sample.units, sample.at_least), sample.seconds);
             }
         }
     }
@@ -374,6 +380,15 @@ pub(super) fn split_ranks(
     counts
         .map(|count| devices.by_ref().take(count).collect())
         .collect()
+}
+
+/// Returns the work of a problem with updates of this width.
+fn key_work(problem: &Problem, width: usize) -> KeyedWork {
+    KeyedWork {
+        element: problem.element(),
+        block: problem.block(),
+        width,
+    }
 }
 
 /// Scales the time of a point.

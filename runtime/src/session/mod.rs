@@ -44,7 +44,7 @@ use crate::multiply::{
     Scalars,
 };
 use crate::progress::Observer;
-use crate::store::StoreMode;
+use crate::store::{KeyedWork, StoreMode, StoredSample};
 use given::GivenModels;
 use known::{JobStore, KnownDevice};
 use load::Load;
@@ -384,6 +384,31 @@ impl<'c> Session<'c> {
             Ok(None) => {}
             Err(error) => self.notices.push(format!("models are not kept: {error}")),
         }
+    }
+
+    /// Keeps the repetitions of a measured size of each of this rank's devices, for [`save_models`](Self::save_models);
+    /// `None` for a device that did not show them.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn keep_samples(
+        &mut self,
+        work: KeyedWork,
+        samples: &[Option<StoredSample>],
+    ) -> Result<(), Error> {
+        let samples = self.comm.gather(&samples.to_vec())?;
+        if let Some(store) = &mut self.store {
+            store.keep_samples(work, samples.concat());
+        }
+        Ok(())
+    }
+
+    /// What is unusual about this rank's host and devices, one line each.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// Makes this rank's part of a C of zeros, for `beta = 0`.
