@@ -1,26 +1,26 @@
 //! `isochron balance`: a kernel's work divided over the ranks by the dynamic partitioning algorithm, from nothing.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::Args;
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron_devices::{MeasureConfig, Measurement};
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
+    BalanceConfig, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy, imbalance,
 };
-use isochron_hierarchy::model::{Fit, Point};
-use isochron_hierarchy::partition::Partitioner;
 use serde::Serialize;
 
+use crate::choices::BalancingArguments;
 use crate::failure::Failure;
 use crate::lines::{count, output_width, wrap};
 use crate::measure::{
-    DEFAULTS, KernelArguments, OpenKernel, PointsFiles, RankPlace, list_paths, make_point,
-    measure_in_step,
+    DEFAULTS, FileKind, KernelArguments, MeasuredPart, OpenKernel, PointsFiles, flatten_point,
+    make_point, measure_in_step,
 };
 use crate::measuring::{MeasuringArguments, show_default};
-use crate::numbers::{parse_positive, parse_whole};
+use crate::numbers::parse_whole;
 use crate::output;
 use crate::table::TextTable;
 use crate::terminal_line::TerminalLine;
@@ -34,18 +34,8 @@ pub struct DpaArguments {
     /// Units to divide
     #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 0>)]
     units: u64,
-    /// Imbalance max |t_i - t_j| / t_i at which balancing ends
-    #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
-    epsilon: f64,
-    /// Most measured divisions
-    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
-    max_iterations: u32,
-    /// Model of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
-    #[arg(long, default_value_t = Fit::default())]
-    fit: Fit,
-    /// Partitioner: gpa, npa or hpopta
-    #[arg(long, default_value_t = Partitioner::default())]
-    partitioner: Partitioner,
+    #[command(flatten)]
+    balancing: BalancingArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
     /// Folder for the points files of the partial models, written after every division. The same command
@@ -104,7 +94,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     };
     let mut head = agree(comm, head)?;
     let resumed = head.as_ref().map_or(0, |head| head.resumed);
-    let names = list_paths(head.as_ref().map(|head| &head.files), comm.size());
+    let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
     if comm.rank() > 0 {
         return Ok(());
@@ -118,7 +108,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
         converged: balanced.converged,
         why: balanced.why,
         imbalance: balanced.imbalance,
-        ranks: list_ranks(&balanced, &kernel.places, names),
+        ranks: list_ranks(&balanced, &kernel.parts, names.unwrap_or_default()),
         history: list_history(&balanced),
     };
     output::print(&match arguments.json {
@@ -132,29 +122,51 @@ struct HeadState {
     dpa: Dpa,
     files: PointsFiles,
     resumed: usize,
-    progress: TerminalLine,
+    progress: DivisionProgress,
+}
+
+/// The progress on the terminal.
+struct DivisionProgress {
+    line: TerminalLine,
+    start: Instant,
+    done: u32,
+    /// Most divisions, and the imbalance to reach.
+    most: u32,
+    epsilon: f64,
+}
+
+impl DivisionProgress {
+    /// Shows that another division was measured, with these seconds of the ranks that had work.
+    fn show_division(&mut self, times_s: &[f64]) {
+        self.done += 1;
+        let reached = imbalance(times_s);
+        let mean_s = self.start.elapsed().as_secs_f64() / f64::from(self.done);
+        let left_s = mean_s * f64::from(self.most.saturating_sub(self.done));
+        (self.line).show(&format!(
+            "balancing: {} of at most {} divisions, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %)",
+            self.done,
+            self.most,
+            100.0 * reached,
+            100.0 * self.epsilon
+        ));
+    }
 }
 
 impl DpaArguments {
     /// Starts the algorithm, from the points of an earlier command if there are any.
     fn make_head(&self, kernel: &OpenKernel, config: &MeasureConfig) -> Result<HeadState, Error> {
-        let headers = kernel.list_headers(&self.kernel.kernel);
-        let ranks = headers.len();
-        let files = PointsFiles::open(self.out.as_deref(), &self.kernel.name_files(), headers)?;
+        let ranks = kernel.parts.len();
+        let files = PointsFiles::open(self.out.as_deref(), FileKind::Points, &kernel.parts)?;
         let balance = BalanceConfig {
             strategy: Strategy::Fpm,
-            epsilon: self.epsilon,
-            max_iterations: self.max_iterations,
             reps: config.min_reps,
-            fit: self.fit,
-            partitioner: self.partitioner,
-            ..BalanceConfig::default()
+            ..self.balancing.make_config()
         };
         let mut dpa = Dpa::new(balance, ranks, self.units);
         let mut resumed = 0;
         for rank in 0..ranks {
             for point in files.points(rank) {
-                dpa.seed(rank, *point)?;
+                dpa.seed(rank, flatten_point(point))?;
                 resumed += 1;
             }
         }
@@ -163,7 +175,13 @@ impl DpaArguments {
             dpa,
             files,
             resumed,
-            progress: TerminalLine::of_rank(true),
+            progress: DivisionProgress {
+                line: TerminalLine::of_rank(true),
+                start: Instant::now(),
+                done: 0,
+                most: self.balancing.max_iterations,
+                epsilon: self.balancing.epsilon,
+            },
         })
     }
 }
@@ -197,28 +215,27 @@ impl HeadState {
     /// Keeps the measured points and tells the algorithm.
     fn observe(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
         let points = units.iter().zip(found);
-        let points = points.map(|(&d, found)| (d > 0).then(|| make_point(d, found)));
-        let points: Vec<Option<Point>> = points.collect();
-        self.files.add(&points)?;
+        let points = points.map(|(&d, found)| (d > 0).then(|| make_point((d, 1), found)));
+        self.files.add(&points.collect())?;
         let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
         self.dpa.observe(units, &times)?;
-        let times_s = found.iter().map(|found| found.t_s);
-        let slowest_s = times_s.fold(0.0, f64::max);
-        (self.progress).show(&format!("balancing: a division took {slowest_s:.3} s"));
+        let busy = found.iter().filter(|found| found.t_s > 0.0);
+        let times_s: Vec<f64> = busy.map(|found| found.t_s).collect();
+        self.progress.show_division(&times_s);
         Ok(())
     }
 }
 
 fn list_ranks(
     balanced: &Balanced,
-    places: &[RankPlace],
-    names: Vec<Option<String>>,
+    parts: &[MeasuredPart],
+    files: Vec<Option<String>>,
 ) -> Vec<BalancedRank> {
-    let ranks = places.iter().zip(names).enumerate();
-    let ranks = ranks.map(|(rank, ((host, core), file))| BalancedRank {
+    let ranks = parts.iter().zip(files).enumerate();
+    let ranks = ranks.map(|(rank, (part, file))| BalancedRank {
         rank,
-        host: host.clone(),
-        core: *core,
+        host: part.host.clone(),
+        core: part.core,
         file,
         units: balanced.units[rank],
         t_s: balanced.times_s[rank],

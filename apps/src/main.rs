@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod balance;
+mod choices;
 mod config;
 mod devices;
 mod failure;
@@ -70,7 +71,7 @@ enum Subcommands {
     Measure(Box<measure::MeasureArguments>),
     /// Divide a kernel's units over the ranks by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
-    /// Write a platform file of the hosts of the job
+    /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
     Partition(partition::PartitionArguments),

@@ -1,31 +1,149 @@
 //! The line of progress on a terminal.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::cell::Cell;
+use std::fs::{File, OpenOptions, read_to_string};
+use std::io::{IsTerminal, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::{Duration, Instant};
 
-/// A line on standard error that is replaced again and again, and cleared at the end.
+use rustix::fs::OFlags;
+use rustix::termios::tcgetwinsize;
+
+/// Shortest time between two changes of a line that is refreshed.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Width of a terminal that does not tell it.
+const WIDTH: usize = 80;
+
+/// Starts of the names of the programs that launch ranks.
+const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+
+/// A line on the terminal that is replaced again and again, and cleared at the end.
 pub struct TerminalLine {
-    is_shown: bool,
+    /// `None` if nothing is to be shown.
+    terminal: Option<File>,
+    /// The time of the last change; `None` while there is no line.
+    written: Cell<Option<Instant>>,
 }
 
 impl TerminalLine {
-    /// Makes the line of a rank. It is shown by the head rank, if standard error is a terminal.
+    /// Makes the line of a rank. It is shown by the head rank if standard error is a terminal, its own one or that of the
+    /// `mpirun` that started it on this host.
     pub fn of_rank(is_head: bool) -> Self {
+        let is_dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         Self {
-            is_shown: is_head && std::io::stderr().is_terminal(),
+            terminal: if is_head && !is_dumb {
+                find_terminal()
+            } else {
+                None
+            },
+            written: Cell::new(None),
         }
+    }
+
+    /// Returns `true` if the line is shown.
+    pub fn is_shown(&self) -> bool {
+        self.terminal.is_some()
     }
 
     /// Replaces the line.
     pub fn show(&self, text: &str) {
-        if self.is_shown {
-            // If standard error is closed, there is no one to tell.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        let Some(mut terminal) = self.terminal.as_ref() else {
+            return;
+        };
+        let width = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
+        let text = cut_text(text, if width > 0 { width } else { WIDTH });
+        // If the terminal is closed, there is no one to tell.
+        let _ = write!(terminal, "\r{text}\x1b[K");
+        self.written.set(Some(Instant::now()));
+    }
+
+    /// Replaces the line, unless it has just changed.
+    pub fn refresh(&self, describe: impl FnOnce() -> String) {
+        let is_recent = self
+            .written
+            .get()
+            .is_some_and(|last| last.elapsed() < PAUSE);
+        if self.is_shown() && !is_recent {
+            self.show(&describe());
+        }
+    }
+
+    /// Clears the line.
+    pub fn clear(&self) {
+        if let (Some(mut terminal), Some(_)) = (self.terminal.as_ref(), self.written.take()) {
+            let _ = write!(terminal, "\r\x1b[K");
         }
     }
 }
 
 impl Drop for TerminalLine {
     fn drop(&mut self) {
-        self.show("");
+        self.clear();
+    }
+}
+
+/// Cuts a text to a line of a terminal. The last column stays free: terminals differ in what follows a full line.
+fn cut_text(text: &str, width: usize) -> String {
+    if text.chars().count() < width {
+        return text.to_owned();
+    }
+    let kept = text.chars().take(width.saturating_sub(2));
+    kept.chain(['…']).collect()
+}
+
+/// Returns the terminal that standard error leads to.
+fn find_terminal() -> Option<File> {
+    let own = std::io::stderr();
+    if own.is_terminal() {
+        return own.as_fd().try_clone_to_owned().ok().map(File::from);
+    }
+    // A launcher reads its ranks through pipes, and writes to its own standard error.
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
+    options.write(true).custom_flags(flags.bits().cast_signed());
+    let theirs = options
+        .open(format!("/proc/{}/fd/2", find_launcher()?))
+        .ok()?;
+    theirs.is_terminal().then_some(theirs)
+}
+
+/// Returns the process that launched this rank, if it is on this host.
+fn find_launcher() -> Option<u32> {
+    let mut process = std::os::unix::process::parent_id();
+    while process > 1 {
+        let status = read_to_string(format!("/proc/{process}/status")).ok()?;
+        let name = find_field(&status, "Name:")?;
+        if LAUNCHERS.iter().any(|launcher| name.starts_with(launcher)) {
+            return Some(process);
+        }
+        process = find_field(&status, "PPid:")?.parse().ok()?;
+    }
+    None
+}
+
+fn find_field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
+    let values = status.lines().filter_map(|line| line.strip_prefix(name));
+    values.map(str::trim).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_leaves_the_last_column_free() {
+        assert_eq!(cut_text("abc", 4), "abc");
+        assert_eq!(cut_text("±bcd", 4), "±b…");
+        assert_eq!(cut_text("abc", 1), "…");
+    }
+
+    #[test]
+    fn fields_of_a_process_are_found_by_name() {
+        let status = "Name:\tmpirun\nPid:\t9\nPPid:\t7\n";
+        assert_eq!(find_field(status, "Name:"), Some("mpirun"));
+        assert_eq!(find_field(status, "PPid:"), Some("7"));
+        assert_eq!(find_field(status, "Uid:"), None);
     }
 }

@@ -10,7 +10,7 @@ use isochron::comm::{Comm, agree};
 use isochron::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
 use isochron::session::{Session, SessionConfig};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{ElementType, Grouping, MeasureConfig};
+use isochron_devices::{ElementType, MeasureConfig};
 use isochron_plot::draw_plots;
 use num_complex::{Complex32, Complex64};
 
@@ -19,6 +19,7 @@ use super::points;
 use super::report;
 use super::schedule::{RankDevices, gather_names};
 use super::sizes::SizeArguments;
+use crate::choices::NodeArguments;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
@@ -43,13 +44,8 @@ pub struct BenchArguments {
     /// Block size b: the inner dimension of the update
     #[arg(long, default_value_t = 128, value_parser = parse_whole::<usize, 0>)]
     block: usize,
-    /// Platform file; the devices of each rank's node are measured [default: those of its host]
-    #[arg(long, value_name = "FILE")]
-    platform: Option<PathBuf>,
-    /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
-    /// kind), package, numa, kind or node
-    #[arg(long)]
-    group: Option<Grouping>,
+    #[command(flatten)]
+    node: NodeArguments,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
@@ -141,8 +137,8 @@ impl BenchArguments {
 
     fn session_config(&self) -> SessionConfig {
         SessionConfig {
-            platform: self.platform.clone(),
-            grouping: self.group,
+            platform: self.node.platform.clone(),
+            grouping: self.node.group,
             blas: self.blas.clone(),
             ..Default::default()
         }
@@ -160,7 +156,7 @@ impl BenchArguments {
         let options = names.iter().map(|(option, _)| option.as_str());
         let outputs = options.zip(paths.iter().map(PathBuf::as_path));
         let outputs = outputs.chain(name_path(("--svg", &self.svg)));
-        check_distinct(name_path(("--platform", &self.platform)), outputs)?;
+        check_distinct(name_path(("--platform", &self.node.platform)), outputs)?;
         let mut points = BTreeMap::new();
         for ((_, name), path) in names.into_iter().zip(&paths) {
             points.insert(name, PartialFile::create(path, DOCUMENT_BYTES)?);

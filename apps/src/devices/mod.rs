@@ -5,7 +5,7 @@ mod measured;
 mod peak;
 pub mod points;
 mod report;
-mod schedule;
+pub mod schedule;
 mod sizes;
 
 use clap::Subcommand;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use isochron_devices::Measurement;
+use isochron_devices::{DeviceInfo, Measurement};
 use isochron_hierarchy::model::{ModelFile, Point};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
-use super::measured::{DeviceMeasurements, JobMeasurements, MEASUREMENT_NAMES};
+use super::measured::{JobMeasurements, MEASUREMENT_NAMES};
 use super::report::list_cores;
 use super::schedule::name_device;
 
@@ -25,7 +25,9 @@ pub fn make_files(measured: &JobMeasurements, block: usize) -> Vec<(String, Stri
             let found: Vec<(u64, Measurement)> = found.collect();
             if !found.is_empty() {
                 let name = name_file(measured.ranks, device.rank, &device.info.name, word);
-                let mut headers = list_headers(device, neighbours[which]);
+                let mut headers = describe_device(&device.info, &device.host, neighbours[which]);
+                headers.insert("kernel", "rank-b update of n×n, gemm".to_owned());
+                headers.insert("date", today());
                 headers.insert("block", block.to_string());
                 headers.insert("element", measured.element.to_string());
                 if measured.ranks > 1 {
@@ -50,26 +52,32 @@ fn list_neighbours(measured: &JobMeasurements, index: usize) -> String {
 /// Returns the name of the file with the measurements of a rank's device alone or together, without characters that
 /// have a meaning in a path.
 pub fn name_file(ranks: usize, rank: usize, device: &str, word: &str) -> String {
-    let device = device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    let device = clean_name(device);
     match ranks {
         1 => format!("{device}-{word}.points"),
         _ => format!("rank{rank}-{device}-{word}.points"),
     }
 }
 
-/// Returns the headers that describe a device. `neighbours` are the devices that computed at the same time.
-fn list_headers(device: &DeviceMeasurements, neighbours: &str) -> BTreeMap<&'static str, String> {
-    let info = &device.info;
+/// Returns a device's name without characters that have a meaning in a path.
+pub fn clean_name(device: &str) -> String {
+    device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
+}
+
+/// Returns the headers that describe a device of a host. `neighbours` are the devices that computed at the same time.
+pub fn describe_device(
+    info: &DeviceInfo,
+    host: &str,
+    neighbours: &str,
+) -> BTreeMap<&'static str, String> {
     let mut headers = BTreeMap::from([
         ("device", info.name.clone()),
-        ("host", device.host.clone()),
-        ("kernel", "rank-b update of n×n, gemm".to_owned()),
+        ("host", host.to_owned()),
         ("library", info.blas.clone()),
         ("cores", list_cores(info)),
         ("pinned", info.pinned.to_string()),
         ("measured-beside", neighbours.to_owned()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("date", today()),
     ]);
     if let Some(paced) = &info.paced {
         headers.insert("paced", paced.clone());

@@ -40,8 +40,16 @@ impl Schedule {
         let left = self.total - self.begun;
         self.begun += 1;
         let Self { begun, total, .. } = *self;
-        (self.progress).show(&format!("measuring {what} ({begun} of {total})"));
-        divide_rest(self.budget_s, self.start.elapsed().as_secs_f64(), left)
+        let spent_s = self.start.elapsed().as_secs_f64();
+        let left_s = (self.budget_s - spent_s).max(0.0);
+        let at_most = match left_s.is_finite() {
+            true => format!(", at most {left_s:.0} s left"),
+            false => String::new(),
+        };
+        (self.progress).show(&format!(
+            "measuring: {begun} of {total}{at_most}, now {what}"
+        ));
+        divide_rest(self.budget_s, spent_s, left)
     }
 }
 

@@ -1,150 +1,139 @@
 //! A campaign: size after size, measured by all ranks at once.
 
+use std::ops::Range;
 use std::time::Instant;
 
 use isochron::Error;
-use isochron::comm::{Comm, MeasureRounds, agree};
-use isochron_devices::kernel::KernelRun;
-use isochron_devices::measure::measure_kernel;
-use isochron_devices::{MeasureConfig, Measurement};
-use isochron_hierarchy::model::{ModelSizes, Point};
+use isochron::comm::{Comm, agree};
+use isochron_devices::MeasureConfig;
+use isochron_hierarchy::model::SurfacePoint;
 
-use super::files::{PointsFiles, RankPoints};
+use super::files::{PartPoints, PointsFiles};
+use super::part::{MeasuredWork, PartUnits, Size, make_point};
+use super::sizes::CampaignSizes;
+use crate::lines::count;
 use crate::terminal_line::TerminalLine;
 
-/// The measurements of a kernel on all ranks.
+/// The measurements of all parts.
 pub struct Campaign<'a> {
     pub comm: &'a dyn Comm,
-    pub kernel: Box<dyn KernelRun>,
+    pub work: Box<dyn MeasuredWork + 'a>,
     pub config: MeasureConfig,
-    pub sizes: ModelSizes,
-    /// The points of every rank, the same on all ranks.
-    pub points: Vec<(u64, RankPoints)>,
+    pub sizes: CampaignSizes,
+    /// The parts of this rank, among all.
+    pub own: Range<usize>,
+    /// The points of all parts, the same on all ranks.
+    pub points: Vec<(Size, PartPoints)>,
 }
 
 impl Campaign<'_> {
-    /// Takes the points of an earlier command, then measures size after size until the model is complete. `files` are those
-    /// of the head rank.
+    /// Takes the points of an earlier command, then measures size after size until the models are complete. `files` are
+    /// those of the head rank.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of the kernel and of the files.
+    /// On every rank, when any rank fails: those of the work and of the files.
     ///
     /// # Collective
     /// All ranks.
     pub fn run(&mut self, mut files: Option<PointsFiles>) -> Result<(), Error> {
         let earlier = files.as_ref().map(|files| files.sizes().collect());
         self.points = self.comm.share(0, earlier)?;
-        for (d, points) in &self.points {
-            self.sizes.observe(*d, &drop_bounds(points));
+        for (size, points) in &self.points {
+            self.sizes.observe(*size, points);
         }
+        self.keep_earlier()?;
         let progress = TerminalLine::of_rank(self.comm.rank() == 0);
-        let mut last = (Instant::now(), None);
-        while let Some(d) = self.sizes.next_size() {
-            progress.show(&self.describe_progress(d, last.1));
-            let points = self.measure_size(d)?;
+        let mut last_s = None;
+        while let Some(size) = self.sizes.next_size() {
+            progress.show(&self.describe_progress(size, last_s));
+            let begun = Instant::now();
+            let points = self.measure_size(size)?;
             let written = files.as_mut().map_or(Ok(()), |files| files.add(&points));
             agree(self.comm, written)?;
-            self.sizes.observe(d, &drop_bounds(&points));
-            self.points.push((d, points));
-            last = (Instant::now(), Some(last.0.elapsed().as_secs_f64()));
+            self.sizes.observe(size, &points);
+            self.points.push((size, points));
+            last_s = Some(begun.elapsed().as_secs_f64());
         }
-        self.points.sort_by_key(|(d, _)| *d);
+        self.points.sort_by_key(|(size, _)| *size);
         Ok(())
     }
 
-    /// Measures a size on all ranks in step. A rank to which a smaller size was hopeless runs the largest size that was not,
-    /// as a load for its neighbours, and has no point.
-    fn measure_size(&mut self, d: u64) -> Result<RankPoints, Error> {
-        let hopeless = self.find_hopeless().is_some_and(|limit| limit < d);
-        let own = if hopeless { self.find_load() } else { d };
-        let kernel = self.kernel.as_mut();
-        let found = measure_in_step(self.comm, kernel, own, &self.config, hopeless)?;
-        let point = (!hopeless).then(|| make_point(d, &found));
-        self.comm.gather(&point)
-    }
-
-    /// Returns the smallest size that was hopeless to this rank.
-    fn find_hopeless(&self) -> Option<u64> {
-        let own = self.own_points();
-        own.filter(|point| point.reps == 0)
-            .map(|point| point.d)
-            .min()
-    }
-
-    /// Returns the largest size that this rank has measured, below all that were hopeless; 0 if there is none.
-    fn find_load(&self) -> u64 {
-        let limit = self.find_hopeless().unwrap_or(u64::MAX);
-        let below = self.own_points().filter(|point| point.d < limit);
-        below.map(|point| point.d).max().unwrap_or(0)
-    }
-
-    fn own_points(&self) -> impl Iterator<Item = Point> {
-        let rank = self.comm.rank();
-        self.points
-            .iter()
-            .filter_map(move |(_, points)| points[rank])
-    }
-
-    /// Describes the progress in less than 80 characters; `last_s` are the seconds of the last size.
-    fn describe_progress(&self, d: u64, last_s: Option<f64>) -> String {
-        let done = self.points.len();
-        let all = done + self.sizes.estimate_left();
-        let mut text = format!("measuring {d} units: {done} of about {all} points");
-        let last = self.points.last().filter(|_| last_s.is_some());
-        let last = last.and_then(|(_, points)| widest_interval(points));
-        if let (Some(part), Some(last_s)) = (last, last_s) {
-            let (percent, confidence) = (100.0 * part, 100.0 * self.config.confidence);
-            let left_s = last_s * self.sizes.estimate_left() as f64;
-            text += &format!(", ±{percent:.1} % at {confidence:.0} %, about {left_s:.0} s left");
+    /// Tells the work the points of an earlier command that did not come to its end.
+    fn keep_earlier(&mut self) -> Result<(), Error> {
+        let is_over = self.sizes.next_size().is_none();
+        for (size, points) in self.points.iter().filter(|_| !is_over) {
+            let own = points[self.own.clone()].to_vec();
+            self.work.keep_earlier(*size, &own)?;
         }
-        text
+        Ok(())
+    }
+
+    /// Measures a size on all ranks in step. A part to which a smaller size was hopeless runs the largest size that was not,
+    /// as a load for its neighbours, and has no point.
+    fn measure_size(&mut self, size: Size) -> Result<PartPoints, Error> {
+        let own: Vec<PartUnits> = self
+            .own
+            .clone()
+            .map(|part| self.find_units(part, size))
+            .collect();
+        let found = self.work.measure(self.comm, size, &own, &self.config)?;
+        let points = own.iter().zip(&found);
+        let points = points.map(|(units, found)| (!units.is_load).then(|| make_point(size, found)));
+        let points: Vec<Option<SurfacePoint>> = points.collect();
+        Ok(self.comm.gather(&points)?.concat())
+    }
+
+    /// Returns the units of a part while a size is measured.
+    fn find_units(&self, part: usize, size: Size) -> PartUnits {
+        let bounds = self.list_points(part).filter(|point| point.reps == 0);
+        let is_load = bounds
+            .into_iter()
+            .any(|point| point.m <= size.0 && point.n <= size.1);
+        let known = self.list_points(part).filter(|point| point.reps > 0);
+        let largest = known.map(|point| point.m.saturating_mul(point.n)).max();
+        PartUnits {
+            units: if is_load {
+                largest.unwrap_or(0)
+            } else {
+                size.0.saturating_mul(size.1)
+            },
+            is_load,
+        }
+    }
+
+    fn list_points(&self, part: usize) -> impl Iterator<Item = SurfacePoint> {
+        let points = self.points.iter();
+        points.filter_map(move |(_, points)| points[part])
+    }
+
+    /// Describes the progress, the most important first: a narrow terminal cuts the end. `last_s` are the seconds of the last
+    /// size.
+    fn describe_progress(&self, (m, n): Size, last_s: Option<f64>) -> String {
+        let left = self.sizes.estimate_left();
+        let done = self.points.len();
+        let all = count((done + left) as u64, "point");
+        let mut text = format!("measuring: {done} of about {all}");
+        if let Some(last_s) = last_s {
+            text += &format!(", about {:.0} s left", last_s * left as f64);
+        }
+        let last = self
+            .points
+            .last()
+            .and_then(|(_, points)| widest_interval(points));
+        if let (Some(part), Some(_)) = (last, last_s) {
+            let (percent, confidence) = (100.0 * part, 100.0 * self.config.confidence);
+            text += &format!(", ±{percent:.1} % at {confidence:.0} %");
+        }
+        let size = match &self.sizes {
+            CampaignSizes::Line(_) => count(m, "unit"),
+            CampaignSizes::Surface(_) => format!("{m}×{n} blocks"),
+        };
+        format!("{text}, now {size}")
     }
 }
 
-/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long as
-/// the others need it to.
-///
-/// # Errors
-/// On every rank, when any rank fails: those of [`measure_kernel`].
-///
-/// # Collective
-/// All ranks.
-pub fn measure_in_step(
-    comm: &dyn Comm,
-    kernel: &mut dyn KernelRun,
-    d: u64,
-    config: &MeasureConfig,
-    is_load: bool,
-) -> Result<Measurement, Error> {
-    let mut rounds = MeasureRounds::new(comm);
-    let found = measure_kernel(kernel, d, config, &mut |needed| {
-        rounds.ask_for_round(needed && !is_load)
-    });
-    // A rank that has ended, or that failed, takes part too.
-    while rounds.ask_for_round(false) {}
-    agree(comm, found.map_err(Error::from))
-}
-
-/// Returns the largest half-width of the ranks' confidence intervals, as a part of the time.
-fn widest_interval(points: &RankPoints) -> Option<f64> {
+/// Returns the largest half-width of the parts' confidence intervals, as a part of the time.
+fn widest_interval(points: &PartPoints) -> Option<f64> {
     let points = points.iter().flatten().filter(|point| point.reps > 0);
     points.map(|point| point.ci_s / point.t_s).reduce(f64::max)
-}
-
-/// Makes the point of a measurement: with 0 repetitions if it is a bound.
-pub fn make_point(d: u64, found: &Measurement) -> Point {
-    Point {
-        d,
-        t_s: found.t_s,
-        reps: found.reps,
-        ci_s: found.ci_s,
-    }
-}
-
-/// Returns the points that are no bounds.
-fn drop_bounds(points: &RankPoints) -> RankPoints {
-    let points = points.iter();
-    points
-        .map(|point| point.filter(|point| point.reps > 0))
-        .collect()
 }

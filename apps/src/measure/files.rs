@@ -5,92 +5,158 @@ use std::path::{Path, PathBuf};
 
 use isochron::Error;
 use isochron::output::{DOCUMENT_BYTES, PartialFile};
-use isochron_hierarchy::model::{ModelFile, Point};
+use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint};
 
+use super::part::{MeasuredPart, Size, flatten_point, widen_point};
 use crate::devices::points::today;
 
 /// The header that may differ when a campaign goes on.
 const DATE: &str = "date";
 
-/// The headers of one rank's file.
+/// The headers of one file.
 pub type Headers = BTreeMap<String, String>;
 
-/// The points of each rank, and the folder of their files.
+/// The format of the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// Points of models in one dimension.
+    Points,
+    /// Surfaces.
+    Surface,
+}
+
+/// The points of each part, and the folder of their files.
 pub struct PointsFiles {
     /// `None` if nothing is to be written.
     folder: Option<PathBuf>,
-    names: Vec<String>,
-    files: Vec<ModelFile>,
+    kind: FileKind,
+    files: Vec<PartFile>,
 }
 
-/// The points of one size, by rank; `None` for a rank to which a smaller size was hopeless.
-pub type RankPoints = Vec<Option<Point>>;
+/// The file of a part.
+struct PartFile {
+    name: String,
+    headers: Headers,
+    points: Vec<SurfacePoint>,
+}
+
+/// The points of one size, by part; `None` for a part to which a smaller size was hopeless.
+pub type PartPoints = Vec<Option<SurfacePoint>>;
+
+impl FileKind {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Points => "points",
+            Self::Surface => "surface",
+        }
+    }
+
+    fn parse(self, text: &str) -> Result<(Headers, Vec<SurfacePoint>), ModelError> {
+        match self {
+            Self::Points => {
+                let file = ModelFile::parse(text)?;
+                Ok((file.headers, file.points.iter().map(widen_point).collect()))
+            }
+            Self::Surface => {
+                let file = SurfaceFile::parse(text)?;
+                Ok((file.headers, file.points))
+            }
+        }
+    }
+
+    fn write(self, file: &PartFile) -> String {
+        let (headers, points) = (file.headers.clone(), &file.points);
+        match self {
+            Self::Points => {
+                let points = points.iter().map(flatten_point).collect();
+                ModelFile { headers, points }.to_string()
+            }
+            Self::Surface => {
+                let points = points.clone();
+                SurfaceFile { headers, points }.to_string()
+            }
+        }
+    }
+}
 
 impl PointsFiles {
-    /// Opens the files of all ranks with these headers, each called `stem.points`, with the rank before it if there are
-    /// several. Points of an earlier command are read.
+    /// Opens the files of all parts. Points of an earlier command are read.
     ///
     /// # Errors
     /// [`Error::File`] if the folder cannot be made, or a file cannot be read or was measured in another way.
-    pub fn open(folder: Option<&Path>, stem: &str, headers: Vec<Headers>) -> Result<Self, Error> {
-        let ranks = headers.len();
-        let names = (0..ranks)
-            .map(|rank| name_file(ranks, rank, stem))
-            .collect();
+    pub fn open(
+        folder: Option<&Path>,
+        kind: FileKind,
+        parts: &[MeasuredPart],
+    ) -> Result<Self, Error> {
         let mut opened = Self {
             folder: folder.map(Path::to_path_buf),
-            names,
+            kind,
             files: Vec::new(),
         };
         if let Some(folder) = folder {
             std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
         }
-        for (rank, mut headers) in headers.into_iter().enumerate() {
-            let points = match opened.path(rank) {
-                Some(path) => read_earlier(&path, &headers)?,
+        for part in parts {
+            let name = format!("{}.{}", part.stem, kind.ending());
+            let points = match folder {
+                Some(folder) => read_earlier(&folder.join(&name), kind, &part.headers)?,
                 None => Vec::new(),
             };
+            let mut headers = part.headers.clone();
             headers.insert(DATE.to_owned(), today());
-            opened.files.push(ModelFile { headers, points });
+            opened.files.push(PartFile {
+                name,
+                headers,
+                points,
+            });
         }
         Ok(opened)
     }
 
-    /// Returns the path of a rank's file.
-    pub fn path(&self, rank: usize) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
-        Some(folder.join(&self.names[rank]))
+    /// Returns the path of each part's file.
+    pub fn list_paths(&self) -> Vec<Option<String>> {
+        let paths = (0..self.files.len()).map(|part| self.path(part));
+        paths
+            .map(|path| path.map(|path| path.display().to_string()))
+            .collect()
     }
 
-    /// Drops the sizes that an interrupted command had not written to all files: of a rank that has neither a point there
+    fn path(&self, part: usize) -> Option<PathBuf> {
+        let folder = self.folder.as_ref()?;
+        Some(folder.join(&self.files[part].name))
+    }
+
+    /// Drops the sizes that an interrupted command had not written to all files: of a part that has neither a point there
     /// nor a bound at a smaller size.
     pub fn drop_unfinished(&mut self) {
         let known = self.sizes();
-        let unfinished = known.filter(|&(d, ref points)| {
-            let ranks = self.files.iter().zip(points);
-            let missing = ranks.filter(|(_, point)| point.is_none());
+        let unfinished = known.filter(|&(size, ref points)| {
+            let parts = self.files.iter().zip(points);
+            let missing = parts.filter(|(_, point)| point.is_none());
             missing
                 .into_iter()
-                .any(|(file, _)| !is_hopeless(&file.points, d))
+                .any(|(file, _)| !is_hopeless(&file.points, size))
         });
-        let unfinished: Vec<u64> = unfinished.map(|(d, _)| d).collect();
+        let unfinished: Vec<Size> = unfinished.map(|(size, _)| size).collect();
         for file in &mut self.files {
-            file.points.retain(|point| !unfinished.contains(&point.d));
+            file.points
+                .retain(|point| !unfinished.contains(&(point.m, point.n)));
         }
     }
 
-    /// Returns the points of a rank.
-    pub fn points(&self, rank: usize) -> &[Point] {
-        &self.files[rank].points
+    /// Returns the points of a part.
+    pub fn points(&self, part: usize) -> &[SurfacePoint] {
+        &self.files[part].points
     }
 
-    /// Returns the sizes that any rank has measured, each with the points of all ranks.
-    pub fn sizes(&self) -> impl Iterator<Item = (u64, RankPoints)> {
-        let mut sizes: BTreeMap<u64, RankPoints> = BTreeMap::new();
-        for (rank, file) in self.files.iter().enumerate() {
+    /// Returns the sizes that any part has measured, each with the points of all parts.
+    pub fn sizes(&self) -> impl Iterator<Item = (Size, PartPoints)> {
+        let mut sizes: BTreeMap<Size, PartPoints> = BTreeMap::new();
+        for (part, file) in self.files.iter().enumerate() {
             for point in &file.points {
-                let points = sizes.entry(point.d);
-                points.or_insert_with(|| vec![None; self.files.len()])[rank] = Some(*point);
+                let points = sizes.entry((point.m, point.n));
+                points.or_insert_with(|| vec![None; self.files.len()])[part] = Some(*point);
             }
         }
         sizes.into_iter()
@@ -100,43 +166,43 @@ impl PointsFiles {
     ///
     /// # Errors
     /// Those of the files.
-    pub fn add(&mut self, points: &RankPoints) -> Result<(), Error> {
-        for (rank, point) in points.iter().enumerate() {
+    pub fn add(&mut self, points: &PartPoints) -> Result<(), Error> {
+        for (part, point) in points.iter().enumerate() {
             let Some(point) = point else { continue };
-            let measured = &mut self.files[rank].points;
-            let at = measured.partition_point(|other| other.d < point.d);
+            let measured = &mut self.files[part].points;
+            let at = measured.partition_point(|other| (other.m, other.n) < (point.m, point.n));
             measured.insert(at, *point);
-            if let Some(path) = self.path(rank) {
+            if let Some(path) = self.path(part) {
                 let file = PartialFile::create(&path, DOCUMENT_BYTES)?;
-                file.fill(&self.files[rank].to_string())?;
+                file.fill(&self.kind.write(&self.files[part]))?;
             }
         }
         Ok(())
     }
 }
 
-/// Returns `true` if a size below `d` was hopeless.
-fn is_hopeless(points: &[Point], d: u64) -> bool {
-    points.iter().any(|point| point.reps == 0 && point.d < d)
-}
-
-fn name_file(ranks: usize, rank: usize, stem: &str) -> String {
-    match ranks {
-        1 => format!("{stem}.points"),
-        _ => format!("rank{rank}-{stem}.points"),
-    }
+/// Returns `true` if a size that is neither higher nor wider was hopeless.
+fn is_hopeless(points: &[SurfacePoint], (m, n): Size) -> bool {
+    let mut bounds = points.iter().filter(|point| point.reps == 0);
+    bounds.any(|point| point.m <= m && point.n <= n)
 }
 
 /// Reads the points of an earlier command, which had the same headers but for the date; none without a file.
-fn read_earlier(path: &Path, headers: &Headers) -> Result<Vec<Point>, Error> {
+fn read_earlier(
+    path: &Path,
+    kind: FileKind,
+    headers: &Headers,
+) -> Result<Vec<SurfacePoint>, Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::file(path, error)),
     };
-    let file = ModelFile::parse(&text).map_err(|error| Error::file(path, error))?;
+    let (earlier, points) = kind
+        .parse(&text)
+        .map_err(|error| Error::file(path, error))?;
     for (key, wanted) in headers {
-        let found = file.headers.get(key).map_or("nothing", String::as_str);
+        let found = earlier.get(key).map_or("nothing", String::as_str);
         if found != wanted {
             let reason = format!(
                 "its points cannot be continued: {key} is {found} there and {wanted} here. Choose another --out, or remove it"
@@ -144,60 +210,140 @@ fn read_earlier(path: &Path, headers: &Headers) -> Result<Vec<Point>, Error> {
             return Err(Error::file(path, reason));
         }
     }
-    Ok(file.points)
+    Ok(points)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn point(d: u64, reps: u32) -> Point {
-        Point {
-            d,
+    fn point(d: u64, reps: u32) -> SurfacePoint {
+        SurfacePoint {
+            m: d,
+            n: 1,
             t_s: 0.5,
             reps,
             ci_s: 0.0,
         }
     }
 
-    fn headers(kernel: &str) -> Vec<Headers> {
-        let headers = Headers::from([("kernel".to_owned(), kernel.to_owned())]);
-        vec![headers; 2]
+    fn open(folder: &tempfile::TempDir, kernel: &str) -> Result<PointsFiles, Error> {
+        let parts = ["a", "b"].map(|stem| MeasuredPart {
+            headers: Headers::from([("kernel".to_owned(), kernel.to_owned())]),
+            stem: stem.to_owned(),
+            ..MeasuredPart::default()
+        });
+        PointsFiles::open(Some(folder.path()), FileKind::Points, &parts)
     }
 
     #[test]
     fn what_was_measured_is_there_again_unless_a_file_lacks_it() {
-        let folder = std::env::temp_dir().join(format!("isochron-files-{}", std::process::id()));
-        let open = |kernel| PointsFiles::open(Some(&folder), "k", headers(kernel));
-        let mut files = open("k").expect("a folder");
-        files
-            .add(&vec![Some(point(4, 3)), Some(point(4, 0))])
-            .expect("a file");
-        files.add(&vec![Some(point(8, 3)), None]).expect("a file");
-        files
-            .add(&vec![Some(point(2, 3)), Some(point(2, 3))])
-            .expect("a file");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = open(&folder, "k").expect("a folder");
+        for points in [
+            [Some(point(4, 3)), Some(point(4, 0))],
+            [Some(point(8, 3)), None],
+            [Some(point(2, 3)), Some(point(2, 3))],
+        ] {
+            files.add(&points.to_vec()).expect("a file");
+        }
         // As if the command were killed between two files.
-        files.names.truncate(1);
         files.files.truncate(1);
         files.add(&vec![Some(point(1, 3))]).expect("a file");
-        let mut files = open("k").expect("the files");
+        let mut files = open(&folder, "k").expect("the files");
         files.drop_unfinished();
         let found: Vec<_> = files.sizes().collect();
         let expected = [
-            (2, vec![Some(point(2, 3)); 2]),
-            (4, vec![Some(point(4, 3)), Some(point(4, 0))]),
-            (8, vec![Some(point(8, 3)), None]),
+            ((2, 1), vec![Some(point(2, 3)); 2]),
+            ((4, 1), vec![Some(point(4, 3)), Some(point(4, 0))]),
+            ((8, 1), vec![Some(point(8, 3)), None]),
         ];
         assert_eq!(found, expected);
-        let refused = open("other")
+        let refused = open(&folder, "other")
             .map(|_| ())
-            .expect_err("another kernel")
-            .to_string();
-        std::fs::remove_dir_all(&folder).expect("our folder");
+            .expect_err("another kernel");
+        let refused = refused.to_string();
         assert!(
             refused.contains("kernel is k there and other here"),
             "{refused}"
         );
+    }
+
+    /// The points of a campaign of two parts, size after size: the second part finds size 16 hopeless.
+    fn list_campaign() -> [(Size, PartPoints); 4] {
+        [
+            ((2, 1), vec![Some(point(2, 3)); 2]),
+            ((16, 1), vec![Some(point(16, 3)), Some(point(16, 0))]),
+            ((8, 1), vec![Some(point(8, 3)); 2]),
+            ((32, 1), vec![Some(point(32, 3)), None]),
+        ]
+    }
+
+    #[test]
+    fn a_campaign_that_is_killed_after_any_file_goes_on() {
+        let campaign = list_campaign();
+        let writes = campaign
+            .iter()
+            .flat_map(|(_, points)| (0..2).map(move |part| (points, part)));
+        let writes: Vec<_> = writes
+            .filter(|(points, part)| points[*part].is_some())
+            .collect();
+        for killed_after in 0..=writes.len() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let mut files = open(&folder, "k").expect("a folder");
+            for (points, part) in &writes[..killed_after] {
+                let mut alone = vec![None; 2];
+                alone[*part] = points[*part];
+                files.add(&alone).expect("a file");
+            }
+            let mut files = open(&folder, "k").expect("the files");
+            files.drop_unfinished();
+            let known: Vec<(Size, PartPoints)> = files.sizes().collect();
+            // Nothing that was complete is lost, and nothing else is believed.
+            let complete = campaign.iter().filter(|(_, points)| {
+                let written = writes[..killed_after].iter();
+                let written = written.filter(|(other, _)| *other == points).count();
+                written == points.iter().flatten().count()
+            });
+            assert_eq!(known.len(), complete.count(), "{killed_after}: {known:?}");
+            for (size, points) in &campaign {
+                if !known.iter().any(|(other, _)| other == size) {
+                    files.add(points).expect("a file");
+                }
+            }
+            let again: Vec<_> = open(&folder, "k").expect("the files").sizes().collect();
+            let mut whole = campaign.to_vec();
+            whole.sort_by_key(|(size, _)| *size);
+            assert_eq!(again, whole, "{killed_after}");
+        }
+    }
+
+    #[test]
+    fn a_surface_is_kept_by_its_sides() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let part = MeasuredPart {
+            stem: "a".to_owned(),
+            ..MeasuredPart::default()
+        };
+        let parts = [part];
+        let sides = [(4, 2), (2, 4), (4, 4)];
+        let points = sides.map(|(m, n)| SurfacePoint {
+            m,
+            n,
+            ..point(m, 3)
+        });
+        let mut files =
+            PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts).expect("a folder");
+        for point in points {
+            files.add(&vec![Some(point)]).expect("a file");
+        }
+        let files = PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts);
+        let sizes: Vec<Size> = files
+            .expect("a file")
+            .sizes()
+            .map(|(size, _)| size)
+            .collect();
+        assert_eq!(sizes, [(2, 4), (4, 2), (4, 4)]);
+        assert!(folder.path().join("a.surface").exists());
     }
 }

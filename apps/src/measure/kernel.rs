@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use isochron::Error;
 use isochron_devices::blas::{BlasChoice, choose_blas};
-use isochron_devices::kernel::{ChildRun, KernelRun, LibraryKernel, OwnRun, serve_kernel};
+use isochron_devices::kernel::{
+    ChildRun, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,
+};
 use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -30,6 +32,8 @@ pub struct KernelChoice {
     pub blas: BlasChoice,
     /// Seconds after which a run is stopped.
     pub limit_s: f64,
+    /// The CPU time that its runs get.
+    pub quota: RunQuota,
 }
 
 impl KernelChoice {
@@ -69,7 +73,8 @@ impl KernelChoice {
             Some(kernel) => kernel,
             None => Box::new(LibraryKernel::open(Path::new(&self.name))?),
         };
-        Ok(Box::new(OwnRun::new(&self.name, kernel, self.limit_s)))
+        let run = OwnRun::new(&self.name, kernel, self.limit_s);
+        Ok(Box::new(run.with_quota(self.quota)))
     }
 
     /// Makes the command of a process that serves the kernel.
@@ -88,7 +93,9 @@ impl KernelChoice {
             width.to_string(),
             memory_bytes.to_string(),
         ]);
-        command.arg(self.limit_s.to_string());
+        let RunQuota { cores, has_threads } = self.quota;
+        command.args([self.limit_s.to_string(), cores.to_string()]);
+        command.arg(has_threads.to_string());
         command
     }
 
@@ -98,7 +105,17 @@ impl KernelChoice {
             .iter()
             .map(|word| word.to_str())
             .collect::<Option<_>>()?;
-        let [name, blas, block, width, memory_bytes, limit_s] = words[..] else {
+        let [
+            name,
+            blas,
+            block,
+            width,
+            memory_bytes,
+            limit_s,
+            cores,
+            has_threads,
+        ] = words[..]
+        else {
             return None;
         };
         Some(Self {
@@ -110,6 +127,10 @@ impl KernelChoice {
             },
             blas: blas.parse().ok()?,
             limit_s: limit_s.parse().ok()?,
+            quota: RunQuota {
+                cores: cores.parse().ok()?,
+                has_threads: has_threads.parse().ok()?,
+            },
         })
     }
 }
@@ -154,6 +175,7 @@ mod tests {
             },
             blas: BlasChoice::Embedded,
             limit_s: 2.5,
+            quota: RunQuota::default(),
         };
         let command = choice.make_command();
         let words: Vec<OsString> = command.get_args().map(OsString::from).collect();

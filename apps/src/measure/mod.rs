@@ -1,31 +1,40 @@
-//! `isochron measure`: full models of any kernel, on all ranks at once.
+//! `isochron measure`: full models of any kernel, or of the devices of multiplications, on all ranks at once.
 
 mod campaign;
+mod devices;
 mod files;
 mod kernel;
 mod options;
+mod part;
 mod report;
+mod sizes;
 
-pub use campaign::{make_point, measure_in_step};
-pub use files::PointsFiles;
+pub use files::{FileKind, PointsFiles};
 pub use kernel::serve_if_asked;
-pub use options::{KernelArguments, OpenKernel, RankPlace};
+pub use options::{KernelArguments, OpenKernel};
+pub use part::{MeasuredPart, flatten_point, make_point, measure_in_step};
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron_devices::MeasureConfig;
-use isochron_hierarchy::model::{ModelSizes, SizeRule};
+use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::mxm::problem::DEFAULT_BLOCK;
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
 use campaign::Campaign;
-use report::{MeasureDocument, RankDocument};
+use devices::{DeviceArguments, MXM};
+use options::OpenWork;
+use report::{MeasureDocument, ModelDocument};
+use sizes::CampaignSizes;
 
 /// The repetitions of a measurement by default.
 pub const DEFAULTS: MeasureConfig = MeasureConfig {
@@ -36,19 +45,23 @@ pub const DEFAULTS: MeasureConfig = MeasureConfig {
     max_seconds: 10.0,
 };
 
+/// Largest size, and largest side of a surface, if none is asked for.
+const DEFAULT_SIZE: u64 = 1024;
+const DEFAULT_SIDE: u64 = 32;
+
 /// The kernel, the sizes and the files to write.
 #[derive(Args)]
-#[command(mut_args(|argument| show_default(argument, &DEFAULTS)))]
+#[command(mut_args(|argument| show_default(name_mxm(argument), &DEFAULTS)))]
 pub struct MeasureArguments {
     #[command(flatten)]
     kernel: KernelArguments,
-    /// Smallest size in units of the kernel
+    /// Smallest size in units of the kernel; of a surface, the smallest height and width
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_whole::<u64, 1>)]
     from: u64,
-    /// Largest size
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_whole::<u64, 1>)]
-    to: u64,
-    /// Number of sizes, evenly from the smallest to the largest
+    /// Largest size [default: 1024, and 32 for the sides of a surface]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 1>)]
+    to: Option<u64>,
+    /// Number of sizes, evenly from the smallest to the largest; of a surface, of heights and of widths
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_whole::<usize, 1>)]
     points: usize,
     /// Choose the sizes by the times: the step doubles where they follow a line, and sizes off the line
@@ -62,9 +75,12 @@ pub struct MeasureArguments {
     #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_positive)]
     tolerance: f64,
     #[command(flatten)]
+    devices: DeviceArguments,
+    #[command(flatten)]
     measuring: MeasuringArguments,
-    /// Folder for points files, written after every size: KERNEL.points, or rankR-KERNEL.points of several
-    /// ranks. The same command goes on with those that are there
+    /// Folder for points files, written after every size: KERNEL.points, or DEVICE-mxm.points, or for surfaces
+    /// DEVICE-mxm.surface; with several ranks rankR-KERNEL.points. The same command goes on with those that
+    /// are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON
@@ -72,35 +88,53 @@ pub struct MeasureArguments {
     json: bool,
 }
 
+/// Adds the kernel mxm to the help of options that it has in common with others.
+fn name_mxm(argument: Arg) -> Arg {
+    let help = match argument.get_id().as_str() {
+        "kernel" => {
+            "Kernel: mxm (the update of a multiplication, on every device), gemm, jacobi, dgemv, fft, naive-gemm, \
+             or the path of a shared library with a kernel"
+        }
+        "block" => {
+            "Block size of mxm, gemm and naive-gemm: a unit is the update of a block of C [default: 32, and 128 for mxm]"
+        }
+        "blas" => "BLAS of mxm and gemm: auto, embedded, openblas, mkl, blis or a library's path",
+        _ => return argument,
+    };
+    argument.help(help)
+}
+
 /// Runs the command on every rank; the head rank writes the files and prints.
 pub fn run(comm: &dyn Comm, arguments: &MeasureArguments) -> Result<(), Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
+    arguments.check_kernel()?;
     let sizes = arguments.make_sizes()?;
-    let kernel = arguments.kernel.open(comm, &config)?;
-    let files = agree(comm, arguments.open_files(comm, &kernel))?;
-    let resumed = files.as_ref().map_or(0, |files| files.sizes().count());
-    let names = list_paths(files.as_ref(), comm.size());
-    let OpenKernel {
-        run,
-        places,
+    let OpenWork {
+        work,
+        parts,
         measured_with,
-        ..
-    } = kernel;
+    } = arguments.open_work(comm, &config)?;
+    let files = agree(comm, arguments.open_files(comm, &parts))?;
+    let resumed = files.as_ref().map_or(0, |files| files.sizes().count());
+    let names = files.as_ref().map(PointsFiles::list_paths);
     let mut campaign = Campaign {
         comm,
-        kernel: run,
+        work,
         config,
         sizes,
+        own: find_own(&parts, comm.rank()),
         points: Vec::new(),
     };
     campaign.run(files)?;
+    let notices = comm.gather(&campaign.work.end())?.concat();
     let document = MeasureDocument {
         schema: 1,
         kernel: arguments.kernel.kernel.clone(),
         measured_with,
         resumed,
-        ranks: list_ranks(&mut campaign, &places, names)?,
+        notices: BTreeSet::from_iter(notices).into_iter().collect(),
+        ranks: list_models(&mut campaign, &parts, names.unwrap_or_default())?,
     };
     if comm.rank() > 0 {
         return Ok(());
@@ -111,68 +145,113 @@ pub fn run(comm: &dyn Comm, arguments: &MeasureArguments) -> Result<(), Failure>
     })
 }
 
+/// Returns the parts of a rank, among all.
+fn find_own(parts: &[MeasuredPart], rank: usize) -> Range<usize> {
+    let [first, end] = [rank, rank + 1].map(|rank| parts.partition_point(|part| part.rank < rank));
+    first..end
+}
+
 impl MeasureArguments {
-    fn make_sizes(&self) -> Result<ModelSizes, Failure> {
-        let Self { from, to, .. } = *self;
+    /// Refuses options of another kernel.
+    fn check_kernel(&self) -> Result<(), Failure> {
+        let is_mxm = self.kernel.kernel == MXM;
+        let given = [
+            (self.kernel.isolate, "--isolate"),
+            (self.kernel.unbound, "--unbound"),
+        ];
+        let of_kernels = given.into_iter().find(|(is_given, _)| *is_given);
+        match (is_mxm, self.devices.name_given(), of_kernels) {
+            (false, Some(option), _) => {
+                let message = format!("{option}: goes with the kernel mxm alone");
+                Err(Failure::input(message))
+            }
+            (true, _, Some((_, option))) => {
+                let message = format!("{option}: does not go with mxm, which runs on devices");
+                Err(Failure::input(message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn make_sizes(&self) -> Result<CampaignSizes, Failure> {
+        let is_surface = self.devices.surface;
+        let default = if is_surface {
+            DEFAULT_SIDE
+        } else {
+            DEFAULT_SIZE
+        };
+        let (from, to) = (self.from, self.to.unwrap_or(default));
         if from > to {
             let message = format!("--from {from} --to {to}: no sizes");
             return Err(Failure::input(message));
         }
+        let step = self.step.unwrap_or(((to - from) / 100).max(1));
         let rule = match self.adaptive {
+            _ if is_surface => {
+                let sizes = SurfaceSizes::new((from, to), self.points);
+                return Ok(CampaignSizes::Surface(sizes));
+            }
             true => SizeRule::Adaptive {
-                step: self.step.unwrap_or(((to - from) / 100).max(1)),
+                step,
                 tolerance: self.tolerance,
             },
             false => SizeRule::Even(self.points),
         };
-        Ok(ModelSizes::new((from, to), rule))
+        Ok(CampaignSizes::Line(ModelSizes::new((from, to), rule)))
     }
 
-    /// Opens the points files on the head rank.
+    fn open_work<'c>(
+        &self,
+        comm: &'c dyn Comm,
+        config: &MeasureConfig,
+    ) -> Result<OpenWork<'c>, Error> {
+        if self.kernel.kernel == MXM {
+            let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
+            return self.devices.open(comm, config, block, &self.kernel.blas);
+        }
+        let OpenKernel {
+            run,
+            parts,
+            measured_with,
+        } = self.kernel.open(comm, config)?;
+        Ok(OpenWork {
+            work: Box::new(run),
+            parts,
+            measured_with,
+        })
+    }
+
+    /// Opens the files on the head rank.
     fn open_files(
         &self,
         comm: &dyn Comm,
-        kernel: &OpenKernel,
+        parts: &[MeasuredPart],
     ) -> Result<Option<PointsFiles>, Error> {
         if comm.rank() > 0 {
             return Ok(None);
         }
-        let (stem, headers) = (
-            self.kernel.name_files(),
-            kernel.list_headers(&self.kernel.kernel),
-        );
-        let mut files = PointsFiles::open(self.out.as_deref(), &stem, headers)?;
+        let kind = match self.devices.surface {
+            true => FileKind::Surface,
+            false => FileKind::Points,
+        };
+        let mut files = PointsFiles::open(self.out.as_deref(), kind, parts)?;
         files.drop_unfinished();
         Ok(Some(files))
     }
 }
 
-/// Returns the path of each rank's points file.
-pub fn list_paths(files: Option<&PointsFiles>, ranks: usize) -> Vec<Option<String>> {
-    let paths = (0..ranks).map(|rank| Some(files?.path(rank)?.display().to_string()));
-    paths.collect()
-}
-
-fn list_ranks(
+fn list_models(
     campaign: &mut Campaign<'_>,
-    places: &[RankPlace],
-    names: Vec<Option<String>>,
-) -> Result<Vec<RankDocument>, Error> {
-    let work = campaign.points.iter();
-    let work = work.map(|&(d, _)| campaign.kernel.complexity(d));
-    let work: Result<Vec<f64>, _> = work.collect();
-    let work = agree(campaign.comm, work.map_err(Error::from))?;
-    let ranks = places.iter().zip(names).enumerate();
-    let documents = ranks.map(|(rank, ((host, core), file))| {
-        let mut document = RankDocument {
-            rank,
-            host: host.clone(),
-            core: *core,
-            file,
-            points: Vec::new(),
-        };
-        document.add_points(&campaign.points, &work);
-        document
+    parts: &[MeasuredPart],
+    files: Vec<Option<String>>,
+) -> Result<Vec<ModelDocument>, Error> {
+    let sizes = campaign.points.iter();
+    let work = sizes.map(|&(size, _)| campaign.work.complexity(size));
+    let work = agree(campaign.comm, work.collect::<Result<Vec<f64>, _>>())?;
+    let files = files.into_iter().chain(std::iter::repeat(None));
+    let documents = parts.iter().zip(files).enumerate();
+    let documents = documents.map(|(index, (part, file))| {
+        ModelDocument::new(part, file, index, (&campaign.points, &work))
     });
     Ok(documents.collect())
 }

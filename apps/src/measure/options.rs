@@ -7,13 +7,13 @@ use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::session::bind_rank;
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::kernel::KernelRun;
+use isochron_devices::kernel::{KernelRun, RunQuota};
 use isochron_devices::measure::limit_run_s;
-use isochron_devices::{MeasureConfig, memory_available_bytes};
+use isochron_devices::{MeasureConfig, cpu_quota_cores, memory_available_bytes};
 use isochron_kernels::KernelParameters;
 
-use super::files::Headers;
 use super::kernel::KernelChoice;
+use super::part::{MeasuredPart, MeasuredWork};
 use crate::numbers::parse_whole;
 
 /// The kernel, and the way to run it.
@@ -21,37 +21,45 @@ use crate::numbers::parse_whole;
 pub struct KernelArguments {
     /// Kernel: gemm, jacobi, dgemv, fft, naive-gemm, or the path of a shared library with a kernel
     pub kernel: String,
-    /// Block size of gemm and naive-gemm: a unit is the update of a block of C
-    #[arg(long, value_name = "B", default_value_t = 32, value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
-    block: usize,
+    /// Block size of gemm and naive-gemm: a unit is the update of a block of C [default: 32]
+    #[arg(long, value_name = "B", value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
+    pub block: Option<usize>,
     /// Length of a row of jacobi, dgemv and fft: a unit is a row
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
     width: usize,
     /// BLAS of gemm: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default(), help_heading = "Kernel")]
-    blas: BlasChoice,
+    pub blas: BlasChoice,
     /// Run the kernel in a process of its own: a crash is an error message, and a run that ignores its
     /// interruption is killed
     #[arg(long, help_heading = "Kernel")]
-    isolate: bool,
+    pub isolate: bool,
     /// Let the kernel use all cores of its rank, and do not bind it to the first one
     #[arg(long, help_heading = "Kernel")]
-    unbound: bool,
+    pub unbound: bool,
 }
 
-/// The host of a rank, and the core that it is bound to.
-pub type RankPlace = (String, Option<u32>);
+/// Block size of `gemm` and `naive-gemm`, if none is asked for.
+const DEFAULT_BLOCK: usize = 32;
+
+/// Work that is ready to be measured on every rank.
+pub struct OpenWork<'c> {
+    /// This rank's work.
+    pub work: Box<dyn MeasuredWork + 'c>,
+    /// The parts of all ranks.
+    pub parts: Vec<MeasuredPart>,
+    /// The options that decide on times and on their precision.
+    pub measured_with: String,
+}
 
 /// A kernel that is ready to be measured on every rank.
 pub struct OpenKernel {
     /// This rank's kernel.
     pub run: Box<dyn KernelRun>,
-    /// The places of all ranks.
-    pub places: Vec<RankPlace>,
+    /// The kernels of all ranks.
+    pub parts: Vec<MeasuredPart>,
     /// The options that decide on times and on their precision.
     pub measured_with: String,
-    /// Block size of a kernel whose unit is the update of a block.
-    block: Option<usize>,
 }
 
 impl KernelArguments {
@@ -67,79 +75,96 @@ impl KernelArguments {
             true => None,
             false => bind_rank(comm)?.map(|core| core.core),
         };
-        let places = comm.gather(&(comm.host().to_owned(), core))?;
-        let here = places
-            .iter()
-            .filter(|(host, _)| host == comm.host())
-            .count();
+        let hosts = comm.gather(&comm.host().to_owned())?;
+        let here = hosts.iter().filter(|host| *host == comm.host()).count();
+        let quota_cores = cpu_quota_cores();
         let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
         let choice = KernelChoice {
             name: self.kernel.clone(),
             parameters: KernelParameters {
-                block: self.block,
+                block: self.block(),
                 width: self.width,
                 memory_bytes: free_bytes / here as u64,
             },
             blas: self.blas.clone(),
             limit_s: limit_run_s(config),
+            quota: RunQuota {
+                cores: quota_cores.map_or(f64::INFINITY, |cores| cores / here as f64),
+                has_threads: self.unbound,
+            },
         };
+        let run = agree(comm, choice.open(self.isolate))?;
+        let measured_with = self.describe(config, choice.is_built_in());
+        let part = self.describe_part(comm, core, &measured_with);
         Ok(OpenKernel {
-            run: agree(comm, choice.open(self.isolate))?,
-            places,
-            measured_with: self.describe(config, choice.is_built_in()),
-            block: ["gemm", "naive-gemm"]
-                .contains(&self.kernel.as_str())
-                .then_some(self.block),
+            run,
+            parts: comm.gather(&part)?,
+            measured_with,
         })
+    }
+
+    fn block(&self) -> usize {
+        self.block.unwrap_or(DEFAULT_BLOCK)
     }
 
     fn describe(&self, config: &MeasureConfig, is_built_in: bool) -> String {
         let sizes = match self.kernel.as_str() {
-            "gemm" => format!("block {}, BLAS {}, ", self.block, self.blas),
-            "naive-gemm" => format!("block {}, ", self.block),
+            "gemm" => format!("block {}, BLAS {}, ", self.block(), self.blas),
+            "naive-gemm" => format!("block {}, ", self.block()),
             _ if is_built_in => format!("width {}, ", self.width),
             _ => String::new(),
         };
         let unbound = ["", ", unbound"][usize::from(self.unbound)];
         let isolated = ["", ", in a process of its own"][usize::from(self.isolate)];
-        format!(
-            "{sizes}{} to {} repetitions, precision {} at {}, at most {} s{unbound}{isolated}",
-            config.min_reps,
-            config.max_reps,
-            config.precision,
-            config.confidence,
-            config.max_seconds
-        )
+        format!("{sizes}{}{unbound}{isolated}", describe_repetitions(config))
     }
 
-    /// Returns the kernel's name, or that of its library without folder and ending.
-    pub fn name_files(&self) -> String {
+    /// Describes this rank's kernel.
+    fn describe_part(
+        &self,
+        comm: &dyn Comm,
+        core: Option<u32>,
+        measured_with: &str,
+    ) -> MeasuredPart {
+        let mut part = MeasuredPart {
+            rank: comm.rank(),
+            host: comm.host().to_owned(),
+            core,
+            quota_cores: cpu_quota_cores(),
+            stem: self.name_stem(comm),
+            ..MeasuredPart::default()
+        };
+        let place = core.map_or("not bound".to_owned(), |core| core.to_string());
+        let headers = [
+            ("kernel", self.kernel.clone()),
+            ("host", part.host.clone()),
+            ("core", place),
+            ("rank", format!("{} of {}", comm.rank(), comm.size())),
+            ("measured-with", measured_with.to_owned()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        part.add_headers(headers.into_iter());
+        if ["gemm", "naive-gemm"].contains(&self.kernel.as_str()) {
+            part.add_headers([("block", self.block().to_string())].into_iter());
+        }
+        part
+    }
+
+    /// Returns the kernel's name, or that of its library without folder and ending; with the rank before it if there are
+    /// several.
+    fn name_stem(&self, comm: &dyn Comm) -> String {
         let stem = Path::new(&self.kernel).file_stem().unwrap_or_default();
-        stem.to_string_lossy().into_owned()
+        match comm.size() {
+            1 => stem.to_string_lossy().into_owned(),
+            _ => format!("rank{}-{}", comm.rank(), stem.to_string_lossy()),
+        }
     }
 }
 
-impl OpenKernel {
-    /// Lists the headers of each rank's points file.
-    pub fn list_headers(&self, kernel: &str) -> Vec<Headers> {
-        let ranks = self.places.iter().enumerate();
-        let headers = ranks.map(|(rank, (host, core))| {
-            let core = core.map_or("not bound".to_owned(), |core| core.to_string());
-            let pairs = [
-                ("kernel", kernel.to_owned()),
-                ("host", host.clone()),
-                ("core", core),
-                ("rank", format!("{rank} of {}", self.places.len())),
-                ("measured-with", self.measured_with.clone()),
-                ("version", env!("CARGO_PKG_VERSION").to_owned()),
-            ];
-            let pairs =
-                pairs.map(|(key, value)| (key.to_owned(), value.replace(['\n', '\r'], " ")));
-            let block = self
-                .block
-                .map(|block| ("block".to_owned(), block.to_string()));
-            pairs.into_iter().chain(block).collect::<Headers>()
-        });
-        headers.collect()
-    }
+/// Describes the limits of measuring.
+pub fn describe_repetitions(config: &MeasureConfig) -> String {
+    format!(
+        "{} to {} repetitions, precision {} at {}, at most {} s",
+        config.min_reps, config.max_reps, config.precision, config.confidence, config.max_seconds
+    )
 }

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use isochron_hierarchy::model::Point;
+use isochron_hierarchy::model::SurfacePoint;
 use serde::Serialize;
 
-use super::files::RankPoints;
-use crate::lines::wrap;
+use super::files::PartPoints;
+use super::part::{MeasuredPart, Size};
+use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
 /// The result of a campaign.
@@ -19,42 +20,105 @@ pub struct MeasureDocument {
     pub measured_with: String,
     /// Number of sizes that an earlier command had measured.
     pub resumed: usize,
-    pub ranks: Vec<RankDocument>,
+    /// What was unusual, one line each.
+    pub notices: Vec<String>,
+    /// The models, one for each rank or for each of its devices.
+    pub ranks: Vec<ModelDocument>,
 }
 
-/// The points of one rank.
+/// The points of a rank's kernel, or of one of its devices.
 #[derive(Serialize)]
-pub struct RankDocument {
-    pub rank: usize,
-    pub host: String,
-    /// The core that it is bound to.
-    pub core: Option<u32>,
+pub struct ModelDocument {
+    rank: usize,
+    host: String,
+    /// The device; `None` for a kernel.
+    device: Option<String>,
+    /// The core that the kernel is bound to.
+    core: Option<u32>,
+    /// The CPU quota of the host, taken out of the times.
+    quota_cores: Option<f64>,
     /// Its points file.
-    pub file: Option<String>,
-    pub points: Vec<MeasuredPoint>,
+    file: Option<String>,
+    points: Vec<MeasuredPoint>,
 }
 
 /// A point with its speed.
 #[derive(Serialize)]
-pub struct MeasuredPoint {
-    #[serde(flatten)]
-    point: Point,
+struct MeasuredPoint {
+    /// Units.
+    d: u64,
+    /// Height and width in blocks, of a surface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sides: Option<Size>,
+    t_s: f64,
+    reps: u32,
+    ci_s: f64,
     /// `d / t`, units a second; an upper bound where `reps` is 0.
     units_per_s: f64,
     /// The kernel's own work `C(d) / t`, a second.
     work_per_s: f64,
 }
 
-impl RankDocument {
-    /// Adds this rank's part of all points; `work` is that of each size.
-    pub fn add_points(&mut self, points: &[(u64, RankPoints)], work: &[f64]) {
-        for ((d, points), work) in points.iter().zip(work) {
-            self.points
-                .extend(points[self.rank].map(|point| MeasuredPoint {
-                    point,
-                    units_per_s: *d as f64 / point.t_s,
-                    work_per_s: work / point.t_s,
-                }));
+impl ModelDocument {
+    /// Makes the model of a part, of its points among all; with them is the work of each size.
+    pub fn new(
+        part: &MeasuredPart,
+        file: Option<String>,
+        index: usize,
+        (points, work): (&[(Size, PartPoints)], &[f64]),
+    ) -> Self {
+        let is_surface = points.iter().any(|((_, n), _)| *n > 1);
+        let measured = points.iter().zip(work);
+        let measured = measured.filter_map(|((_, points), work)| {
+            let point = MeasuredPoint::new(&points[index]?, *work);
+            let sides = point.sides.filter(|_| is_surface);
+            Some(MeasuredPoint { sides, ..point })
+        });
+        Self {
+            rank: part.rank,
+            host: part.host.clone(),
+            device: part.device.as_ref().map(|device| device.name.clone()),
+            core: part.core,
+            quota_cores: part.quota_cores,
+            file,
+            points: measured.collect(),
+        }
+    }
+
+    /// Describes the part in one line.
+    fn describe(&self) -> String {
+        let what = self.device.as_ref();
+        let what = what.map_or(String::new(), |device| format!("{device} of "));
+        let place = match (&self.device, self.core) {
+            (Some(_), _) => String::new(),
+            (None, Some(core)) => format!(", core {core}"),
+            (None, None) => ", not bound".to_owned(),
+        };
+        let quota = self.quota_cores;
+        let quota = quota.map_or(String::new(), |cores| {
+            format!(", CPU quota of {cores:.2} cores taken out")
+        });
+        format!("{what}rank {} on {}{place}{quota}", self.rank, self.host)
+    }
+}
+
+impl MeasuredPoint {
+    fn new(point: &SurfacePoint, work: f64) -> Self {
+        let SurfacePoint {
+            m,
+            n,
+            t_s,
+            reps,
+            ci_s,
+        } = *point;
+        Self {
+            d: m * n,
+            sides: Some((m, n)),
+            t_s,
+            reps,
+            ci_s,
+            units_per_s: (m * n) as f64 / t_s,
+            work_per_s: work / t_s,
         }
     }
 }
@@ -66,43 +130,40 @@ impl MeasureDocument {
             &format!("kernel {}: {}", self.kernel, self.measured_with),
             width,
         );
-        for rank in &self.ranks {
-            let place = rank
-                .core
-                .map_or("not bound".to_owned(), |core| format!("core {core}"));
-            let mut above = format!("rank {} on {}, {place}", rank.rank, rank.host);
-            if let Some(file) = &rank.file {
+        for model in &self.ranks {
+            let mut above = model.describe();
+            if let Some(file) = &model.file {
                 above += &format!("\n{file}");
             }
             // Writing to a String cannot fail.
-            let _ = write!(text, "\n{}{}", wrap(&above, width), rank.make_table());
+            let _ = write!(text, "\n{}{}", wrap(&above, width), model.make_table());
         }
         if self.resumed > 0 {
-            let resumed = format!("\n{} sizes were measured before and kept", self.resumed);
-            text += &wrap(&resumed, width);
+            let were = ["were", "was"][usize::from(self.resumed == 1)];
+            let sizes = count(self.resumed as u64, "size");
+            text += &wrap(&format!("\n{sizes} {were} measured before and kept"), width);
+        }
+        for notice in &self.notices {
+            text += &wrap(notice, width);
         }
         text
     }
 }
 
-impl RankDocument {
+impl ModelDocument {
     fn make_table(&self) -> TextTable {
         let mut table = TextTable::new(0, "units|s|± %|reps|units/s|10⁹/s");
-        for MeasuredPoint {
-            point,
-            units_per_s,
-            work_per_s,
-        } in &self.points
-        {
+        for point in &self.points {
             let bound = ["", "<"][usize::from(point.reps == 0)];
             let least = [">", ""][usize::from(point.reps > 0)];
+            let sides = point.sides.map(|(m, n)| format!("{m}×{n}"));
             table.add_row([
-                point.d.to_string(),
+                sides.unwrap_or_else(|| point.d.to_string()),
                 format!("{least}{:.3e}", point.t_s),
                 format!("{:.1}", 100.0 * point.ci_s / point.t_s),
                 point.reps.to_string(),
-                format!("{bound}{units_per_s:.4e}"),
-                format!("{bound}{:.3}", work_per_s / 1e9),
+                format!("{bound}{:.4e}", point.units_per_s),
+                format!("{bound}{:.3}", point.work_per_s / 1e9),
             ]);
         }
         table
@@ -115,37 +176,40 @@ mod tests {
 
     #[test]
     fn bounds_are_marked_and_the_text_fits() {
-        let mut rank = RankDocument {
+        let part = MeasuredPart {
             rank: 1,
             host: "vm".to_owned(),
             core: Some(3),
-            file: Some("points/rank1-gemm.points".to_owned()),
-            points: Vec::new(),
+            quota_cores: Some(0.5),
+            ..MeasuredPart::default()
         };
-        let points = [(4, 3), (8, 0)].map(|(d, reps)| {
-            let point = Point {
-                d,
+        let points = [(4, 3), (8, 0)].map(|(m, reps)| {
+            let point = SurfacePoint {
+                m,
+                n: 1,
                 t_s: 0.5,
                 reps,
                 ci_s: 0.005,
             };
-            (d, vec![None, Some(point)])
+            ((m, 1), vec![None, Some(point)])
         });
-        rank.add_points(&points, &[2e9, 4e9]);
+        let file = Some("points/rank1-gemm.points".to_owned());
         let document = MeasureDocument {
             schema: 1,
             kernel: "gemm".to_owned(),
             measured_with: "block 32, 3 to 100 repetitions".to_owned(),
             resumed: 1,
-            ranks: vec![rank],
+            notices: vec!["a notice".to_owned()],
+            ranks: vec![ModelDocument::new(&part, file, 1, (&points, &[2e9, 4e9]))],
         };
         let text = document.format(80);
         for part in [
-            "rank 1 on vm, core 3",
+            "rank 1 on vm, core 3, CPU quota of 0.50 cores taken out",
             "8.0000e0",
             ">5.000e-1",
             "<8.000",
-            "1 sizes were",
+            "1 size was measured",
+            "a notice",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

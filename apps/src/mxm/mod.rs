@@ -6,7 +6,7 @@ mod finished;
 mod given;
 mod learnt;
 mod plan;
-mod problem;
+pub mod problem;
 mod progress;
 mod text;
 mod ways;
@@ -25,19 +25,18 @@ use isochron::output::{PartialFile, check_distinct};
 use isochron::session::{PlanDocument, Report, Session, SessionConfig};
 use isochron::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::{Element, ElementType, Grouping, MeasureConfig};
+use isochron_devices::{Element, ElementType, MeasureConfig};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::decide::SplitChoice;
 use isochron_hierarchy::layout::Method;
-use isochron_hierarchy::model::Fit;
-use isochron_hierarchy::partition::Partitioner;
 use num_complex::{Complex32, Complex64};
 
+use crate::choices::{BalancingArguments, NodeArguments};
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
-use crate::numbers::{parse_positive, parse_whole};
+use crate::numbers::parse_whole;
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
@@ -118,17 +117,12 @@ pub struct MxmArguments {
     /// Use of the model store, which keeps the devices' times from run to run: none, read or read-write
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     store: StoreMode,
-    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure gemm` and
-    /// `isochron devices bench` write them
+    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` (or
+    /// gemm) and `isochron devices bench` write them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
     models: Option<PathBuf>,
-    /// Platform file [default: every rank uses the devices of its host]
-    #[arg(long, value_name = "FILE")]
-    platform: Option<PathBuf>,
-    /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
-    /// kind), package, numa, kind or node
-    #[arg(long)]
-    group: Option<Grouping>,
+    #[command(flatten)]
+    node: NodeArguments,
     /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
     #[arg(long, default_value_t = Strategy::default())]
     strategy: Strategy,
@@ -136,18 +130,6 @@ pub struct MxmArguments {
     #[arg(long, value_name = "N", conflicts_with_all = ["load_plan", "replay"])]
     #[arg(value_parser = parse_whole::<u64, 1>)]
     force_changes: Option<u64>,
-    /// Imbalance max |t_i - t_j| / t_i at which measuring ends
-    #[arg(long, default_value_t = 0.05, value_parser = parse_positive)]
-    epsilon: f64,
-    /// Most measurements of all nodes by fpm and multi-cpm, at least 1; the other strategies ignore it
-    #[arg(long, default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
-    max_iterations: u32,
-    /// Model that fpm makes of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
-    #[arg(long, default_value_t = Fit::default())]
-    fit: Fit,
-    /// Partitioner that fpm divides with: gpa, npa or hpopta
-    #[arg(long, default_value_t = Partitioner::default())]
-    partitioner: Partitioner,
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     layout: Method,
@@ -170,6 +152,11 @@ pub struct MxmArguments {
     /// Print one line in place of the summary or the plan, and no progress; --json is as without
     #[arg(long)]
     quiet: bool,
+    #[command(
+        flatten,
+        next_help_heading = "Balancing before the run (fpm; the first two also multi-cpm)"
+    )]
+    balancing: BalancingArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
 }
@@ -220,6 +207,9 @@ pub fn run<'a>(
         None => session.plan(problem, &arguments.balance_config())?,
     };
     check_record(arguments, Some(&plan))?;
+    if let Some(line) = &line {
+        line.note_plan(&plan);
+    }
     watch.enter(AccountPhase::Write);
     if arguments.save_plan.is_some() {
         output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
@@ -260,8 +250,8 @@ pub fn run<'a>(
 impl MxmArguments {
     fn session_config(&self) -> SessionConfig {
         SessionConfig {
-            platform: self.platform.clone(),
-            grouping: self.group,
+            platform: self.node.platform.clone(),
+            grouping: self.node.group,
             blas: self.blas.clone(),
             measure: self.measuring.apply_to(MeasureConfig::default()),
             // A run that is repeated takes nothing from the store, and adds nothing.
@@ -276,16 +266,12 @@ impl MxmArguments {
     fn balance_config(&self) -> BalanceConfig {
         BalanceConfig {
             strategy: self.strategy,
-            epsilon: self.epsilon,
-            max_iterations: self.max_iterations,
-            fit: self.fit,
-            partitioner: self.partitioner,
             layout: self.layout,
             adaptive: AdaptiveConfig {
                 force_every: self.force_changes.unwrap_or(0),
                 ..Default::default()
             },
-            ..Default::default()
+            ..self.balancing.make_config()
         }
     }
 }
@@ -409,7 +395,7 @@ fn check_paths(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
         ("--a", &arguments.a),
         ("--b", &arguments.b),
         ("--c", &arguments.c),
-        ("--platform", &arguments.platform),
+        ("--platform", &arguments.node.platform),
         ("--load-plan", &arguments.load_plan),
         ("--replay", &arguments.replay),
     ];

@@ -1,80 +1,108 @@
 //! The line of progress on a terminal.
 
-use std::cell::Cell;
-use std::io::{self, IsTerminal as _, Write as _};
-use std::time::{Duration, Instant};
+use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 use isochron::comm::Comm;
+use isochron::multiply::Plan;
 use isochron::progress::{Observer, Progress};
 
-/// Shortest time between two changes of the line.
-const PAUSE: Duration = Duration::from_millis(200);
+use crate::terminal_line::TerminalLine;
 
-/// A line on standard error that is written again and again, and cleared at the end.
+/// The progress of planning and of a multiplication on the terminal.
 pub(super) struct ProgressLine {
+    line: TerminalLine,
     /// Work of the whole multiplication.
     flop: f64,
     /// Start of the multiplication.
     start: Cell<Instant>,
-    /// The time of the last change.
-    written: Cell<Option<Instant>>,
+    /// The names of the nodes, by rank; empty until the plan is known.
+    nodes: RefCell<Vec<String>>,
+    /// The node that all others wait for, with the words for it.
+    slowest: Cell<Option<(usize, &'static str)>>,
 }
 
 impl ProgressLine {
-    /// Makes the line of the head rank; `None` on other ranks, and if standard error is no terminal.
+    /// Makes the line of the head rank; `None` if there is no terminal to show it on.
     pub(super) fn on_terminal(comm: &dyn Comm, flop: f64) -> Option<Self> {
-        (comm.rank() == 0 && io::stderr().is_terminal()).then(|| Self {
+        let line = TerminalLine::of_rank(comm.rank() == 0);
+        line.is_shown().then(|| Self {
+            line,
             flop,
             start: Cell::new(Instant::now()),
-            written: Cell::new(None),
+            nodes: RefCell::default(),
+            slowest: Cell::new(None),
         })
+    }
+
+    /// Takes in the names of the nodes, and which one the plan expects to be slowest.
+    pub(super) fn note_plan(&self, plan: &Plan) {
+        let nodes = plan.nodes().iter();
+        let named = nodes.map(|node| {
+            let name = if node.name.is_empty() {
+                &node.host
+            } else {
+                &node.name
+            };
+            format!("node {} ({name})", node.rank)
+        });
+        self.nodes.replace(named.collect());
+        let balance = plan.decision().balance.as_ref();
+        let times_s = balance.map_or(&[][..], |balance| &balance.times_s);
+        let ranks = (0..times_s.len()).filter(|&rank| times_s[rank] > 0.0);
+        let slowest = ranks.max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]));
+        self.slowest
+            .set(slowest.map(|rank| (rank, "expected slowest")));
     }
 
     /// Clears the line.
     pub(super) fn clear(&self) {
-        if self.written.take().is_some() {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        self.line.clear();
+    }
+
+    fn describe(&self, progress: Progress) -> String {
+        let elapsed_s = self.start.get().elapsed().as_secs_f64();
+        let nodes = self.nodes.borrow();
+        let slowest = self.slowest.get().filter(|_| nodes.len() > 1);
+        let slowest =
+            slowest.and_then(|(rank, words)| Some(format!("{words}: {}", nodes.get(rank)?)));
+        describe_progress(progress, (self.flop, elapsed_s), slowest.as_deref())
     }
 }
 
 impl Observer for ProgressLine {
-    /// Shows the progress, unless the line has just changed.
     fn observe(&self, progress: Progress) {
-        let now = Instant::now();
-        if let Progress::Multiplying { step: 0, .. } = progress {
-            self.start.set(now);
+        match progress {
+            Progress::Slowest { rank } => return self.slowest.set(Some((rank, "slowest"))),
+            Progress::Multiplying { step: 0, .. } => self.start.set(Instant::now()),
+            _ => {}
         }
-        if self.written.get().is_some_and(|last| now - last < PAUSE) {
-            return;
-        }
-        self.written.set(Some(now));
-        let elapsed_s = (now - self.start.get()).as_secs_f64();
-        // If standard error is closed, there is no one to tell.
-        let text = describe_progress(progress, self.flop, elapsed_s);
-        let _ = write!(io::stderr(), "\r{text}\x1b[K");
+        self.line.refresh(|| self.describe(progress));
     }
 }
 
-impl Drop for ProgressLine {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// Describes the progress in less than 80 characters.
-fn describe_progress(progress: Progress, flop: f64, elapsed_s: f64) -> String {
-    match progress {
-        Progress::Measuring { iteration } => format!("measuring: iteration {iteration}"),
+/// Describes the progress, the most important first: a narrow terminal cuts the end.
+fn describe_progress(
+    progress: Progress,
+    (flop, elapsed_s): (f64, f64),
+    slowest: Option<&str>,
+) -> String {
+    let mut text = match progress {
+        Progress::Measuring { iteration } => return format!("measuring: iteration {iteration}"),
         Progress::Multiplying { step: 0, steps } => format!("multiplying: step 1 of {steps}"),
         Progress::Multiplying { step, steps } => {
             let done = step as f64 / steps as f64;
             let gflops = done * flop / elapsed_s / 1e9;
             let left_s = elapsed_s * (1.0 - done) / done;
             let next = step + 1;
-            format!("multiplying: step {next} of {steps}, {gflops:.1} GFLOP/s, {left_s:.0} s left")
+            format!("multiplying: step {next} of {steps}, {left_s:.0} s left, {gflops:.1} GFLOP/s")
         }
+        Progress::Slowest { .. } => String::new(),
+    };
+    if let Some(slowest) = slowest {
+        text += &format!(", {slowest}");
     }
+    text
 }
 
 #[cfg(test)]
@@ -82,19 +110,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_tells_the_speed_and_the_time_left() {
+    fn the_line_tells_the_speed_the_time_left_and_the_slowest_node() {
         let [first, later] = [0, 16].map(|step| Progress::Multiplying { step, steps: 64 });
         assert_eq!(
-            describe_progress(first, 1e12, 0.0),
+            describe_progress(first, (1e12, 0.0), None),
             "multiplying: step 1 of 64"
         );
         assert_eq!(
-            describe_progress(later, 1e12, 2.0),
-            "multiplying: step 17 of 64, 125.0 GFLOP/s, 6 s left"
+            describe_progress(later, (1e12, 2.0), Some("slowest: node 1 (b)")),
+            "multiplying: step 17 of 64, 6 s left, 125.0 GFLOP/s, slowest: node 1 (b)"
         );
         let measuring = Progress::Measuring { iteration: 3 };
         assert_eq!(
-            describe_progress(measuring, 1e12, 9.0),
+            describe_progress(measuring, (1e12, 9.0), None),
             "measuring: iteration 3"
         );
     }

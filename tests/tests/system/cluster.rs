@@ -70,6 +70,29 @@ fn ranks_multiply_exactly_on_three_hosts() {
     );
 }
 
+#[test]
+fn a_quota_is_taken_out_of_measured_times_and_named() {
+    let Some(cluster) = hosts("measure") else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    let launcher = launcher(&mpi, MpiFamily::OpenMpi);
+    for line in [
+        "measure jacobi --width 64 --to 9 --points 2 --max-reps 3 --json",
+        "measure mxm --block 8 --to 9 --points 2 --max-reps 3 --json",
+    ] {
+        let mut command = cluster
+            .mpirun_command(&launcher, &[0, 1, 1])
+            .expect("ranks for each host");
+        command.arg(&mpi.isochron).args(line.split(' '));
+        let found: Value = serde_json::from_str(&run(command, HANGS).success()).expect("models");
+        let models = found["ranks"].as_array().expect("models").iter();
+        let quotas: Vec<&Value> = models.map(|model| &model["quota_cores"]).collect();
+        assert_eq!(quotas.first(), Some(&&Value::Null), "{found}");
+        assert_eq!(quotas.last(), Some(&&Value::from(0.5)), "{found}");
+    }
+}
+
 /// The launcher alone: a job of MPICH as Debian builds it may hang in MPI_Finalize wherever its ranks talk over TCP,
 /// also on one host.
 #[test]

@@ -163,6 +163,32 @@ fn links_are_measured_once_unless_their_conditions_change() {
 }
 
 #[test]
+fn a_run_begins_with_the_models_that_were_measured_before() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let line = "measure mxm --block 8 --panel 8 --to 64 --points 3 --max-reps 3 --platform";
+    let platform = folder.path("slow.toml");
+    let words: Vec<&str> = line.split(' ').chain([platform.as_str()]).collect();
+    for (options, segments_written) in [("none", 0), ("read", 0), ("read-write", 1)] {
+        let words = [&words[..], &["--store", options]].concat();
+        let mut command = mpi.command(2, &mpi.isochron, &words);
+        command.env("ISOCHRON_STORE", folder.path("store"));
+        run(command, HANGS).success();
+        assert_eq!(segments(&folder).len(), segments_written, "{options}");
+    }
+    let runs = read_runs(&folder);
+    assert_eq!(runs.len(), 3, "one for each device");
+    for run in runs {
+        let units: Vec<u64> = run.samples.iter().map(|sample| sample.units).collect();
+        assert_eq!(units, [64, 32 * 64, 64 * 64]);
+        assert!(run.samples.iter().all(|sample| sample.seconds.len() >= 2));
+    }
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    assert_eq!(count_looks(&report), 0, "nothing is looked at");
+}
+
+#[test]
 fn the_store_is_read_and_written_as_asked() {
     let [mpi, _] = libraries();
     let folder = make_folder();

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, libraries, run};
 use serde_json::Value;
 
@@ -14,7 +15,8 @@ const QUICK: &str = "--width 64 --min-reps 2 --max-reps 3";
 /// Compiles a kernel whose run of `d` units is the statement `execute`.
 fn compile(folder: &Folder, name: &str, execute: &str) -> String {
     let text = format!(
-        "#include <stdlib.h>\n#include \"isochron_kernel.h\"\nstatic uint64_t units;\n\
+        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+         #include \"isochron_kernel.h\"\nstatic uint64_t units;\n\
          static double complexity(uint64_t d) {{ return (double)d; }}\n\
          static int32_t initialize(uint64_t d, void **context) {{ *context = &units; units = d; return 0; }}\n\
          static int32_t execute(void *context, const isochron_flag_t *interrupted) {{\n\
@@ -29,7 +31,13 @@ fn compile(folder: &Folder, name: &str, execute: &str) -> String {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../devices/kernel/include");
     let mut command = Command::new("cc");
     command
-        .args(["-std=c99", "-shared", "-fPIC", "-I"])
+        .args([
+            "-std=c99",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-shared",
+            "-fPIC",
+            "-I",
+        ])
         .arg(include);
     command.args([&source, "-o", &library]);
     run(command, HANGS).success();
@@ -116,6 +124,40 @@ fn a_killed_campaign_goes_on() {
     );
 }
 
+/// Kills its process, the first time that each size is run.
+const FATAL: &str =
+    "char name[99]; FILE *seen; snprintf(name, 99, \"%s/%d\", getenv(\"SEEN\"), (int)d);
+seen = fopen(name, \"r\");
+if (!seen) { fclose(fopen(name, \"w\")); kill(getpid(), 9); }
+fclose(seen);";
+
+#[test]
+fn a_campaign_of_ranks_that_are_killed_at_every_size_comes_to_its_end() {
+    let folder = Folder::new();
+    let kernel = compile(&folder, "fatal", FATAL);
+    let [mpi, _] = libraries();
+    let out = folder.path("out");
+    let line =
+        format!("measure {kernel} --to 4 --points 4 --min-reps 2 --max-reps 2 --out {out} --json");
+    let words: Vec<&str> = line.split(' ').collect();
+    for killed in 1..=9 {
+        let mut command = mpi.command(2, &mpi.isochron, &words);
+        command.env("SEEN", folder.0.path());
+        let outcome = run(command, HANGS);
+        if outcome.status == Some(0) {
+            let found = json(&outcome.stdout);
+            // At least one rank of each size killed the job; the points before it were kept.
+            assert!((5..=9).contains(&killed), "{killed}");
+            assert_eq!(found["resumed"], 3, "{found}");
+            for rank in found["ranks"].as_array().expect("ranks") {
+                assert_eq!(rank["points"].as_array().map(Vec::len), Some(4), "{found}");
+            }
+            return;
+        }
+    }
+    panic!("the campaign does not come to its end");
+}
+
 #[test]
 fn every_rank_has_a_model_that_the_same_command_continues() {
     let folder = Folder::new();
@@ -186,4 +228,161 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
         stderr.contains("kernel dgemv: initialize of 1000000000 units found no memory"),
         "{stderr}"
     );
+}
+
+/// Three devices on two nodes: `b` and `c` are three times as slow as `a`, by decree.
+pub fn write_platform(folder: &Folder) -> String {
+    folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
+    folder.write("slow.points", "# block: 8\n1 0.003\n64 0.192\n");
+    let device = |name, points| {
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{points}.points\"\n")
+    };
+    let [a, b, c] =
+        [("a", "fast"), ("b", "slow"), ("c", "slow")].map(|(name, points)| device(name, points));
+    let text = format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}");
+    folder.write("slow.toml", &text)
+}
+
+/// The update of mxm by blocks of 8, a few times.
+const UPDATE: &str = "measure mxm --block 8 --panel 8 --min-reps 2 --max-reps 3 --json";
+
+/// Reads the units and seconds of a model.
+fn list_times(model: &Value) -> Vec<(u64, f64)> {
+    let points = model["points"].as_array().expect("points").iter();
+    let numbers = points.map(|point| (point["d"].as_u64(), point["t_s"].as_f64()));
+    numbers
+        .map(|(d, t_s)| (d.expect("units"), t_s.expect("seconds")))
+        .collect()
+}
+
+#[test]
+fn every_device_of_a_platform_file_has_a_model_of_its_own() {
+    let folder = Folder::new();
+    let platform = write_platform(&folder);
+    for mpi in libraries() {
+        let out = folder.path(mpi.name);
+        let line = format!("{UPDATE} --to 9 --points 2 --platform {platform} --out {out}");
+        let words: Vec<&str> = line.split(' ').collect();
+        let found = json(&mpi.isochron(2, &words).success());
+        let models = found["ranks"].as_array().expect("models");
+        let names: Vec<String> = models
+            .iter()
+            .map(|model| format!("{} {}", model["rank"], model["device"]))
+            .collect();
+        assert_eq!(names, ["0 \"a\"", "0 \"b\"", "1 \"c\""], "{found}");
+        let [a, b, _] = [0, 1, 2].map(|part| list_times(&models[part]));
+        assert_eq!(a.iter().map(|(d, _)| *d).collect::<Vec<_>>(), [1, 9]);
+        assert!(a.iter().zip(&b).all(|(a, b)| a.1 < b.1), "{found}");
+        // All devices of the host computed at the same time, those of the other rank among them.
+        let text = std::fs::read_to_string(format!("{out}/rank0-a-mxm.points")).expect("a file");
+        for line in [
+            "# measured-beside: rank 0 b, rank 1 c\n",
+            "# kernel: mxm\n",
+            "# block: 8\n",
+            "# panel: 8\n",
+            "# rank: 0 of 2\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        let again = json(&mpi.isochron(2, &words).success());
+        assert_eq!(again["resumed"], 2, "{again}");
+    }
+}
+
+#[test]
+fn a_size_that_is_hopeless_to_one_device_is_measured_on_the_others() {
+    let folder = Folder::new();
+    write_platform(&folder);
+    let platform = folder.path("slow.toml");
+    let line = format!("{UPDATE} --to 64 --points 3 --max-seconds 0.02 --platform {platform}");
+    let words: Vec<&str> = line.split(' ').collect();
+    let [mpi, _] = libraries();
+    let found = json(&mpi.isochron(2, &words).success());
+    // 32 columns of 64 rows take 0.032 s on the one and 0.096 s on the others, more than twice 0.02 s.
+    let reps = |model: &Value| -> Vec<bool> {
+        let points = model["points"].as_array().expect("points").iter();
+        points.map(|point| point["reps"] != 0).collect()
+    };
+    let models = found["ranks"].as_array().expect("models");
+    assert_eq!(reps(&models[0]), [true; 3], "{found}");
+    assert_eq!(reps(&models[1]), [true, false], "{found}");
+}
+
+#[test]
+fn a_surface_has_every_height_with_every_width() {
+    let folder = Folder::new();
+    let out = folder.path("out");
+    let line = format!("{UPDATE} --surface --from 1 --to 5 --points 3 --group node --out {out}");
+    let words: Vec<&str> = line.split(' ').collect();
+    let found = json(&isochron(&words).success());
+    let points = found["ranks"][0]["points"].as_array().expect("points");
+    let sides: Vec<&Value> = points.iter().map(|point| &point["d"]).collect();
+    assert_eq!(sides, [1, 3, 5, 3, 9, 15, 5, 15, 25], "{found}");
+    let file = found["ranks"][0]["file"].as_str().expect("a file");
+    assert!(file.ends_with("-mxm.surface"), "{file}");
+    let shown = json(&isochron(&["model", file, "--json"]).success());
+    let shown = shown["models"][0]["points"].as_array().map(Vec::len);
+    assert_eq!(shown, Some(9));
+    let resumed = json(&isochron(&words).success());
+    assert_eq!(resumed["resumed"], 9, "{resumed}");
+    // Two nodes like this one lay out a matrix.
+    let line = "layout --method fpm-kl --rows 16 --cols 16 --models";
+    let words: Vec<&str> = line.split(' ').chain([file, file]).collect();
+    isochron(&words).success();
+}
+
+#[test]
+fn gpus_are_measured_with_the_cores_beside_them() {
+    let folder = Folder::new();
+    let words: Vec<&str> = UPDATE
+        .split(' ')
+        .chain(["--to", "16", "--points", "2"])
+        .collect();
+    for mpi in libraries() {
+        let libraries = Folder::new();
+        let mut command = mpi.command(1, &mpi.isochron, &words);
+        emulate(&mut command, libraries.0.path());
+        command.env("ISOCHRON_CUDA_EMULATOR_MEMORY", "1M");
+        command.arg("--out").arg(folder.path(mpi.name));
+        let found = json(&run(command, HANGS).success());
+        let models = found["ranks"].as_array().expect("models");
+        let gpu = models.iter().find(|model| model["device"] == "cuda0");
+        let gpu = gpu.unwrap_or_else(|| panic!("{found}"));
+        assert_eq!(list_times(gpu).len(), 2, "{found}");
+        let file = std::fs::read_to_string(gpu["file"].as_str().expect("a file"));
+        let others: Vec<&str> = models
+            .iter()
+            .filter_map(|model| model["device"].as_str())
+            .filter(|name| *name != "cuda0")
+            .collect();
+        let beside = match others.is_empty() {
+            true => "nothing".to_owned(),
+            false => others.join(", "),
+        };
+        let line = format!("# measured-beside: {beside}\n");
+        let file = file.expect("a file");
+        assert!(file.contains(&line), "{line} in {file}");
+    }
+}
+
+#[test]
+fn options_of_other_kernels_are_refused() {
+    for (line, part) in [
+        (
+            "measure gemm --surface",
+            "--surface: goes with the kernel mxm",
+        ),
+        ("measure fft --panel 8", "--panel: goes with the kernel mxm"),
+        (
+            "measure fft --store none",
+            "--store: goes with the kernel mxm",
+        ),
+        ("measure mxm --isolate", "--isolate: does not go with mxm"),
+        ("measure mxm --unbound", "--unbound: does not go with mxm"),
+        ("measure mxm --surface --adaptive", "cannot be used with"),
+        ("measure mxm --platform nowhere.toml", "nowhere.toml"),
+        ("measure mxm --type f16", "f16"),
+    ] {
+        refused(line, &[], &[part]);
+    }
 }

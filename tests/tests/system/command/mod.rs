@@ -9,6 +9,7 @@ mod model;
 mod mxm;
 mod output;
 mod partition;
+mod progress;
 mod topology;
 mod trace_model;
 

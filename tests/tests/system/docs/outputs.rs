@@ -176,7 +176,10 @@ fn device_speeds_are_as_their_schema_says() {
 fn kernel_speeds_are_as_their_schema_says() {
     check_documents(
         "measure",
-        &run_each(&["measure jacobi --to 4 --points 2 --width 64 --max-reps 3"]),
+        &run_each(&[
+            "measure jacobi --to 4 --points 2 --width 64 --max-reps 3",
+            "measure mxm --surface --block 8 --to 2 --points 2 --max-reps 3",
+        ]),
     );
 }
 

@@ -1,0 +1,280 @@
+//! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it.
+
+use clap::Args;
+use isochron::Error;
+use isochron::comm::{Comm, MeasureRounds, agree};
+use isochron::multiply::Problem;
+use isochron::session::{Session, SessionConfig};
+use isochron::store::{KeyedWork, StoreMode, StoredSample};
+use isochron_devices::measure::UpdateOperands;
+use isochron_devices::{
+    BlasChoice, Depth, DeviceInfo, Element, ElementType, MeasureConfig, Measurement,
+    cpu_quota_cores, measure_team,
+};
+use num_complex::{Complex32, Complex64};
+
+use super::files::PartPoints;
+use super::options::{OpenWork, describe_repetitions};
+use super::part::{MeasuredPart, MeasuredWork, PartUnits, Size};
+use crate::choices::NodeArguments;
+use crate::devices::points::{clean_name, describe_device};
+use crate::devices::schedule::name_device;
+use crate::numbers::parse_whole;
+
+/// The name of the kernel.
+pub const MXM: &str = "mxm";
+
+/// The devices of the kernel mxm.
+#[derive(Args)]
+#[command(next_help_heading = "Kernel mxm")]
+pub struct DeviceArguments {
+    #[command(flatten)]
+    node: NodeArguments,
+    /// Type of the elements: f32, f64, c32 or c64 [default: f64]
+    #[arg(long = "type", value_name = "TYPE")]
+    element: Option<ElementType>,
+    /// Inner dimension of an update: the width of the panels [default: that of a run that learns]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
+    panel: Option<usize>,
+    /// Measure surfaces: every height of C with every width, both from --from to --to blocks
+    #[arg(long, conflicts_with = "adaptive")]
+    pub surface: bool,
+    /// Use of the model store, to which the times are added: none, read or read-write [default: read-write]
+    #[arg(long, value_name = "USE")]
+    store: Option<StoreMode>,
+}
+
+/// The devices of this rank at work on updates of C.
+struct DeviceWork<'c, T> {
+    session: Session<'c>,
+    operands: UpdateOperands<T>,
+    work: KeyedWork,
+    is_surface: bool,
+}
+
+impl DeviceArguments {
+    /// Returns the first option that is given and only for devices.
+    pub fn name_given(&self) -> Option<&'static str> {
+        let given = [
+            (self.node.platform.is_some(), "--platform"),
+            (self.node.group.is_some(), "--group"),
+            (self.element.is_some(), "--type"),
+            (self.panel.is_some(), "--panel"),
+            (self.surface, "--surface"),
+            (self.store.is_some(), "--store"),
+        ];
+        let mut given = given.into_iter().filter(|(is_given, _)| *is_given);
+        given.next().map(|(_, name)| name)
+    }
+
+    /// Makes the devices of all ranks.
+    ///
+    /// # Errors
+    /// On every rank, when any rank fails: those of [`Session::new`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn open<'c>(
+        &self,
+        comm: &'c dyn Comm,
+        config: &MeasureConfig,
+        block: usize,
+        blas: &BlasChoice,
+    ) -> Result<OpenWork<'c>, Error> {
+        let panel = Problem::new(block, block, block, block)?.learning_panel();
+        let work = KeyedWork {
+            element: self.element.unwrap_or_default(),
+            block,
+            width: self.panel.unwrap_or(panel),
+        };
+        let session = SessionConfig {
+            platform: self.node.platform.clone(),
+            grouping: self.node.group,
+            blas: blas.clone(),
+            measure: *config,
+            store: self.store.unwrap_or(StoreMode::ReadWrite),
+            ..SessionConfig::default()
+        };
+        let session = Session::new(comm, &session)?;
+        let measured_with = format!(
+            "block {block}, panels of {}, {}, {}",
+            work.width,
+            work.element,
+            describe_repetitions(config)
+        );
+        let parts = list_parts(comm, session.devices(), work, &measured_with)?;
+        let is_surface = self.surface;
+        Ok(OpenWork {
+            work: match work.element {
+                ElementType::F32 => begin_work::<f32>(session, work, is_surface),
+                ElementType::F64 => begin_work::<f64>(session, work, is_surface),
+                ElementType::C32 => begin_work::<Complex32>(session, work, is_surface),
+                ElementType::C64 => begin_work::<Complex64>(session, work, is_surface),
+            },
+            parts,
+            measured_with,
+        })
+    }
+}
+
+fn begin_work<'c, T: Element>(
+    session: Session<'c>,
+    work: KeyedWork,
+    is_surface: bool,
+) -> Box<dyn MeasuredWork + 'c> {
+    Box::new(DeviceWork::<T> {
+        session,
+        operands: UpdateOperands::default(),
+        work,
+        is_surface,
+    })
+}
+
+/// Lists the devices of all ranks.
+///
+/// # Collective
+/// All ranks, each with its devices.
+fn list_parts(
+    comm: &dyn Comm,
+    devices: &[DeviceInfo],
+    work: KeyedWork,
+    measured_with: &str,
+) -> Result<Vec<MeasuredPart>, Error> {
+    let mine = devices.iter().map(|device| MeasuredPart {
+        rank: comm.rank(),
+        host: comm.host().to_owned(),
+        device: Some(device.clone()),
+        quota_cores: cpu_quota_cores(),
+        stem: name_stem(comm, &device.name),
+        ..MeasuredPart::default()
+    });
+    let mut parts = comm.gather(&mine.collect::<Vec<_>>())?.concat();
+    let neighbours: Vec<String> = (0..parts.len())
+        .map(|part| list_neighbours(&parts, part, comm.size()))
+        .collect();
+    for (part, beside) in parts.iter_mut().zip(neighbours) {
+        let Some(device) = &part.device else { continue };
+        let mut headers = describe_device(device, &part.host, &beside);
+        headers.extend([
+            ("kernel", MXM.to_owned()),
+            ("block", work.block.to_string()),
+            ("panel", work.width.to_string()),
+            ("element", work.element.to_string()),
+            ("rank", format!("{} of {}", part.rank, comm.size())),
+            ("measured-with", measured_with.to_owned()),
+        ]);
+        part.add_headers(headers.into_iter());
+    }
+    Ok(parts)
+}
+
+fn name_stem(comm: &dyn Comm, device: &str) -> String {
+    let device = clean_name(device);
+    match comm.size() {
+        1 => format!("{device}-{MXM}"),
+        _ => format!("rank{}-{device}-{MXM}", comm.rank()),
+    }
+}
+
+/// Returns the names of the other devices on the host of a device.
+fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> String {
+    let others = parts.iter().enumerate();
+    let others = others.filter(|(other, part)| *other != index && part.host == parts[index].host);
+    let names = others.filter_map(|(_, part)| {
+        let device = part.device.as_ref()?;
+        Some(name_device(ranks, part.rank, &device.name))
+    });
+    match names.collect::<Vec<_>>() {
+        names if names.is_empty() => "nothing".to_owned(),
+        names => names.join(", "),
+    }
+}
+
+impl<T: Element> DeviceWork<'_, T> {
+    /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks allow if
+    /// models have one dimension.
+    fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
+        let height = if self.is_surface { m } else { m.isqrt() };
+        let block = self.work.block as u64;
+        let columns = units.iter().map(|units| {
+            let elements = u128::from(units.units) * u128::from(block) / u128::from(height.max(1));
+            usize::try_from(elements).unwrap_or(usize::MAX)
+        });
+        let rows = usize::try_from(height.saturating_mul(block)).unwrap_or(usize::MAX);
+        (rows, columns.collect())
+    }
+
+    /// Keeps the times of the last measurement for the model store.
+    fn keep_times(&mut self, units: &[PartUnits], found: &[Measurement]) -> Result<(), Error> {
+        let times = units.iter().zip(found).zip(self.operands.times_s());
+        let samples = times.map(|((units, found), times_s)| {
+            let seconds = match found.is_bound() {
+                true => vec![found.t_s],
+                false => times_s.clone(),
+            };
+            (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
+        });
+        let samples: Vec<Option<StoredSample>> = samples.collect();
+        self.session.keep_samples(self.work, &samples)
+    }
+
+    fn make_sample(&self, units: u64, seconds: Vec<f64>, at_least: bool) -> StoredSample {
+        let block = (self.work.block * self.work.block) as u64;
+        StoredSample {
+            units: units.saturating_mul(block),
+            seconds,
+            at_least,
+        }
+    }
+}
+
+impl<T: Element> MeasuredWork for DeviceWork<'_, T> {
+    fn measure(
+        &mut self,
+        comm: &dyn Comm,
+        size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+    ) -> Result<Vec<Measurement>, Error> {
+        let (rows, columns) = self.shape_updates(size, units);
+        let depth = Depth::endless(self.work.width);
+        let operands = &mut self.operands;
+        self.session
+            .prepare_updates(operands, rows, &columns, depth)?;
+        let counts = units.iter().any(|units| !units.is_load);
+        let mut rounds = MeasureRounds::new(comm);
+        let team = self.session.team();
+        let found = measure_team(
+            team,
+            rows,
+            &columns,
+            depth,
+            config,
+            operands,
+            &mut |needed| rounds.ask_for_round(needed && counts),
+        );
+        // A rank that has nothing to repeat, or that failed, takes part too.
+        while rounds.ask_for_round(false) {}
+        let found = agree(comm, found.map_err(Error::from))?;
+        self.keep_times(units, &found)?;
+        Ok(found)
+    }
+
+    fn complexity(&mut self, (m, n): Size) -> Result<f64, Error> {
+        let KeyedWork { block, width, .. } = self.work;
+        Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * width as f64)
+    }
+
+    fn keep_earlier(&mut self, (m, n): Size, points: &PartPoints) -> Result<(), Error> {
+        let samples = points.iter().map(|point| {
+            point.map(|point| self.make_sample(m * n, vec![point.t_s], point.reps == 0))
+        });
+        let samples: Vec<Option<StoredSample>> = samples.collect();
+        self.session.keep_samples(self.work, &samples)
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        self.session.save_models();
+        self.session.notices().to_vec()
+    }
+}

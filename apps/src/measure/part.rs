@@ -1,0 +1,171 @@
+//! What is measured: the kernel of each rank, or each of its devices.
+
+use isochron::Error;
+use isochron::comm::{Comm, MeasureRounds, agree};
+use isochron_devices::kernel::KernelRun;
+use isochron_devices::measure::measure_kernel;
+use isochron_devices::{DeviceInfo, MeasureConfig, Measurement};
+use isochron_hierarchy::model::{Point, SurfacePoint};
+use serde::{Deserialize, Serialize};
+
+use super::files::{Headers, PartPoints};
+
+/// Height and width in units. Models in one dimension have sizes of width 1.
+pub type Size = (u64, u64);
+
+/// A kernel on its rank, or a device: it has a model of its own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct MeasuredPart {
+    pub rank: usize,
+    pub host: String,
+    /// The core that a kernel is bound to.
+    pub core: Option<u32>,
+    /// The device; `None` for a kernel.
+    pub device: Option<DeviceInfo>,
+    /// CPU quota of its host, in cores.
+    pub quota_cores: Option<f64>,
+    /// The headers of its file.
+    pub headers: Headers,
+    /// The name of its file, without the ending.
+    pub stem: String,
+}
+
+/// The units that a part computes while a size is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartUnits {
+    pub units: u64,
+    /// `true` if its time does not count: the size is hopeless to it, and it computes as a load for its neighbours.
+    pub is_load: bool,
+}
+
+/// The parts of a rank at work.
+pub trait MeasuredWork {
+    /// Measures the parts at a size, each with its units, while all ranks do the same, in step.
+    ///
+    /// # Errors
+    /// On every rank, when any rank fails.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn measure(
+        &mut self,
+        comm: &dyn Comm,
+        size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+    ) -> Result<Vec<Measurement>, Error>;
+
+    /// Returns the useful work of a size.
+    ///
+    /// # Errors
+    /// Those of the kernel, on this rank alone.
+    fn complexity(&mut self, size: Size) -> Result<f64, Error>;
+
+    /// Takes in the points of an earlier command at a size, for what is kept beside its files.
+    ///
+    /// # Errors
+    /// On every rank.
+    ///
+    /// # Collective
+    /// All ranks, each with the points of its parts.
+    fn keep_earlier(&mut self, _size: Size, _points: &PartPoints) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ends the work. Returns what was unusual on this rank, one line each.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn end(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+impl MeasuredPart {
+    /// Adds headers, each in one line, and the quota of the host if there is one.
+    pub fn add_headers(&mut self, headers: impl Iterator<Item = (&'static str, String)>) {
+        let quota = self
+            .quota_cores
+            .map(|cores| ("quota", format!("{cores:.2} cores")));
+        for (key, value) in headers.chain(quota) {
+            let value = value.replace(['\n', '\r'], " ");
+            self.headers.insert(key.to_owned(), value);
+        }
+    }
+}
+
+impl MeasuredWork for Box<dyn KernelRun> {
+    fn measure(
+        &mut self,
+        comm: &dyn Comm,
+        _size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+    ) -> Result<Vec<Measurement>, Error> {
+        let [PartUnits { units, is_load }] = *units else {
+            panic!("a rank has one kernel");
+        };
+        let found = measure_in_step(comm, self.as_mut(), units, config, is_load)?;
+        Ok(vec![found])
+    }
+
+    fn complexity(&mut self, (d, _): Size) -> Result<f64, Error> {
+        Ok(self.as_mut().complexity(d)?)
+    }
+}
+
+/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long as
+/// the others need it to.
+///
+/// # Errors
+/// On every rank, when any rank fails: those of [`measure_kernel`].
+///
+/// # Collective
+/// All ranks.
+pub fn measure_in_step(
+    comm: &dyn Comm,
+    kernel: &mut dyn KernelRun,
+    d: u64,
+    config: &MeasureConfig,
+    is_load: bool,
+) -> Result<Measurement, Error> {
+    let mut rounds = MeasureRounds::new(comm);
+    let found = measure_kernel(kernel, d, config, &mut |needed| {
+        rounds.ask_for_round(needed && !is_load)
+    });
+    // A rank that has ended, or that failed, takes part too.
+    while rounds.ask_for_round(false) {}
+    agree(comm, found.map_err(Error::from))
+}
+
+/// Makes the point of a measurement: with 0 repetitions if it is a bound.
+pub fn make_point((m, n): Size, found: &Measurement) -> SurfacePoint {
+    SurfacePoint {
+        m,
+        n,
+        t_s: found.t_s,
+        reps: found.reps,
+        ci_s: found.ci_s,
+    }
+}
+
+/// Returns a point of a model in one dimension.
+pub fn flatten_point(point: &SurfacePoint) -> Point {
+    Point {
+        d: point.m,
+        t_s: point.t_s,
+        reps: point.reps,
+        ci_s: point.ci_s,
+    }
+}
+
+/// Returns a point of a model in one dimension as one of a surface of width 1.
+pub fn widen_point(point: &Point) -> SurfacePoint {
+    SurfacePoint {
+        m: point.d,
+        n: 1,
+        t_s: point.t_s,
+        reps: point.reps,
+        ci_s: point.ci_s,
+    }
+}
