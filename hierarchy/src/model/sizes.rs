@@ -24,7 +24,7 @@ pub enum SizeRule {
 /// device lies on the line through the two sizes before, and halves where it does not. No step is longer than a twelfth of the
 /// range, because two bends may hide between distant sizes. Then each size whose time is off the line between its neighbours
 /// gets another one halfway to each of them, until they are a first step apart. A size that is alone off the line of the two
-/// sizes on either side was disturbed, or is a spike: more sizes beside it would tell nothing.
+/// sizes on either side was disturbed, or is a spike: more sizes next to it would tell nothing.
 ///
 /// All sizes but the last are whole steps from the first one.
 ///
@@ -56,7 +56,7 @@ pub struct ModelSizes {
     found: BTreeMap<u64, Vec<Option<Point>>>,
 }
 
-/// The longest step is one of so many parts of the range.
+/// Number of longest steps in the range.
 const LONGEST: u64 = 12;
 
 impl ModelSizes {
