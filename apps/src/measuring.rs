@@ -10,10 +10,10 @@ use crate::numbers::{parse_part, parse_positive, parse_whole};
 #[command(next_help_heading = "Measuring")]
 pub struct MeasuringArguments {
     /// Fewest repetitions of a measurement
-    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 0>)]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 2>)]
     min_reps: Option<u32>,
     /// Most repetitions of a measurement; half as many more are allowed when times are disturbed
-    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 0>)]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 2>)]
     max_reps: Option<u32>,
     /// Confidence that a mean lies in its interval
     #[arg(long, value_name = "PART", value_parser = parse_part)]

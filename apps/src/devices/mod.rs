@@ -1,7 +1,7 @@
 //! `isochron devices`: measurements of the devices of the job's hosts.
 
 mod bench;
-mod measured;
+pub mod measured;
 mod peak;
 pub mod points;
 mod report;

@@ -49,19 +49,18 @@ fn list_neighbours(measured: &JobMeasurements, index: usize) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the name of the file with the measurements of a rank's device alone or together, without characters that
-/// have a meaning in a path.
+/// Returns the name of the points file with the measurements of a rank's device alone or together.
 pub fn name_file(ranks: usize, rank: usize, device: &str, word: &str) -> String {
-    let device = clean_name(device);
-    match ranks {
-        1 => format!("{device}-{word}.points"),
-        _ => format!("rank{rank}-{device}-{word}.points"),
-    }
+    format!("{}.points", name_stem(ranks, rank, device, word))
 }
 
-/// Returns a device's name without characters that have a meaning in a path.
-pub fn clean_name(device: &str) -> String {
-    device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
+/// Returns the name of such a file without its ending, and without characters that have a meaning in a path.
+pub fn name_stem(ranks: usize, rank: usize, device: &str, word: &str) -> String {
+    let device = device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    match ranks {
+        1 => format!("{device}-{word}"),
+        _ => format!("rank{rank}-{device}-{word}"),
+    }
 }
 
 /// Returns the headers that describe a device of a host. `neighbours` are the devices that computed at the same time.

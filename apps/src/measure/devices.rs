@@ -17,7 +17,8 @@ use super::files::PartPoints;
 use super::options::{OpenWork, describe_repetitions};
 use super::part::{MeasuredPart, MeasuredWork, PartUnits, Size};
 use crate::choices::NodeArguments;
-use crate::devices::points::{clean_name, describe_device};
+use crate::devices::measured::MEASUREMENT_NAMES;
+use crate::devices::points::{describe_device, name_stem};
 use crate::devices::schedule::name_device;
 use crate::numbers::parse_whole;
 
@@ -145,18 +146,23 @@ fn list_parts(
         host: comm.host().to_owned(),
         device: Some(device.clone()),
         quota_cores: cpu_quota_cores(),
-        stem: name_stem(comm, &device.name),
         ..MeasuredPart::default()
     });
     let mut parts = comm.gather(&mine.collect::<Vec<_>>())?.concat();
-    let neighbours: Vec<String> = (0..parts.len())
+    let neighbours: Vec<Vec<String>> = (0..parts.len())
         .map(|part| list_neighbours(&parts, part, comm.size()))
         .collect();
-    for (part, beside) in parts.iter_mut().zip(neighbours) {
+    for (part, neighbours) in parts.iter_mut().zip(neighbours) {
         let Some(device) = &part.device else { continue };
+        let word = MEASUREMENT_NAMES[usize::from(!neighbours.is_empty())];
+        part.stem = name_stem(comm.size(), part.rank, &device.name, word);
+        let beside = match neighbours.is_empty() {
+            true => "nothing".to_owned(),
+            false => neighbours.join(", "),
+        };
         let mut headers = describe_device(device, &part.host, &beside);
         headers.extend([
-            ("kernel", MXM.to_owned()),
+            ("kernel", "update of mxm, gemm".to_owned()),
             ("block", work.block.to_string()),
             ("panel", work.width.to_string()),
             ("element", work.element.to_string()),
@@ -168,26 +174,15 @@ fn list_parts(
     Ok(parts)
 }
 
-fn name_stem(comm: &dyn Comm, device: &str) -> String {
-    let device = clean_name(device);
-    match comm.size() {
-        1 => format!("{device}-{MXM}"),
-        _ => format!("rank{}-{device}-{MXM}", comm.rank()),
-    }
-}
-
 /// Returns the names of the other devices on the host of a device.
-fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> String {
+fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<String> {
     let others = parts.iter().enumerate();
     let others = others.filter(|(other, part)| *other != index && part.host == parts[index].host);
     let names = others.filter_map(|(_, part)| {
         let device = part.device.as_ref()?;
         Some(name_device(ranks, part.rank, &device.name))
     });
-    match names.collect::<Vec<_>>() {
-        names if names.is_empty() => "nothing".to_owned(),
-        names => names.join(", "),
-    }
+    names.collect()
 }
 
 impl<T: Element> DeviceWork<'_, T> {

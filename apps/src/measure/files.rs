@@ -1,6 +1,7 @@
 //! The points files of a campaign: written after every size, and read by the command that goes on with it.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use isochron::Error;
@@ -95,7 +96,7 @@ impl PointsFiles {
             files: Vec::new(),
         };
         if let Some(folder) = folder {
-            std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
+            make_folder(folder)?;
         }
         for part in parts {
             let name = format!("{}.{}", part.stem, kind.ending());
@@ -181,6 +182,15 @@ impl PointsFiles {
     }
 }
 
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    match std::fs::create_dir_all(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(Error::file(folder, "is no folder: choose another --out"))
+        }
+        made => made.map_err(|error| Error::file(folder, error)),
+    }
+}
+
 /// Returns `true` if a size that is neither higher nor wider was hopeless.
 fn is_hopeless(points: &[SurfacePoint], (m, n): Size) -> bool {
     let mut bounds = points.iter().filter(|point| point.reps == 0);
@@ -195,7 +205,7 @@ fn read_earlier(
 ) -> Result<Vec<SurfacePoint>, Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::file(path, error)),
     };
     let (earlier, points) = kind

@@ -72,15 +72,15 @@ pub struct MeasureArguments {
     #[arg(long, value_name = "N", requires = "adaptive", value_parser = parse_whole::<u64, 1>)]
     step: Option<u64>,
     /// Part of a time by which --adaptive lets it differ from the line
-    #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_positive)]
+    #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_positive, requires = "adaptive")]
     tolerance: f64,
     #[command(flatten)]
     devices: DeviceArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
-    /// Folder for points files, written after every size: KERNEL.points, or DEVICE-mxm.points, or for surfaces
-    /// DEVICE-mxm.surface; with several ranks rankR-KERNEL.points. The same command goes on with those that
-    /// are there
+    /// Folder for points files, written after every size: KERNEL.points; of devices NAME-alone.points, or
+    /// NAME-together.points if the host has several; for surfaces with the ending surface; with several ranks
+    /// rankR-KERNEL.points. The same command goes on with those that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON

@@ -61,7 +61,7 @@ pub trait MeasuredWork {
     /// Those of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
-    /// Takes in the points of an earlier command at a size, for what is kept beside its files.
+    /// Takes in the points of an earlier command at a size, for what is kept in addition to its files.
     ///
     /// # Errors
     /// On every rank.

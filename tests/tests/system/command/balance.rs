@@ -48,4 +48,14 @@ fn no_units_are_no_work_and_nonsense_is_refused() {
     refused("balance fft", &[], &["--units"]);
     refused("balance nothing --units 9", &[], &["KERNEL = nothing"]);
     refused("balance fft --units 9 --partitioner best", &[], &["best"]);
+    refused(
+        "balance fft --units 9 --epsilon 0",
+        &[],
+        &["--epsilon", "above 0"],
+    );
+    refused(
+        "balance fft --units 9 --out Cargo.toml",
+        &[],
+        &["Cargo.toml", "is no folder"],
+    );
 }

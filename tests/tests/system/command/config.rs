@@ -3,7 +3,7 @@
 use isochron_tests::launch::libraries;
 use serde_json::Value;
 
-use super::{Folder, isochron, json};
+use super::{Folder, isochron, json, refused};
 
 /// Returns the names of the CPU devices in a list.
 fn list_names(devices: &Value) -> Vec<&Value> {
@@ -50,4 +50,11 @@ fn a_platform_file_that_cannot_be_written_is_named() {
     let path = folder.path("nowhere/platform.toml");
     let stderr = isochron(&["config", "--out", &path]).failure(2);
     assert!(stderr.contains(&path), "{stderr}");
+    refused("config --out .", &[], &[".: is a folder"]);
+    refused(
+        "config --group all",
+        &[],
+        &["`all` is not a grouping of cores"],
+    );
+    refused("config 2", &[], &["unexpected argument '2'"]);
 }

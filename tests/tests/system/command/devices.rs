@@ -194,7 +194,7 @@ fn what_makes_no_sense_is_refused() {
         ("devices bench --block 0", "--block 0"),
         ("devices bench --from 512 --to 256", "--from 512"),
         ("devices bench --sizes 128 --from 128", "--from"),
-        ("devices bench --sizes 128 --min-reps 1", "min_reps"),
+        ("devices bench --sizes 128 --min-reps 1", "number from 2"),
         ("devices bench --sizes 128 --precision 0", "precision"),
         ("devices bench --group socket", "socket"),
         (

@@ -15,7 +15,7 @@ const QUICK: &str = "--width 64 --min-reps 2 --max-reps 3";
 /// Compiles a kernel whose run of `d` units is the statement `execute`.
 fn compile(folder: &Folder, name: &str, execute: &str) -> String {
     let text = format!(
-        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n\
+        "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n\
          #include \"isochron_kernel.h\"\nstatic uint64_t units;\n\
          static double complexity(uint64_t d) {{ return (double)d; }}\n\
          static int32_t initialize(uint64_t d, void **context) {{ *context = &units; units = d; return 0; }}\n\
@@ -199,6 +199,69 @@ fn every_built_in_kernel_is_measured() {
     }
 }
 
+/// Sleeps for 1 and 3 milliseconds in turn.
+const UNSTEADY: &str =
+    "static int runs; struct timespec pause = {0, 1000000L + 2000000L * (runs++ % 2)};
+nanosleep(&pause, 0); (void)d;";
+
+/// Measures a library's kernel at one size; returns its repetitions, seconds and half-width.
+fn measure_once(library: &str, options: &str) -> (u64, f64, f64) {
+    let line = format!("measure {library} --to 1 --points 1 --json {options}");
+    let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
+    let point = &found["ranks"][0]["points"][0];
+    let number = |key: &str| point[key].as_f64().expect("a number");
+    (
+        point["reps"].as_u64().expect("a count"),
+        number("t_s"),
+        number("ci_s"),
+    )
+}
+
+#[test]
+fn every_limit_of_the_thesis_ends_a_measurement() {
+    let folder = Folder::new();
+    let unsteady = compile(&folder, "unsteady", UNSTEADY);
+    let endless = "--precision 1e-9 --max-reps";
+    // The fewest repetitions, whatever the precision, and the most, which disturbances may exceed by half.
+    assert!(measure_once(&unsteady, "--precision 0.99 --confidence 0.5 --min-reps 7").0 >= 7);
+    let (reps, ..) = measure_once(&unsteady, &format!("{endless} 10"));
+    assert!((5..=15).contains(&reps), "{reps}");
+    // The relative error, which the fewest repetitions reach here.
+    let (reps, t_s, ci_s) = measure_once(&unsteady, "--precision 0.9 --confidence 0.5");
+    assert!(reps < 20 && ci_s <= 0.9 * t_s, "{reps}: {ci_s} of {t_s}");
+    // The confidence widens the interval of the same times.
+    let [narrow, wide] = ["0.5", "0.999"].map(|confidence| {
+        let (_, t_s, ci_s) = measure_once(
+            &unsteady,
+            &format!("{endless} 20 --confidence {confidence}"),
+        );
+        ci_s / t_s
+    });
+    assert!(wide > narrow, "{wide} and {narrow}");
+    // The seconds of a point.
+    let (reps, ..) = measure_once(&unsteady, &format!("{endless} 100000 --max-seconds 0.1"));
+    assert!((1..1000).contains(&reps), "{reps}");
+}
+
+#[test]
+fn sizes_are_those_of_the_thesis() {
+    let sizes = |options: &str| -> Vec<u64> {
+        let line = format!("measure jacobi {QUICK} --json {options}");
+        let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
+        let times = list_times(&found["ranks"][0]);
+        times.into_iter().map(|(d, _)| d).collect()
+    };
+    // A fixed number of sizes from the lower to the upper one.
+    assert_eq!(sizes("--from 2 --to 11 --points 4"), [2, 5, 8, 11]);
+    // An adaptive set, with its first increment and its granularity.
+    let adaptive = sizes("--from 5 --to 905 --adaptive --step 30 --tolerance 0.5");
+    assert_eq!(
+        (adaptive[..3].to_vec(), adaptive.last()),
+        (vec![5, 35, 65], Some(&905))
+    );
+    assert!(adaptive.iter().all(|d| (d - 5) % 30 == 0), "{adaptive:?}");
+}
+
 #[test]
 fn a_kernel_that_cannot_be_measured_is_refused() {
     let folder = Folder::new();
@@ -210,7 +273,33 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
         ),
         ("measure gemm --from 9 --to 8", &["--from 9 --to 8"]),
         ("measure gemm --step 8", &["--adaptive"]),
-        ("measure gemm --min-reps 1", &["min_reps"]),
+        (
+            "measure gemm --min-reps 1",
+            &["--min-reps", "number from 2"],
+        ),
+        (
+            "measure gemm --max-reps 1",
+            &["--max-reps", "number from 2"],
+        ),
+        (
+            "measure gemm --min-reps 5 --max-reps 4",
+            &["max_reps = 4", "at least min_reps"],
+        ),
+        (
+            "measure gemm --confidence 95",
+            &["--confidence", "between 0 and 1"],
+        ),
+        ("measure gemm --tolerance 0.1", &["--adaptive"]),
+        ("measure gemm --points 0", &["--points", "number from 1"]),
+        (
+            "measure gemm --max-seconds 0",
+            &["--max-seconds", "above 0"],
+        ),
+        (
+            "measure gemm --to 2 --out Cargo.toml",
+            &["Cargo.toml", "is no folder"],
+        ),
+        ("measure . --to 2", &["kernel library .", "Is a directory"]),
     ] {
         refused(line, &[], parts);
     }
@@ -274,10 +363,11 @@ fn every_device_of_a_platform_file_has_a_model_of_its_own() {
         assert_eq!(a.iter().map(|(d, _)| *d).collect::<Vec<_>>(), [1, 9]);
         assert!(a.iter().zip(&b).all(|(a, b)| a.1 < b.1), "{found}");
         // All devices of the host computed at the same time, those of the other rank among them.
-        let text = std::fs::read_to_string(format!("{out}/rank0-a-mxm.points")).expect("a file");
+        let text =
+            std::fs::read_to_string(format!("{out}/rank0-a-together.points")).expect("a file");
         for line in [
             "# measured-beside: rank 0 b, rank 1 c\n",
-            "# kernel: mxm\n",
+            "# kernel: update of mxm, gemm\n",
             "# block: 8\n",
             "# panel: 8\n",
             "# rank: 0 of 2\n",
@@ -319,7 +409,7 @@ fn a_surface_has_every_height_with_every_width() {
     let sides: Vec<&Value> = points.iter().map(|point| &point["d"]).collect();
     assert_eq!(sides, [1, 3, 5, 3, 9, 15, 5, 15, 25], "{found}");
     let file = found["ranks"][0]["file"].as_str().expect("a file");
-    assert!(file.ends_with("-mxm.surface"), "{file}");
+    assert!(file.ends_with("-alone.surface"), "{file}");
     let shown = json(&isochron(&["model", file, "--json"]).success());
     let shown = shown["models"][0]["points"].as_array().map(Vec::len);
     assert_eq!(shown, Some(9));
