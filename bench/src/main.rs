@@ -16,6 +16,7 @@ mod hybrid;
 mod launch;
 mod learning;
 mod markdown;
+mod measure;
 mod neighbours;
 mod peers;
 mod process;
@@ -50,6 +51,8 @@ enum CampaignCommand {
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
+    /// Models measured at adaptive sizes against models measured on a grid of sizes
+    Measure(measure::MeasureArguments),
     /// What learning the speeds costs and saves, simulated on clusters of known times
     Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
@@ -67,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Hybrid(arguments) => hybrid::run(&arguments),
         CampaignCommand::Neighbours(arguments) => neighbours::run(&arguments),
         CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
+        CampaignCommand::Measure(arguments) => measure::run(&arguments),
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),

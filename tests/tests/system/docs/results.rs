@@ -143,6 +143,7 @@ pub fn campaign_table() -> String {
     let rows = [
         balance_row(),
         hybrid_row(),
+        measure_row(),
         update_row(),
         neighbours_row(),
         algorithms_row(),
@@ -257,6 +258,23 @@ fn hybrid_row() -> String {
         "even split / balanced, wall time",
         ratio,
         &format!("{met} of 1"),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn measure_row() -> String {
+    let page = read_page("measure");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let table = ResultsTable::find(&page, "points");
+    let [gemm, fft] =
+        ["gemm", "fft"].map(|kernel| table.find_cell(&[kernel, "chosen from the grid"], "points"));
+    format_row(
+        "measure",
+        "points at adaptive sizes, of those of a grid",
+        &format!("GEMM {gemm}, FFT {fft}"),
+        &table.count_verdicts(0),
     )
 }
 
