@@ -128,6 +128,9 @@ mod tests {
         for name in ["rank0-gemm", "rank1-a_b-together", "rank1-c-alone"] {
             std::fs::write(folder.path().join(format!("{name}.points")), points).unwrap();
         }
+        // As `isochron measure mxm` writes it, with updates twice as deep.
+        let deep = points.replace("gemm", "update of mxm, gemm") + "# panel: 8\n";
+        std::fs::write(folder.path().join("rank1-a_b-together.points"), deep).unwrap();
         let given = load(folder.path(), &ranks).unwrap();
         let devices = given.find_devices(ElementType::F64, 16).unwrap();
         assert_eq!([devices[0].len(), devices[1].len()], [1, 2]);
@@ -138,6 +141,7 @@ mod tests {
             (point.d, point.t_s, point.ci_s, point.reps),
             (160, 2.0, 0.4, 3)
         );
+        assert_eq!(devices[1][0].points[0].t_s, 1.0);
         let refused = given.find_devices(ElementType::F32, 16).unwrap_err();
         assert!(
             refused.to_string().contains("rank0-gemm.points"),

@@ -38,6 +38,7 @@ use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
+use super::known::scale;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::input::read_text;
@@ -308,13 +309,14 @@ impl Platform {
 }
 
 impl SavedModel {
-    /// Reads a points file that names its block size.
+    /// Reads a points file that names its block size. If the updates had another inner dimension, which the header `panel`
+    /// tells, their times become those of the block size.
     pub fn read(path: &Path) -> Result<Self, String> {
         let source = read_text(path).map_err(|error| error.to_string())?;
         let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
-        let block = file.headers.get("block").and_then(|b| b.parse().ok());
-        let block = block.filter(|&block| block > 0);
-        let block = block.ok_or("the header `# block: N` is missing")?;
+        let read_size = |key: &str| file.headers.get(key)?.parse().ok().filter(|&size| size > 0);
+        let block: u64 = read_size("block").ok_or("the header `# block: N` is missing")?;
+        let panel = read_size("panel").unwrap_or(block);
         if file.points.is_empty() {
             return Err("holds no points".to_owned());
         }
@@ -323,9 +325,14 @@ impl SavedModel {
             kernel: file.headers.get("kernel").cloned(),
             element: element.transpose()?,
             block,
-            points: file.points,
+            points: scale_points(&file.points, block as f64 / panel as f64),
         })
     }
+}
+
+fn scale_points(points: &[Point], factor: f64) -> Vec<Point> {
+    let scaled = points.iter().map(|point| scale(*point, factor));
+    scaled.collect()
 }
 
 #[cfg(test)]

@@ -413,6 +413,26 @@ fn models_given_by_hand_replace_measuring() {
 }
 
 #[test]
+fn models_that_were_measured_are_given_as_they_are() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let models = folder.path("models");
+        let line = "measure mxm --block 8 --panel 16 --to 64 --points 2 --max-reps 2 --out";
+        let words: Vec<&str> = line.split(' ').chain([models.as_str()]).collect();
+        let platform = folder.path("slow.toml");
+        let words = [&words[..], &["--platform", &platform]].concat();
+        mpi.isochron(2, &words).success();
+        let report = multiply(&mpi, &folder, &format!("--store none --models {models}"));
+        assert_eq!(list_known(&report), [KnownFrom::Models; 3]);
+        let units = list_units(&report);
+        assert!(
+            units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
+            "{units:?}"
+        );
+    }
+}
+
+#[test]
 fn models_that_cannot_be_used_are_named_on_all_ranks() {
     for mpi in libraries() {
         let folder = make_folder();
