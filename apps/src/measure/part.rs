@@ -1,4 +1,4 @@
-//! What is measured: the kernel of each rank, or each of its devices.
+//! The parts that are measured: the kernel of each rank, or each of its devices.
 
 use isochron::Error;
 use isochron::comm::{Comm, MeasureRounds, agree};
@@ -61,7 +61,7 @@ pub trait MeasuredWork {
     /// Those of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
-    /// Takes in the points of an earlier command at a size, for what is kept in addition to its files.
+    /// Takes in the points of an earlier command at a size, to keep them elsewhere than in its files.
     ///
     /// # Errors
     /// On every rank.

@@ -406,7 +406,7 @@ impl<'c> Session<'c> {
         Ok(())
     }
 
-    /// What is unusual about this rank's host and devices, one line each.
+    /// Returns the unusual facts about this rank's host and devices, one line each.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

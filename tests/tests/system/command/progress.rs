@@ -15,7 +15,7 @@ fn write_words(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Runs `isochron` on two ranks on a terminal of so many columns, with `redirection` behind the command. Returns what the
+/// Runs `isochron` on two ranks on a terminal of this width, with `redirection` behind the command. Returns what the
 /// terminal shows.
 fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();

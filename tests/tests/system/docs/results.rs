@@ -272,7 +272,7 @@ fn measure_row() -> String {
         ["gemm", "fft"].map(|kernel| table.find_cell(&[kernel, "chosen from the grid"], "points"));
     format_row(
         "measure",
-        "points at adaptive sizes, of those of a grid",
+        "points at adaptive sizes, of the points of a grid",
         &format!("GEMM {gemm}, FFT {fft}"),
         &table.count_verdicts(0),
     )
