@@ -327,7 +327,7 @@ mod tests {
             .map(|p| point(p.d, if p.d > 900 { 4.0 } else { 1.0 } * p.t_s))
             .collect();
         assert!(PacedDevices::new(&cliff)?.judge(&devices)? > 1.5);
-        assert_eq!(choose_points(&grid).len(), 18);
+        assert_eq!(choose_points(&grid).len(), 17);
         Ok(())
     }
 
