@@ -52,7 +52,7 @@ enum CampaignCommand {
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
     /// Models measured at adaptive sizes against models measured on a grid of sizes
-    Measure(measure::MeasureArguments),
+    Measure(measure::AdaptiveSizesArguments),
     /// What learning the speeds costs and saves, simulated on clusters of known times
     Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts

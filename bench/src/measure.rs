@@ -36,7 +36,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 
 /// The size of the campaign.
 #[derive(clap::Args)]
-pub struct MeasureArguments {
+pub struct AdaptiveSizesArguments {
     /// Rounds; each measures every kernel on the grid and at adaptive sizes
     #[arg(long, default_value_t = 8)]
     rounds: usize,
@@ -66,7 +66,7 @@ struct ModelSample {
 }
 
 /// Runs the campaign, or makes its table only.
-pub fn run(arguments: &MeasureArguments) -> anyhow::Result<()> {
+pub fn run(arguments: &AdaptiveSizesArguments) -> anyhow::Result<()> {
     let fresh = (!arguments.table_only).then(|| measure(arguments.rounds));
     MeasureResults::publish(fresh.transpose()?)
 }

@@ -33,7 +33,7 @@ use crate::output;
 use campaign::Campaign;
 use devices::{DeviceArguments, MXM};
 use options::OpenWork;
-use report::{MeasureDocument, ModelDocument};
+use report::{MeasureDocument, MeasuredModelDocument};
 use sizes::CampaignSizes;
 
 /// The repetitions of a measurement by default.
@@ -244,14 +244,14 @@ fn list_models(
     campaign: &mut Campaign<'_>,
     parts: &[MeasuredPart],
     files: Vec<Option<String>>,
-) -> Result<Vec<ModelDocument>, Error> {
+) -> Result<Vec<MeasuredModelDocument>, Error> {
     let sizes = campaign.points.iter();
     let work = sizes.map(|&(size, _)| campaign.work.complexity(size));
     let work = agree(campaign.comm, work.collect::<Result<Vec<f64>, _>>())?;
     let files = files.into_iter().chain(std::iter::repeat(None));
     let documents = parts.iter().zip(files).enumerate();
     let documents = documents.map(|(index, (part, file))| {
-        ModelDocument::new(part, file, index, (&campaign.points, &work))
+        MeasuredModelDocument::new(part, file, index, (&campaign.points, &work))
     });
     Ok(documents.collect())
 }

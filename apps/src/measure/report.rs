@@ -23,12 +23,12 @@ pub struct MeasureDocument {
     /// What was unusual, one line each.
     pub notices: Vec<String>,
     /// The models, one for each rank or for each of its devices.
-    pub ranks: Vec<ModelDocument>,
+    pub ranks: Vec<MeasuredModelDocument>,
 }
 
 /// The points of a rank's kernel, or of one of its devices.
 #[derive(Serialize)]
-pub struct ModelDocument {
+pub struct MeasuredModelDocument {
     rank: usize,
     host: String,
     /// The device; `None` for a kernel.
@@ -59,7 +59,7 @@ struct MeasuredPoint {
     work_per_s: f64,
 }
 
-impl ModelDocument {
+impl MeasuredModelDocument {
     /// Makes the model of a part, of its points among all; with them is the work of each size.
     pub fn new(
         part: &MeasuredPart,
@@ -150,7 +150,7 @@ impl MeasureDocument {
     }
 }
 
-impl ModelDocument {
+impl MeasuredModelDocument {
     fn make_table(&self) -> TextTable {
         let mut table = TextTable::new(0, "units|s|± %|reps|units/s|10⁹/s");
         for point in &self.points {
@@ -200,7 +200,12 @@ mod tests {
             measured_with: "block 32, 3 to 100 repetitions".to_owned(),
             resumed: 1,
             notices: vec!["a notice".to_owned()],
-            ranks: vec![ModelDocument::new(&part, file, 1, (&points, &[2e9, 4e9]))],
+            ranks: vec![MeasuredModelDocument::new(
+                &part,
+                file,
+                1,
+                (&points, &[2e9, 4e9]),
+            )],
         };
         let text = document.format(80);
         for part in [
