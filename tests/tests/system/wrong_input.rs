@@ -156,7 +156,7 @@ fn block_zero_is_refused() {
 fn zero_iterations_are_refused() {
     refused(
         &["--size", "64", "--max-iterations", "0"],
-        "'--max-iterations <MAX_ITERATIONS>': expected a whole number from 1 to 4294967295",
+        "'--max-iterations <N>': expected a whole number from 1 to 4294967295",
         None,
     );
 }

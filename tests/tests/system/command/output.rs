@@ -188,7 +188,8 @@ fn the_help_names_every_variable_that_is_read() {
     grep.args(["apps/src", "runtime/src", "devices/src"].map(|room| format!("{root}/{room}")));
     let found = run(grep, HANGS).success();
     assert!(found.lines().count() > 2, "{found}");
-    for name in found.lines().map(|name| name.trim_matches('"')) {
+    let names = found.lines().map(|name| name.trim_matches('"'));
+    for name in names.filter(|name| !name.starts_with("ISOCHRON_TEST_")) {
         assert!(help.contains(name), "{name}: {help}");
     }
 }

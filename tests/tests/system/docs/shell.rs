@@ -121,6 +121,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
         .env("ISOCHRON_REAL", &mpi.isochron)
         .env("ISOCHRON_CLUSTER", cluster_program())
         .env("ISOCHRON_BENCH", campaigns())
+        .env("ISOCHRON_STORE", folder.join("models"))
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     let outcome = run(command, HANGS);
