@@ -22,7 +22,7 @@ pub struct NodeArguments {
     pub group: Option<Grouping>,
 }
 
-/// The end of balancing by measured divisions, and the models of what was measured.
+/// How balancing ended, and the measured models.
 #[derive(Args)]
 pub struct BalancingArguments {
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends

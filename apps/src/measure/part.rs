@@ -72,7 +72,7 @@ pub trait MeasuredWork {
         Ok(())
     }
 
-    /// Ends the work. Returns what was unusual on this rank, one line each.
+    /// Ends the work, and returns what this rank noticed, one line each.
     ///
     /// # Collective
     /// All ranks.

@@ -93,7 +93,7 @@ impl FormArguments {
     }
 }
 
-/// Reads the times of the model of this name, one unit of which is one element of C.
+/// Reads the times of a named model. Its unit is an element of C.
 pub fn read_stored(name: &str) -> Result<Vec<Point>, Failure> {
     let models = Folders::find()?.read()?;
     let known = models.find(&find_key(&models, name)?, read_clock_s());

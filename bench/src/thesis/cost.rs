@@ -1,4 +1,4 @@
-//! Table 4.2: what it costs to know how to divide, in seconds and in percent of the multiplication.
+//! Table 4.2: the cost of knowing how to divide, in seconds and as a percentage of the multiplication.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

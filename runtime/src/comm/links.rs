@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use isochron_devices::thread_cpu_time_s;
 use isochron_hierarchy::predict::Links;
 
 use super::contract::Comm;
-use super::transfer::{Message, Transfer};
+use super::exchange::{REST, measure_core_s, measure_exchange_s};
 
 /// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest
 /// takes much longer than that on any network.
@@ -156,7 +155,8 @@ impl LinkLadder {
         let mut start = Instant::now();
         let before_s = self.spent_s;
         self.climb_by(run_s, &mut |attempt| {
-            let [exchange_s, stall_s] = measure_exchange_s(comm, attempt);
+            let [exchange_s, stall_s] =
+                measure_exchange_s(comm, (LENGTHS[attempt.index], attempt.tries), attempt.rest);
             let took_s = start.elapsed().as_secs_f64();
             start = Instant::now();
             largest_timing(comm, [exchange_s, took_s, stall_s])
@@ -399,110 +399,6 @@ fn largest_timing(comm: &dyn Comm, mine: Timing) -> Timing {
         std::array::from_fn(|value| most[value].max(of_rank[value]))
     })
 }
-
-/// Messages of one length to both neighbours and from them.
-///
-/// With one neighbour alone, a late rank would find a message already there.
-struct Exchange<'c> {
-    comm: &'c dyn Comm,
-    sends: Vec<Message>,
-    recvs: Vec<Message>,
-    buffers: Vec<Vec<u8>>,
-}
-
-impl<'c> Exchange<'c> {
-    fn new(comm: &'c dyn Comm, bytes: usize) -> Self {
-        let (rank, size) = (comm.rank(), comm.size());
-        let (next, before) = ((rank + 1) % size, (rank + size - 1) % size);
-        Self {
-            comm,
-            sends: whole_buffers(&[next, before], 0, bytes),
-            recvs: whole_buffers(&[before, next], 2, bytes),
-            buffers: vec![vec![0; bytes]; 4],
-        }
-    }
-
-    /// Exchanges the messages, and calls `pause` between two looks at them.
-    fn run(&mut self, pause: &mut dyn FnMut()) {
-        let buffers = std::mem::take(&mut self.buffers);
-        let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs);
-        while !transfer.progress() {
-            pause();
-        }
-        self.buffers = transfer.finish();
-    }
-}
-
-/// Measures the seconds of an exchange of messages: half of the fastest two in a row, or one alone. Returns also the longest
-/// seconds for which this rank did not run meanwhile.
-///
-/// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
-/// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
-/// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
-fn measure_exchange_s(comm: &dyn Comm, attempt: Attempt) -> [f64; 2] {
-    let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-    // On a busy host, a thread that has rested may run at once and for a while.
-    let rested = Instant::now();
-    std::thread::sleep(attempt.rest);
-    let (mut ran, mut stall) = (
-        Instant::now(),
-        rested.elapsed().saturating_sub(attempt.rest),
-    );
-    let mut wait = || {
-        std::thread::yield_now();
-        stall = stall.max(ran.elapsed());
-        ran = Instant::now();
-    };
-    // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
-    // each other, and two their neighbours.
-    for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
-        Exchange::new(comm, 1).run(&mut wait);
-    }
-    let mut exchange = Exchange::new(comm, bytes);
-    let mut starts = vec![Instant::now()];
-    for _ in 0..tries {
-        exchange.run(&mut wait);
-        // The rank may have stood still while it took the last message.
-        wait();
-        starts.push(Instant::now());
-    }
-    let in_a_row = tries.min(2);
-    let windows = starts.windows(in_a_row + 1);
-    let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
-    [
-        fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
-        stall.as_secs_f64(),
-    ]
-}
-
-/// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some.
-fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
-    let mut exchange = Exchange::new(comm, bytes);
-    let mut least_s = f64::INFINITY;
-    for _ in 0..tries {
-        let start_s = thread_cpu_time_s();
-        exchange.run(&mut || std::thread::sleep(LOOK_INTERVAL));
-        least_s = least_s.min(thread_cpu_time_s() - start_s);
-    }
-    least_s
-}
-
-/// Makes a message of `bytes` bytes for each rank, in buffers from `first` on.
-fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
-    let numbered = ranks.iter().zip(first..);
-    numbered
-        .map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes))
-        .collect()
-}
-
-/// Rounds of short messages before messages are timed.
-const GATHERING_ROUNDS: usize = 3;
-
-/// Time without work before messages are timed.
-const REST: Duration = Duration::from_micros(500);
-
-/// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
-const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 
 #[cfg(test)]
 mod tests {

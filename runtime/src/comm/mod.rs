@@ -13,6 +13,7 @@ mod agree;
 mod collectives;
 mod connect;
 mod contract;
+mod exchange;
 mod links;
 mod local;
 #[cfg(feature = "mpi")]
