@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use isochron::session::{Session, SessionBuilder};
 use isochron_devices::Grouping;
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::model::Fit;
@@ -20,6 +21,20 @@ pub struct NodeArguments {
     /// kind), package, numa, kind or node
     #[arg(long)]
     pub group: Option<Grouping>,
+}
+
+impl NodeArguments {
+    /// Begins to set up a session with these devices.
+    pub fn set_up_session(&self) -> SessionBuilder {
+        let mut settings = Session::builder();
+        if let Some(path) = &self.platform {
+            settings = settings.platform_file(path);
+        }
+        match self.group {
+            Some(grouping) => settings.grouping(grouping),
+            None => settings,
+        }
+    }
 }
 
 /// How balancing ended, and the measured models.

@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => {
-            let outcome = run_on_ranks(comm.as_ref(), log, &launch);
+            let outcome = run_on_ranks(&comm, log, &launch);
             drop(comm);
             outcome.map_or_else(|status| status, publish)
         }
@@ -115,12 +115,15 @@ fn main() -> ExitCode {
 /// # Errors
 /// The exit status of a failure, whose message is printed.
 fn run_on_ranks<'a>(
-    comm: &dyn Comm,
+    comm: &Arc<dyn Comm>,
     log: Result<(), Error>,
     launch: &'a Launch,
 ) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
-    let outcome = match (agree_on_launch(comm, log, launch), &launch.arguments) {
+    let outcome = match (
+        agree_on_launch(comm.as_ref(), log, launch),
+        &launch.arguments,
+    ) {
         (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
         (Ok(()), Err(message)) if is_head => print_message(message).map(|()| None),
         (agreed, _) => agreed.map(|()| None),
@@ -163,7 +166,7 @@ fn agree_on_launch(
 }
 
 fn run_command<'a>(
-    comm: &dyn Comm,
+    comm: &Arc<dyn Comm>,
     start: Instant,
     command: &'a Subcommands,
 ) -> Result<Option<FinishedRun<'a>>, Failure> {
@@ -171,10 +174,14 @@ fn run_command<'a>(
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
         Subcommands::Devices(command) => return devices::run(comm, command).map(|()| None),
         Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
-        Subcommands::Balance(arguments) => return balance::run(comm, arguments).map(|()| None),
-        Subcommands::Config(arguments) => return config::run(comm, arguments).map(|()| None),
+        Subcommands::Balance(arguments) => {
+            return balance::run(comm.as_ref(), arguments).map(|()| None);
+        }
+        Subcommands::Config(arguments) => {
+            return config::run(comm.as_ref(), arguments).map(|()| None);
+        }
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
-            return topology::run_on_ranks(comm, arguments).map(|()| None);
+            return topology::run_on_ranks(comm.as_ref(), arguments).map(|()| None);
         }
         // The other commands are for one process: of several, the first one runs them.
         _ if comm.rank() != 0 => return Ok(None),

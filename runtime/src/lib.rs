@@ -26,12 +26,17 @@ pub mod input;
 pub mod matrix;
 pub mod multiply;
 pub mod output;
+pub mod prelude;
 pub mod progress;
 pub mod session;
 pub mod store;
 pub mod verify;
 
 pub use error::{Error, ErrorClass};
+pub use isochron_devices as devices;
+pub use isochron_hierarchy as hierarchy;
+#[cfg(feature = "mpi")]
+pub use mpi;
 
 /// The program in the project's README, as a doc test.
 #[cfg(doctest)]

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
 use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
-use isochron::session::{Session, SessionConfig};
+use isochron::session::Session;
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
 use isochron_devices::CpuWorker;
@@ -355,8 +355,9 @@ pub fn probe(comm: &dyn Comm) -> usize {
 }
 
 /// Plans with every strategy, with the devices of this machine really measured, and multiplies whole numbers.
-pub fn measured(comm: &dyn Comm) -> usize {
-    let mut session = Session::new(comm, &SessionConfig::default()).unwrap();
+pub fn measured(comm: &Arc<dyn Comm>) -> usize {
+    let mut session = Session::builder().build(Arc::clone(comm)).unwrap();
+    let comm = comm.as_ref();
     let cases = [
         (Strategy::Homogeneous, (3, 2, 50, 8)),
         (Strategy::SingleCpm, (6, 7, 0, 2)),

@@ -1,6 +1,7 @@
 //! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in [`cases`](crate::cases).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
@@ -280,8 +281,9 @@ fn change_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize
 
 /// Ranks whose borders shift by a block keep the other columns where they are in memory. Only columns that change their rank
 /// travel.
-pub fn changes_within_room(comm: &dyn Comm, folder: &Path) -> usize {
+pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
     let mut session = start_session(comm, folder);
+    let comm = comm.as_ref();
     let (rank, blocks) = (comm.rank(), 6 * comm.size());
     let shifts = [(0, 1), (1, 0), (0, 2), (2, 1)];
     for (number, (before, after)) in shifts.into_iter().enumerate() {

@@ -2,12 +2,13 @@
 //! [`cases`](crate::cases).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::Op;
 use isochron::multiply::{Execution, PartOfK, Plan, Problem, RunRecord, Scalars};
-use isochron::session::{Session, SessionConfig};
+use isochron::session::Session;
 use isochron_devices::BlasChoice;
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
@@ -21,7 +22,8 @@ use crate::parts::make;
 const SCALARS: Scalars = scale(-2.0, 3.0);
 
 /// Makes a session with two unlike devices on each rank.
-pub(crate) fn start_session<'c>(comm: &'c dyn Comm, folder: &Path) -> Session<'c> {
+pub(crate) fn start_session(shared: &Arc<dyn Comm>, folder: &Path) -> Session {
+    let comm = shared.as_ref();
     let path = folder.join("unlike.toml");
     let devices = [("first", 5), ("second", 10)].map(|(name, pace)| {
         format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = {pace}.0\n")
@@ -33,12 +35,10 @@ pub(crate) fn start_session<'c>(comm: &'c dyn Comm, folder: &Path) -> Session<'c
         &path,
         (comm.rank() == 0).then(|| format!("schema = 1\n{nodes}")),
     );
-    let config = SessionConfig {
-        platform: Some(path),
-        blas: BlasChoice::Embedded,
-        ..SessionConfig::default()
-    };
-    Session::new(comm, &config).unwrap()
+    let settings = Session::builder()
+        .platform_file(path)
+        .blas(BlasChoice::Embedded);
+    settings.build(Arc::clone(shared)).unwrap()
 }
 
 /// The default settings, with a change every few steps.
@@ -60,8 +60,9 @@ fn problem(split: SplitChoice) -> Problem {
 }
 
 /// Multiplies whole numbers as planned, with A and B in their parts of k, and compares every element with a reference.
-fn multiply_exactly(session: &mut Session<'_>, plan: &Plan) -> Execution {
-    let comm = session.comm();
+fn multiply_exactly(session: &mut Session, plan: &Plan) -> Execution {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let mut case: Case = Case::new(comm, plan.clone(), integers);
     case.c = session.zeros(plan).unwrap();
     case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
@@ -82,7 +83,7 @@ fn multiply_exactly(session: &mut Session<'_>, plan: &Plan) -> Execution {
 
 /// Sessions that plan with the default strategy learn; their plans and records can be kept and used again. MPI
 /// libraries take turns at replays and refusals.
-pub fn sessions_that_learn(comm: &dyn Comm, coverage: Coverage, folder: &Path) -> usize {
+pub fn sessions_that_learn(comm: &Arc<dyn Comm>, coverage: Coverage, folder: &Path) -> usize {
     let mut session = start_session(comm, folder);
     let plans = CASES.map(|case| plan_and_learn(&mut session, case));
     CASES.len()
@@ -99,8 +100,9 @@ const CASES: [(SplitChoice, usize); 3] = [
 ];
 
 /// Plans with the default strategy: the run learns, and every element is right.
-fn plan_and_learn(session: &mut Session<'_>, (split, k_parts): (SplitChoice, usize)) -> Plan {
-    let comm = session.comm();
+fn plan_and_learn(session: &mut Session, (split, k_parts): (SplitChoice, usize)) -> Plan {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let plan = session.plan(problem(split), &config()).unwrap();
     let plan = plan.with_k_parts(k_parts).unwrap();
     assert!(plan.look().is_some(), "{split} in {k_parts} parts");
@@ -131,8 +133,9 @@ fn write(comm: &dyn Comm, path: &Path, text: Option<String>) {
 }
 
 /// A plan that was kept and read again is the same plan, and its run learns.
-fn kept_plans(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usize {
-    let comm = session.comm();
+fn kept_plans(session: &mut Session, plan: &Plan, folder: &Path) -> usize {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let path = folder.join("plan-that-learns.json");
     let text = (comm.rank() == 0).then(|| serde_json::to_string(plan).unwrap());
     write(comm, &path, text);
@@ -146,7 +149,7 @@ fn kept_plans(session: &mut Session<'_>, plan: &Plan, folder: &Path) -> usize {
 }
 
 /// Returns the record of a run on the head rank, as a document.
-fn record_run(session: &mut Session<'_>, plan: &Plan) -> (Option<Value>, Execution) {
+fn record_run(session: &mut Session, plan: &Plan) -> (Option<Value>, Execution) {
     session.keep_records();
     let execution = multiply_exactly(session, plan);
     let record = execution.record.as_ref();
@@ -164,8 +167,9 @@ fn list_directives(record: &Value) -> Vec<&Value> {
 }
 
 /// A record repeats its run: the same changes at the same steps, whatever the times.
-fn replays(session: &mut Session<'_>, coverage: Coverage, plans: &[Plan], folder: &Path) -> usize {
-    let comm = session.comm();
+fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &Path) -> usize {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let path = folder.join("record.json");
     let numbered = plans.iter().enumerate();
     let dealt = numbered.filter(|(number, _)| coverage.has_turn(comm, number + comm.size()));
@@ -259,13 +263,9 @@ const DIFFERENT: [(Tamper, &str); 4] = [
 ];
 
 /// Records that are truncated, of another job, or not as they were are refused on all ranks, with the reason.
-fn refused_records(
-    session: &mut Session<'_>,
-    coverage: Coverage,
-    plan: &Plan,
-    folder: &Path,
-) -> usize {
-    let comm = session.comm();
+fn refused_records(session: &mut Session, coverage: Coverage, plan: &Plan, folder: &Path) -> usize {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let path = folder.join("refused-record.json");
     let (document, _) = record_run(session, plan);
     for (tamper, reason) in REFUSED {
@@ -302,8 +302,9 @@ fn refused_records(
 }
 
 /// Returns the refusal of a run that repeats a record, with another plan if one is given.
-fn refuse_run(session: &mut Session<'_>, path: &Path, other: Option<&Plan>) -> String {
-    let comm = session.comm();
+fn refuse_run(session: &mut Session, path: &Path, other: Option<&Plan>) -> String {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let record = RunRecord::load(comm, path).unwrap();
     let plan = session.replay(record).unwrap();
     let plan = other.unwrap_or(&plan);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use isochron::comm::Comm;
 use isochron::matrix::Op;
 use isochron::multiply::{Problem, Scalars};
-use isochron::session::{Session, SessionConfig};
+use isochron::session::Session;
 use isochron_devices::blas::{self, Blas, BlasChoice};
 use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
@@ -210,11 +210,13 @@ fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
 
 /// Multiplies the rows of the table that belong to this MPI library and this number of ranks. One process without MPI,
 /// and other numbers of ranks, run those of the first library and of one rank.
-pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
+pub fn multiplications(comm: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let session = Session::builder().build(Arc::clone(comm)).unwrap();
+    let comm = comm.as_ref();
     let ranks = RANKS.iter().position(|&ranks| ranks == comm.size());
     let rows = rows(coverage, number_library(comm), ranks.unwrap_or(0));
     let mut devices = Devices {
-        session: Session::new(comm, &SessionConfig::default()).unwrap(),
+        session,
         team: team(),
         library: blas::choose_blas(&BlasChoice::default()).unwrap(),
     };
@@ -230,14 +232,14 @@ pub fn multiplications(comm: &dyn Comm, coverage: Coverage) -> usize {
 }
 
 /// The devices that multiply rows: this machine's if they are planned, and otherwise two threads.
-struct Devices<'c> {
-    session: Session<'c>,
+struct Devices {
+    session: Session,
     team: DeviceTeam,
     /// The BLAS of the whole matrices. Choosing one measures those that are installed, which takes longer than a row.
     library: Arc<dyn Blas>,
 }
 
-impl Devices<'_> {
+impl Devices {
     fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &TableRow) {
         let scalars = scalars::<T>(row.number);
         let (m, n, k) = row.shape;

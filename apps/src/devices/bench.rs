@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
-use isochron::session::{Session, SessionConfig};
+use isochron::session::{Session, SessionBuilder};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
 use isochron_plot::draw_plots;
@@ -80,7 +81,7 @@ pub struct BenchArguments {
 }
 
 /// Runs the command on every rank; the head rank writes the files and prints.
-pub fn run(comm: &dyn Comm, arguments: &BenchArguments) -> Result<(), Failure> {
+pub fn run(comm: &Arc<dyn Comm>, arguments: &BenchArguments) -> Result<(), Failure> {
     let start = Instant::now();
     let sizes = arguments.sizes.list(arguments.block)?;
     let budget_s = arguments.budget_s();
@@ -88,7 +89,8 @@ pub fn run(comm: &dyn Comm, arguments: &BenchArguments) -> Result<(), Failure> {
         let config = arguments.config(n, budget_s);
         config.validate().map_err(Failure::input)?;
     }
-    let session = &mut Session::new(comm, &arguments.session_config())?;
+    let session = &mut arguments.set_up_session().build(Arc::clone(comm))?;
+    let comm = comm.as_ref();
     let devices = gather_names(comm, session.devices())?;
     let files = match comm.rank() {
         0 => arguments.create_files(&devices).map(Some),
@@ -135,13 +137,8 @@ impl BenchArguments {
         })
     }
 
-    fn session_config(&self) -> SessionConfig {
-        SessionConfig {
-            platform: self.node.platform.clone(),
-            grouping: self.node.group,
-            blas: self.blas.clone(),
-            ..Default::default()
-        }
+    fn set_up_session(&self) -> SessionBuilder {
+        self.node.set_up_session().blas(self.blas.clone())
     }
 
     /// Creates the files for these devices' results: what cannot be written is known before the work.
@@ -167,7 +164,7 @@ impl BenchArguments {
 
     fn measure_devices(
         &self,
-        session: &mut Session<'_>,
+        session: &mut Session,
         plan: &MeasurePlan<'_>,
     ) -> Result<JobMeasurements, Error> {
         match self.element {

@@ -1,5 +1,6 @@
 //! The measurements of the job's devices.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use isochron::Error;
@@ -90,14 +91,14 @@ impl MeasurePlan<'_> {
     ///
     /// # Collective
     /// All ranks of the session.
-    pub fn measure<T: Element>(&self, session: &mut Session<'_>) -> Result<JobMeasurements, Error> {
-        let comm = session.comm();
+    pub fn measure<T: Element>(&self, session: &mut Session) -> Result<JobMeasurements, Error> {
+        let comm = Arc::clone(session.comm());
         let turns = HostTurns::of_rank(comm.rank(), self.devices);
         let together = usize::from(turns.count > 1);
         let total = turns.count + self.sizes.len() * (turns.count + together);
         let mut run = MeasureRun {
             plan: self,
-            comm,
+            comm: Arc::clone(&comm),
             session,
             turns,
             schedule: Schedule::new(self.start, self.budget_s, total, comm.rank() == 0),
@@ -116,16 +117,16 @@ impl MeasurePlan<'_> {
 }
 
 /// A plan that is carried out.
-struct MeasureRun<'a, 'c, T> {
+struct MeasureRun<'a, T> {
     plan: &'a MeasurePlan<'a>,
-    comm: &'c dyn Comm,
-    session: &'a mut Session<'c>,
+    comm: Arc<dyn Comm>,
+    session: &'a mut Session,
     turns: HostTurns,
     schedule: Schedule,
     operands: UpdateOperands<T>,
 }
 
-impl<T: Element> MeasureRun<'_, '_, T> {
+impl<T: Element> MeasureRun<'_, T> {
     /// Measures the peak of each device; returns this rank's devices, with no sizes yet.
     fn measure_peaks(&mut self) -> Result<Vec<DeviceMeasurements>, Error> {
         let mut devices = Vec::new();
@@ -135,7 +136,7 @@ impl<T: Element> MeasureRun<'_, '_, T> {
             let own = self.turns.own_device(turn);
             let peak = own
                 .map(|index| measure_peak(self.session.team(), index, limit_s, &mut self.operands));
-            let peak = agree(self.comm, peak.transpose().map_err(Error::from))?;
+            let peak = agree(self.comm.as_ref(), peak.transpose().map_err(Error::from))?;
             devices.extend(own.zip(peak).map(|(index, peak)| DeviceMeasurements {
                 rank: self.comm.rank(),
                 host: self.comm.host().to_owned(),
@@ -163,7 +164,7 @@ impl<T: Element> MeasureRun<'_, '_, T> {
                 slices[index] = n;
                 found = self.measure_updates(n, &slices, limit_s, &mut repeat_alone);
             }
-            let found = agree(self.comm, found.map_err(Error::from))?;
+            let found = agree(self.comm.as_ref(), found.map_err(Error::from))?;
             let own = self.turns.own_device(turn);
             if let Some((index, alone)) = own.and_then(|i| Some((i, *found.get(i)?))) {
                 devices[index].sizes.push(SizeMeasurements {
@@ -183,7 +184,8 @@ impl<T: Element> MeasureRun<'_, '_, T> {
             return Ok(Vec::new());
         }
         let limit_s = (self.schedule).begin_next(&format!("all devices together, n = {n}"));
-        let mut rounds = MeasureRounds::new(self.comm);
+        let comm = Arc::clone(&self.comm);
+        let mut rounds = MeasureRounds::new(comm.as_ref());
         let mut found = Ok(Vec::new());
         if self.turns.has_several() {
             found = self.measure_updates(n, slices, limit_s, &mut |needed| {
@@ -192,7 +194,7 @@ impl<T: Element> MeasureRun<'_, '_, T> {
         }
         // A rank that has nothing to measure, or that failed, takes part too.
         while rounds.ask_for_round(false) {}
-        agree(self.comm, found.map_err(Error::from))
+        agree(self.comm.as_ref(), found.map_err(Error::from))
     }
 
     /// Measures an update of `n` rows and of `slices[i]` columns on device i of this rank.

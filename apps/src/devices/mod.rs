@@ -8,6 +8,8 @@ mod report;
 pub mod schedule;
 mod sizes;
 
+use std::sync::Arc;
+
 use clap::Subcommand;
 use isochron::comm::Comm;
 
@@ -21,7 +23,7 @@ pub enum DevicesCommand {
 }
 
 /// Runs the command on every rank.
-pub fn run(comm: &dyn Comm, command: &DevicesCommand) -> Result<(), Failure> {
+pub fn run(comm: &Arc<dyn Comm>, command: &DevicesCommand) -> Result<(), Failure> {
     match command {
         DevicesCommand::Bench(arguments) => bench::run(comm, arguments),
     }

@@ -1,10 +1,12 @@
 //! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it.
 
+use std::sync::Arc;
+
 use clap::Args;
 use isochron::Error;
 use isochron::comm::{Comm, MeasureRounds, agree};
 use isochron::multiply::Problem;
-use isochron::session::{Session, SessionConfig};
+use isochron::session::Session;
 use isochron::store::{KeyedWork, StoreMode, StoredSample};
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{
@@ -46,8 +48,8 @@ pub struct DeviceArguments {
 }
 
 /// The devices of this rank at work on updates of C.
-struct DeviceWork<'c, T> {
-    session: Session<'c>,
+struct DeviceWork<T> {
+    session: Session,
     operands: UpdateOperands<T>,
     work: KeyedWork,
     is_surface: bool,
@@ -71,39 +73,37 @@ impl DeviceArguments {
     /// Makes the devices of all ranks.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`Session::new`].
+    /// On every rank, when any rank fails: those of [`SessionBuilder::build`](isochron::session::SessionBuilder::build).
     ///
     /// # Collective
     /// All ranks.
-    pub fn open<'c>(
+    pub fn open(
         &self,
-        comm: &'c dyn Comm,
+        comm: &Arc<dyn Comm>,
         config: &MeasureConfig,
         block: usize,
         blas: &BlasChoice,
-    ) -> Result<OpenWork<'c>, Error> {
+    ) -> Result<OpenWork, Error> {
         let panel = Problem::new(block, block, block, block)?.learning_panel();
         let work = KeyedWork {
             element: self.element.unwrap_or_default(),
             block,
             width: self.panel.unwrap_or(panel),
         };
-        let session = SessionConfig {
-            platform: self.node.platform.clone(),
-            grouping: self.node.group,
-            blas: blas.clone(),
-            measure: *config,
-            store: self.store.unwrap_or(StoreMode::ReadWrite),
-            ..SessionConfig::default()
-        };
-        let session = Session::new(comm, &session)?;
+        let settings = self
+            .node
+            .set_up_session()
+            .blas(blas.clone())
+            .measure(*config);
+        let settings = settings.store(self.store.unwrap_or(StoreMode::ReadWrite));
+        let session = settings.build(Arc::clone(comm))?;
         let measured_with = format!(
             "block {block}, panels of {}, {}, {}",
             work.width,
             work.element,
             describe_repetitions(config)
         );
-        let parts = list_parts(comm, session.devices(), work, &measured_with)?;
+        let parts = list_parts(comm.as_ref(), session.devices(), work, &measured_with)?;
         let is_surface = self.surface;
         Ok(OpenWork {
             work: match work.element {
@@ -118,11 +118,11 @@ impl DeviceArguments {
     }
 }
 
-fn begin_work<'c, T: Element>(
-    session: Session<'c>,
+fn begin_work<T: Element>(
+    session: Session,
     work: KeyedWork,
     is_surface: bool,
-) -> Box<dyn MeasuredWork + 'c> {
+) -> Box<dyn MeasuredWork> {
     Box::new(DeviceWork::<T> {
         session,
         operands: UpdateOperands::default(),
@@ -185,7 +185,7 @@ fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<St
     names.collect()
 }
 
-impl<T: Element> DeviceWork<'_, T> {
+impl<T: Element> DeviceWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks allow if
     /// models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
@@ -223,7 +223,7 @@ impl<T: Element> DeviceWork<'_, T> {
     }
 }
 
-impl<T: Element> MeasuredWork for DeviceWork<'_, T> {
+impl<T: Element> MeasuredWork for DeviceWork<T> {
     fn measure(
         &mut self,
         comm: &dyn Comm,

@@ -17,6 +17,7 @@ pub use part::{MeasuredPart, flatten_point, make_point, measure_in_step};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Arg, Args};
 use isochron::Error;
@@ -105,7 +106,7 @@ fn name_mxm(argument: Arg) -> Arg {
 }
 
 /// Runs the command on every rank; the head rank writes the files and prints.
-pub fn run(comm: &dyn Comm, arguments: &MeasureArguments) -> Result<(), Failure> {
+pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     arguments.check_kernel()?;
@@ -115,6 +116,7 @@ pub fn run(comm: &dyn Comm, arguments: &MeasureArguments) -> Result<(), Failure>
         parts,
         measured_with,
     } = arguments.open_work(comm, &config)?;
+    let comm = comm.as_ref();
     let files = agree(comm, arguments.open_files(comm, &parts))?;
     let resumed = files.as_ref().map_or(0, |files| files.sizes().count());
     let names = files.as_ref().map(PointsFiles::list_paths);
@@ -200,11 +202,7 @@ impl MeasureArguments {
         Ok(CampaignSizes::Line(ModelSizes::new((from, to), rule)))
     }
 
-    fn open_work<'c>(
-        &self,
-        comm: &'c dyn Comm,
-        config: &MeasureConfig,
-    ) -> Result<OpenWork<'c>, Error> {
+    fn open_work(&self, comm: &Arc<dyn Comm>, config: &MeasureConfig) -> Result<OpenWork, Error> {
         if self.kernel.kernel == MXM {
             let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
             return self.devices.open(comm, config, block, &self.kernel.blas);
@@ -213,7 +211,7 @@ impl MeasureArguments {
             run,
             parts,
             measured_with,
-        } = self.kernel.open(comm, config)?;
+        } = self.kernel.open(comm.as_ref(), config)?;
         Ok(OpenWork {
             work: Box::new(run),
             parts,

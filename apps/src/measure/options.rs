@@ -43,9 +43,9 @@ pub struct KernelArguments {
 const DEFAULT_BLOCK: usize = 32;
 
 /// Work that is ready to be measured on every rank.
-pub struct OpenWork<'c> {
+pub struct OpenWork {
     /// This rank's work.
-    pub work: Box<dyn MeasuredWork + 'c>,
+    pub work: Box<dyn MeasuredWork>,
     /// The parts of all ranks.
     pub parts: Vec<MeasuredPart>,
     /// The options that decide on times and on their precision.

@@ -42,7 +42,7 @@ impl GivenPlan {
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn adopt(self, session: &mut Session<'_>) -> Result<Plan, Error> {
+    pub(super) fn adopt(self, session: &mut Session) -> Result<Plan, Error> {
         match self {
             Self::Saved(plan) => session.adopt(plan),
             Self::Recorded(record) => session.replay(record).map_err(blame_record),

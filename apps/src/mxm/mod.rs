@@ -12,6 +12,8 @@ mod text;
 mod ways;
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -22,7 +24,7 @@ use isochron::matrix::redistribute::Moved;
 use isochron::matrix::{Generator, Matrix, Op, Spread, file};
 use isochron::multiply::{PartOfK, Plan, Problem, RunRecord, Scalars};
 use isochron::output::{PartialFile, check_distinct};
-use isochron::session::{PlanDocument, Report, Session, SessionConfig};
+use isochron::session::{PlanDocument, Report, Session, SessionBuilder};
 use isochron::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{Element, ElementType, MeasureConfig};
@@ -174,10 +176,12 @@ enum Verify {
 /// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the end of
 /// MPI, which the report accounts for.
 pub fn run<'a>(
-    comm: &dyn Comm,
+    comm: &Arc<dyn Comm>,
     start: Instant,
     arguments: &'a MxmArguments,
 ) -> Result<Option<FinishedRun<'a>>, Failure> {
+    let shared = comm;
+    let comm = shared.as_ref();
     let mut watch = Stopwatch::started_at(start);
     check_paths(comm, arguments)?;
     let given = GivenPlan::load(comm, arguments)?;
@@ -187,18 +191,18 @@ pub fn run<'a>(
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
         true => None,
-        false => ProgressLine::on_terminal(comm, problem.flop()),
+        false => ProgressLine::on_terminal(comm, problem.flop()).map(Rc::new),
     };
-    watch.line = line.as_ref();
+    watch.line = line.as_deref();
     watch.enter(AccountPhase::Devices);
-    let config = arguments.session_config();
-    let config = match &given {
-        Some(given) => config.with_blas_of(given.plan(), comm.rank()),
-        None => config,
+    let settings = arguments.set_up_session();
+    let settings = match &given {
+        Some(given) => settings.blas_of(given.plan(), comm.rank()),
+        None => settings,
     };
-    let mut session = Session::new(comm, &config)?;
+    let mut session = settings.build(Arc::clone(shared))?;
     if let Some(line) = &line {
-        session.observe_progress(line);
+        session.observe_progress(line.clone());
     }
     session.leave_c();
     watch.enter(AccountPhase::Plan);
@@ -248,18 +252,18 @@ pub fn run<'a>(
 }
 
 impl MxmArguments {
-    fn session_config(&self) -> SessionConfig {
-        SessionConfig {
-            platform: self.node.platform.clone(),
-            grouping: self.node.group,
-            blas: self.blas.clone(),
-            measure: self.measuring.apply_to(MeasureConfig::default()),
-            // A run that is repeated takes nothing from the store, and adds nothing.
-            store: match self.replay {
-                Some(_) => StoreMode::None,
-                None => self.store,
-            },
-            models: self.models.clone(),
+    fn set_up_session(&self) -> SessionBuilder {
+        // A run that is repeated takes nothing from the store, and adds nothing.
+        let store = match self.replay {
+            Some(_) => StoreMode::None,
+            None => self.store,
+        };
+        let measure = self.measuring.apply_to(MeasureConfig::default());
+        let settings = self.node.set_up_session().blas(self.blas.clone());
+        let settings = settings.measure(measure).store(store);
+        match &self.models {
+            Some(folder) => settings.models(folder),
+            None => settings,
         }
     }
 
@@ -322,12 +326,13 @@ fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
 
 /// Runs the plan, with elements of its type. Returns the report, and on the head rank the record if one is kept.
 fn multiply_as<T: Element>(
-    (session, watch): (&mut Session<'_>, &mut Stopwatch<'_>),
+    (session, watch): (&mut Session, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
     plan: &Plan,
     out: Option<OutputFile>,
 ) -> Result<(Report, Option<RunRecord>), Error> {
-    let comm = session.comm();
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let beta = match &arguments.c {
         Some(_) => Complex64::ONE,
         None => Complex64::ZERO,

@@ -1,5 +1,7 @@
 //! The communicator of a process, from what its launcher says.
 
+use std::sync::Arc;
+
 use super::contract::Comm;
 use super::local::LocalComm;
 #[cfg(feature = "mpi")]
@@ -57,13 +59,13 @@ const COMM_VARIABLE: &str = "ISOCHRON_COMM";
 ///
 /// # Collective
 /// All processes of the job.
-pub fn connect() -> Result<Box<dyn Comm>, Error> {
+pub fn connect() -> Result<Arc<dyn Comm>, Error> {
     let launched = launched_size(&|name| std::env::var(name).ok());
     let choice = std::env::var(COMM_VARIABLE).ok();
     let choice = choice.as_deref().filter(|choice| !choice.is_empty());
     if launched.is_none() && choice != Some("mpi") {
         is_for_mpi(choice)?;
-        return Ok(Box::new(LocalComm::new()));
+        return Ok(Arc::new(LocalComm::new()));
     }
     connect_launched(launched.unwrap_or(0), choice)
 }
@@ -84,12 +86,12 @@ fn is_for_mpi(choice: Option<&str>) -> Result<bool, Error> {
 /// Connects to the other processes. A process with another choice than they have would never answer them, so the
 /// choices are compared by MPI even if they are all for local ranks.
 #[cfg(feature = "mpi")]
-fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Box<dyn Comm>, Error> {
+fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Arc<dyn Comm>, Error> {
     let comm = MpiComm::initialize()?;
     let settings = choice.map(|choice| (COMM_VARIABLE.to_owned(), choice.to_owned()));
     agree_on_settings(&comm, &settings.into_iter().collect())?;
     if !is_for_mpi(choice)? {
-        return Ok(Box::new(LocalComm::new()));
+        return Ok(Arc::new(LocalComm::new()));
     }
     if comm.size() == 1 && launched > 1 {
         return Err(Error::Launcher {
@@ -97,13 +99,13 @@ fn connect_launched(launched: usize, choice: Option<&str>) -> Result<Box<dyn Com
             library: comm.implementation().to_string(),
         });
     }
-    Ok(Box::new(comm))
+    Ok(comm.into())
 }
 
 #[cfg(not(feature = "mpi"))]
-fn connect_launched(_launched: usize, choice: Option<&str>) -> Result<Box<dyn Comm>, Error> {
+fn connect_launched(_launched: usize, choice: Option<&str>) -> Result<Arc<dyn Comm>, Error> {
     if !is_for_mpi(choice)? {
-        return Ok(Box::new(LocalComm::new()));
+        return Ok(Arc::new(LocalComm::new()));
     }
     Err(Error::Parameter {
         name: COMM_VARIABLE,

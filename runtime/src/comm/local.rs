@@ -1,5 +1,7 @@
 //! One rank, no MPI.
 
+use std::sync::Arc;
+
 use super::contract::{Comm, InFlight, MessageSpan};
 
 /// The communicator of a single rank: collectives return at once.
@@ -21,6 +23,12 @@ impl LocalComm {
 impl Default for LocalComm {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl From<LocalComm> for Arc<dyn Comm> {
+    fn from(comm: LocalComm) -> Self {
+        Arc::new(comm)
     }
 }
 

@@ -10,6 +10,7 @@
 
 use std::ops::Range;
 use std::os::raw::c_int;
+use std::sync::Arc;
 
 use mpi::collective::SystemOperation;
 use mpi::datatype::PartitionMut;
@@ -116,6 +117,16 @@ impl MpiComm {
                 complete(comm.immediate_all_reduce_into(scope, sent, received, sum));
             });
         }
+    }
+}
+
+impl From<MpiComm> for Arc<dyn Comm> {
+    #[allow(
+        clippy::arc_with_non_send_sync,
+        reason = "owners in one thread; other communicators may be sent"
+    )]
+    fn from(comm: MpiComm) -> Self {
+        Arc::new(comm)
     }
 }
 

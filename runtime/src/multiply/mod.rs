@@ -133,6 +133,14 @@ pub struct Scalars<T = f64> {
     pub beta: T,
 }
 
+impl<T: Element> Scalars<T> {
+    /// Those of a plain product, `C = op(A)·op(B)`.
+    pub const PRODUCT: Self = Self {
+        alpha: T::ONE,
+        beta: T::ZERO,
+    };
+}
+
 /// Multiplies `C = alpha·op(A)·op(B) + beta·C`; all three matrices are spread as `plan` says.
 ///
 /// # Errors

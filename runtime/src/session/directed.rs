@@ -60,17 +60,13 @@ impl Director for HostKeeper<'_> {
     }
 }
 
-impl Session<'_> {
+impl Session {
     /// Multiplies as [`multiply`](Self::multiply) and [`multiply_in_parts`](Self::multiply_in_parts) do, with parts that
     /// `director` changes in mid-run. A change for which a host has no memory is refused.
     ///
     /// ```
-    /// use isochron::comm::LocalComm;
-    /// use isochron::matrix::{Generator, Matrix};
-    /// use isochron::multiply::{Directive, Director, Factors, Problem, Scalars, StepTimes};
-    /// use isochron::session::{Session, SessionConfig};
-    /// use isochron::Error;
-    /// use isochron_hierarchy::balance::BalanceConfig;
+    /// use isochron::multiply::{Directive, Director, Factors, StepTimes};
+    /// use isochron::prelude::*;
     ///
     /// /// Gives the last device the first one's columns, and the other way round.
     /// struct Swap;
@@ -86,16 +82,14 @@ impl Session<'_> {
     ///     }
     /// }
     ///
-    /// let comm = LocalComm::new();
-    /// let mut session = Session::new(&comm, &SessionConfig::default())?;
+    /// let mut session = Session::builder().build(LocalComm::new())?;
     /// let problem = Problem::new(96, 80, 160, 16)?.with_panel(16)?;
     /// let plan = session.plan(problem, &BalanceConfig::default())?;
     /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
     /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
     /// let mut c = session.zeros(&plan)?;
-    /// let scalars = Scalars { alpha: 1.0, beta: 0.0 };
     /// let factors = Factors::Held((&a, &b));
-    /// let execution = session.multiply_directed(&plan, scalars, factors, &mut c, &mut Swap)?;
+    /// let execution = session.multiply_directed(&plan, Scalars::PRODUCT, factors, &mut c, &mut Swap)?;
     /// assert!(execution.changes.len() <= 1);
     /// # Ok::<(), isochron::Error>(())
     /// ```
@@ -113,6 +107,7 @@ impl Session<'_> {
         c: &mut Matrix<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
+        let _log = self.begin_log();
         let needs = self.find_needs(plan)?;
         let leaves_c = self.leaves_c;
         let mut keeper = HostKeeper {
@@ -153,7 +148,7 @@ impl Session<'_> {
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         let bytes = plan.memory_bytes(rank);
-        make_room(self.comm, &mut self.team, bytes, (&job, &slices))?;
+        make_room(self.comm.as_ref(), &mut self.team, bytes, (&job, &slices))?;
         self.replay = Some(record);
         Ok(plan)
     }
@@ -166,6 +161,7 @@ impl Session<'_> {
         factors: Factors<'_, '_, T>,
         c: &mut Matrix<T>,
     ) -> Result<Execution, Error> {
+        let _log = self.begin_log();
         if plan.look().is_none() {
             return self.multiplication(plan).run(scalars, factors, c);
         }
@@ -178,7 +174,7 @@ impl Session<'_> {
             },
             replay: self.replay.take(),
         };
-        let mut director = agree(self.comm, LearningDirector::new(plan, settings))?;
+        let mut director = agree(self.comm.as_ref(), LearningDirector::new(plan, settings))?;
         let heat = self.heat.read();
         let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
         director.check_repeated()?;
@@ -204,7 +200,7 @@ impl Session<'_> {
         let needs = self
             .team
             .job_needs(&plan.job_shape(rank), &plan.slices(rank));
-        agree(self.comm, needs.map_err(Error::from))
+        agree(self.comm.as_ref(), needs.map_err(Error::from))
     }
 
     /// Finds the devices of all ranks that keep their columns of C in their own memory.

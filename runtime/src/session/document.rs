@@ -61,7 +61,7 @@ pub struct PredictedDevice {
     pub memory_bytes: u64,
 }
 
-impl Session<'_> {
+impl Session {
     /// Adds its predictions to a plan, the same on every rank.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Session<'_> {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn describe(&self, plan: &Plan) -> Result<PlanDocument, Error> {
-        let mine = agree(self.comm, self.predict_node(plan))?;
+        let mine = agree(self.comm.as_ref(), self.predict_node(plan))?;
         let predicted = Prediction {
             arithmetic_s: plan.predicted_s(),
             nodes: self.comm.gather(&mine)?,
@@ -113,8 +113,9 @@ impl Session<'_> {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
+        let _log = self.begin_log();
         self.check_given(&plan)?;
-        memory::fit_to_memory(self.comm, &mut self.team, plan)
+        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan)
     }
 
     /// Checks that a plan is possible, and was made for these ranks and devices.

@@ -1,6 +1,7 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
 mod bind;
+mod builder;
 mod claims;
 mod clock;
 mod devices;
@@ -11,6 +12,7 @@ mod given;
 mod gpus;
 mod known;
 mod load;
+mod log;
 mod measuring;
 mod memory;
 mod platform;
@@ -18,20 +20,24 @@ mod rank_gpu;
 mod report;
 mod slices;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
-use isochron_devices::{BlasChoice, Depth, DeviceInfo, DeviceTeam, Element, ElementType};
-use isochron_devices::{Grouping, HeatSensors, JobShape, MeasureConfig, blas};
+use isochron_devices::{Depth, DeviceInfo, DeviceTeam, Element, ElementType};
+use isochron_devices::{HeatSensors, JobShape, MeasureConfig, blas};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
+use tracing::dispatcher::DefaultGuard;
 
 pub use bind::bind_rank;
+pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
+pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
@@ -40,76 +46,35 @@ use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::Matrix;
 use crate::multiply::{
-    Execution, Factors, MakePart, Making, MultiplyRun, Plan, PlannedNode, Problem, RunRecord,
-    Scalars,
+    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunRecord, Scalars,
 };
 use crate::progress::Observer;
 use crate::store::{KeyedWork, StoreMode, StoredSample};
 use given::GivenModels;
 use known::{JobStore, KnownDevice};
 use load::Load;
+use log::LineLog;
 use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
-use platform::{NodeSpec, Platform};
 use rank_gpu::RankGpu;
-
-/// The settings of a session.
-#[derive(Debug, Clone, Default)]
-pub struct SessionConfig {
-    /// The platform file; without one every rank uses the devices it finds on its host.
-    pub platform: Option<PathBuf>,
-    /// The rule by which cores of a rank form one device. The default is that of the node in the platform file, or
-    /// [`Grouping::Auto`].
-    pub grouping: Option<Grouping>,
-    /// The BLAS that the CPU devices call.
-    pub blas: BlasChoice,
-    /// Repetitions and precision of a measurement.
-    pub measure: MeasureConfig,
-    /// The use of the [model store](crate::store). A library keeps nothing in its user's folders unasked: the default is not
-    /// to use it.
-    pub store: StoreMode,
-    /// A folder with a full model of every device, which replace measurements and what the store knows: points files as
-    /// `isochron measure gemm` and `isochron devices bench` write them.
-    pub models: Option<PathBuf>,
-}
-
-impl SessionConfig {
-    /// Takes the BLAS that a plan names for this rank, if the choice is left to [`BlasChoice::Auto`]. Without it the plan may
-    /// be refused: of two libraries that are as fast, now the one and now the other is chosen.
-    #[must_use]
-    pub fn with_blas_of(self, plan: &Plan, rank: usize) -> Self {
-        let planned = plan.nodes().get(rank).and_then(PlannedNode::blas);
-        match (&self.blas, planned) {
-            (BlasChoice::Auto, Some(name)) => Self {
-                blas: BlasChoice::AutoAs(name.to_owned()),
-                ..self
-            },
-            _ => self,
-        }
-    }
-}
 
 /// The ranks of a job and this rank's devices.
 ///
 /// ```
-/// use isochron::comm::LocalComm;
-/// use isochron::matrix::{Generator, Matrix};
-/// use isochron::multiply::{Problem, Scalars};
-/// use isochron::session::{Session, SessionConfig};
-/// use isochron_hierarchy::balance::BalanceConfig;
+/// use isochron::prelude::*;
 ///
-/// let comm = LocalComm::new(); // or `comm::connect()` under mpirun
-/// let mut session = Session::new(&comm, &SessionConfig::default())?;
+/// let mut session = Session::builder().build(connect()?)?; // every rank of the job; one without mpirun
 /// let problem = Problem::new(96, 80, 64, 16)?;
 /// let plan = session.plan(problem, &BalanceConfig::default())?;
-/// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
-/// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
+/// let rank = session.comm().rank();
+/// let a = Matrix::generate(plan.a(), rank, Generator::Uniform { seed: 1 })?;
+/// let b = Matrix::generate(plan.b(), rank, Generator::Uniform { seed: 2 })?;
 /// let mut c = session.zeros(&plan)?;
-/// let execution = session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
+/// let execution = session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;
 /// assert!(execution.wall_s > 0.0);
 /// # Ok::<(), isochron::Error>(())
 /// ```
-pub struct Session<'c> {
-    comm: &'c dyn Comm,
+pub struct Session {
+    comm: Arc<dyn Comm>,
     team: DeviceTeam,
     measure: MeasureConfig,
     /// Name of this rank's node in the platform file; empty without one.
@@ -120,7 +85,8 @@ pub struct Session<'c> {
     load: Load,
     /// Number of threads with which each rank of this host computes.
     threads: Vec<usize>,
-    observer: Option<&'c dyn Observer>,
+    log: Option<LineLog>,
+    observer: Option<Rc<dyn Observer>>,
     /// Multiplications that learn keep their times and decisions.
     keeps_records: bool,
     /// Multiplications that learn leave C where their last step was computed.
@@ -139,24 +105,20 @@ pub struct Session<'c> {
     heat: HeatSensors,
 }
 
-impl<'c> Session<'c> {
-    /// Finds or makes the devices of every rank's node.
-    ///
-    /// # Errors
-    /// On every rank, when any rank fails: [`Error::File`] for the platform file or a model, [`Error::Device`] for hardware that
-    /// fails, [`Error::Parameter`] for devices that name missing hardware or another device's.
-    ///
-    /// # Collective
-    /// All ranks, with the same configuration.
-    pub fn new(comm: &'c dyn Comm, config: &SessionConfig) -> Result<Self, Error> {
+impl Session {
+    /// Begins to set up a session.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    fn build(settings: SessionBuilder, comm: Arc<dyn Comm>) -> Result<Self, Error> {
+        let _log = settings.log.as_ref().map(LineLog::begin);
         let span = tracing::info_span!("discover", rank = comm.rank());
         let _entered = span.enter();
-        let node = match &config.platform {
-            Some(path) => Platform::load(comm, path)?.nodes.swap_remove(comm.rank()),
-            None => NodeSpec::default(),
-        };
-        let topology = Topology::discover().map(Arc::new).map_err(Error::from);
-        let topology = agree(comm, topology)?;
+        let shared = comm;
+        let comm = shared.as_ref();
+        let node = settings.find_node(comm)?;
+        let topology = settings.find_topology(comm)?;
         let mut notices = topology.notices();
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");
@@ -164,9 +126,9 @@ impl<'c> Session<'c> {
         let place = place_on_host(comm, &topology)?;
         let gpus = gpus::assign_gpus(comm, &topology, &node, &mut notices)?;
         let made = (|| {
-            config.measure.validate()?;
-            let blas = blas::choose_blas(&config.blas)?;
-            let grouping = config.grouping.or(node.group).unwrap_or_default();
+            settings.measure.validate()?;
+            let blas = blas::choose_blas(&settings.blas)?;
+            let grouping = settings.grouping.or(node.group).unwrap_or_default();
             let parts = (&topology, &blas);
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
@@ -174,12 +136,18 @@ impl<'c> Session<'c> {
         let load = Load::new(comm, &topology, team.infos())?;
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
-        let store = JobStore::open(comm, config.store, &topology, &node, (team.infos(), &gpus))?;
-        let given = match &config.models {
+        let store = JobStore::open(
+            comm,
+            settings.store,
+            &topology,
+            &node,
+            (team.infos(), &gpus),
+        )?;
+        let given = match &settings.models {
             Some(folder) => load_models(comm, folder, team.infos())?,
             None => None,
         };
-        let links = match config.store {
+        let links = match settings.store {
             StoreMode::None => LinkLadder::default(),
             _ => known::recall_links(comm, store.as_ref())?,
         };
@@ -188,62 +156,36 @@ impl<'c> Session<'c> {
             store,
             links,
             given,
-            has_models: config.models.is_some(),
+            has_models: settings.models.is_some(),
             heat: find_sensors(&topology, team.infos(), &gpus),
-            comm,
+            comm: shared,
             team,
-            measure: config.measure,
+            measure: settings.measure,
             node_name: node.name,
             notices,
             load,
             threads,
-            observer: None,
+            log: settings.log,
+            observer: settings.observer,
             keeps_records: false,
             leaves_c: false,
             replay: None,
         })
     }
 
-    /// Tells `observer` from now on how far this rank has come with measuring and multiplying.
-    ///
-    /// ```
-    /// use std::cell::RefCell;
-    ///
-    /// use isochron::comm::LocalComm;
-    /// use isochron::matrix::{Generator, Matrix};
-    /// use isochron::multiply::{Problem, Scalars};
-    /// use isochron::progress::{Observer, Progress};
-    /// use isochron::session::{Session, SessionConfig};
-    /// use isochron_hierarchy::balance::BalanceConfig;
-    ///
-    /// struct Steps(RefCell<Vec<usize>>);
-    /// impl Observer for Steps {
-    ///     fn observe(&self, progress: Progress) {
-    ///         if let Progress::Multiplying { step, steps: 3 } = progress {
-    ///             self.0.borrow_mut().push(step);
-    ///         }
-    ///     }
-    /// }
-    ///
-    /// let (comm, seen) = (LocalComm::new(), Steps(RefCell::default()));
-    /// let mut session = Session::new(&comm, &SessionConfig::default())?;
-    /// session.observe_progress(&seen);
-    /// let problem = Problem::new(32, 32, 48, 16)?.with_panel(16)?;
-    /// let plan = session.plan(problem, &BalanceConfig::default())?;
-    /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
-    /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
-    /// let mut c = session.zeros(&plan)?;
-    /// session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut c)?;
-    /// assert_eq!(*seen.0.borrow(), [0, 1, 2]);
-    /// # Ok::<(), isochron::Error>(())
-    /// ```
-    pub fn observe_progress(&mut self, observer: &'c dyn Observer) {
+    /// Tells `observer` from now on how far this rank has come, as [`SessionBuilder::observer`] does from the start.
+    pub fn observe_progress(&mut self, observer: Rc<dyn Observer>) {
         self.observer = Some(observer);
     }
 
+    /// Passes this thread's events to the session's log, if it has one, until the guard is dropped.
+    fn begin_log(&self) -> Option<DefaultGuard> {
+        self.log.as_ref().map(LineLog::begin)
+    }
+
     /// The session's ranks.
-    pub fn comm(&self) -> &'c dyn Comm {
-        self.comm
+    pub fn comm(&self) -> &Arc<dyn Comm> {
+        &self.comm
     }
 
     /// This rank's devices.
@@ -271,7 +213,7 @@ impl<'c> Session<'c> {
         depth: Depth,
     ) -> Result<(), Error> {
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-        memory::prepare_operands(self.comm, &mut self.team, operands, (&job, slices))
+        memory::prepare_operands(self.comm.as_ref(), &mut self.team, operands, (&job, slices))
     }
 
     /// Measures and partitions: decides which rank and device computes which part.
@@ -284,11 +226,12 @@ impl<'c> Session<'c> {
     /// # Collective
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
+        let _log = self.begin_log();
         if !(config.epsilon.is_finite() && config.epsilon > 0.0) {
             let reason = "use a positive number, such as 0.05";
             return Err(Error::parameter("epsilon", config.epsilon, reason));
         }
-        memory::check_total(self.comm, problem.matrix_bytes())?;
+        memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
         let start = Instant::now();
         let Decided {
             decision,
@@ -316,7 +259,7 @@ impl<'c> Session<'c> {
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
-        memory::fit_to_memory(self.comm, &mut self.team, plan)
+        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan)
     }
 
     /// Notes that a model of this rank's times suits the partitioner badly.
@@ -337,7 +280,8 @@ impl<'c> Session<'c> {
         problem: Problem,
         config: BalanceConfig,
     ) -> Result<Decided, Error> {
-        let (comm, measure) = (self.comm, self.measure);
+        let (shared, measure) = (Arc::clone(&self.comm), self.measure);
+        let comm = shared.as_ref();
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
         let known = self.find_known(&problem, work.kernel_width);
         let known = match self.has_models {
@@ -345,7 +289,13 @@ impl<'c> Session<'c> {
             // Without files nothing can fail.
             false => known?,
         };
-        let node = NodeMeasurer::<T>::new(comm, &mut self.team, self.observer, measure, work);
+        let node = NodeMeasurer::<T>::new(
+            comm,
+            &mut self.team,
+            self.observer.as_deref(),
+            measure,
+            work,
+        );
         let links = self.links.clone();
         let decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
         self.links.clone_from(&decided.ladder);
@@ -456,14 +406,10 @@ impl<'c> Session<'c> {
     /// `make` makes or reads each part in its turn.
     ///
     /// ```
-    /// use isochron::comm::LocalComm;
-    /// use isochron::matrix::{Generator, Matrix};
-    /// use isochron::multiply::{PartOfK, Problem, Scalars};
-    /// use isochron::session::{Session, SessionConfig};
-    /// use isochron_hierarchy::balance::BalanceConfig;
+    /// use isochron::multiply::PartOfK;
+    /// use isochron::prelude::*;
     ///
-    /// let comm = LocalComm::new();
-    /// let mut session = Session::new(&comm, &SessionConfig::default())?;
+    /// let mut session = Session::builder().build(LocalComm::new())?;
     /// let problem = Problem::new(96, 80, 640, 16)?.with_panel(64)?.in_parts();
     /// let plan = session.plan(problem, &BalanceConfig::default())?.with_k_parts(2)?;
     /// let mut make = |part: &PartOfK| {
@@ -472,7 +418,7 @@ impl<'c> Session<'c> {
     ///     Ok((a, b))
     /// };
     /// let mut c = session.zeros(&plan)?;
-    /// session.multiply_in_parts(&plan, Scalars { alpha: 1.0, beta: 0.0 }, &mut make, &mut c)?;
+    /// session.multiply_in_parts(&plan, Scalars::PRODUCT, &mut make, &mut c)?;
     /// # Ok::<(), isochron::Error>(())
     /// ```
     ///
@@ -492,7 +438,8 @@ impl<'c> Session<'c> {
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
-        MultiplyRun::new(self.comm, &mut self.team, plan).with_observer(self.observer)
+        MultiplyRun::new(self.comm.as_ref(), &mut self.team, plan)
+            .with_observer(self.observer.as_deref())
     }
 }
 

@@ -32,14 +32,14 @@
 //! get the same one only if each of them has `share = true`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
 use super::known::scale;
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, agree, agree_on_settings};
 use crate::error::Error;
 use crate::input::read_text;
 
@@ -52,44 +52,50 @@ const SCHEMA: u32 = 1;
 /// A cluster, node by node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Platform {
+pub struct Platform {
     schema: u32,
     /// Name of the platform.
     #[serde(default)]
-    pub name: String,
+    name: String,
     /// The nodes, by rank.
     #[serde(rename = "node")]
-    pub nodes: Vec<NodeSpec>,
+    pub(super) nodes: Vec<NodeSpec>,
 }
 
 /// One node: a rank and its devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct NodeSpec {
-    /// Name of the node.
-    pub name: String,
-    /// Rule by which cores form one device, for a node without listed devices.
-    pub group: Option<Grouping>,
-    /// Its devices; if empty, those found on the host.
+pub struct NodeSpec {
+    pub(super) name: String,
+    pub(super) group: Option<Grouping>,
     #[serde(rename = "device")]
-    pub devices: Vec<DeviceSpec>,
+    pub(super) devices: Vec<DeviceSpec>,
 }
 
-/// One device of a node, as the module's example describes its keys.
+/// One device of a node: all cores of its rank, unless told otherwise.
+///
+/// ```
+/// use isochron::prelude::*;
+///
+/// let half = DeviceSpec::new("half speed").on_cores(Cores::Count(2)).slowed(2.0);
+/// let gpu = DeviceSpec::gpu("old card").numbered(1).within_memory(8_000_000_000);
+/// let node = NodeSpec::new("desk").with_device(half).with_device(gpu);
+/// # let _ = node;
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct DeviceSpec {
-    pub name: String,
-    pub kind: DeviceKind,
-    pub gpu: Option<usize>,
-    pub share: bool,
-    pub memory_limit: Option<u64>,
-    pub host_limit: Option<u64>,
-    pub cores: Cores,
+pub struct DeviceSpec {
+    pub(super) name: String,
+    pub(super) kind: DeviceKind,
+    pub(super) gpu: Option<usize>,
+    pub(super) share: bool,
+    pub(super) memory_limit: Option<u64>,
+    pub(super) host_limit: Option<u64>,
+    pub(super) cores: Cores,
     /// At least 1.
-    pub pace: Option<f64>,
+    pub(super) pace: Option<f64>,
     /// Path from the folder of the platform file.
-    pub points: Option<String>,
+    pub(super) points: Option<String>,
     /// The contents of that file, once it is loaded.
     #[serde(rename = "loaded-points")]
     loaded: Option<SavedModel>,
@@ -111,8 +117,8 @@ pub(super) struct SavedModel {
     untagged,
     expecting = "cores must be a number of cores or a list of logical core numbers"
 )]
-pub(super) enum Cores {
-    /// All cores of the rank.
+pub enum Cores {
+    /// All cores of the rank; for a GPU, one near it.
     #[default]
     All,
     /// A number of the rank's cores.
@@ -122,6 +128,52 @@ pub(super) enum Cores {
 }
 
 impl NodeSpec {
+    /// Makes a node of this name, with the devices found on its host.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Groups the cores that are found by this rule.
+    #[must_use]
+    pub fn grouped(mut self, grouping: Grouping) -> Self {
+        self.group = Some(grouping);
+        self
+    }
+
+    /// Adds a device. The node then has those that were added, instead of those found on its host.
+    #[must_use]
+    pub fn with_device(mut self, device: DeviceSpec) -> Self {
+        self.devices.push(device);
+        self
+    }
+
+    /// Checks the values of the node of this rank.
+    ///
+    /// # Errors
+    /// The reason, which names the node and the device.
+    fn check(&self, rank: usize) -> Result<(), String> {
+        check_name(&self.name).map_err(|reason| format!("node {rank}: {reason}"))?;
+        if self.group.is_some() && !self.devices.is_empty() {
+            return Err(format!(
+                "node {rank} has either `group` or devices of its own, not both"
+            ));
+        }
+        if let Some(core) = self.core_of_two_devices() {
+            return Err(format!(
+                "node {rank}: core {core} is listed for two devices, which would halve each other's speed"
+            ));
+        }
+        for (index, device) in self.devices.iter().enumerate() {
+            let checked = device.check_values();
+            checked.map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
+        }
+        Ok(())
+    }
+
     /// Returns a core that two devices list, unless their clocks tolerate it.
     fn core_of_two_devices(&self) -> Option<u32> {
         let devices = self.devices.iter();
@@ -136,11 +188,85 @@ impl NodeSpec {
 }
 
 impl DeviceSpec {
+    /// Makes a device of cores.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Makes a device of a GPU and its host core: the next free GPU, unless it is [`numbered`](Self::numbered).
+    #[must_use]
+    pub fn gpu(name: impl Into<String>) -> Self {
+        Self {
+            kind: DeviceKind::Cuda,
+            ..Self::new(name)
+        }
+    }
+
+    /// Computes on these cores, or feeds the GPU from them.
+    #[must_use]
+    pub fn on_cores(mut self, cores: Cores) -> Self {
+        self.cores = cores;
+        self
+    }
+
+    /// Takes the GPU with this number in the process.
+    #[must_use]
+    pub fn numbered(mut self, gpu: usize) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
+    /// Shares its GPU with other devices that share it too.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.share = true;
+        self
+    }
+
+    /// Uses at most this number of bytes of the GPU's memory.
+    #[must_use]
+    pub fn within_memory(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Pins at most this number of bytes of host memory for the GPU.
+    #[must_use]
+    pub fn within_host_memory(mut self, bytes: u64) -> Self {
+        self.host_limit = Some(bytes);
+        self
+    }
+
+    /// Emulates a device that is `factor ≥ 1` times slower.
+    #[must_use]
+    pub fn slowed(mut self, factor: f64) -> Self {
+        self.pace = Some(factor);
+        self
+    }
+
+    /// Emulates a device with the times of these points: units of `block×block` elements, each updated with an inner
+    /// dimension of `block`.
+    #[must_use]
+    pub fn following(mut self, points: Vec<Point>, block: u64) -> Self {
+        self.points = Some("points in memory".to_owned());
+        self.loaded = Some(SavedModel {
+            kernel: None,
+            element: None,
+            block,
+            points,
+        });
+        self
+    }
+
     /// Returns the emulated pace of the device; `None` if it is not slowed down.
     ///
     /// # Errors
     /// [`Error::Model`] when the saved points make no model.
-    pub fn pace(&self) -> Result<Option<Pace>, Error> {
+    pub(super) fn pace(&self) -> Result<Option<Pace>, Error> {
         if let Some(SavedModel { block, points, .. }) = &self.loaded {
             let model = PiecewiseFpm::from_points(points.clone())?;
             let name = self.points.clone().unwrap_or_default();
@@ -154,13 +280,13 @@ impl DeviceSpec {
     }
 
     /// Returns a checksum of the times that its points prescribe; `None` without points. Their file may change under its name.
-    pub fn hash_points(&self) -> Option<u32> {
+    pub(super) fn hash_points(&self) -> Option<u32> {
         let model = serde_json::to_string(self.loaded.as_ref()?).ok()?;
         Some(crc32fast::hash(model.as_bytes()))
     }
 
     /// The clock that the device's time follows.
-    pub fn clock(&self) -> DeviceClock {
+    pub(super) fn clock(&self) -> DeviceClock {
         match self.kind {
             _ if self.points.is_some() => DeviceClock::Prescribed,
             _ if self.pace.is_some() => DeviceClock::Slowed,
@@ -173,9 +299,6 @@ impl DeviceSpec {
         check_name(&self.name)?;
         if self.pace.is_some() && self.points.is_some() {
             return Err("a device has either `pace` or `points`, not both".to_string());
-        }
-        if self.loaded.is_some() {
-            return Err("unknown field `loaded-points`".to_string());
         }
         let limits = self.memory_limit.or(self.host_limit);
         if self.kind == DeviceKind::Cpu && (self.gpu.is_some() || self.share || limits.is_some()) {
@@ -206,6 +329,9 @@ impl DeviceSpec {
 
     /// Loads the model that the device's pace follows, if it names one.
     fn load_points(&mut self, folder: &Path) -> Result<(), String> {
+        if self.loaded.is_some() {
+            return Err("unknown field `loaded-points`".to_owned());
+        }
         if let Some(name) = &self.points {
             let path = folder.join(name);
             let model = SavedModel::read(&path);
@@ -244,7 +370,82 @@ fn describe_mistake(error: &toml::de::Error, source: &str) -> String {
     format!("line {} (`{text}`): {message}", 1 + line)
 }
 
+/// The origin of the nodes of a session.
+#[derive(Debug, Clone, Default)]
+pub(super) enum PlatformSource {
+    /// Every rank uses the devices that it finds.
+    #[default]
+    Found,
+    /// A platform file, read on the head rank.
+    File(PathBuf),
+    /// A platform in memory, the same on all ranks.
+    Whole(Platform),
+    /// The node of this rank.
+    Own(NodeSpec),
+}
+
+impl PlatformSource {
+    /// Returns this rank's node.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] for ranks with sources of different kinds, [`Error::File`], [`Error::Parameter`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn find_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
+        let kind = match self {
+            Self::Found => "found devices",
+            Self::File(_) => "a file",
+            Self::Whole(_) => "a platform in memory",
+            Self::Own(_) => "a node of each rank",
+        };
+        let settings = [("platform".to_owned(), kind.to_owned())];
+        agree_on_settings(comm, &settings.into())?;
+        match self {
+            Self::Found => Ok(NodeSpec::default()),
+            Self::File(path) => Ok(Platform::load(comm, path)?.nodes.swap_remove(comm.rank())),
+            Self::Whole(platform) => agree(comm, platform.pick_node(comm)),
+            Self::Own(node) => {
+                let checked = node.check(comm.rank()).map_err(refuse_node);
+                agree(comm, checked.map(|()| node.clone()))
+            }
+        }
+    }
+}
+
+fn refuse_node(reason: String) -> Error {
+    Error::parameter("platform", "in memory", reason)
+}
+
 impl Platform {
+    /// Makes a platform of these nodes, by rank.
+    #[must_use]
+    pub fn new(nodes: Vec<NodeSpec>) -> Self {
+        Self {
+            schema: SCHEMA,
+            name: String::new(),
+            nodes,
+        }
+    }
+
+    /// Reads a platform from the text of a platform file. Points files are looked up in `folder`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the reason, and the line if it has one.
+    pub fn from_toml(text: &str, folder: &Path) -> Result<Self, Error> {
+        Self::parse(text, folder).map_err(refuse_node)
+    }
+
+    /// Returns the node of this rank. All nodes are checked.
+    fn pick_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
+        let nodes = self.nodes.iter().enumerate();
+        for (rank, node) in nodes {
+            node.check(rank).map_err(refuse_node)?;
+        }
+        let node = self.nodes.get(comm.rank()).cloned();
+        node.ok_or_else(|| refuse_node(lack_nodes(self.nodes.len(), comm.size())))
+    }
+
     /// Reads a platform from TOML; points files are looked up in `folder`.
     ///
     /// # Errors
@@ -260,21 +461,10 @@ impl Platform {
         }
         check_name(&platform.name)?;
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
-            check_name(&node.name).map_err(|reason| format!("node {rank}: {reason}"))?;
-            if node.group.is_some() && !node.devices.is_empty() {
-                return Err(format!(
-                    "node {rank} has either `group` or devices of its own, not both"
-                ));
-            }
-            if let Some(core) = node.core_of_two_devices() {
-                return Err(format!(
-                    "node {rank}: core {core} is listed for two devices, which would halve each other's speed"
-                ));
-            }
+            node.check(rank)?;
             for (index, device) in node.devices.iter_mut().enumerate() {
                 device
-                    .check_values()
-                    .and_then(|()| device.load_points(folder))
+                    .load_points(folder)
                     .map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
             }
         }
@@ -289,7 +479,7 @@ impl Platform {
     ///
     /// # Collective
     /// All ranks.
-    pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
+    fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
         let read = (comm.rank() == 0).then(|| Self::read_file(path, comm.size()));
         comm.share(0, agree(comm, read.transpose())?)
     }
@@ -301,11 +491,14 @@ impl Platform {
         let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
         let nodes = platform.nodes.len();
         if nodes < ranks {
-            let reason = format!("describes {nodes} nodes, but there are {ranks} ranks");
-            return Err(Error::file(path, reason));
+            return Err(Error::file(path, lack_nodes(nodes, ranks)));
         }
         Ok(platform)
     }
+}
+
+fn lack_nodes(nodes: usize, ranks: usize) -> String {
+    format!("describes {nodes} nodes, but there are {ranks} ranks")
 }
 
 impl SavedModel {
@@ -366,6 +559,52 @@ mod tests {
         );
         let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
         assert_eq!(grouped.nodes[0].group, Some(Grouping::Numa));
+    }
+
+    #[test]
+    fn nodes_in_memory_are_checked_as_those_of_files() {
+        let comm = crate::comm::LocalComm::new();
+        let device = DeviceSpec::new("slow")
+            .on_cores(Cores::Count(2))
+            .slowed(4.0);
+        let node = NodeSpec::new("a").with_device(device);
+        let text = "schema = 1\n[[node]]\nname = \"a\"\n[[node.device]]\nname = \"slow\"\ncores = 2\npace = 4.0\n";
+        assert_eq!(parse(text).unwrap().nodes, [node.clone()]);
+        for source in [
+            PlatformSource::Whole(Platform::new(vec![node.clone()])),
+            PlatformSource::Whole(Platform::from_toml(text, Path::new(".")).unwrap()),
+            PlatformSource::Own(node.clone()),
+        ] {
+            assert_eq!(source.find_node(&comm).unwrap(), node);
+        }
+        let fast = DeviceSpec::new("fast").slowed(0.5);
+        let wrong = node.with_device(fast);
+        let text = PlatformSource::Own(wrong).find_node(&comm).unwrap_err();
+        let reason = "node 0, device 1: pace = 0.5";
+        assert!(text.to_string().contains(reason), "{text}");
+        let none = PlatformSource::Whole(Platform::new(Vec::new()));
+        let text = none.find_node(&comm).unwrap_err().to_string();
+        assert!(text.contains("0 nodes, but there are 1 ranks"), "{text}");
+        let text = Platform::from_toml("schema = 7", Path::new(".")).unwrap_err();
+        assert!(matches!(text, Error::Parameter { .. }), "{text}");
+    }
+
+    #[test]
+    fn points_in_memory_prescribe_times() {
+        let points = [(10, 1.0), (20, 2.0)].map(|(d, t_s)| Point {
+            d,
+            t_s,
+            reps: 1,
+            ci_s: 0.0,
+        });
+        let device = DeviceSpec::new("old").following(points.to_vec(), 8);
+        assert_eq!(device.check_values(), Ok(()));
+        assert_eq!(device.clock(), DeviceClock::Prescribed);
+        assert!(matches!(
+            device.pace().unwrap(),
+            Some(Pace::Points { block: 8, .. })
+        ));
+        assert!(device.slowed(2.0).check_values().is_err());
     }
 
     #[test]

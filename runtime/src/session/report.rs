@@ -204,7 +204,7 @@ pub struct DeviceReport {
     pub threads: Vec<ThreadPlace>,
 }
 
-impl Session<'_> {
+impl Session {
     /// Tells where the links of a plan of this session are from.
     fn name_links(&self, plan: &Plan) -> Option<KnownFrom> {
         plan.links().filter(|_| plan.file().is_none())?;
@@ -263,7 +263,7 @@ impl Report {
     /// # Collective
     /// All ranks.
     pub fn gather(
-        session: &Session<'_>,
+        session: &Session,
         plan: &Plan,
         execution: &Execution,
         verify: Option<(VerifyReport, bool)>,
@@ -349,7 +349,7 @@ impl Report {
 }
 
 impl NodeReport {
-    fn new(session: &Session<'_>, plan: &Plan, execution: &Execution) -> Self {
+    fn new(session: &Session, plan: &Plan, execution: &Execution) -> Self {
         let comm = session.comm();
         let rank = comm.rank();
         let units = execution.count_units(plan, rank);

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used)]
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use isochron::comm::mpi::MpiComm;
@@ -77,7 +78,7 @@ fn main() {
     let arguments = CaseArguments::read();
     let Some(longest) = arguments.longest else {
         let comm = connect().expect("a communicator");
-        run_all(comm.as_ref(), &arguments);
+        run_all(&comm, &arguments);
         return;
     };
     let comm = MpiComm::initialize().expect("MPI");
@@ -92,14 +93,15 @@ fn run_long_messages(comm: &dyn Comm) {
     groups.run("short pieces", moving::short_pieces);
 }
 
-fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
+fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
+    let comm = shared.as_ref();
     let (coverage, folder) = (arguments.coverage, arguments.folder.as_path());
     let only = &arguments.only;
     let groups = CaseGroups { comm, only };
     groups.run("exact", |comm| cases::exact(comm, coverage));
     groups.run("scalars", cases::scalars);
     groups.run("probe", cases::probe);
-    groups.run("measured", cases::measured);
+    groups.run("measured", |_| cases::measured(shared));
     groups.run("wrong results", cases::wrong_results);
     groups.run("volume", cases::volume);
     groups.run("in parts", |comm| parts::in_parts(comm, coverage));
@@ -111,8 +113,8 @@ fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
     groups.run("changed parts", |comm| {
         changes::changed_parts(comm, coverage)
     });
-    groups.run("changes within room", |comm| {
-        changes::changes_within_room(comm, folder)
+    groups.run("changes within room", |_| {
+        changes::changes_within_room(shared, folder)
     });
     groups.run("changed slices along k", changes::changed_slices_along_k);
     groups.run("changes in parts of k", changes::changes_in_parts_of_k);
@@ -129,14 +131,14 @@ fn run_all(comm: &dyn Comm, arguments: &CaseArguments) {
     groups.run("recorded devices", learning::recorded_devices);
     groups.run("learning on GPUs", learning::learning_on_gpus);
     groups.run("bad times", bad_times::bad_times);
-    groups.run("sessions that learn", |comm| {
-        learning_sessions::sessions_that_learn(comm, coverage, folder)
+    groups.run("sessions that learn", |_| {
+        learning_sessions::sessions_that_learn(shared, coverage, folder)
     });
     groups.run("relays", travel::relays);
     groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
     groups.run("failing devices", travel::failing_devices);
     groups.run("operations", |comm| general::operations(comm, coverage));
-    groups.run("table", |comm| table::multiplications(comm, coverage));
+    groups.run("table", |_| table::multiplications(shared, coverage));
     groups.run("along k", general::along_k);
     groups.run("wrong spread", general::wrong_spread);
     for (name, trap) in TRAPS {

@@ -9,14 +9,10 @@
 //! A program with block-cyclic matrices multiplies them like this:
 //!
 //! ```
-//! use isochron::comm::{Comm, LocalComm};
 //! use isochron::matrix::redistribute::RedistributeConfig;
-//! use isochron::matrix::{BlockCyclic, Matrix, ProcessGrid, Spread, Stored, StoredMut};
-//! use isochron::multiply::{Problem, Scalars};
-//! use isochron::session::{Session, SessionConfig};
-//! use isochron_hierarchy::balance::BalanceConfig;
+//! use isochron::prelude::*;
 //!
-//! let comm = LocalComm::new(); // or `MpiComm::adopt` of the program's own communicator
+//! let comm = connect()?; // or `MpiComm::adopt` of the program's own communicator
 //! let (m, n, k) = (60, 50, 40);
 //! // DTYPE_, CTXT_, M_, N_, MB_, NB_, RSRC_, CSRC_, LLD_, and the grid as of `blacs_gridinit`.
 //! let grid = ProcessGrid::by_rows(1, comm.size());
@@ -31,17 +27,17 @@
 //! let b = vec![2.0; b_spread.held(comm.rank())];
 //! let mut c = vec![f64::NAN; c_spread.held(comm.rank())];
 //!
-//! let mut session = Session::new(&comm, &SessionConfig::default())?;
+//! let mut session = Session::builder().build(comm.clone())?;
 //! let plan = session.plan(Problem::new(m, n, k, 16)?, &BalanceConfig::default())?;
 //! let config = RedistributeConfig::default();
 //! let a = Stored::by_columns(&a, a_spread.local_shape(comm.rank()).0);
 //! let b = Stored::by_columns(&b, b_spread.local_shape(comm.rank()).0);
-//! let (a, _) = Matrix::from_spread(&comm, (&a_spread, a), plan.a(), &config)?;
-//! let (b, _) = Matrix::from_spread(&comm, (&b_spread, b), plan.b(), &config)?;
+//! let (a, _) = Matrix::from_spread(comm.as_ref(), (&a_spread, a), plan.a(), &config)?;
+//! let (b, _) = Matrix::from_spread(comm.as_ref(), (&b_spread, b), plan.b(), &config)?;
 //! let mut product = session.zeros(&plan)?;
-//! session.multiply(&plan, Scalars { alpha: 1.0, beta: 0.0 }, (&a, &b), &mut product)?;
+//! session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut product)?;
 //! let ld = c_spread.local_shape(comm.rank()).0;
-//! let moved = product.to_spread(&comm, (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
+//! let moved = product.to_spread(comm.as_ref(), (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
 //! assert!(c.iter().all(|&value| value == 2.0 * k as f64));
 //! assert_eq!(moved.bytes, 0, "a single rank sends nothing");
 //! # Ok::<(), isochron::Error>(())

@@ -1,0 +1,21 @@
+//! What most programs need, for `use isochron::prelude::*`.
+
+pub use isochron_devices::{
+    BlasChoice, Depth, DeviceInfo, Element, ElementType, Grouping, MeasureConfig,
+};
+pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+pub use num_complex::{Complex32, Complex64};
+
+#[cfg(feature = "mpi")]
+pub use crate::comm::mpi::MpiComm;
+pub use crate::comm::{Comm, LocalComm, connect};
+pub use crate::error::{Error, ErrorClass};
+pub use crate::matrix::{
+    BlockCyclic, Generator, Matrix, Op, Order, ProcessGrid, Region, Spread, Stored, StoredMut,
+};
+pub use crate::multiply::{Execution, Plan, Problem, Scalars};
+pub use crate::progress::{Observer, Progress};
+pub use crate::session::{
+    Cores, DeviceSpec, LogLevel, NodeSpec, Platform, Report, Session, SessionBuilder,
+};
+pub use crate::store::StoreMode;

@@ -1,0 +1,263 @@
+//! The settings with which a session is built.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use isochron_devices::topology::Topology;
+use isochron_devices::{BlasChoice, Grouping, MeasureConfig};
+
+use super::Session;
+use super::log::LineLog;
+use super::platform::{NodeSpec, Platform, PlatformSource};
+use crate::comm::{Comm, agree};
+use crate::error::Error;
+use crate::multiply::{Plan, PlannedNode};
+use crate::progress::Observer;
+use crate::store::StoreMode;
+
+/// The least important events that a log takes, as [`SessionBuilder::log`] says.
+pub use tracing::Level as LogLevel;
+
+/// The settings of a [`Session`] that is to be built. Each has a default.
+///
+/// ```
+/// use isochron::prelude::*;
+///
+/// // A host of two unlike devices: one core as it is, and one that is made four times slower.
+/// let node = NodeSpec::new("desk")
+///     .with_device(DeviceSpec::new("fast").on_cores(Cores::Count(1)).slowed(1.0))
+///     .with_device(DeviceSpec::new("slow").on_cores(Cores::Count(1)).slowed(4.0));
+/// let session = Session::builder()
+///     .node(node)
+///     .blas(BlasChoice::Embedded)
+///     .log(LogLevel::WARN, |_level, line| eprintln!("isochron: {line}"))
+///     .build(LocalComm::new())?;
+/// assert_eq!(session.devices().len(), 2);
+/// # Ok::<(), isochron::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct SessionBuilder {
+    platform: PlatformSource,
+    pub(super) grouping: Option<Grouping>,
+    pub(super) blas: BlasChoice,
+    pub(super) measure: MeasureConfig,
+    pub(super) store: StoreMode,
+    pub(super) models: Option<PathBuf>,
+    reserved: Vec<u32>,
+    pub(super) log: Option<LineLog>,
+    pub(super) observer: Option<Rc<dyn Observer>>,
+}
+
+impl SessionBuilder {
+    /// Takes the nodes from a platform file, one for each rank. By default every rank uses the devices that it finds on its
+    /// host.
+    pub fn platform_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.platform = PlatformSource::File(path.into());
+        self
+    }
+
+    /// Takes the nodes from a platform in memory, one for each rank, the same on all ranks.
+    pub fn platform(mut self, platform: Platform) -> Self {
+        self.platform = PlatformSource::Whole(platform);
+        self
+    }
+
+    /// Takes this rank's node. All ranks give one, each its own.
+    pub fn node(mut self, node: NodeSpec) -> Self {
+        self.platform = PlatformSource::Own(node);
+        self
+    }
+
+    /// Sets the rule by which cores form one device. The default is that of the node, or [`Grouping::Auto`].
+    pub fn grouping(mut self, grouping: Grouping) -> Self {
+        self.grouping = Some(grouping);
+        self
+    }
+
+    /// Sets the BLAS that the CPU devices call. The default is the fastest one, which is measured once in a process.
+    pub fn blas(mut self, blas: BlasChoice) -> Self {
+        self.blas = blas;
+        self
+    }
+
+    /// Takes the BLAS that a plan names for this rank, if the choice is left to [`BlasChoice::Auto`]. Without it the plan may
+    /// be refused: if two libraries are equally fast, either may be chosen.
+    pub fn blas_of(mut self, plan: &Plan, rank: usize) -> Self {
+        let planned = plan.nodes().get(rank).and_then(PlannedNode::blas);
+        if let (BlasChoice::Auto, Some(name)) = (&self.blas, planned) {
+            self.blas = BlasChoice::AutoAs(name.to_owned());
+        }
+        self
+    }
+
+    /// Sets repetitions and precision of a measurement.
+    pub fn measure(mut self, measure: MeasureConfig) -> Self {
+        self.measure = measure;
+        self
+    }
+
+    /// Sets the use of the [model store](crate::store). A library keeps nothing in its user's folders unasked: the default is
+    /// not to use it.
+    pub fn store(mut self, store: StoreMode) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// Sets a folder with a full model of every device. They replace measurements and what the store knows. They are points
+    /// files as `isochron measure gemm` and `isochron devices bench` write them.
+    pub fn models(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.models = Some(folder.into());
+        self
+    }
+
+    /// Leaves these cores of the host, by their logical numbers, to threads of the host program. All ranks of a host reserve
+    /// the same ones.
+    pub fn reserved_cores(mut self, cores: impl IntoIterator<Item = u32>) -> Self {
+        self.reserved = cores.into_iter().collect();
+        self.reserved.sort_unstable();
+        self.reserved.dedup();
+        self
+    }
+
+    /// Passes events of the session's calls to `write`, line by line, down to this level. Without it the session logs to
+    /// the [`tracing`] subscriber of the program, if it has one. No global subscriber is set.
+    pub fn log(
+        mut self,
+        level: LogLevel,
+        write: impl Fn(LogLevel, &str) + Send + Sync + 'static,
+    ) -> Self {
+        self.log = Some(LineLog::new(level, write));
+        self
+    }
+
+    /// Tells `observer` how far this rank has come with measuring and multiplying. `Rc` because it is called from this
+    /// thread alone.
+    ///
+    /// ```
+    /// use std::cell::RefCell;
+    /// use std::rc::Rc;
+    ///
+    /// use isochron::prelude::*;
+    ///
+    /// #[derive(Default)]
+    /// struct Steps(RefCell<Vec<usize>>);
+    /// impl Observer for Steps {
+    ///     fn observe(&self, progress: Progress) {
+    ///         if let Progress::Multiplying { step, steps: 3 } = progress {
+    ///             self.0.borrow_mut().push(step);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let seen = Rc::new(Steps::default());
+    /// let mut session = Session::builder().observer(seen.clone()).build(LocalComm::new())?;
+    /// let problem = Problem::new(32, 32, 48, 16)?.with_panel(16)?;
+    /// let plan = session.plan(problem, &BalanceConfig::default())?;
+    /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+    /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
+    /// let mut c = session.zeros(&plan)?;
+    /// session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;
+    /// assert_eq!(*seen.0.borrow(), [0, 1, 2]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    pub fn observer(mut self, observer: Rc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
+    /// Finds or makes the devices of every rank's node.
+    ///
+    /// # Errors
+    /// On every rank, when any rank fails: [`Error::File`] for the platform file or a model, [`Error::Device`] for hardware that
+    /// fails, [`Error::Parameter`] for devices that name missing hardware or another device's, and for reserved cores that
+    /// the host does not have; [`Error::Settings`] for settings that differ between ranks.
+    ///
+    /// # Collective
+    /// All ranks, with the same settings. Nodes may differ, and reserved cores may differ between hosts.
+    pub fn build(self, comm: impl Into<Arc<dyn Comm>>) -> Result<Session, Error> {
+        Session::build(self, comm.into())
+    }
+
+    /// Returns this rank's node.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn find_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
+        self.platform.find_node(comm)
+    }
+
+    /// Reads this host's hardware, without the reserved cores.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn find_topology(&self, comm: &dyn Comm) -> Result<Arc<Topology>, Error> {
+        let found = Topology::discover().map_err(Error::from);
+        let left = found.and_then(|topology| reserve_cores(topology, &self.reserved));
+        let topology = agree(comm, left)?;
+        let all = comm.gather(&(comm.host().to_owned(), self.reserved.clone()))?;
+        let here = all.iter().filter(|(host, _)| host == comm.host());
+        let other = here
+            .map(|(_, cores)| cores)
+            .find(|cores| **cores != self.reserved);
+        let checked = other.map_or(Ok(()), |other| Err(refuse_unlike(&self.reserved, other)));
+        agree(comm, checked)?;
+        Ok(Arc::new(topology))
+    }
+}
+
+fn refuse_unlike(mine: &[u32], other: &[u32]) -> Error {
+    let reason = format!("another rank of this host reserves {other:?}: all reserve the same");
+    Error::parameter("reserved cores", format!("{mine:?}"), reason)
+}
+
+/// Takes the `reserved` cores away from this process.
+fn reserve_cores(topology: Topology, reserved: &[u32]) -> Result<Topology, Error> {
+    if reserved.is_empty() {
+        return Ok(topology);
+    }
+    let cores = topology.cores();
+    let is_here = |wanted: &u32| cores.iter().any(|core| core.core == *wanted);
+    if let Some(missing) = reserved.iter().find(|wanted| !is_here(wanted)) {
+        let n = cores.len();
+        let reason = format!("this process may use {n} cores of its host, not this one");
+        return Err(Error::parameter("reserved cores", missing, reason));
+    }
+    let left = cores.iter().filter(|core| !reserved.contains(&core.core));
+    let left: Vec<u32> = left.flat_map(|core| core.pus.clone()).collect();
+    if left.is_empty() {
+        let reason = "no core is left to compute on";
+        return Err(Error::parameter(
+            "reserved cores",
+            format!("{reserved:?}"),
+            reason,
+        ));
+    }
+    Ok(topology.with_allowed_pus(&left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(reserved: &[u32]) -> Result<Vec<u32>, Error> {
+        let topology = Topology::from_synthetic("core:4 pu:2").unwrap();
+        let left = reserve_cores(topology, reserved)?;
+        Ok(left.cores().iter().map(|core| core.core).collect())
+    }
+
+    #[test]
+    fn reserved_cores_are_left_to_the_host_program() {
+        assert_eq!(left(&[]).unwrap(), [0, 1, 2, 3]);
+        assert_eq!(left(&[0, 2]).unwrap(), [1, 3]);
+    }
+
+    #[test]
+    fn reserved_cores_that_are_not_here_and_all_cores_are_refused() {
+        let text = left(&[1, 7]).unwrap_err().to_string();
+        assert!(text.contains("reserved cores = 7"), "{text}");
+        let text = left(&[0, 1, 2, 3]).unwrap_err().to_string();
+        assert!(text.contains("no core is left"), "{text}");
+    }
+}
