@@ -21,7 +21,7 @@ use crate::partition::even;
 pub struct Adaptive {
     pub(super) config: AdaptiveConfig,
     pub(super) total: u64,
-    steps: u64,
+    pub(super) steps: u64,
     pub(super) parts: Vec<PartState>,
     /// Noise of each kind.
     noise: BTreeMap<usize, Noise>,

@@ -13,6 +13,12 @@ const LOOKS: [u64; 2] = [16, 4];
 /// Part of all units in a first look at parts of likely speeds.
 const LIKELY_LOOK: u64 = 16;
 
+/// Part of the units of all steps that such a look has at most.
+const SHARE_OF_RUN: u64 = 200;
+
+/// Ratio of times up to which a second look may be longer for a slow part than for the fastest.
+const SLOWER: f64 = 2.0;
+
 /// Ratio of speeds from which the second look is left out: on the slowest part it would take too long.
 const UNLIKE: f64 = 8.0;
 
@@ -34,6 +40,9 @@ const ENOUGH: f64 = 0.5;
 
 /// Ratio of two sizes that tells a fixed cost from a low speed.
 const NOTABLY: f64 = 1.2;
+
+/// Growth of a part from which it does more while others are measured anyway.
+const WORTHWHILE: f64 = 1.1;
 
 /// Time over the expected one from which a part's speed has fallen for certain.
 const FALLEN: f64 = 3.0;
@@ -89,7 +98,7 @@ impl Adaptive {
                     (!self.is_balanced()).then(|| self.size_balanced_look(&fresh, &speeds));
                 wanted.transpose()
             }
-            1 if !slow.contains(&true) => Ok(Some(self.size_look(LOOKS[1], &fresh))),
+            1 if !slow.contains(&true) => Ok(Some(self.size_second_look(&fresh))),
             1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
             _ => self.plan_growth(),
         }
@@ -108,8 +117,14 @@ impl Adaptive {
             shortest_s = time_s.min(shortest_s);
             longest_s = time_s.max(longest_s);
         }
-        let wanted = ENOUGH * (self.total / LIKELY_LOOK) as f64;
+        let wanted = ENOUGH * self.count_likely_look() as f64;
         seen >= wanted && longest_s < BALANCED * shortest_s
+    }
+
+    /// Returns the units of all parts in a first look at parts of likely speeds.
+    fn count_likely_look(&self) -> u64 {
+        let affordable = self.total.saturating_mul(self.steps) / SHARE_OF_RUN;
+        affordable.min(self.total / LIKELY_LOOK)
     }
 
     /// Returns the units of a first look that is likely to take all parts about as long; `None` if their speeds are
@@ -123,7 +138,7 @@ impl Adaptive {
             .map(|part| part.part.usable_likely_speed())
             .collect();
         let granule = self.config.granule;
-        let shares = apportion(self.total / LIKELY_LOOK, &likely?).into_iter();
+        let shares = apportion(self.count_likely_look(), &likely?).into_iter();
         let sizes = shares.zip(&self.parts).map(|(units, part)| {
             (units / granule * granule)
                 .max(granule)
@@ -146,6 +161,27 @@ impl Adaptive {
             } else {
                 0
             });
+        }
+        looks
+    }
+
+    /// Returns the units of a second look for the parts chosen. Slow ones have less than their part of an even share: the
+    /// others would wait for them, and will do more in the run.
+    fn size_second_look(&self, chosen: &[bool]) -> Vec<u64> {
+        let mut looks = self.size_look(LOOKS[1], chosen);
+        let curves = self.list_curves();
+        let times = curves.iter().zip(&looks);
+        let shortest_s = times
+            .filter(|(_, units)| **units > 0)
+            .filter_map(|(curve, &units)| Some(curve.as_ref()?.line.time_s(units as f64)))
+            .fold(f64::INFINITY, f64::min);
+        let granule = self.config.granule;
+        for (units, curve) in looks.iter_mut().zip(curves) {
+            let Some(curve) = curve else { continue };
+            let within = curve.line.units_within(SLOWER * shortest_s) as u64;
+            let more = (NOTABLY * curve.seen) as u64;
+            let enough = within.max(more).next_multiple_of(granule);
+            *units = enough.min(*units);
         }
         looks
     }
@@ -263,7 +299,7 @@ impl Adaptive {
             } else {
                 more.min(otherwise)
             };
-            if more as f64 > NOTABLY * curve.seen {
+            if more as f64 > WORTHWHILE * curve.seen {
                 *units = (more / granule * granule).min(part.capacity());
             }
         }

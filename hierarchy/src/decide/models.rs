@@ -297,14 +297,18 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_learns_divides_k_only_if_that_is_much_faster() {
-        for (wall_s, way) in [(0.85, Way::M), (0.8, Way::K)] {
+    fn between_hosts_a_run_that_learns_divides_k_only_if_that_is_much_faster() {
+        let cases = [(1.0, 0.85, Way::M), (1.0, 0.8, Way::K), (0.0, 0.85, Way::K)];
+        for (hidden, wall_s, way) in cases {
             let shares = Candidate {
                 way: Way::K,
                 wall_s,
             };
-            let ways = divided([1.0, 0.9, 1.2]);
-            let ways = Ways::choose(ways, Some(shares), &work(Strategy::Adaptive));
+            let work = Work {
+                hidden,
+                ..work(Strategy::Adaptive)
+            };
+            let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), &work);
             assert_eq!((ways.way, ways.candidates[0].way), (way, Way::K));
         }
     }

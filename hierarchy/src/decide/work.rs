@@ -39,7 +39,7 @@ pub struct Work {
     pub reps: u32,
 }
 
-/// Factor by which shares of k must be faster than a division of C for a run that learns.
+/// Factor by which shares of k must be faster than a division of C for a run that learns, between hosts.
 const FIXED_SHARES: f64 = 1.1;
 
 impl Work {
@@ -58,9 +58,11 @@ impl Work {
     }
 
     /// Returns a way to divide with the seconds that it is compared by. Shares of k stay as they are to the end, so a run that
-    /// learns takes them only if they are much faster.
+    /// learns takes them only if they are much faster. On one host the least advantage is enough: the computing cores copy
+    /// the panels there, and cold ones take several times as long as the messages that were measured.
     pub(super) fn weigh(&self, way: Candidate) -> Candidate {
-        let is_fixed = way.way == Way::K && self.strategy == Strategy::Adaptive;
+        let is_learnt = self.strategy == Strategy::Adaptive && self.hidden > 0.0;
+        let is_fixed = way.way == Way::K && is_learnt;
         let factor = if is_fixed { FIXED_SHARES } else { 1.0 };
         Candidate {
             wall_s: factor * way.wall_s,

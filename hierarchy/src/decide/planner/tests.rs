@@ -134,11 +134,11 @@ fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
     );
 }
 
-/// Returns `true` if k is divided over such links.
+/// Returns `true` if k is divided over such links between hosts, which hide little.
 fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
     let work = Work {
         strategy,
-        hidden: 0.0,
+        hidden: 0.1,
         ..small(4, 1 << 16)
     };
     let decision = Cluster::new(&[1e6; 4], bytes_per_s).decide(work);
@@ -146,7 +146,7 @@ fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
 }
 
 #[test]
-fn a_run_that_learns_divides_k_only_if_that_is_much_faster() {
+fn between_hosts_a_run_that_learns_divides_k_only_if_that_is_much_faster() {
     let links = (0..40).map(|step| 1e6 * f64::powf(1.3, f64::from(step)));
     let found: Vec<[bool; 2]> = links
         .map(|links| [Strategy::Fpm, Strategy::Adaptive].map(|of| divides_k(of, links)))

@@ -94,6 +94,44 @@ fn a_look_at_likely_parts_is_the_only_one_if_it_is_balanced() {
     }
 }
 
+#[test]
+fn a_first_look_at_likely_parts_is_a_small_part_of_a_short_run() {
+    for (steps, most) in [(2, 0.011), (100, 0.063)] {
+        let part = AdaptivePart {
+            safe: 2 * SHARE,
+            likely_speed: Some(1.0),
+            ..AdaptivePart::default()
+        };
+        let parts = vec![part; 2];
+        let mut learner =
+            Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, steps, parts).unwrap();
+        let units = learner.request_measurement().unwrap().expect("a look");
+        let looked_at = units.iter().sum::<u64>() as f64 / (2 * SHARE) as f64;
+        assert!((0.9 * most..most).contains(&looked_at), "{looked_at}");
+    }
+}
+
+#[test]
+fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
+    let speeds = [6.0, 3.0, 1.0];
+    let parts = describe_parts(3);
+    let mut learner = Adaptive::new(AdaptiveConfig::default(), 3 * SHARE, 100, parts).unwrap();
+    let mut looks = Vec::new();
+    for _ in 0..2 {
+        let units = learner.request_measurement().unwrap().expect("a look");
+        let times = units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed);
+        let times_s: Vec<f64> = times.collect();
+        learner
+            .observe(&observe_once(true, &units, &times_s))
+            .unwrap();
+        looks.push((units, times_s));
+    }
+    let (units, times_s) = &looks[1];
+    assert!(times_s[2] < 2.1 * times_s[0], "{times_s:?}");
+    assert!(units[2] as f64 > 1.2 * looks[0].0[2] as f64, "{looks:?}");
+    assert_eq!(units[..2], [SHARE / 4; 2]);
+}
+
 /// Looks at a fast part whose speed may fall, and at two slow ones. Returns the learner before the first measurement of more
 /// than an even share, and the units of that.
 fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
@@ -137,7 +175,7 @@ fn while_a_part_is_measured_with_more_the_others_do_what_they_would_get_instead(
     let times_s = learner.predict_times(&units);
     for part in 1..3 {
         assert!(units[part] > SHARE / 4, "{units:?}");
-        assert!(times_s[part] <= 1.01 * times_s[0], "{times_s:?}");
+        assert!(times_s[part] <= 1.05 * times_s[0], "{times_s:?}");
     }
 }
 

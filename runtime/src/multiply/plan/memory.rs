@@ -131,6 +131,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::adaptive::FirstLook;
     use isochron_hierarchy::layout::slice_cols;
 
     use super::*;
@@ -150,6 +151,18 @@ mod tests {
         assert_eq!(of_c.memory_bytes(0), matrices + check);
         let of_k = Plan::along_k(problem, vec![5], &[vec![40]]).unwrap();
         assert_eq!(of_k.memory_bytes(0), matrices + check + 8 * 30 * 40);
+    }
+
+    #[test]
+    fn panels_are_narrow_only_where_the_run_can_change_a_division() {
+        let problem = Problem::new(8, 40, 1 << 16, 8).unwrap();
+        let panels = [1, 2].map(|devices| {
+            let slices = vec![vec![40 / devices; devices]; 2];
+            let plan = Plan::along_k(problem, vec![4096; 2], &slices).unwrap();
+            plan.with_look(Some(FirstLook::default())).panel()
+        });
+        assert_eq!(panels, [problem.panel(1), problem.learning_panel()]);
+        assert!(panels[0] > panels[1]);
     }
 
     #[test]

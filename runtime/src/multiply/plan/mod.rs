@@ -125,12 +125,19 @@ impl Plan {
     pub fn with_look(self, look: Option<FirstLook>) -> Self {
         let look = Arc::new(look);
         let mut plan = Self { look, ..self }.tune_for_links();
-        let mut devices = plan.nodes.iter().flat_map(|node| &node.devices);
-        // More steps, more to learn from. A GPU needs wide panels.
-        if plan.look().is_some() && devices.all(|device| device.kind == DeviceKind::Cpu) {
+        if plan.look().is_some() && plan.learns_from_steps() {
             plan.tuning.panel = plan.tuning.panel.min(plan.problem.learning_panel());
         }
         plan
+    }
+
+    /// Returns `true` if more and narrower steps teach more. A GPU needs wide panels, and with shares of k nothing changes
+    /// in the run unless a node has several devices.
+    fn learns_from_steps(&self) -> bool {
+        let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
+        let may_change = self.division().shares().is_none()
+            || self.nodes.iter().any(|node| node.devices.len() > 1);
+        may_change && devices.all(|device| device.kind == DeviceKind::Cpu)
     }
 
     /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of its
