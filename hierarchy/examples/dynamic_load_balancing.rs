@@ -7,9 +7,9 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, imbalance,
-};
+use isochron_hierarchy::adaptive::AdaptiveError;
+use isochron_hierarchy::partition::imbalance;
+use isochron_hierarchy::rebalance::{LoopPart, Rebalance, RebalanceConfig};
 
 /// Rows of the application's matrix.
 pub const ROWS: u64 = 6000;
@@ -37,38 +37,28 @@ fn time_s(device: usize, sweep: usize, rows: u64) -> f64 {
 }
 
 /// Runs the application and balances it at the same time.
-pub fn run_sweeps(sweeps: usize) -> Result<Vec<Sweep>, BalanceError> {
-    let config = BalanceConfig::default();
-    let mut dpa = Dpa::new(config, 3, ROWS);
+pub fn run_sweeps(sweeps: usize) -> Result<Vec<Sweep>, AdaptiveError> {
+    // These times have no noise, so little needs to be gained and seen.
+    let config = RebalanceConfig {
+        trigger: 1.01,
+        window: 2,
+        cooldown: 2,
+        ..RebalanceConfig::default()
+    };
+    let mut rebalance = Rebalance::new(config, ROWS, vec![LoopPart::default(); 3])?;
     let mut done = Vec::new();
     for sweep in 0..sweeps {
-        let (rows, balanced) = match dpa.step() {
-            BalanceStep::Measure(rows) => (rows, false),
-            BalanceStep::Done(balanced) => (balanced.units, true),
-        };
+        let rows = rebalance.units().to_vec();
         let times_s: Vec<f64> = (0..3).map(|i| time_s(i, sweep, rows[i])).collect();
-        if !balanced {
-            let times: Vec<_> = times_s
-                .iter()
-                .map(|&t_s| Observation::measured(t_s, 1, 0.0))
-                .collect();
-            dpa.observe(&rows, &times)?;
-        } else if imbalance(&times_s) > 2.0 * config.epsilon {
-            // The speeds have changed, so that the models start again.
-            let speeds: Vec<f64> = rows
-                .iter()
-                .zip(&times_s)
-                .map(|(&d, t_s)| d as f64 / t_s)
-                .collect();
-            dpa = Dpa::new(config, 3, ROWS).with_prior(&speeds);
-        }
+        rebalance.observe(&times_s)?;
+        rebalance.advise()?;
         done.push(Sweep { rows, times_s });
     }
     Ok(done)
 }
 
 #[allow(dead_code, reason = "a test takes the function above")]
-fn main() -> Result<(), BalanceError> {
+fn main() -> Result<(), AdaptiveError> {
     for (sweep, Sweep { rows, times_s }) in run_sweeps(24)?.iter().enumerate() {
         let last_s = times_s.iter().copied().fold(0.0, f64::max);
         println!(

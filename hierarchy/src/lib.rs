@@ -8,6 +8,7 @@
 //! * [`layout`]: the rectangle of each node.
 //! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
 //! * [`adaptive`]: the next division while the work is done, whose steps are the measurements.
+//! * [`rebalance`]: the next division of a program's own loop, and whether it pays to change to it.
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
 //! * [`decide`]: the division of a multiplication among nodes.
@@ -123,3 +124,4 @@ pub mod layout;
 pub mod model;
 pub mod partition;
 pub mod predict;
+pub mod rebalance;

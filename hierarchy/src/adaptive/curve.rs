@@ -1,12 +1,13 @@
 //! The model of a part's time, fitted to its measured points.
 
 use nalgebra::{Matrix2, Vector2};
+use serde::{Deserialize, Serialize};
 
 use super::time_line::TimeLine;
 use crate::model::SpeedModel;
 
 /// A measured point, with the logarithm of its time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct TimePoint {
     pub d: f64,
     pub log_s: f64,
@@ -67,7 +68,7 @@ pub(super) enum Expected {
 /// `t0` and a mean speed are fitted to the points by weighted least squares. Points far from the size of
 /// interest count less, because speeds depend on the size. `v(d)` passes through the points themselves as
 /// far as these are known better than the fit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct TimeCurve {
     pub line: TimeLine,
     pub fixed_s: f64,
@@ -79,11 +80,12 @@ pub(super) struct TimeCurve {
     /// The size of interest.
     pub center: f64,
     /// Covariance of fixed cost and slope.
+    #[serde(with = "columns")]
     covariance: Matrix2<f64>,
 }
 
 /// A fall of the speed, as at the end of memory.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fall {
     /// Units with which the fall may begin, from the least to the most.
     pub from: f64,
@@ -194,6 +196,21 @@ impl TimeCurve {
         let x = Vector2::new(1.0, d) / t_s;
         let fitted = (x.transpose() * self.covariance * x)[0];
         fitted + roughness(d, self.center)
+    }
+}
+
+/// A matrix as the list of its columns.
+mod columns {
+    use nalgebra::Matrix2;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(matrix: &Matrix2<f64>, to: S) -> Result<S::Ok, S::Error> {
+        let columns: [[f64; 2]; 2] = (*matrix).into();
+        columns.serialize(to)
+    }
+
+    pub fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Matrix2<f64>, D::Error> {
+        <[[f64; 2]; 2]>::deserialize(from).map(Matrix2::from)
     }
 }
 

@@ -62,7 +62,11 @@ pub(super) fn divide(
         .copied()
         .zip(&candidates)
         .filter(|&(part, candidate)| units[part] as f64 + rest as f64 <= candidate.bounds.capacity);
-    if let Some((largest, _)) = roomy.max_by_key(|&(part, _)| (units[part], part)) {
+    let roomy = roomy
+        .map(|(part, _)| part)
+        .max_by_key(|&part| (units[part], part));
+    // Without room the division is beyond the capacities, and its rating says so.
+    if let Some(largest) = roomy.or(busy.first().copied()) {
         units[largest] += rest;
     }
     Ok(units)

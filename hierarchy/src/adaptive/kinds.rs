@@ -10,13 +10,14 @@ use crate::model::SpeedModel;
 /// are taken as normally distributed around a common mean. Their variance `τ²` is what their spread exceeds
 /// their errors by (DerSimonian and Laird), and a further standard error less, so that parts count as
 /// alike as long as they may be. The mean, with variance `τ²`, then counts as one more point of each
-/// part. Parts with a fall of the speed are left as they are.
+/// part. Parts with a fall of the speed are left as they are, and with `keeps_unlike` also those that are clearly
+/// unlike the mean.
 ///
 /// # References
 /// DerSimonian and Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7(3), 1986.
 /// Efron and Morris, "Stein's estimation rule and its competitors", Journal of the American Statistical
 /// Association 68, 1973.
-pub(super) fn shrink_to_kind(parts: &mut [&mut PartState]) {
+pub(super) fn shrink_to_kind(parts: &mut [&mut PartState], keeps_unlike: bool) {
     let scales = list_scales(parts);
     let mut centers: Vec<f64> = list_smooth(parts, &scales)
         .map(|(curve, scale)| curve.center / scale)
@@ -31,11 +32,14 @@ pub(super) fn shrink_to_kind(parts: &mut [&mut PartState]) {
         .collect();
     let common = estimate_common(&times);
     for (part, scale) in parts.iter_mut().zip(scales) {
-        part.count_in(TimePoint {
+        let point = TimePoint {
             d: scale * d,
             log_s: common.mean,
             variance: common.variance,
-        });
+        };
+        if !(keeps_unlike && part.is_unlike(&point)) {
+            part.count_in(point);
+        }
     }
 }
 

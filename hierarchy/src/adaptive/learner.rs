@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use super::curve::TimeCurve;
 use super::division::{divide, expect_step, longest_mean};
 use super::kinds::shrink_to_kind;
@@ -17,27 +19,29 @@ use crate::model::{Point, SpeedModel};
 use crate::partition::even;
 
 /// Learns the times of parts while they work, and divides the units of each step over them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Adaptive {
     pub(super) config: AdaptiveConfig,
     pub(super) total: u64,
     pub(super) steps: u64,
     pub(super) parts: Vec<PartState>,
     /// Noise of each kind.
-    noise: BTreeMap<usize, Noise>,
+    pub(super) noise: BTreeMap<usize, Noise>,
     /// Measurements done.
     pub(super) looks: u32,
     /// Steps done.
     step: u64,
     /// Steps done with the current division.
-    since_change: u64,
+    pub(super) since_change: u64,
     /// The division asked for; empty before the first.
     asked: Vec<u64>,
     /// The division of the steps, as laid out; empty before the first.
     pub(super) now: Vec<u64>,
-    has_drifted: bool,
+    pub(super) has_drifted: bool,
     changes: Vec<DivisionChange>,
     drifts: Vec<Drift>,
+    /// The steps are those of a program's own loop, in which an idle part is tried again.
+    pub(super) is_own_loop: bool,
 }
 
 impl Adaptive {
@@ -71,6 +75,7 @@ impl Adaptive {
             has_drifted: false,
             changes: Vec::new(),
             drifts: Vec::new(),
+            is_own_loop: false,
         })
     }
 
@@ -218,7 +223,8 @@ impl Adaptive {
             self.fit_models();
             // A single time beyond belief is measured again first: it may be a disturbance.
             if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
-                self.change_if_it_pays(place)?;
+                let steps_left = (self.steps - self.step) as f64;
+                self.change_if_it_pays((steps_left, LEAST_GAIN), place)?;
             }
         }
         Ok(Request::Steps {
@@ -269,16 +275,21 @@ impl Adaptive {
             .min(self.steps - self.step)
     }
 
-    fn change_if_it_pays(&mut self, place: Place) -> Result<(), AdaptiveError> {
-        let left = (self.steps - self.step) as f64;
+    /// Changes the division if the steps left save more than the change costs, and each a part `least_gain` of its
+    /// time at least.
+    pub(super) fn change_if_it_pays(
+        &mut self,
+        (steps_left, least_gain): (f64, f64),
+        place: Place,
+    ) -> Result<(), AdaptiveError> {
         let now_s = expect_step(&self.list_curves(), &self.now);
-        let limit_s = (1.0 - LEAST_GAIN) * now_s;
+        let limit_s = (1.0 - least_gain) * now_s;
         let mut best: Option<(f64, Proposal)> = None;
         for units in self.propose_divisions()? {
             let Some(proposal) = self.rate_below(limit_s, units, place)? else {
                 continue;
             };
-            let saving_s = left * (now_s - proposal.step_s);
+            let saving_s = steps_left * (now_s - proposal.step_s);
             let net_s = saving_s - proposal.cost_s;
             let most_s = best
                 .as_ref()
@@ -344,7 +355,7 @@ impl Adaptive {
             kinds.entry(part.part.kind).or_default().push(part);
         }
         for alike in kinds.values_mut() {
-            shrink_to_kind(alike);
+            shrink_to_kind(alike, self.is_own_loop);
         }
     }
 

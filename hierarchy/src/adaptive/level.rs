@@ -1,5 +1,7 @@
 //! The running estimate of a part's time at one size, and the detection of drift.
 
+use serde::{Deserialize, Serialize};
+
 use super::noise::Noise;
 
 /// Standard deviations beyond which a time counts as disturbed, and towards drift as this many.
@@ -16,7 +18,7 @@ const ALARM: f64 = 8.0;
 ///
 /// The estimate is a filter that starts at the time that the model expects. A disturbed time does not
 /// enter. The mean of those that entered is the measured point of this size.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SizeLevel {
     pub d: u64,
     estimate: f64,
@@ -28,7 +30,7 @@ pub(super) struct SizeLevel {
 }
 
 /// A time, and its distance to the one expected.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Deviation {
     pub d: u64,
     /// Logarithm of the time.
@@ -94,14 +96,14 @@ impl SizeLevel {
 }
 
 /// Watches the deviations of a part's times for a lasting change.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Watch {
     longer: Suspicion,
     shorter: Suspicion,
 }
 
 /// A cumulative sum of deviations to one side, and these deviations.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Suspicion {
     sum: f64,
     deviations: Vec<Deviation>,

@@ -29,14 +29,20 @@ mod learner;
 mod level;
 mod look;
 mod noise;
+mod own_loop;
 mod part;
 mod proposal;
 mod record;
+mod rugged;
 mod time_line;
 
 pub use first_look::FirstLook;
 pub use learner::Adaptive;
+pub(crate) use own_loop::Stakes;
 pub use part::AdaptivePart;
+pub(crate) use proposal::Place;
+pub(crate) use rugged::RuggedLearner;
+
 pub use record::{ChangeReason, DivisionChange, Drift, Observed, PartModel};
 
 /// The settings of an [`Adaptive`] run.
@@ -160,6 +166,15 @@ pub enum AdaptiveError {
     InvalidCost {
         /// The cost in seconds.
         cost_s: f64,
+    },
+    /// A broken time function.
+    #[error("time function: {0}")]
+    InvalidFunction(#[from] ModelError),
+    /// Time functions of some parts only.
+    #[error("part {index} has no time function, and others do: give one for each part or for none")]
+    MissingFunction {
+        /// Index of the first part without one.
+        index: usize,
     },
     /// The models do not admit a division.
     #[error(transparent)]

@@ -1,15 +1,17 @@
 //! The two variances of measured times: within a burst of measurements, and between bursts.
 
+use serde::{Deserialize, Serialize};
+
 /// Variances of the logarithm of a time, which are those of relative errors. Both are learnt from a first
 /// guess, which counts as a few measurements.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Noise {
     within: Pool,
     between: Pool,
 }
 
 /// An average of squares.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Pool {
     sum: f64,
     count: f64,

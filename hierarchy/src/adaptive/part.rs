@@ -66,7 +66,7 @@ const UNKNOWN: f64 = 1e6;
 const CLEARLY: f64 = 4.0;
 
 /// The mean of the times of one size.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Measured {
     d: u64,
     log_s: f64,
@@ -99,7 +99,7 @@ impl Measured {
 }
 
 /// A part and all that is known of it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartState {
     pub part: AdaptivePart,
     points: Vec<Measured>,
@@ -141,6 +141,11 @@ impl PartState {
     /// Returns the most units that the part may get.
     pub fn capacity(&self) -> u64 {
         self.part.capacity.unwrap_or(u64::MAX)
+    }
+
+    /// Returns the number of sizes that were measured.
+    pub fn count_sizes(&self) -> usize {
+        self.points.len() + usize::from(self.level.is_some())
     }
 
     /// Returns `true` if the part can work and no time of it is known.
@@ -187,6 +192,12 @@ impl PartState {
         let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise))?;
         self.shift_points(&shift, burst, noise);
         Some(shift)
+    }
+
+    /// Lets the next time scale all points: the part may be faster or slower by now.
+    pub fn try_again(&mut self, noise: &mut Noise) {
+        self.finish_level(noise);
+        self.awaits_probe = !self.points.is_empty();
     }
 
     /// Scales the earlier points to a first time of this run: their ratios hold under other conditions, their times may not.
@@ -307,6 +318,14 @@ impl PartState {
             true => Expected::Steady,
             false => Expected::Anything,
         }
+    }
+
+    /// Returns `true` if the model clearly contradicts a time.
+    pub fn is_unlike(&self, time: &TimePoint) -> bool {
+        self.curve.as_ref().is_some_and(|own| {
+            let off = own.line.time_s(time.d).ln() - time.log_s;
+            off.abs() > CLEARLY * own.variance(time.d).sqrt()
+        })
     }
 
     /// Fits the model with one more point, of what parts of its kind have in common.

@@ -30,7 +30,7 @@ pub(super) struct Proposal {
 }
 
 /// Lays a division out.
-pub(super) type Place<'a> = &'a mut dyn FnMut(&[u64]) -> LaidOut;
+pub(crate) type Place<'a> = &'a mut dyn FnMut(&[u64]) -> LaidOut;
 
 impl Adaptive {
     /// Returns the divisions to choose from: over all parts, over all but those with the largest fixed
@@ -59,12 +59,12 @@ impl Adaptive {
     /// before it, and the first has the part that a step is expected to wait for longest.
     ///
     /// A part is left out on trial if its time is uncertain, and if the step waits for it longer than the
-    /// others need for its units.
+    /// others need for its units. In a program's own loop it must have been seen at two sizes.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
         let times = predict_times(&self.list_curves(), units);
         let (doubtful, sure): (Vec<_>, Vec<_>) = times
             .into_iter()
-            .partition(|(_, time)| time.sd_s > DOUBTFUL * time.mean_s);
+            .partition(|&(part, time)| time.sd_s > DOUBTFUL * time.mean_s && self.may_drop(part));
         let sure: Vec<Uncertain> = sure.into_iter().map(|(_, time)| time).collect();
         let sure_s = expect_longest(&sure);
         let speed = self.sum_speeds(units);
@@ -87,6 +87,10 @@ impl Adaptive {
             rest = later;
         }
         drops
+    }
+
+    fn may_drop(&self, part: usize) -> bool {
+        !self.is_own_loop || self.parts[part].count_sizes() > 1
     }
 
     /// Returns the units that all busy parts do in a second beyond these.

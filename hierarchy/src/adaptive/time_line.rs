@@ -1,12 +1,14 @@
 //! Time as straight lines between knots, with a fixed cost before the first unit.
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{SpeedModel, TimeKnot};
 
 /// A time function that jumps to `start_s` at the first unit and is linear from there to knot after knot.
 /// Beyond the last knot each unit takes `end_slope` seconds.
 ///
 /// Sizes and times of the knots ascend strictly, and `end_slope` is positive.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct TimeLine {
     start_s: f64,
     knots: Vec<TimeKnot>,

@@ -64,7 +64,10 @@ use crate::partition::{Partition, Partitioner, apportion, even, list_falling, pr
 /// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application
 /// starts with the result. In *dynamic load balancing* the application's own iterations answer; once
 /// there is a result, it runs on that. When it later finds its times apart, it starts another balancing
-/// from the speeds at that time ([`with_prior`](Self::with_prior)), as the example
+/// from the speeds at that time ([`with_prior`](Self::with_prior)).
+///
+/// Noise alone sets times apart again and again. A loop of many iterations therefore takes
+/// [`Rebalance`](crate::rebalance::Rebalance), which weighs the cost of moving, as the example
 /// `dynamic_load_balancing` does.
 ///
 /// # References

@@ -1,5 +1,7 @@
 //! The functional performance model that is linear in time.
 
+use serde::{Deserialize, Serialize};
+
 use super::means::average_sizes;
 use super::{ModelError, Point, SpeedModel};
 
@@ -44,7 +46,7 @@ pub struct PiecewiseTime {
 }
 
 /// A corner of a piecewise linear time function.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct TimeKnot {
     /// Problem size in units.
     pub d: f64,

@@ -22,6 +22,7 @@ mod model;
 mod npa;
 mod partition;
 mod points_file;
+mod rebalance;
 mod simulated;
 mod simulation;
 mod surface_file;

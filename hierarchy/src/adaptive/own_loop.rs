@@ -1,0 +1,81 @@
+//! Learning from a loop that makes its own steps.
+
+use super::part::PartState;
+use super::proposal::Place;
+use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
+use crate::model::SpeedModel;
+
+/// What a change of the division has to win.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stakes {
+    /// Steps that a change pays in.
+    pub steps_left: f64,
+    /// Part of a step that the change saves at least.
+    pub least_gain: f64,
+}
+
+impl Adaptive {
+    /// Starts a loop of which the steps are not counted. The first division is the caller's.
+    ///
+    /// # Errors
+    /// As [`Adaptive::new`].
+    pub(crate) fn for_own_loop(
+        config: AdaptiveConfig,
+        total: u64,
+        parts: Vec<AdaptivePart>,
+    ) -> Result<Self, AdaptiveError> {
+        let mut learner = Self::new(config, total, u64::MAX, parts)?;
+        learner.is_own_loop = true;
+        Ok(learner)
+    }
+
+    /// Returns the units that each part does within `limit_s` by its model; 0 for a part that was never seen.
+    pub(crate) fn list_units_within(&self, limit_s: f64) -> Vec<u64> {
+        let curves = self.list_curves().into_iter();
+        curves
+            .map(|curve| curve.map_or(0.0, |curve| curve.line.units_within(limit_s)) as u64)
+            .collect()
+    }
+
+    /// Changes the division if that pays. Returns `true` if it did.
+    ///
+    /// # Errors
+    /// As [`Adaptive::request_next`].
+    pub(crate) fn consider_change(
+        &mut self,
+        stakes: Stakes,
+        place: Place,
+    ) -> Result<bool, AdaptiveError> {
+        if self.now.is_empty() {
+            return Ok(false);
+        }
+        self.fit_models();
+        // A single time beyond belief is measured again first: it may be a disturbance.
+        if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
+            self.change_if_it_pays((stakes.steps_left, stakes.least_gain), place)?;
+        }
+        Ok(self.since_change == 0)
+    }
+
+    /// Takes a division in which some parts have more units than the models suggest, to see how fast they are now.
+    pub(crate) fn take_division(&mut self, units: Vec<u64>) {
+        for (index, part) in self.parts.iter_mut().enumerate() {
+            if units[index] > self.now[index] {
+                let noise = self.noise.entry(part.part.kind).or_default();
+                part.try_again(noise);
+            }
+        }
+        self.now = units;
+        self.since_change = 0;
+    }
+
+    /// Returns the steps learnt from since the division changed.
+    pub(crate) fn count_since_change(&self) -> u64 {
+        self.since_change
+    }
+
+    /// Returns `true` if a part's speed has changed since the last decision.
+    pub(crate) fn has_drifted(&self) -> bool {
+        self.has_drifted
+    }
+}

@@ -1,0 +1,171 @@
+//! The two ways to learn from a loop.
+
+use serde::{Deserialize, Serialize};
+
+use super::{LoopPart, RebalanceConfig};
+use crate::adaptive::{
+    Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, DivisionChange, Drift, Observed, Place,
+    RuggedLearner, Stakes,
+};
+
+/// Sweeps that share disturbances.
+const BURST: u64 = 16;
+
+/// What is known of the parts' times.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Learner {
+    /// Times that grow with the units.
+    Smooth(Box<Adaptive>),
+    /// Time functions of any shape.
+    Rugged(RuggedLearner),
+}
+
+impl Learner {
+    pub fn new(
+        config: &RebalanceConfig,
+        total: u64,
+        parts: &[LoopPart],
+    ) -> Result<Self, AdaptiveError> {
+        let functions: Vec<Vec<(u64, f64)>> = parts
+            .iter()
+            .filter_map(|part| part.function.clone())
+            .collect();
+        if functions.is_empty() {
+            return Self::start_smooth(config, total, parts);
+        }
+        if let Some(index) = parts.iter().position(|part| part.function.is_none()) {
+            return Err(AdaptiveError::MissingFunction { index });
+        }
+        let capacities: Vec<Option<u64>> = parts.iter().map(|part| part.max_local).collect();
+        RuggedLearner::new((total, config.granule), functions, &capacities).map(Self::Rugged)
+    }
+
+    fn start_smooth(
+        config: &RebalanceConfig,
+        total: u64,
+        parts: &[LoopPart],
+    ) -> Result<Self, AdaptiveError> {
+        let settings = AdaptiveConfig {
+            granule: config.granule,
+            growth: config.growth,
+            growth_in_step: config.growth,
+            ..AdaptiveConfig::default()
+        };
+        let parts = (parts.iter().enumerate()).map(|(node, part)| AdaptivePart {
+            node,
+            capacity: part.max_local,
+            ..AdaptivePart::default()
+        });
+        let learner = Adaptive::for_own_loop(settings, total, parts.collect())?;
+        Ok(Self::Smooth(Box::new(learner)))
+    }
+
+    /// Learns from a sweep.
+    pub fn observe(
+        &mut self,
+        sweep: u64,
+        units: &[u64],
+        times_s: &[f64],
+    ) -> Result<(), AdaptiveError> {
+        let burst = sweep / BURST;
+        match self {
+            Self::Smooth(learner) => learner.observe(&Observed {
+                is_measurement: false,
+                burst,
+                units: units.to_vec(),
+                times_s: times_s.to_vec(),
+            }),
+            Self::Rugged(learner) => {
+                learner.observe(burst, times_s);
+                Ok(())
+            }
+        }
+    }
+
+    /// Changes the division if that pays, and returns the change.
+    pub fn consider_change(
+        &mut self,
+        stakes: Stakes,
+        place: Place,
+    ) -> Result<Option<DivisionChange>, AdaptiveError> {
+        let (is_changed, changes) = match self {
+            Self::Smooth(learner) => (learner.consider_change(stakes, place)?, learner.changes()),
+            Self::Rugged(learner) => (learner.consider_change(stakes, place)?, learner.changes()),
+        };
+        Ok(changes.last().filter(|_| is_changed).cloned())
+    }
+
+    /// Returns a division in which parts without units have some, which take half of `step_s` at most, as far as is
+    /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at most.
+    pub fn propose_retry(
+        &self,
+        units: &[u64],
+        (granule, step_s): (u64, f64),
+        parts: &[LoopPart],
+    ) -> Option<Vec<u64>> {
+        let sizes = match self {
+            Self::Rugged(learner) => return learner.propose_retry(),
+            Self::Smooth(learner) => learner.list_units_within(0.5 * step_s),
+        };
+        let most = units.iter().sum::<u64>() / (2 * units.len() as u64);
+        let mut next = units.to_vec();
+        let mut wanted = 0;
+        for (part, size) in sizes.into_iter().enumerate() {
+            let size = (size.min(most) / granule * granule).max(granule);
+            let room = parts[part].max_local.unwrap_or(u64::MAX) / granule * granule;
+            if units[part] <= granule && room > units[part] && size > units[part] {
+                next[part] = size.min(room);
+                wanted += next[part] - units[part];
+            }
+        }
+        let is_given = wanted > 0 && take_from_largest(&mut next, wanted, granule);
+        is_given.then_some(next)
+    }
+
+    pub fn take_division(&mut self, units: Vec<u64>) {
+        match self {
+            Self::Smooth(learner) => learner.take_division(units),
+            Self::Rugged(learner) => learner.take_division(units),
+        }
+    }
+
+    pub fn count_since_change(&self) -> u64 {
+        match self {
+            Self::Smooth(learner) => learner.count_since_change(),
+            Self::Rugged(learner) => learner.count_since_change(),
+        }
+    }
+
+    pub fn has_drifted(&self) -> bool {
+        match self {
+            Self::Smooth(learner) => learner.has_drifted(),
+            Self::Rugged(learner) => learner.has_drifted(),
+        }
+    }
+
+    pub fn skip_sweep(&mut self) {
+        match self {
+            Self::Smooth(learner) => learner.skip_steps(1),
+            Self::Rugged(learner) => learner.skip_step(),
+        }
+    }
+
+    pub fn drifts(&self) -> &[Drift] {
+        match self {
+            Self::Smooth(learner) => learner.drifts(),
+            Self::Rugged(learner) => learner.drifts(),
+        }
+    }
+}
+
+/// Takes `wanted` units from the largest parts, from each half of its units at most. Returns `false` if they are too few.
+fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) -> bool {
+    let mut donors: Vec<usize> = (0..units.len()).collect();
+    donors.sort_by_key(|&part| std::cmp::Reverse(units[part]));
+    for part in donors {
+        let given = (units[part] / 2 / granule * granule).min(wanted);
+        units[part] -= given;
+        wanted -= given;
+    }
+    wanted == 0
+}

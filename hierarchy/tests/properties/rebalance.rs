@@ -1,0 +1,702 @@
+//! Loops of made-up parts that balance themselves. The seeds are fixed.
+
+use isochron_hierarchy::adaptive::AdaptiveError;
+use isochron_hierarchy::model::TimeFunction;
+use isochron_hierarchy::partition::hpopta;
+use isochron_hierarchy::rebalance::{
+    Advice, LoopChangeReason, LoopPart, Rebalance, RebalanceConfig, count_moved,
+};
+use proptest::prelude::*;
+
+use crate::simulated::SplitMix;
+
+/// A loop whose parts need a time for each unit.
+struct SimulatedLoop {
+    machine: Rebalance,
+    unit_s: Vec<f64>,
+    noise: f64,
+    random: SplitMix,
+    /// Sweeps until the times are looked at.
+    due_in: u64,
+    waiting: Vec<Vec<f64>>,
+    sweeps: u64,
+    /// Seconds of all sweeps, and those of the ideal division, since [`SimulatedLoop::forget_seconds`].
+    seconds: f64,
+    ideal_s: f64,
+}
+
+const TOTAL: u64 = 12_000;
+
+impl SimulatedLoop {
+    fn new(config: RebalanceConfig, unit_s: &[f64], noise: f64, seed: u64) -> Self {
+        Self::with_parts(
+            config,
+            vec![LoopPart::default(); unit_s.len()],
+            unit_s,
+            noise,
+            seed,
+        )
+    }
+
+    fn with_parts(
+        config: RebalanceConfig,
+        parts: Vec<LoopPart>,
+        unit_s: &[f64],
+        noise: f64,
+        seed: u64,
+    ) -> Self {
+        let machine = Rebalance::new(config, TOTAL, parts).unwrap();
+        Self {
+            due_in: machine.count_sweeps(),
+            machine,
+            unit_s: unit_s.to_vec(),
+            noise,
+            random: SplitMix::new(seed),
+            waiting: Vec::new(),
+            sweeps: 0,
+            seconds: 0.0,
+            ideal_s: 0.0,
+        }
+    }
+
+    fn draw_times(&mut self) -> Vec<f64> {
+        let parts = self.machine.units().iter().zip(&self.unit_s);
+        let exact: Vec<f64> = parts
+            .map(|(&units, unit_s)| units as f64 * unit_s)
+            .collect();
+        exact
+            .into_iter()
+            .map(|t_s| t_s * draw_factor(self.noise, &mut self.random))
+            .collect()
+    }
+
+    /// Does a sweep. Returns the new units if the division changes.
+    fn run_sweep(&mut self) -> Option<Vec<u64>> {
+        let times_s = self.draw_times();
+        self.take_times(times_s)
+    }
+
+    fn take_times(&mut self, times_s: Vec<f64>) -> Option<Vec<u64>> {
+        self.sweeps += 1;
+        self.seconds += times_s.iter().copied().fold(0.0, f64::max);
+        self.ideal_s += TOTAL as f64 / self.unit_s.iter().map(|unit_s| 1.0 / unit_s).sum::<f64>();
+        self.waiting.push(times_s);
+        self.due_in -= 1;
+        if self.due_in > 0 {
+            return None;
+        }
+        for times_s in self.waiting.drain(..) {
+            self.machine.observe(&times_s).unwrap();
+        }
+        let advice = self.machine.advise().unwrap();
+        self.due_in = self.machine.count_sweeps();
+        match advice {
+            Advice::Keep => None,
+            Advice::Move(units) => Some(units),
+        }
+    }
+
+    fn run_sweeps(&mut self, sweeps: u64) {
+        for _ in 0..sweeps {
+            self.run_sweep();
+        }
+    }
+
+    fn forget_seconds(&mut self) {
+        (self.seconds, self.ideal_s) = (0.0, 0.0);
+    }
+
+    fn list_moves(&self) -> Vec<u64> {
+        self.machine
+            .to_report()
+            .changes
+            .iter()
+            .map(|change| change.sweep)
+            .collect()
+    }
+}
+
+/// Returns a normally distributed factor around 1.
+fn draw_factor(deviation: f64, random: &mut SplitMix) -> f64 {
+    let radius = (-2.0 * random.uniform(1e-12, 1.0).ln()).sqrt();
+    1.0 + deviation * radius * (std::f64::consts::TAU * random.uniform(0.0, 1.0)).cos()
+}
+
+const ONE_SLOW: [f64; 3] = [1e-3, 1e-3, 4e-3];
+
+fn make_loop(noise: f64, seed: u64) -> SimulatedLoop {
+    SimulatedLoop::new(RebalanceConfig::default(), &ONE_SLOW, noise, seed)
+}
+
+/// The loop that had moved rows in 1, 279 and 779 of 1000 sweeps.
+#[test]
+fn a_noisy_loop_moves_at_most_five_times_in_1000_sweeps() {
+    for noise in [0.01, 0.03, 0.06] {
+        for seed in 0..40 {
+            let mut simulated = make_loop(noise, seed);
+            simulated.run_sweeps(20);
+            simulated.forget_seconds();
+            simulated.run_sweeps(980);
+            let moves = simulated.list_moves();
+            assert!((1..=5).contains(&moves.len()), "{noise} {seed}: {moves:?}");
+            // The longest of three noisy times is 0.85 standard deviations above their mean.
+            let ratio = simulated.seconds / simulated.ideal_s;
+            assert!(ratio < 1.15, "{noise} {seed}: {ratio} x ideal");
+        }
+    }
+}
+
+#[test]
+fn alike_parts_stay_as_they_are() {
+    for seed in 0..20 {
+        let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3; 16], 0.06, seed);
+        simulated.run_sweeps(1000);
+        let moves = simulated.list_moves();
+        assert!(moves.len() <= 1, "{seed}: {moves:?}");
+    }
+}
+
+#[test]
+fn unlike_parts_are_balanced_in_a_few_moves() {
+    for seed in 0..20 {
+        let mut random = SplitMix::new(seed);
+        let unit_s: Vec<f64> = (0..8)
+            .map(|_| 1e-3 * random.log_uniform(1.0, 10.0))
+            .collect();
+        let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &unit_s, 0.06, seed);
+        simulated.run_sweeps(60);
+        simulated.forget_seconds();
+        simulated.run_sweeps(940);
+        let moves = simulated.list_moves();
+        assert!(moves.len() <= 5, "{seed}: {moves:?}");
+        // The longest of eight noisy times is 1.42 standard deviations above their mean.
+        let ratio = simulated.seconds / simulated.ideal_s;
+        assert!(ratio < 1.15, "{seed}: {ratio} x ideal");
+    }
+}
+
+#[test]
+fn a_part_that_becomes_four_times_slower_is_answered_within_20_sweeps() {
+    for seed in 0..40 {
+        let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3; 3], 0.06, seed);
+        simulated.run_sweeps(300 + seed);
+        simulated.unit_s[1] *= 4.0;
+        let answered = (1..=20).find(|_| simulated.run_sweep().is_some());
+        assert!(answered.is_some(), "{seed}");
+        simulated.run_sweeps(20);
+        simulated.forget_seconds();
+        simulated.run_sweeps(200);
+        assert!(simulated.seconds < 1.15 * simulated.ideal_s, "{seed}");
+        let report = simulated.machine.to_report();
+        let drifts = report.drifts.iter().filter(|drift| drift.part == 1);
+        let factor: f64 = drifts.map(|drift| drift.factor).product();
+        assert!(
+            (factor / 4.0 - 1.0).abs() < 0.2,
+            "{seed}: {:?}",
+            report.drifts
+        );
+        assert!(
+            report
+                .changes
+                .iter()
+                .any(|change| change.why == LoopChangeReason::Drift)
+        );
+    }
+}
+
+#[test]
+fn a_part_that_recovers_gets_its_units_back_within_20_sweeps() {
+    for seed in 0..20 {
+        let mut simulated = make_loop(0.06, seed);
+        simulated.run_sweeps(200 + seed);
+        simulated.unit_s[2] = 1e-3;
+        let answered = (1..=20).find(|_| simulated.run_sweep().is_some());
+        assert!(answered.is_some(), "{seed}");
+        simulated.run_sweeps(40);
+        simulated.forget_seconds();
+        simulated.run_sweeps(200);
+        assert!(
+            simulated.seconds < 1.15 * simulated.ideal_s,
+            "{seed}: {:?}",
+            simulated.machine.units()
+        );
+    }
+}
+
+#[test]
+fn one_sweep_a_thousand_times_longer_moves_nothing() {
+    for at in 0..30 {
+        let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3; 3], 0.02, at);
+        simulated.run_sweeps(at);
+        let mut times_s = simulated.draw_times();
+        times_s[1] *= 1000.0;
+        simulated.take_times(times_s);
+        simulated.run_sweeps(100);
+        assert!(
+            simulated.list_moves().is_empty(),
+            "{at}: {:?}",
+            simulated.list_moves()
+        );
+    }
+}
+
+#[test]
+fn a_part_that_stands_still_gets_nothing_and_is_tried_again() {
+    let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3; 3], 0.02, 1);
+    simulated.run_sweeps(100);
+    simulated.unit_s[2] *= 1e5;
+    simulated.run_sweeps(40);
+    assert_eq!(simulated.machine.units()[2], 0);
+    simulated.unit_s[2] = 1e-3;
+    simulated.run_sweeps(200);
+    let units = simulated.machine.units();
+    assert!(
+        units.iter().all(|&d| d.abs_diff(TOTAL / 3) < TOTAL / 30),
+        "{units:?}"
+    );
+    let report = simulated.machine.to_report();
+    assert!(
+        report
+            .changes
+            .iter()
+            .any(|change| change.why == LoopChangeReason::Retry)
+    );
+}
+
+#[test]
+fn a_part_that_stays_still_is_tried_ever_more_rarely() {
+    let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3, 1e-3, 1e3], 0.0, 1);
+    simulated.run_sweeps(3200);
+    let report = simulated.machine.to_report();
+    let tries = report
+        .changes
+        .iter()
+        .filter(|change| change.why == LoopChangeReason::Retry);
+    assert!(
+        (2..=5).contains(&tries.count()),
+        "{:?}",
+        simulated.list_moves()
+    );
+    assert_eq!(simulated.machine.units()[2], 0);
+}
+
+#[test]
+fn nothing_moves_when_the_sweeps_left_cannot_win_it_back() {
+    for (sweeps, moves) in [(Some(12), 0), (Some(1000), 1), (None, 1)] {
+        let config = RebalanceConfig {
+            sweeps,
+            move_unit_s: Some(0.03),
+            ..RebalanceConfig::default()
+        };
+        let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.0, 1);
+        simulated.run_sweeps(12);
+        assert_eq!(simulated.list_moves().len(), moves, "{sweeps:?}");
+    }
+}
+
+#[test]
+fn the_cost_of_earlier_moves_counts() {
+    for (cost_s, moves) in [(1e-3, 2), (1e6, 1)] {
+        let mut simulated = make_loop(0.0, 1);
+        simulated.run_sweeps(20);
+        simulated.machine.note_move(cost_s).unwrap();
+        simulated.unit_s[0] *= 1.5;
+        simulated.run_sweeps(40);
+        assert_eq!(simulated.list_moves().len(), moves, "{cost_s}");
+    }
+}
+
+#[test]
+fn first_sweeps_that_warm_up_are_ignored() {
+    let mut simulated = SimulatedLoop::new(RebalanceConfig::default(), &[1e-3; 3], 0.0, 1);
+    let mut times_s = simulated.draw_times();
+    times_s[0] *= 50.0;
+    simulated.take_times(times_s);
+    simulated.run_sweeps(50);
+    assert!(simulated.list_moves().is_empty());
+}
+
+#[test]
+fn a_change_waits_for_the_window_and_the_next_for_the_cooldown() {
+    for (window, cooldown) in [(3, 8), (5, 40), (30, 2)] {
+        let config = RebalanceConfig {
+            window,
+            cooldown,
+            ..RebalanceConfig::default()
+        };
+        let mut simulated = SimulatedLoop::new(config, &[1e-3, 1e-3, 1e-2, 5e-2], 0.02, 3);
+        for sweep in 0..300 {
+            simulated.unit_s[0] = if sweep / 20 % 2 == 0 { 1e-3 } else { 4e-3 };
+            simulated.run_sweep();
+        }
+        let moves = simulated.list_moves();
+        assert!(moves.len() > 2 && moves[0] > window, "{moves:?}");
+        assert!(
+            moves
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] > cooldown.max(window)),
+            "{moves:?}"
+        );
+    }
+}
+
+#[test]
+fn a_trigger_that_is_not_reached_keeps_the_division() {
+    for (trigger, moves) in [(3.1, 0), (1.5, 1)] {
+        let config = RebalanceConfig {
+            trigger,
+            ..RebalanceConfig::default()
+        };
+        // A sweep of the even division takes three times as long as the ideal one.
+        let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.0, 1);
+        simulated.run_sweeps(100);
+        assert_eq!(simulated.list_moves().len(), moves, "{trigger}");
+    }
+}
+
+#[test]
+fn each_change_moves_at_most_what_may_move() {
+    let config = RebalanceConfig {
+        max_move: 0.05,
+        granule: 10,
+        ..RebalanceConfig::default()
+    };
+    let mut simulated = SimulatedLoop::new(config, &ONE_SLOW, 0.01, 1);
+    let mut before = simulated.machine.units().to_vec();
+    for _ in 0..300 {
+        if let Some(units) = simulated.run_sweep() {
+            let (moved, _) = count_moved(&before, &units);
+            assert!((1..=TOTAL / 20).contains(&moved), "{before:?} {units:?}");
+            assert!(units.iter().all(|d| d % 10 == 0), "{units:?}");
+            before = units;
+        }
+    }
+    let units = simulated.machine.units();
+    assert!(units[2].abs_diff(TOTAL / 9) < TOTAL / 60, "{units:?}");
+}
+
+#[test]
+fn weights_are_the_first_division() {
+    let parts: Vec<LoopPart> = [1.0, 1.0, 0.25]
+        .map(|weight| LoopPart {
+            weight,
+            ..LoopPart::default()
+        })
+        .to_vec();
+    let config = RebalanceConfig::default();
+    let mut simulated = SimulatedLoop::with_parts(config, parts, &ONE_SLOW, 0.06, 1);
+    assert_eq!(simulated.machine.units()[2], TOTAL / 9);
+    simulated.run_sweeps(1000);
+    assert!(
+        simulated.list_moves().len() <= 1,
+        "{:?}",
+        simulated.list_moves()
+    );
+}
+
+/// Seconds of a part whose times have steps of sizes that are a bad fit: every third size takes twice as long.
+fn list_rugged(unit_s: f64) -> Vec<(u64, f64)> {
+    let sizes = (1..=120).map(|size| size * 100);
+    sizes
+        .map(|d| (d, d as f64 * unit_s * if d % 300 == 0 { 2.0 } else { 1.0 }))
+        .collect()
+}
+
+fn make_rugged(unit_s: &[f64]) -> Vec<LoopPart> {
+    (unit_s.iter())
+        .map(|&unit_s| LoopPart {
+            function: Some(list_rugged(unit_s)),
+            ..LoopPart::default()
+        })
+        .collect()
+}
+
+fn find_optimum(unit_s: &[f64]) -> f64 {
+    let functions: Vec<TimeFunction> = (unit_s.iter())
+        .map(|&unit_s| TimeFunction::new(100, list_rugged(unit_s)).unwrap())
+        .collect();
+    hpopta(&functions, &[], TOTAL).unwrap().max_time_s()
+}
+
+fn look_up(unit_s: &[f64], units: &[u64]) -> Vec<f64> {
+    let parts = unit_s.iter().zip(units);
+    parts
+        .map(|(&unit_s, &d)| {
+            let point = list_rugged(unit_s).into_iter().find(|&(size, _)| size == d);
+            point.map_or(0.0, |(_, t_s)| t_s)
+        })
+        .collect()
+}
+
+#[test]
+fn rugged_times_are_divided_at_the_optimum_and_again_after_a_drift() {
+    for seed in 0..10 {
+        let config = RebalanceConfig {
+            granule: 100,
+            ..RebalanceConfig::default()
+        };
+        let mut unit_s = vec![1e-3, 2e-3, 1e-3];
+        let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
+        let mut random = SplitMix::new(seed);
+        let longest = |times_s: Vec<f64>| times_s.into_iter().fold(0.0, f64::max);
+        assert_eq!(
+            longest(look_up(&unit_s, machine.units())),
+            find_optimum(&unit_s)
+        );
+        let mut moves = Vec::new();
+        for sweep in 0..400 {
+            if sweep == 200 {
+                unit_s[0] *= 4.0;
+            }
+            // The loop takes three times as long as the measurement of the functions.
+            let times_s: Vec<f64> = look_up(&unit_s, machine.units())
+                .into_iter()
+                .map(|t_s| 3.0 * t_s * draw_factor(0.06, &mut random))
+                .collect();
+            machine.observe(&times_s).unwrap();
+            if let Advice::Move(units) = machine.advise().unwrap() {
+                assert_eq!(units.iter().sum::<u64>(), TOTAL);
+                moves.push(sweep);
+            }
+        }
+        assert!(
+            moves.len() <= 3 && moves.iter().any(|sweep| (200..220).contains(sweep)),
+            "{seed}: {moves:?}"
+        );
+        let end_s = longest(look_up(&unit_s, machine.units()));
+        assert!(end_s < 1.06 * find_optimum(&unit_s), "{seed}: {end_s}");
+    }
+}
+
+#[test]
+fn a_limited_move_of_rugged_times_has_sizes_of_the_functions() {
+    let config = RebalanceConfig {
+        granule: 100,
+        max_move: 0.1,
+        ..RebalanceConfig::default()
+    };
+    let mut unit_s = vec![1e-3; 3];
+    let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
+    unit_s[0] *= 4.0;
+    let (mut before, mut moves) = (machine.units().to_vec(), 0);
+    for _ in 0..200 {
+        machine.observe(&look_up(&unit_s, machine.units())).unwrap();
+        if let Advice::Move(units) = machine.advise().unwrap() {
+            let (moved, _) = count_moved(&before, &units);
+            assert!(
+                moved <= TOTAL / 10 && units.iter().all(|d| d % 100 == 0),
+                "{units:?}"
+            );
+            (before, moves) = (units, moves + 1);
+        }
+    }
+    assert!(moves > 1, "{before:?}");
+}
+
+/// What is saved between two sweeps goes on as the original does.
+#[test]
+fn a_saved_loop_decides_as_the_original() {
+    for (parts, granule) in [
+        (vec![LoopPart::default(); 3], 1),
+        (make_rugged(&[1e-3; 3]), 100),
+    ] {
+        for saved_after in [0, 1, 4, 7, 100, 152] {
+            let config = RebalanceConfig {
+                granule,
+                ..RebalanceConfig::default()
+            };
+            let mut machine = Rebalance::new(config, TOTAL, parts.clone()).unwrap();
+            let mut random = SplitMix::new(saved_after);
+            let mut copy = None;
+            for sweep in 0..400 {
+                if sweep == saved_after {
+                    let text = serde_json::to_string(&machine).unwrap();
+                    copy = Some(serde_json::from_str::<Rebalance>(&text).unwrap());
+                }
+                let slower = if sweep < 150 { 1.0 } else { 4.0 };
+                let times_s: Vec<f64> = (machine.units().iter().zip([1.0, slower, 2.0]))
+                    .map(|(&d, factor)| d as f64 * 1e-3 * factor * draw_factor(0.06, &mut random))
+                    .collect();
+                machine.observe(&times_s).unwrap();
+                let advice = machine.advise().unwrap();
+                if let Some(copy) = &mut copy {
+                    copy.observe(&times_s).unwrap();
+                    assert_eq!(copy.advise().unwrap(), advice, "{saved_after} {sweep}");
+                    assert_eq!(copy.to_report(), machine.to_report());
+                }
+            }
+            assert!(!machine.to_report().changes.is_empty());
+        }
+    }
+}
+
+#[test]
+fn sweeps_without_a_time_are_counted_and_not_learnt_from() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let mut machine =
+            Rebalance::new(RebalanceConfig::default(), 30, vec![LoopPart::default(); 3]).unwrap();
+        for _ in 0..50 {
+            machine.observe(&[1.0, bad, 9.0]).unwrap();
+            assert_eq!(machine.advise().unwrap(), Advice::Keep);
+        }
+        let report = machine.to_report();
+        assert_eq!((report.sweeps, report.unusable), (50, 49));
+        assert_eq!(report.last_unusable.unwrap().0, 1);
+        assert!(
+            serde_json::from_str::<Rebalance>(&serde_json::to_string(&machine).unwrap()).is_ok()
+        );
+    }
+}
+
+fn refuse(config: RebalanceConfig, total: u64, parts: Vec<LoopPart>) -> String {
+    Rebalance::new(config, total, parts)
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn what_cannot_be_balanced_is_refused_with_its_reason() {
+    let part = LoopPart::default();
+    let parts = vec![part.clone(); 2];
+    let plain = RebalanceConfig::default();
+    for (config, name) in [
+        (
+            RebalanceConfig {
+                granule: 0,
+                ..plain.clone()
+            },
+            "granule",
+        ),
+        (
+            RebalanceConfig {
+                trigger: f64::NAN,
+                ..plain.clone()
+            },
+            "trigger",
+        ),
+        (
+            RebalanceConfig {
+                trigger: 0.9,
+                ..plain.clone()
+            },
+            "trigger",
+        ),
+        (
+            RebalanceConfig {
+                window: 0,
+                ..plain.clone()
+            },
+            "window",
+        ),
+        (
+            RebalanceConfig {
+                check_every: 0,
+                ..plain.clone()
+            },
+            "check_every",
+        ),
+        (
+            RebalanceConfig {
+                max_move: -0.1,
+                ..plain.clone()
+            },
+            "max_move",
+        ),
+        (
+            RebalanceConfig {
+                growth: 0.5,
+                ..plain.clone()
+            },
+            "growth",
+        ),
+        (
+            RebalanceConfig {
+                move_unit_s: Some(-1.0),
+                ..plain.clone()
+            },
+            "move_unit_s",
+        ),
+    ] {
+        let text = refuse(config, 10, parts.clone());
+        assert!(text.contains(name), "{text}");
+    }
+    assert!(refuse(plain.clone(), 10, Vec::new()).contains("no part"));
+    let limited = LoopPart {
+        max_local: Some(4),
+        ..part.clone()
+    };
+    let text = refuse(plain.clone(), 10, vec![limited.clone(), limited]);
+    assert!(text.contains("10 units") && text.contains('8'), "{text}");
+    let weightless = LoopPart {
+        weight: f64::NAN,
+        ..part.clone()
+    };
+    assert!(refuse(plain.clone(), 10, vec![weightless]).contains("weight"));
+    let functional = LoopPart {
+        function: Some(vec![(10, 1.0)]),
+        ..part.clone()
+    };
+    assert!(
+        refuse(plain.clone(), 10, vec![functional, part.clone()])
+            .contains("part 1 has no time function")
+    );
+    let broken = LoopPart {
+        function: Some(vec![(10, f64::NAN)]),
+        ..part
+    };
+    assert!(refuse(plain, 10, vec![broken]).contains("time function"));
+    let mut machine = Rebalance::new(RebalanceConfig::default(), 10, parts).unwrap();
+    let wrong = AdaptiveError::WrongLength { wanted: 2, got: 3 };
+    assert_eq!(machine.observe(&[1.0; 3]), Err(wrong));
+    assert!(machine.note_move(f64::NAN).is_err() && machine.note_move(-1.0).is_err());
+}
+
+/// A time as a program may give it: mostly one near the true one.
+fn any_time() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        16 => 0.8..1.25,
+        1 => Just(0.0),
+        1 => Just(-1.0),
+        1 => Just(f64::NAN),
+        1 => Just(1e3),
+        1 => Just(1e-3),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_division_has_all_units_within_the_limits(
+        total in 0_u64..5000,
+        granule in 1_u64..20,
+        parts in proptest::collection::vec((0.0..4.0, proptest::option::of(0_u64..3000), 1e-4..1e-2), 1..7),
+        factors in proptest::collection::vec(proptest::collection::vec(any_time(), 7), 20..80),
+        max_move in 0.01..1.0,
+        retry_after in 0_u64..20,
+    ) {
+        let config = RebalanceConfig { granule, max_move, retry_after, ..RebalanceConfig::default() };
+        let described: Vec<LoopPart> = (parts.iter())
+            .map(|&(weight, max_local, _)| LoopPart { weight, max_local, ..LoopPart::default() })
+            .collect();
+        let Ok(mut machine) = Rebalance::new(config, total, described) else {
+            let rooms = parts.iter().map(|(_, most, _)| most.map_or(u64::MAX, |most| most / granule * granule));
+            let room = rooms.fold(0_u64, u64::saturating_add);
+            prop_assert!(room < total.next_multiple_of(granule));
+            return Ok(());
+        };
+        for factors in factors {
+            let units = machine.units().to_vec();
+            prop_assert_eq!(units.iter().sum::<u64>(), total);
+            for (&d, (_, most, _)) in units.iter().zip(&parts) {
+                prop_assert!(most.is_none_or(|most| d <= most), "{:?}", units);
+            }
+            let uneven = units.iter().filter(|d| *d % granule > 0).count();
+            prop_assert!(uneven <= 1, "{:?}", units);
+            let times_s: Vec<f64> = (units.iter().zip(&parts).zip(factors))
+                .map(|((&d, (_, _, unit_s)), factor)| d as f64 * unit_s * factor)
+                .collect();
+            machine.observe(&times_s).unwrap();
+            machine.advise().unwrap();
+            prop_assert!(machine.count_sweeps() >= 1);
+        }
+    }
+}
