@@ -9,6 +9,8 @@
 //!
 //! The example of [`session::Session`] is a whole program.
 //!
+//! A program that does its own work in a loop of its own needs neither: [`rebalance::Rebalancer`] balances that loop.
+//!
 //! # References
 //! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
 //! heterogeneous CPU + GPU clusters", Euro-Par 2012; Clarke, "Design and implementation of parallel algorithms
@@ -28,6 +30,7 @@ pub mod multiply;
 pub mod output;
 pub mod prelude;
 pub mod progress;
+pub mod rebalance;
 pub mod session;
 pub mod store;
 pub mod verify;
@@ -42,3 +45,8 @@ pub use mpi;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The program in the documentation of loops, as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/own-loops.md")]
+struct OwnLoops;

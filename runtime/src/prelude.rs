@@ -15,6 +15,7 @@ pub use crate::matrix::{
 };
 pub use crate::multiply::{Execution, Plan, Problem, Scalars};
 pub use crate::progress::{Observer, Progress};
+pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 pub use crate::session::{
     Cores, DeviceSpec, LogLevel, NodeSpec, Platform, Report, Session, SessionBuilder,
 };

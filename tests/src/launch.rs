@@ -26,6 +26,8 @@ pub struct Mpi {
     pub isochron: PathBuf,
     /// The `isochron-cases` program.
     pub cases: PathBuf,
+    /// The `isochron-stencil` program, an example of the library.
+    pub stencil: PathBuf,
 }
 
 /// Both MPI libraries, as `cargo xtask test` has built for them.
@@ -34,13 +36,14 @@ pub struct Mpi {
 /// When they are not in the environment.
 pub fn libraries() -> [Mpi; 2] {
     ["openmpi", "mpich"].map(|name| {
-        let [mpirun, isochron, cases] = ["MPIRUN", "BIN", "CASES"]
+        let [mpirun, isochron, cases, stencil] = ["MPIRUN", "BIN", "CASES", "STENCIL"]
             .map(|what| variable(&format!("ISOCHRON_{what}_{}", name.to_uppercase())));
         Mpi {
             name,
             mpirun,
             isochron,
             cases,
+            stencil,
         }
     })
 }

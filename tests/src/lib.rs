@@ -29,6 +29,7 @@ pub mod learning_sessions;
 #[cfg(test)]
 mod made_up;
 pub mod moving;
+pub mod own_loops;
 pub mod parts;
 pub mod scalapack;
 pub mod table;

@@ -13,10 +13,10 @@ use crate::workspace::Workspace;
 
 /// The multiplying program.
 pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
-/// The same, with the multi-rank cases that the tests launch, selected so that nothing is compiled again after
+/// The same, with the multi-rank cases and the example that the tests launch, selected so that nothing is compiled again after
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
 pub const ISOCHRON_AND_CASES: &str =
-    "--workspace --bin isochron --bin isochron-cases --test command";
+    "--workspace --bin isochron --bin isochron-cases --bin isochron-stencil --test command";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
 const WITHOUT_MPI: [&str; 7] = [
     "hierarchy",

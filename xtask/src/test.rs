@@ -19,7 +19,11 @@ use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
 /// The programs that the multi-rank tests launch.
-const PROGRAMS: &[(&str, &str)] = &[("BIN", "isochron"), ("CASES", "isochron-cases")];
+const PROGRAMS: &[(&str, &str)] = &[
+    ("BIN", "isochron"),
+    ("CASES", "isochron-cases"),
+    ("STENCIL", "isochron-stencil"),
+];
 
 /// The harness reads the number of tests that run at one time from this variable.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";

@@ -17,8 +17,8 @@ use isochron::comm::{Comm, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
-    bad_times, cases, changes, general, learning, learning_sessions, moving, parts, scalapack,
-    table, travel,
+    bad_times, cases, changes, general, learning, learning_sessions, moving, own_loops, parts,
+    scalapack, table, travel,
 };
 
 /// The words of the command line.
@@ -79,6 +79,7 @@ fn main() {
     let Some(longest) = arguments.longest else {
         let comm = connect().expect("a communicator");
         run_all(&comm, &arguments);
+        run_own_loops(&comm, &arguments.only);
         return;
     };
     let comm = MpiComm::initialize().expect("MPI");
@@ -91,6 +92,32 @@ fn run_long_messages(comm: &dyn Comm) {
     groups.run("volume", cases::volume);
     groups.run("relays", travel::relays);
     groups.run("short pieces", moving::short_pieces);
+}
+
+fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
+    let groups = CaseGroups {
+        comm: &**comm,
+        only,
+    };
+    groups.run("loops that move", |_| own_loops::loops_that_move(comm));
+    groups.run("loops from checkpoints", |_| {
+        own_loops::loops_from_checkpoints(comm)
+    });
+    groups.run("loops from other checkpoints", |_| {
+        own_loops::loops_from_other_checkpoints(comm)
+    });
+    groups.run("loops of unlike arguments", |_| {
+        own_loops::loops_of_unlike_arguments(comm)
+    });
+    groups.run("loops with bad times", |_| {
+        own_loops::loops_with_bad_times(comm)
+    });
+    groups.run("loops within limits", |_| {
+        own_loops::loops_within_limits(comm)
+    });
+    groups.run("loops of rugged times", |_| {
+        own_loops::loops_of_rugged_times(comm)
+    });
 }
 
 fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {

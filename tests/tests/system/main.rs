@@ -26,6 +26,7 @@ mod mig;
 mod numpy;
 #[cfg(target_os = "linux")]
 mod outputs;
+mod own_loops;
 mod plans;
 mod ranks;
 mod records;

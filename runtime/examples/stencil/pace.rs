@@ -1,0 +1,139 @@
+//! The emulated slowness of ranks, and the times of a run.
+
+use std::time::{Duration, Instant};
+
+use isochron::comm::Comm;
+use isochron::rebalance::{RebalanceConfig, RebalanceReport};
+use isochron_devices::thread_cpu_time_s;
+
+/// Time of a fast rank and of the slow one over the CPU time of their work, so that three ranks share two cores.
+const PACES: [f64; 2] = [2.0, 8.0];
+
+/// Sweeps that are not counted in the second ratio.
+const WARM_UP: u64 = 20;
+
+/// Relative noise of made-up times, and their seconds for a row.
+const NOISE: f64 = 0.06;
+const ROW_S: f64 = 1e-3;
+
+/// The words of the command line.
+pub struct Pace {
+    pub sweeps: u64,
+    slow_rank: usize,
+    slow_from: u64,
+    is_made_up: bool,
+}
+
+impl Pace {
+    /// Reads the command line. The last of `ranks` ranks is the slow one.
+    pub fn read(ranks: usize) -> Self {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let slow_from = words.iter().position(|word| word == "--slow-from");
+        let number = |at: Option<usize>| at.and_then(|at| words.get(at)?.parse().ok());
+        Self {
+            sweeps: number(Some(0)).unwrap_or(1000),
+            slow_rank: ranks - 1,
+            slow_from: number(slow_from.map(|at| at + 1)).unwrap_or(0),
+            is_made_up: words.iter().any(|word| word == "--made-up"),
+        }
+    }
+
+    /// Returns the settings of the balanced run. With made-up times the cost of moving is made up too.
+    pub fn configure(&self) -> RebalanceConfig {
+        RebalanceConfig {
+            sweeps: Some(self.sweeps),
+            move_unit_s: self.is_made_up.then_some(ROW_S),
+            ..RebalanceConfig::default()
+        }
+    }
+
+    fn find_pace(&self, rank: usize, sweep: u64) -> f64 {
+        PACES[usize::from(rank == self.slow_rank && sweep >= self.slow_from)]
+    }
+
+    /// Does the work of a sweep, and waits as long as a rank of this pace would still compute. Returns its seconds, or
+    /// made-up ones with 6 % noise.
+    pub fn time_work(
+        &self,
+        rank: usize,
+        (sweep, rows): (u64, u64),
+        work: &mut Work,
+        run: impl FnOnce(),
+    ) -> f64 {
+        let (begun, cpu_s) = (Instant::now(), thread_cpu_time_s());
+        run();
+        let cpu_s = thread_cpu_time_s() - cpu_s;
+        work.rows[rank] += rows as f64;
+        work.cpu_s[rank] += cpu_s;
+        let pace = self.find_pace(rank, sweep);
+        if self.is_made_up {
+            let noise = 1.0 + NOISE * draw_normal(sweep * 1000 + rank as u64);
+            return rows as f64 * ROW_S * pace * noise;
+        }
+        let end = begun + Duration::from_secs_f64(pace * cpu_s);
+        std::thread::sleep(end.saturating_duration_since(Instant::now()));
+        begun.elapsed().as_secs_f64()
+    }
+}
+
+/// Returns a nearly normally distributed number, the same for the same seed.
+fn draw_normal(seed: u64) -> f64 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut sum = -6.0;
+    for _ in 0..12 {
+        state = (state ^ (state >> 31))
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+            .wrapping_add(0x94d0_49bb_1331_11eb);
+        sum += (state >> 11) as f64 / (1_u64 << 53) as f64;
+    }
+    sum
+}
+
+/// The work of the ranks, and the seconds of the run.
+pub struct Work<'c> {
+    comm: &'c dyn Comm,
+    rows: Vec<f64>,
+    cpu_s: Vec<f64>,
+    /// Seconds of the first sweeps and of the others.
+    seconds: [f64; 2],
+}
+
+impl<'c> Work<'c> {
+    pub fn new(comm: &'c dyn Comm) -> Self {
+        comm.barrier();
+        Self {
+            comm,
+            rows: vec![0.0; comm.size()],
+            cpu_s: vec![0.0; comm.size()],
+            seconds: [0.0; 2],
+        }
+    }
+
+    pub fn end_sweep(&mut self, sweep: u64, start: Instant) {
+        self.seconds[usize::from(sweep >= WARM_UP)] += start.elapsed().as_secs_f64();
+    }
+
+    /// Prints the seconds of the run over those of the ideal division, and its moves.
+    pub fn print_summary(mut self, pace: &Pace, rows: u64, report: &RebalanceReport) {
+        self.comm.sum_f64(&mut self.rows);
+        self.comm.sum_f64(&mut self.cpu_s);
+        let seconds = self.seconds.map(|seconds| self.comm.largest(seconds));
+        let mut ideal_s = [0.0; 2];
+        for sweep in 0..pace.sweeps {
+            let ranks = 0..self.comm.size();
+            let speeds =
+                ranks.map(|rank| self.rows[rank] / self.cpu_s[rank] / pace.find_pace(rank, sweep));
+            ideal_s[usize::from(sweep >= WARM_UP)] += rows as f64 / speeds.sum::<f64>();
+        }
+        if self.comm.rank() == 0 {
+            let all = (seconds[0] + seconds[1]) / (ideal_s[0] + ideal_s[1]);
+            let sweeps: Vec<u64> = report.changes.iter().map(|change| change.sweep).collect();
+            println!(
+                "{:.2} s, {all:.3} x ideal, {:.3} x after {WARM_UP} sweeps, {} moves: after sweeps {sweeps:?}",
+                seconds[0] + seconds[1],
+                seconds[1] / ideal_s[1],
+                sweeps.len(),
+            );
+        }
+    }
+}

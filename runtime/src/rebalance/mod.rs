@@ -1,0 +1,408 @@
+//! Balancing the loop of a program of one's own.
+//!
+//! A program with a loop over units of work (rows, blocks, cells, particles) asks a [`Rebalancer`] for its part, times
+//! its own work, and ends each sweep with [`balance`](Rebalancer::balance). When `balance` returns `true`, the parts have
+//! changed, and the program moves its data.
+//!
+//! # Example
+//! A whole program. It runs alone, and under `mpirun` on any number of ranks.
+//! ```
+//! use isochron::comm::connect;
+//! use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
+//!
+//! fn main() -> Result<(), isochron::Error> {
+//!     let comm = connect()?;
+//!     let (rows, cols) = (600, 100);
+//!     let config = RebalanceConfig::default();
+//!     let mut balancer = Rebalancer::new(comm, rows, &config, LoopPart::default())?;
+//!     let part = balancer.part();
+//!     let mut mine: Vec<f64> = (part.start * cols..part.end * cols).map(|i| i as f64).collect();
+//!     for _sweep in 0..50 {
+//!         balancer.begin();
+//!         for value in &mut mine {
+//!             *value = value.sqrt();
+//!         }
+//!         balancer.end();
+//!         if balancer.balance()? {
+//!             mine = balancer.migrate(cols as usize, mine)?;
+//!         }
+//!     }
+//!     let part = balancer.part();
+//!     assert_eq!(mine.len() as u64, (part.end - part.start) * cols);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Which times
+//! * [`begin`](Rebalancer::begin) and [`end`](Rebalancer::end) enclose the work of this rank, without messages and without
+//!   waiting for other ranks: a rank that waits would seem slow itself.
+//! * [`record`](Rebalancer::record) takes seconds that the program has measured: of GPU events, since a host timer sees only
+//!   the launch; or of a part of the units.
+//! * [`ignore_sweep`](Rebalancer::ignore_sweep) leaves out a sweep that is unlike others, such as one with output.
+//!
+//! # Other partitioners
+//! ParMETIS, Scotch, Zoltan and p4est divide by weights: [`shares`](Rebalancer::shares) are these. Such a program takes the
+//! shares when `balance` returns `true`, and moves its data by the partitioner's own means.
+//!
+//! # Cost
+//! Most calls of `balance` count, and do nothing else. All ranks exchange a few numbers after 1 to
+//! [`check_every`](RebalanceConfig::check_every) sweeps. Rank 0 decides, from the times of all ranks.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use isochron_hierarchy::rebalance::{Advice, Rebalance, list_ranges};
+pub use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig, RebalanceReport};
+use serde::{Deserialize, Serialize};
+
+use self::migrate::{Change, move_blocks, move_units};
+use self::state::{load_machine, save_machine};
+use self::sweep::SweepTimes;
+use crate::comm::{Comm, Settings, agree, agree_on_settings};
+use crate::error::Error;
+
+mod migrate;
+mod state;
+mod sweep;
+
+/// Balances a program's own loop over the ranks of a communicator. The [module](self) has an example.
+pub struct Rebalancer {
+    comm: Arc<dyn Comm>,
+    /// On rank 0.
+    machine: Option<Rebalance>,
+    units: Vec<u64>,
+    /// The division before the last change.
+    before: Vec<u64>,
+    times: SweepTimes,
+    /// Sweeps until the ranks look at the times.
+    due_in: u64,
+    /// Seconds of moving since the last look.
+    moving_s: f64,
+    moves: u64,
+}
+
+/// What a rank tells the others.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    sweeps: Vec<Option<f64>>,
+    moving_s: f64,
+}
+
+/// What rank 0 tells the others.
+#[derive(Serialize, Deserialize)]
+struct Decided {
+    advice: Advice,
+    due_in: u64,
+}
+
+impl Rebalancer {
+    /// Divides `total` units over the ranks. `mine` describes this rank.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] for ranks with different totals or configurations, with the names and values;
+    /// [`Error::Adaptive`] for a configuration outside its range, a part that is none, or parts that cannot take all units.
+    ///
+    /// # Collective
+    /// All ranks, with the same total and configuration.
+    pub fn new(
+        comm: impl Into<Arc<dyn Comm>>,
+        total: u64,
+        config: &RebalanceConfig,
+        mine: LoopPart,
+    ) -> Result<Self, Error> {
+        let comm = comm.into();
+        agree_on_settings(&*comm, &list_settings(total, config))?;
+        agree(&*comm, mine.check().map_err(Error::from))?;
+        let parts = comm.gather(&mine)?;
+        let machine = match comm.rank() {
+            0 => Rebalance::new(config.clone(), total, parts).map(Some),
+            _ => Ok(None),
+        };
+        let machine = agree(&*comm, machine.map_err(Error::from))?;
+        Self::begin_with(comm, machine)
+    }
+
+    fn begin_with(comm: Arc<dyn Comm>, machine: Option<Rebalance>) -> Result<Self, Error> {
+        let start = machine
+            .as_ref()
+            .map(|machine| (machine.units().to_vec(), machine.count_sweeps()));
+        let (units, due_in) = comm.share(0, start)?;
+        Ok(Self {
+            comm,
+            machine,
+            before: units.clone(),
+            units,
+            times: SweepTimes::default(),
+            due_in,
+            moving_s: 0.0,
+            moves: 0,
+        })
+    }
+
+    /// Returns the units of each rank.
+    pub fn units(&self) -> &[u64] {
+        &self.units
+    }
+
+    /// Returns the units of this rank: the parts follow each other in the order of the ranks.
+    pub fn part(&self) -> Range<u64> {
+        list_ranges(&self.units).swap_remove(self.comm.rank())
+    }
+
+    /// Returns the part of all units that each rank has: the weights for a partitioner. They sum to 1.
+    pub fn shares(&self) -> Vec<f64> {
+        match self.units.iter().sum::<u64>() {
+            0 => vec![1.0 / self.units.len() as f64; self.units.len()],
+            total => (self.units.iter())
+                .map(|&units| units as f64 / total as f64)
+                .collect(),
+        }
+    }
+
+    /// Returns the number of times that the parts have changed.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Begins to time this rank's work of a sweep.
+    pub fn begin(&mut self) {
+        self.times.begin();
+    }
+
+    /// Ends what [`begin`](Self::begin) began. Several pairs in a sweep add up.
+    pub fn end(&mut self) {
+        self.times.end();
+    }
+
+    /// Takes the seconds that this rank needed for `units` of its units. All times of a sweep add up, and so do their
+    /// units. If these are not as many as the part has, the time is scaled to the part. 0 units stand for none that are
+    /// counted, such as for work that a sweep has once.
+    ///
+    /// A time that is negative or no number becomes an error of the next decision, on every rank.
+    pub fn record(&mut self, units: u64, seconds: f64) {
+        self.times.record(units, seconds);
+    }
+
+    /// Leaves the current sweep out: nothing is learnt from it on any rank.
+    pub fn ignore_sweep(&mut self) {
+        self.times.ignore();
+    }
+
+    /// Takes the seconds that this rank needed for its part, and ends the sweep: [`record`](Self::record) and
+    /// [`balance`](Self::balance) in one.
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn observe(&mut self, seconds: f64) -> Result<bool, Error> {
+        self.record(self.units[self.comm.rank()], seconds);
+        self.balance()
+    }
+
+    /// Ends a sweep. Returns `true` if the parts have changed: the next sweep has the new ones.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Parameter`] for a time that is none, and for `begin` and `end` that do not match, on any
+    /// rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not admit a
+    /// division.
+    ///
+    /// # Collective
+    /// All ranks, after every sweep.
+    pub fn balance(&mut self) -> Result<bool, Error> {
+        self.times.end_sweep(self.units[self.comm.rank()]);
+        self.due_in -= 1;
+        if self.due_in > 0 {
+            return Ok(false);
+        }
+        // An error leaves all ranks with a decision after the next sweep.
+        self.due_in = 1;
+        self.tell_head()?;
+        let decided = match &mut self.machine {
+            Some(machine) => machine
+                .advise()
+                .map(|advice| Some((advice, machine.count_sweeps()))),
+            None => Ok(None),
+        };
+        let decided = agree(&*self.comm, decided.map_err(Error::from))?;
+        let decided = decided.map(|(advice, due_in)| Decided { advice, due_in });
+        let Decided { advice, due_in } = self.comm.share(0, decided)?;
+        self.due_in = due_in;
+        let Advice::Move(units) = advice else {
+            return Ok(false);
+        };
+        tracing::info!(?units, "the parts of the loop have changed");
+        self.before = std::mem::replace(&mut self.units, units);
+        self.moves += 1;
+        Ok(true)
+    }
+
+    /// Hands the times since the last decision to rank 0.
+    fn tell_head(&mut self) -> Result<(), Error> {
+        let sweeps = agree(&*self.comm, self.times.take())?;
+        let moving_s = std::mem::take(&mut self.moving_s);
+        let all = self.comm.gather(&Told { sweeps, moving_s })?;
+        let told = match &mut self.machine {
+            Some(machine) => observe_ranks(machine, &all),
+            None => Ok(()),
+        };
+        agree(&*self.comm, told)
+    }
+
+    /// Moves the data of the units that have changed their rank in the last change of the parts. Each unit is `unit_len`
+    /// elements, in the order of the units. Called once for each array, before the next sweep.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] for ranks with units or elements of different lengths; [`Error::Parameter`] for
+    /// data that are not those of the part before the change; [`Error::Allocation`].
+    ///
+    /// # Collective
+    /// All ranks, with the same `unit_len` and type.
+    pub fn migrate<T: bytemuck::Pod>(
+        &mut self,
+        unit_len: usize,
+        data: Vec<T>,
+    ) -> Result<Vec<T>, Error> {
+        let start = Instant::now();
+        let change = Change {
+            from: &self.before,
+            to: &self.units,
+        };
+        let moved = move_units(&*self.comm, change, unit_len, data)?;
+        self.moving_s += start.elapsed().as_secs_f64();
+        Ok(moved)
+    }
+
+    /// Moves blocks as [`migrate`](Self::migrate) moves units: one for each unit, of any length.
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate).
+    ///
+    /// # Collective
+    /// All ranks, with the same type.
+    pub fn migrate_blocks<T: bytemuck::Pod>(
+        &mut self,
+        blocks: &[Vec<T>],
+    ) -> Result<Vec<Vec<T>>, Error> {
+        let start = Instant::now();
+        let change = Change {
+            from: &self.before,
+            to: &self.units,
+        };
+        let moved = move_blocks(&*self.comm, change, blocks)?;
+        self.moving_s += start.elapsed().as_secs_f64();
+        Ok(moved)
+    }
+
+    /// Takes the seconds that this rank needed to move its data by other means than [`migrate`](Self::migrate).
+    pub fn note_move(&mut self, seconds: f64) {
+        if seconds > 0.0 && seconds.is_finite() {
+            self.moving_s += seconds;
+        }
+    }
+
+    /// Returns the number of sweeps, changes, drifts and unusable times so far, the same on every rank.
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    ///
+    /// # Collective
+    /// All ranks, between two sweeps.
+    pub fn report(&mut self) -> Result<RebalanceReport, Error> {
+        self.flush_times()?;
+        self.comm
+            .share(0, self.machine.as_ref().map(Rebalance::to_report))
+    }
+
+    /// Returns what is known so far, for a checkpoint; the same bytes on every rank.
+    ///
+    /// # Errors
+    /// As [`balance`](Self::balance).
+    ///
+    /// # Collective
+    /// All ranks, between two sweeps.
+    pub fn state(&mut self) -> Result<Vec<u8>, Error> {
+        self.flush_times()?;
+        let saved = self.machine.as_ref().map(save_machine).transpose();
+        let saved = agree(&*self.comm, saved)?;
+        self.comm.share(0, saved)
+    }
+
+    /// Goes on from a [`state`](Self::state), with the same parts and the same knowledge.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] for ranks with different bytes; [`Error::Parameter`] for bytes that are no state,
+    /// or one of another number of ranks.
+    ///
+    /// # Collective
+    /// All ranks, with the same bytes.
+    pub fn restore(comm: impl Into<Arc<dyn Comm>>, state: &[u8]) -> Result<Self, Error> {
+        let comm = comm.into();
+        let checksum = format!(
+            "{} bytes of checksum {:08x}",
+            state.len(),
+            crc32fast::hash(state)
+        );
+        agree_on_settings(&*comm, &Settings::from([("state".to_owned(), checksum)]))?;
+        let machine = agree(&*comm, load_machine(state, comm.size()))?;
+        let head = (comm.rank() == 0).then_some(machine);
+        Self::begin_with(comm, head)
+    }
+
+    /// Hands all times to rank 0 without a decision.
+    fn flush_times(&mut self) -> Result<(), Error> {
+        self.tell_head()?;
+        self.due_in = self
+            .comm
+            .share(0, self.machine.as_ref().map(Rebalance::count_sweeps))?;
+        Ok(())
+    }
+}
+
+/// Hands the times of all ranks to the machine.
+fn observe_ranks(machine: &mut Rebalance, all: &[Told]) -> Result<(), Error> {
+    let moving_s = all.iter().map(|told| told.moving_s).fold(0.0, f64::max);
+    if moving_s > 0.0 {
+        machine.note_move(moving_s)?;
+    }
+    let unusable = machine.to_report().unusable;
+    for sweep in 0..all[0].sweeps.len() {
+        let times: Option<Vec<f64>> = (all.iter())
+            .map(|told| told.sweeps.get(sweep).copied().flatten())
+            .collect();
+        match times {
+            Some(times_s) => machine.observe(&times_s)?,
+            None => machine.skip_sweep(),
+        }
+    }
+    let report = machine.to_report();
+    if let Some((rank, seconds)) = report
+        .last_unusable
+        .filter(|_| unusable == 0 && report.unusable > 0)
+    {
+        tracing::warn!(
+            rank,
+            seconds,
+            "no time to learn from: is the clock too coarse, or was nothing recorded?"
+        );
+    }
+    Ok(())
+}
+
+/// Returns what all ranks must give alike.
+fn list_settings(total: u64, config: &RebalanceConfig) -> Settings {
+    let mut settings = Settings::from([("total".to_owned(), total.to_string())]);
+    if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(config) {
+        settings.extend(
+            fields
+                .into_iter()
+                .map(|(name, value)| (name, value.to_string())),
+        );
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests;

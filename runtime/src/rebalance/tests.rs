@@ -1,0 +1,115 @@
+//! One rank. The multi-rank cases are in `isochron-tests`.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::comm::LocalComm;
+
+fn begin(total: u64, config: &RebalanceConfig, mine: LoopPart) -> Result<Rebalancer, Error> {
+    Rebalancer::new(LocalComm::new(), total, config, mine)
+}
+
+#[test]
+fn one_rank_keeps_everything() {
+    let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
+    assert_eq!((balancer.units(), balancer.part()), (&[100][..], 0..100));
+    assert_eq!(balancer.shares(), [1.0]);
+    let data: Vec<u32> = (0..300).collect();
+    for sweep in 0..100 {
+        balancer.begin();
+        balancer.end();
+        balancer.record(10, f64::from(sweep));
+        assert!(!balancer.balance().unwrap());
+    }
+    assert_eq!(balancer.migrate(3, data.clone()).unwrap(), data);
+    assert_eq!(balancer.report().unwrap().sweeps, 100);
+}
+
+#[test]
+fn nothing_to_divide_is_divided() {
+    let mut balancer = begin(0, &RebalanceConfig::default(), LoopPart::default()).unwrap();
+    for _ in 0..20 {
+        assert!(!balancer.observe(0.0).unwrap());
+    }
+    assert_eq!((balancer.part(), balancer.shares()), (0..0, vec![1.0]));
+}
+
+#[test]
+fn a_wrong_time_is_an_error_of_the_next_decision_only() {
+    let config = RebalanceConfig {
+        check_every: 1,
+        ..RebalanceConfig::default()
+    };
+    let mut balancer = begin(100, &config, LoopPart::default()).unwrap();
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        let text = balancer.observe(bad).unwrap_err().to_string();
+        assert!(
+            text.contains("seconds") && text.contains("at least 0"),
+            "{text}"
+        );
+        balancer.observe(1.0).unwrap();
+    }
+}
+
+#[test]
+fn data_of_another_length_are_refused() {
+    let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
+    let text = balancer
+        .migrate(3, vec![0.0_f64; 299])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        text.contains("299 elements") && text.contains("100 units"),
+        "{text}"
+    );
+    assert!(balancer.migrate(usize::MAX, vec![0_u8; 7]).is_err());
+    assert!(balancer.migrate_blocks(&vec![vec![1_u8]; 99]).is_err());
+    assert_eq!(
+        balancer
+            .migrate_blocks(&vec![vec![1_u8]; 100])
+            .unwrap()
+            .len(),
+        100
+    );
+}
+
+#[test]
+fn broken_states_are_refused_with_their_reason() {
+    let comm: Arc<dyn Comm> = LocalComm::new().into();
+    let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
+    let state = balancer.state().unwrap();
+    assert_eq!(
+        Rebalancer::restore(Arc::clone(&comm), &state)
+            .unwrap()
+            .units(),
+        [100]
+    );
+    let text = String::from_utf8(state.clone()).unwrap();
+    let changed = text.replacen("100", "101", 1);
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    for (bytes, reason) in [
+        (&state[..state.len() / 2], "EOF"),
+        (b"", "EOF"),
+        (changed.as_bytes(), "checksum"),
+        (newer.as_bytes(), "rebalancer 2"),
+    ] {
+        let error = Rebalancer::restore(Arc::clone(&comm), bytes)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("state") && error.contains(reason),
+            "{reason}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_part_that_is_none_is_refused() {
+    let mine = LoopPart {
+        weight: f64::NAN,
+        ..LoopPart::default()
+    };
+    let error = begin(100, &RebalanceConfig::default(), mine).err().unwrap();
+    assert!(error.to_string().contains("weight"), "{error}");
+}

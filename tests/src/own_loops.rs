@@ -1,0 +1,320 @@
+//! Loops of a program's own, balanced over the ranks. Functions are as in [`cases`](crate::cases).
+
+use std::sync::Arc;
+
+use isochron::comm::{Comm, LocalComm};
+use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
+use isochron::{Error, ErrorClass};
+
+/// Units of the loops, and elements of a unit.
+const UNITS: u64 = 1997;
+const LEN: usize = 3;
+
+/// Noise of the made-up times.
+const NOISE: f64 = 0.06;
+
+fn make_balancer(comm: &Arc<dyn Comm>, config: &RebalanceConfig) -> Rebalancer {
+    Rebalancer::new(Arc::clone(comm), UNITS, config, LoopPart::default()).unwrap()
+}
+
+/// Returns made-up seconds of a rank, of which the last is four times slower, with noise.
+fn make_up_seconds(comm: &dyn Comm, sweep: u64, units: u64) -> f64 {
+    let slower = if comm.rank() + 1 == comm.size() {
+        4.0
+    } else {
+        1.0
+    };
+    let mut state = sweep * 1009 + comm.rank() as u64;
+    let mut sum = -6.0;
+    for _ in 0..12 {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        sum += (state >> 11) as f64 / (1_u64 << 53) as f64;
+    }
+    units as f64 * slower * (1.0 + NOISE * sum)
+}
+
+fn observe_sweep(comm: &dyn Comm, balancer: &mut Rebalancer, sweep: u64) -> bool {
+    let units = balancer.units()[comm.rank()];
+    balancer
+        .observe(make_up_seconds(comm, sweep, units))
+        .unwrap()
+}
+
+/// Returns the elements of this rank's units: unit `u` has `u LEN` and the numbers after it.
+fn list_elements(balancer: &Rebalancer) -> Vec<u64> {
+    let part = balancer.part();
+    (part.start * LEN as u64..part.end * LEN as u64).collect()
+}
+
+/// Returns a block for each of this rank's units: unit `u` has `u % 4` times its number.
+fn list_blocks(balancer: &Rebalancer) -> Vec<Vec<u64>> {
+    balancer
+        .part()
+        .map(|unit| vec![unit; unit as usize % 4])
+        .collect()
+}
+
+/// Rows and blocks follow the speeds of the ranks, in a few moves, and are the same data all the time.
+pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
+    let config = RebalanceConfig::default();
+    let mut balancer = make_balancer(comm, &config);
+    let (mut rows, mut blocks) = (list_elements(&balancer), list_blocks(&balancer));
+    for sweep in 0..1000 {
+        if observe_sweep(&**comm, &mut balancer, sweep) {
+            rows = balancer.migrate(LEN, rows).unwrap();
+            blocks = balancer.migrate_blocks(&blocks).unwrap();
+        }
+    }
+    assert_eq!(
+        (rows, blocks),
+        (list_elements(&balancer), list_blocks(&balancer))
+    );
+    let all = comm.gather(&balancer.units().to_vec()).unwrap();
+    assert!(all.iter().all(|units| *units == all[0]));
+    assert_eq!(all[0].iter().sum::<u64>(), UNITS);
+    assert!((balancer.shares().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    let report = balancer.report().unwrap();
+    assert_eq!(
+        (report.sweeps, report.changes.len() as u64),
+        (1000, balancer.moves())
+    );
+    if comm.size() > 1 {
+        assert!((1..=5).contains(&balancer.moves()), "{:?}", report.changes);
+        let fair = UNITS as f64 / (comm.size() as f64 - 0.75);
+        let last = balancer.units()[comm.size() - 1] as f64;
+        assert!(
+            (last - 0.25 * fair).abs() < 0.05 * fair,
+            "{:?}",
+            balancer.units()
+        );
+        assert!(
+            report.moved.0 > 0 && report.moved.1 > 0.0,
+            "{:?}",
+            report.moved
+        );
+    }
+    1
+}
+
+/// A loop that goes on from a checkpoint has the same parts, and decides as the original.
+pub fn loops_from_checkpoints(comm: &Arc<dyn Comm>) -> usize {
+    let saved_after = [0, 2, 5, 40];
+    // The seconds of moves are measured; a cost that is given keeps the two alike.
+    let config = RebalanceConfig {
+        move_unit_s: Some(0.1),
+        ..RebalanceConfig::default()
+    };
+    for &saved_after in &saved_after {
+        let mut balancer = make_balancer(comm, &config);
+        for sweep in 0..saved_after {
+            observe_sweep(&**comm, &mut balancer, sweep);
+        }
+        let state = balancer.state().unwrap();
+        assert!(
+            comm.gather(&state)
+                .unwrap()
+                .iter()
+                .all(|other| *other == state)
+        );
+        let mut restored = Rebalancer::restore(Arc::clone(comm), &state).unwrap();
+        assert_eq!(restored.units(), balancer.units());
+        for sweep in saved_after..saved_after + 100 {
+            let moved = observe_sweep(&**comm, &mut balancer, sweep);
+            assert_eq!(
+                observe_sweep(&**comm, &mut restored, sweep),
+                moved,
+                "{saved_after} {sweep}"
+            );
+            assert_eq!(restored.units(), balancer.units());
+        }
+        assert_eq!(restored.report().unwrap(), balancer.report().unwrap());
+    }
+    saved_after.len()
+}
+
+/// Checks that all ranks have the same error, with all words in it. One rank has the original error.
+fn check_error(comm: &dyn Comm, error: Option<Error>, words: &[&str]) {
+    let error = error.expect("an error");
+    let text = error.to_string();
+    assert!(
+        comm.gather(&text)
+            .unwrap()
+            .iter()
+            .all(|other| *other == text),
+        "{text}"
+    );
+    assert!(
+        words.iter().all(|word| text.contains(word)),
+        "{words:?} in {text}"
+    );
+    assert!(matches!(error.class(), ErrorClass::Input | ErrorClass::Run));
+}
+
+/// Arguments that differ are told on every rank, by their names and ranks.
+pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
+    let (last, config) = (comm.size() - 1, RebalanceConfig::default());
+    if last == 0 {
+        return 0;
+    }
+    let on_rank = format!("on rank {last}");
+    let is_last = comm.rank() == last;
+    let total = UNITS + u64::from(is_last);
+    let part = LoopPart::default();
+    let error = Rebalancer::new(Arc::clone(comm), total, &config, part.clone()).err();
+    check_error(&**comm, error, &["total is 1997", "1998", &on_rank]);
+    let other = RebalanceConfig {
+        trigger: if is_last { 1.5 } else { 1.1 },
+        ..config.clone()
+    };
+    let error = Rebalancer::new(Arc::clone(comm), UNITS, &other, part.clone()).err();
+    check_error(&**comm, error, &["trigger is 1.1", "1.5", &on_rank]);
+    let weightless = LoopPart {
+        weight: if is_last { f64::NAN } else { 1.0 },
+        ..part.clone()
+    };
+    let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, weightless).err();
+    check_error(&**comm, error, &["weight", &format!("rank {last} on")]);
+    let small = LoopPart {
+        max_local: Some(10),
+        ..part.clone()
+    };
+    let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, small).err();
+    check_error(
+        &**comm,
+        error,
+        &["1997 units", &format!("{}", 10 * comm.size())],
+    );
+    let functional = LoopPart {
+        function: is_last.then(|| vec![(UNITS, 1.0)]),
+        ..part
+    };
+    let error = Rebalancer::new(Arc::clone(comm), UNITS, &config, functional).err();
+    check_error(&**comm, error, &["part 0 has no time function"]);
+    let mut balancer = make_balancer(comm, &config);
+    let units = balancer.units()[comm.rank()] as usize;
+    let len = LEN + usize::from(is_last);
+    let error = balancer.migrate(len, vec![0_u64; units * len]).err();
+    check_error(&**comm, error, &["unit_len is 3", "4", &on_rank]);
+    let error = balancer
+        .migrate(LEN, vec![0_u64; units * LEN + usize::from(is_last)])
+        .err();
+    check_error(&**comm, error, &["elements", &format!("rank {last} on")]);
+    let mut state = balancer.state().unwrap();
+    state.truncate(state.len() - usize::from(is_last));
+    let error = Rebalancer::restore(Arc::clone(comm), &state).err();
+    check_error(&**comm, error, &["state is", &on_rank]);
+    8
+}
+
+/// A checkpoint of one rank is none of several.
+pub fn loops_from_other_checkpoints(comm: &Arc<dyn Comm>) -> usize {
+    let alone: Arc<dyn Comm> = LocalComm::new().into();
+    let state = make_balancer(&alone, &RebalanceConfig::default())
+        .state()
+        .unwrap();
+    let restored = Rebalancer::restore(Arc::clone(comm), &state);
+    if comm.size() == 1 {
+        assert_eq!(restored.unwrap().units(), [UNITS]);
+    } else {
+        let ranks = format!("has {}", comm.size());
+        check_error(&**comm, restored.err(), &["of 1 ranks", &ranks]);
+    }
+    1
+}
+
+/// Times that are none are errors on every rank, and the loop goes on; those that are too short teach nothing.
+pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
+    let last = comm.size() - 1;
+    let is_last = comm.rank() == last;
+    let config = RebalanceConfig {
+        check_every: 1,
+        ..RebalanceConfig::default()
+    };
+    for bad in [f64::NAN, -1.0, f64::INFINITY] {
+        let mut balancer = make_balancer(comm, &config);
+        let seconds = if is_last { bad } else { 1.0 };
+        let words = [
+            "seconds = ".to_owned() + &bad.to_string(),
+            "at least 0".to_owned(),
+        ];
+        let words = [words[0].as_str(), words[1].as_str()];
+        check_error(&**comm, balancer.observe(seconds).err(), &words);
+        for sweep in 0..100 {
+            observe_sweep(&**comm, &mut balancer, sweep);
+        }
+        assert_eq!(balancer.moves() > 0, comm.size() > 1);
+    }
+    let mut balancer = make_balancer(comm, &config);
+    for _ in 0..100 {
+        assert!(!balancer.observe(if is_last { 0.0 } else { 1.0 }).unwrap());
+    }
+    let report = balancer.report().unwrap();
+    assert_eq!(
+        (report.unusable, report.last_unusable),
+        (99, Some((last, 0.0)))
+    );
+    let mut balancer = make_balancer(comm, &config);
+    for sweep in 0..100 {
+        // One rank alone knows that the sweep is unlike others; another is disturbed once.
+        if is_last && sweep % 10 > 0 {
+            balancer.ignore_sweep();
+        }
+        let factor = if sweep == 50 { 1000.0 } else { 1.0 };
+        assert!(
+            !balancer
+                .observe(factor * balancer.part().count() as f64)
+                .unwrap()
+        );
+    }
+    assert_eq!(balancer.report().unwrap().unusable, 0);
+    5
+}
+
+/// No rank gets more than it can hold, and one that is faster gets only that.
+pub fn loops_within_limits(comm: &Arc<dyn Comm>) -> usize {
+    let most = UNITS / (comm.size() as u64 + 1);
+    let mine = LoopPart {
+        max_local: (comm.rank() == 0 && comm.size() > 1).then_some(most),
+        ..LoopPart::default()
+    };
+    let config = RebalanceConfig::default();
+    let mut balancer = Rebalancer::new(Arc::clone(comm), UNITS, &config, mine).unwrap();
+    for sweep in 0..100 {
+        observe_sweep(&**comm, &mut balancer, sweep);
+        assert!(
+            comm.size() == 1 || balancer.units()[0] <= most,
+            "{:?}",
+            balancer.units()
+        );
+    }
+    assert!(
+        comm.size() < 2 || balancer.units()[0] == most,
+        "{:?}",
+        balancer.units()
+    );
+    1
+}
+
+/// Time functions decide the sizes.
+pub fn loops_of_rugged_times(comm: &Arc<dyn Comm>) -> usize {
+    // 700 units take no longer than 500: two sizes and nothing between.
+    let total = 500 * (comm.size() as u64 - 1) + 700;
+    let mine = LoopPart {
+        function: Some(vec![(500, 1.0), (700, 1.1)]),
+        ..LoopPart::default()
+    };
+    let config = RebalanceConfig::default();
+    let mut balancer = Rebalancer::new(Arc::clone(comm), total, &config, mine).unwrap();
+    for _ in 0..50 {
+        assert!(
+            balancer
+                .units()
+                .iter()
+                .all(|units| [500, 700].contains(units))
+        );
+        balancer.observe(balancer.part().count() as f64).unwrap();
+    }
+    1
+}
