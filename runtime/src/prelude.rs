@@ -11,12 +11,14 @@ pub use crate::comm::mpi::MpiComm;
 pub use crate::comm::{Comm, LocalComm, connect};
 pub use crate::error::{Error, ErrorClass};
 pub use crate::matrix::{
-    BlockCyclic, Generator, Matrix, Op, Order, ProcessGrid, Region, Spread, Stored, StoredMut,
+    BlockCyclic, BlockList, Distribution, Generator, Matrix, Op, Order, Pieces, ProcessGrid,
+    Region, Spread, Stored, StoredMut,
 };
 pub use crate::multiply::{Execution, Plan, Problem, Scalars};
 pub use crate::progress::{Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 pub use crate::session::{
-    Cores, DeviceSpec, LogLevel, NodeSpec, Platform, Report, Session, SessionBuilder,
+    Cores, DeviceSpec, Gemm, GemmConfig, GemmRun, LogLevel, NodeSpec, Platform, Report, Session,
+    SessionBuilder,
 };
 pub use crate::store::StoreMode;

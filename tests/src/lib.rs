@@ -30,6 +30,7 @@ pub mod learning_sessions;
 mod made_up;
 pub mod moving;
 pub mod own_loops;
+pub mod own_matrices;
 pub mod parts;
 pub mod scalapack;
 pub mod table;

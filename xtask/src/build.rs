@@ -13,10 +13,9 @@ use crate::workspace::Workspace;
 
 /// The multiplying program.
 pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
-/// The same, with the multi-rank cases and the example that the tests launch, selected so that nothing is compiled again after
+/// The same, with the multi-rank cases and the examples that the tests launch, selected so that nothing is compiled again after
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
-pub const ISOCHRON_AND_CASES: &str =
-    "--workspace --bin isochron --bin isochron-cases --bin isochron-stencil --test command";
+pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-stencil --example block_cyclic --test command";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
 const WITHOUT_MPI: [&str; 7] = [
     "hierarchy",
@@ -28,7 +27,7 @@ const WITHOUT_MPI: [&str; 7] = [
     "cluster",
 ];
 /// Libraries, programs and tests of all packages.
-pub const EVERYTHING: &str = "--workspace --lib --bins --tests";
+pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 
 /// Finds `library`, and makes its target directory ready for builds with it.
 ///

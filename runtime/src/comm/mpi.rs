@@ -69,10 +69,13 @@ impl MpiComm {
     /// Its messages do not mix with those of `comm`. MPI must not be finalised while this value lives. Its methods are
     /// called from the thread that initialised MPI.
     ///
+    /// # Errors
+    /// None yet.
+    ///
     /// # Collective
     /// All ranks of `comm`.
-    pub fn adopt(comm: &impl Communicator) -> Self {
-        Self::wrap(comm.duplicate(), None)
+    pub fn adopt(comm: &impl Communicator) -> Result<Self, Error> {
+        Ok(Self::wrap(comm.duplicate(), None))
     }
 
     /// Sets the length of the pieces that longer messages are cut into; 1 GiB by default.

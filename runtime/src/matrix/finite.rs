@@ -4,7 +4,7 @@ use std::fmt;
 
 use isochron_devices::{Element, ElementType};
 
-use super::{Matrix, Region};
+use super::{HeldMatrix, Region};
 use crate::comm::Comm;
 use crate::error::Error;
 
@@ -42,7 +42,7 @@ impl fmt::Display for NotFinite {
     }
 }
 
-impl<T: Element> Matrix<T> {
+impl<T: Element> HeldMatrix<'_, T> {
     /// Finds the elements of all ranks that are NaN or infinite; `None` if there are none.
     ///
     /// # Errors
@@ -94,8 +94,7 @@ fn format_element<T: Element>(element: T) -> String {
 mod tests {
     use num_complex::Complex32;
 
-    use super::super::Spread;
-    use super::*;
+    use super::super::{Matrix, Spread};
     use crate::comm::LocalComm;
 
     #[test]

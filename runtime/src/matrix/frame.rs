@@ -17,6 +17,8 @@ pub(crate) struct Frame {
     start: usize,
     /// Distance between the starts of neighbouring columns. Room for rows lies between the part's columns.
     ld: usize,
+    /// Rows of the memory, at most `ld`.
+    rows: usize,
     /// Columns of the memory.
     cols: usize,
 }
@@ -24,10 +26,23 @@ pub(crate) struct Frame {
 impl Frame {
     /// Makes the place of a part in memory without room.
     pub(super) fn exact<T>(part: Region) -> Self {
+        let ld = leading_dimension::<T>(part.rows);
         Self {
             part,
             start: 0,
-            ld: leading_dimension::<T>(part.rows),
+            ld,
+            rows: ld,
+            cols: part.cols,
+        }
+    }
+
+    /// Makes the place of a part in memory of the program. What lies between the columns is not for the part.
+    pub(super) fn lent(part: Region, ld: usize) -> Self {
+        Self {
+            part,
+            start: 0,
+            ld: ld.max(1),
+            rows: part.rows,
             cols: part.cols,
         }
     }
@@ -44,6 +59,7 @@ impl Frame {
             part,
             start: part.row - rows.start + (part.col - cols.start) * ld,
             ld,
+            rows: ld,
             cols: cols.len(),
         }
     }
@@ -65,7 +81,7 @@ impl Frame {
                 shift(self.start / self.ld, self.part.col, part.col)?,
             ),
         };
-        let fits = row + part.rows <= self.ld && col + part.cols <= self.cols;
+        let fits = row + part.rows <= self.rows && col + part.cols <= self.cols;
         let is_dense = part.rows >= self.ld / 2;
         (fits && is_dense).then(|| Self {
             part,
@@ -189,6 +205,18 @@ mod tests {
         assert!(is_moved(&frame, 8..30, 20..30));
         assert!(is_moved(&frame, 10..32, 20..30));
         assert!(is_moved(&frame, 12..32, 15..21));
+    }
+
+    #[test]
+    fn a_part_in_lent_memory_stays_within_its_rows() {
+        let frame = Frame::lent(Region::new(10..30, 20..30), 64);
+        assert!(frame.move_to(Region::new(10..31, 20..30)).is_none());
+        // Less than half of each column would be the part's.
+        assert!(frame.move_to(Region::new(10..20, 20..30)).is_none());
+        let dense = Frame::lent(Region::new(10..30, 20..30), 21);
+        let smaller = dense.move_to(Region::new(12..30, 22..30)).unwrap();
+        assert_eq!(smaller.start(), 2 + 2 * 21);
+        assert_eq!(smaller.move_to(dense.part()), Some(dense));
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! [`file`](mod@file) between a matrix and a file.
 
 pub(crate) mod copy;
+mod distribution;
 pub mod file;
 mod finite;
 mod frame;
 mod generate;
+mod memory;
 mod operand;
 pub mod redistribute;
 mod region;
@@ -17,6 +19,7 @@ mod stored;
 
 use isochron_devices::{Element, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
 
+pub use distribution::{BlockList, Distribution, Pieces};
 pub use finite::NotFinite;
 pub(crate) use frame::Frame;
 pub use generate::Generator;
@@ -30,20 +33,36 @@ pub(crate) use spread::{cut_rect, digest};
 pub use stored::{LocalMemory, Order, Stored, StoredMut};
 
 use crate::error::Error;
+use memory::MatrixMemory;
 
 /// One rank's part of a distributed matrix: a rectangle, column-major, with the leading dimension of
-/// [`leading_dimension`](isochron_devices::leading_dimension) or more.
+/// [`leading_dimension`](isochron_devices::leading_dimension) or more. It has memory of its own.
+pub type Matrix<T = f64> = HeldMatrix<'static, T>;
+
+/// One rank's part of a distributed matrix, in memory of its own or in the program's: see [`Matrix`].
 #[derive(Debug)]
-pub struct Matrix<T = f64> {
+pub struct HeldMatrix<'m, T> {
     spread: Spread,
     frame: Frame,
-    local: Vec<T>,
+    memory: MatrixMemory<'m, T>,
+    /// The program's memory and its leading dimension, if the elements have left it.
+    left: Option<(&'m mut [T], usize)>,
     /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over
     /// memory.
     is_zero: bool,
 }
 
 impl<T: Element> Matrix<T> {
+    fn in_own_memory(spread: Spread, frame: Frame, local: Vec<T>) -> Self {
+        Self {
+            spread,
+            frame,
+            memory: MatrixMemory::Own(local),
+            left: None,
+            is_zero: true,
+        }
+    }
+
     /// Makes a matrix of zeros.
     ///
     /// Its memory is not written yet: the pages will lie next to the core that writes them first.
@@ -58,12 +77,7 @@ impl<T: Element> Matrix<T> {
     pub fn zeros(spread: Spread, rank: usize) -> Result<Self, Error> {
         let frame = Frame::exact::<T>(find_part(&spread, rank)?);
         let local = try_zeros(frame.len(), "a matrix")?;
-        Ok(Self {
-            spread,
-            frame,
-            local,
-            is_zero: true,
-        })
+        Ok(Self::in_own_memory(spread, frame, local))
     }
 
     /// Makes a matrix of zeros whose part has room for as many columns again on each side, and for `rows` more rows above and
@@ -76,13 +90,84 @@ impl<T: Element> Matrix<T> {
         let frame = Frame::with_room::<T>(part, &spread.window(), [rows, part.cols]);
         let local = is_unwritten_memory_free().then(|| try_zeroed_matrix(frame.len()));
         match local.flatten() {
-            Some(local) => Ok(Self {
-                spread,
-                frame,
-                local,
-                is_zero: true,
-            }),
+            Some(local) => Ok(Self::in_own_memory(spread, frame, local)),
             None => Self::zeros(spread, rank),
+        }
+    }
+
+    /// Generates a matrix.
+    ///
+    /// # Errors
+    /// As [`zeros`](Matrix::zeros).
+    pub fn generate(spread: Spread, rank: usize, generator: Generator) -> Result<Self, Error> {
+        let mut matrix = Self::zeros(spread, rank)?;
+        matrix.fill(|row, col| generator.element(row, col));
+        Ok(matrix)
+    }
+}
+
+impl<'m, T: Element> HeldMatrix<'m, T> {
+    /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix that is only read.
+    ///
+    /// # Errors
+    /// [`Error::Spread`] if the elements of `rank` are not one rectangle, or the memory does not hold them.
+    pub(crate) fn show(
+        spread: Spread,
+        rank: usize,
+        (data, ld): (&'m [T], usize),
+    ) -> Result<Self, Error> {
+        Stored::by_columns(data, ld).check(&spread, rank)?;
+        let frame = Frame::lent(find_part(&spread, rank)?, ld);
+        Ok(Self {
+            spread,
+            frame,
+            memory: MatrixMemory::Shown(data),
+            left: None,
+            is_zero: false,
+        })
+    }
+
+    /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix. What lies between the columns stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show).
+    pub(crate) fn lend(
+        spread: Spread,
+        rank: usize,
+        (data, ld): (&'m mut [T], usize),
+    ) -> Result<Self, Error> {
+        Stored::by_columns(&*data, ld).check(&spread, rank)?;
+        let frame = Frame::lent(find_part(&spread, rank)?, ld);
+        Ok(Self {
+            spread,
+            frame,
+            memory: MatrixMemory::Lent(data),
+            left: None,
+            is_zero: false,
+        })
+    }
+
+    /// Goes on in the memory of `next`, which holds the elements.
+    pub(crate) fn replace_by(&mut self, next: Matrix<T>) {
+        let ld = self.frame.ld();
+        let before = std::mem::replace(self, next);
+        let lent = before.memory.into_lent().map(|data| (data, ld));
+        self.left = before.left.or(lent);
+    }
+
+    /// Copies the elements back to the program's memory, if they have left it. The spread must be the one that it was lent for.
+    pub(crate) fn return_to_lender(&mut self) {
+        let Some((data, ld)) = self.left.take() else {
+            return;
+        };
+        let (rows, cols, _) = self.frame.view_shape();
+        if self.frame.part().is_empty() {
+            return;
+        }
+        let mut home = ViewMut::new(data, rows, cols, ld);
+        for (j, column) in self.columns().enumerate() {
+            home.col_mut(j).copy_from_slice(column);
         }
     }
 
@@ -99,16 +184,6 @@ impl<T: Element> Matrix<T> {
     /// Returns `true` if multiplying this matrix by `beta` may change it, as far as this rank knows.
     pub(crate) fn is_changed_by(&self, beta: T) -> bool {
         beta != T::ONE && (beta != T::ZERO || !self.is_zero)
-    }
-
-    /// Generates a matrix.
-    ///
-    /// # Errors
-    /// As [`zeros`](Matrix::zeros).
-    pub fn generate(spread: Spread, rank: usize, generator: Generator) -> Result<Self, Error> {
-        let mut matrix = Self::zeros(spread, rank)?;
-        matrix.fill(|row, col| generator.element(row, col));
-        Ok(matrix)
     }
 
     /// Sets every local element to `element(row, col)`, with indices in the whole matrix.
@@ -164,7 +239,7 @@ impl<T: Element> Matrix<T> {
     /// Returns the local elements, `part().rows × part().cols`, column-major.
     pub fn local(&self) -> View<'_, T> {
         let (rows, cols, ld) = self.frame.view_shape();
-        View::new(&self.local[self.frame.range()], rows, cols, ld)
+        View::new(&self.memory.as_slice()[self.frame.range()], rows, cols, ld)
     }
 
     /// Returns the local elements, to be written.
@@ -176,12 +251,12 @@ impl<T: Element> Matrix<T> {
     /// Returns the memory of the local elements, to be written.
     fn data_mut(&mut self) -> &mut [T] {
         self.is_zero = false;
-        &mut self.local[self.frame.range()]
+        &mut self.memory.as_mut_slice()[self.frame.range()]
     }
 
     /// Returns the local matrix as stored memory.
     pub(crate) fn stored(&self) -> Stored<'_, T> {
-        Stored::by_columns(&self.local[self.frame.range()], self.frame.ld())
+        Stored::by_columns(&self.memory.as_slice()[self.frame.range()], self.frame.ld())
     }
 
     /// Returns the local matrix as stored memory, to be written.
@@ -204,7 +279,8 @@ impl<T: Clone> Clone for Matrix<T> {
         Self {
             spread: self.spread.clone(),
             frame,
-            local: self.local[covered].to_vec(),
+            memory: MatrixMemory::Own(self.memory.as_slice()[covered].to_vec()),
+            left: None,
             is_zero: self.is_zero,
         }
     }
@@ -254,6 +330,28 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_in_lent_memory_writes_its_elements_alone_and_comes_back() {
+        let mut data = [9.0; 11];
+        let mut matrix = HeldMatrix::lend(Spread::whole(2, 3), 0, (&mut data, 4)).unwrap();
+        assert!(matrix.frame().move_to(Region::new(0..2, 0..3)).is_some());
+        matrix.fill(|row, col| (10 * row + col) as f64);
+        let mut moved: Matrix = Matrix::zeros(Spread::whole(2, 3), 0).unwrap();
+        moved.fill(|row, col| -((10 * row + col) as f64));
+        let again = moved.clone();
+        matrix.replace_by(moved);
+        matrix.replace_by(again);
+        matrix.return_to_lender();
+        drop(matrix);
+        assert_eq!(data[..6], [-0.0, -10.0, 9.0, 9.0, -1.0, -11.0]);
+        assert_eq!(data[6..], [9.0, 9.0, -2.0, -12.0, 9.0]);
+        let short = HeldMatrix::show(Spread::whole(2, 3), 0, (&data[..9], 4));
+        assert!(matches!(
+            short,
+            Err(Error::Spread(SpreadError::Storage { .. }))
+        ));
+    }
+
+    #[test]
     fn a_matrix_with_room_is_like_one_without() {
         let layout = slice_cols(6, &[4, 5, 3]).unwrap();
         let spread = Spread::on_layout(6, 12, 1, &layout);
@@ -264,7 +362,7 @@ mod tests {
         assert_eq!(roomy.frame() != exact.frame(), is_unwritten_memory_free());
         roomy.fill(|row, col| generator.element(row, col));
         let copy = roomy.clone();
-        assert!(copy.local.len() <= roomy.local.len());
+        assert!(copy.memory.as_slice().len() <= roomy.memory.as_slice().len());
         for matrix in [roomy, copy] {
             assert!(matrix.columns().eq(exact.columns()));
             assert_eq!(matrix.stored().data.len(), matrix.local().data().len());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString};
 
 use super::copy::{Strides, copy_lines, replace};
-use super::{Matrix, Region};
+use super::{HeldMatrix, Region};
 
 /// Operation of a product on a stored matrix X: `op(X)`. Text may have a capital letter, as BLAS writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -42,24 +42,24 @@ fn unknown_operation(text: &str) -> String {
 /// `op(X)` of a distributed matrix X. Rows and columns are those of `op(X)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<'a, T = f64> {
-    matrix: &'a Matrix<T>,
+    matrix: &'a HeldMatrix<'a, T>,
     op: Op,
 }
 
-impl<'a, T: Element> From<&'a Matrix<T>> for Operand<'a, T> {
-    fn from(matrix: &'a Matrix<T>) -> Self {
+impl<'a, T: Element> From<&'a HeldMatrix<'a, T>> for Operand<'a, T> {
+    fn from(matrix: &'a HeldMatrix<'a, T>) -> Self {
         Self::new(matrix, Op::N)
     }
 }
 
 impl<'a, T: Element> Operand<'a, T> {
     /// Makes `op(matrix)`.
-    pub fn new(matrix: &'a Matrix<T>, op: Op) -> Self {
+    pub fn new(matrix: &'a HeldMatrix<'a, T>, op: Op) -> Self {
         Self { matrix, op }
     }
 
     /// Returns the matrix X.
-    pub fn matrix(&self) -> &'a Matrix<T> {
+    pub(crate) fn matrix(&self) -> &'a HeldMatrix<'a, T> {
         self.matrix
     }
 
@@ -146,7 +146,7 @@ impl<'a, T: Element> Operand<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{Generator, Spread};
+    use crate::matrix::{Generator, Matrix, Spread};
     use num_complex::Complex64;
 
     fn matrix(rows: usize, cols: usize) -> Matrix<Complex64> {

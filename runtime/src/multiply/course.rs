@@ -23,7 +23,7 @@ use crate::progress::{Observer, Progress};
 pub(super) type PanelRoom<T> = [Vec<T>; 2];
 
 /// The assignments of a multiplication, and their director if there is one.
-pub(super) struct Course<'d, T> {
+pub(super) struct Course<'d, T: 'static> {
     comm: &'d dyn Comm,
     plan: &'d Plan,
     director: Option<&'d mut dyn Director>,
@@ -50,7 +50,7 @@ pub(super) struct Course<'d, T> {
 }
 
 /// A change that all ranks have made room for.
-pub(super) struct PreparedChange<T> {
+pub(super) struct PreparedChange<T: 'static> {
     /// The step of this rank that it comes before.
     pub step: usize,
     /// The columns of this rank's devices.
@@ -62,13 +62,13 @@ pub(super) struct PreparedChange<T> {
 }
 
 /// The move of a rank's part of C to another spread.
-pub(super) struct PartMove<T> {
+pub(super) struct PartMove<T: 'static> {
     pub movement: Movement<T>,
     pub aim: MoveAim<T>,
 }
 
 /// The memory that a part of C moves to.
-pub(super) enum MoveAim<T> {
+pub(super) enum MoveAim<T: 'static> {
     /// Its own, which has room for the part on this spread.
     Here(Spread),
     New(Matrix<T>),

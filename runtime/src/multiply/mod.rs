@@ -53,7 +53,7 @@ pub use summa::{Factors, MakePart};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Matrix, Region, Spread};
+use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
 use panels::StepPanels;
@@ -139,6 +139,12 @@ impl<T: Element> Scalars<T> {
         alpha: T::ONE,
         beta: T::ZERO,
     };
+
+    /// Those of an update, `C = C + op(A)·op(B)`.
+    pub const UPDATE: Self = Self {
+        alpha: T::ONE,
+        beta: T::ONE,
+    };
 }
 
 /// Multiplies `C = alpha·op(A)·op(B) + beta·C`; all three matrices are spread as `plan` says.
@@ -155,8 +161,8 @@ pub fn multiply<T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
     scalars: Scalars<T>,
-    operands: (&Matrix<T>, &Matrix<T>),
-    c: &mut Matrix<T>,
+    operands: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
+    c: &mut HeldMatrix<'_, T>,
 ) -> Result<Execution, Error> {
     let multiplication = MultiplyRun::new(comm, team, plan);
     multiplication.run(scalars, Factors::Held(operands), c)
@@ -178,7 +184,7 @@ pub fn multiply_in_parts<T: Element>(
     plan: &Plan,
     scalars: Scalars<T>,
     make: &mut MakePart<'_, T>,
-    c: &mut Matrix<T>,
+    c: &mut HeldMatrix<'_, T>,
 ) -> Result<Execution, Error> {
     let multiplication = MultiplyRun::new(comm, team, plan);
     multiplication.run(scalars, Factors::Made(make), c)
@@ -237,7 +243,7 @@ impl<'a> MultiplyRun<'a> {
         self,
         scalars: Scalars<T>,
         factors: Factors<'_, '_, T>,
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let Self {
             comm,
@@ -356,7 +362,7 @@ fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, 
 fn check_matrices<T: Element>(
     plan: &Plan,
     factors: &Factors<'_, '_, T>,
-    c: &Matrix<T>,
+    c: &HeldMatrix<'_, T>,
     rank: usize,
 ) -> Result<(), Error> {
     let (planned, found) = (plan.problem().element(), T::TYPE);
@@ -377,7 +383,7 @@ fn check_matrices<T: Element>(
 
 fn check_factors<T: Element>(
     plan: &Plan,
-    (a, b): (&Matrix<T>, &Matrix<T>),
+    (a, b): (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
     rank: usize,
 ) -> Result<(), Error> {
     check_part("A", a, &plan.a(), rank)?;
@@ -386,7 +392,7 @@ fn check_factors<T: Element>(
 
 fn check_part<T: Element>(
     name: &str,
-    matrix: &Matrix<T>,
+    matrix: &HeldMatrix<'_, T>,
     wanted: &Spread,
     rank: usize,
 ) -> Result<(), Error> {

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{Moved, Movement, count_under_way};
-use crate::matrix::{Matrix, Order, Spread};
+use crate::matrix::{HeldMatrix, Order, Spread};
 
 /// Elements that a rank sends and receives in a round; at least one goes to each rank.
 const ROUND_LEN: usize = 4 << 20;
@@ -71,8 +71,8 @@ pub(super) fn count_received(plan: &Plan, rank: usize) -> Moved {
 pub(super) fn sum_c<T: Element>(
     comm: &dyn Comm,
     plan: &Plan,
-    partial: &Matrix<T>,
-    c: &mut Matrix<T>,
+    partial: &HeldMatrix<'_, T>,
+    c: &mut HeldMatrix<'_, T>,
 ) -> Result<Moved, Error> {
     let (contributions, spread, rounds) = plan_sum(plan);
     let movement = Movement::in_rounds(comm, &contributions, (&spread, Order::Columns), rounds);

@@ -16,24 +16,24 @@ use super::schedule::StepSchedule;
 use super::{ChangeCost, Execution, check_factors, check_part};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
-use crate::matrix::Matrix;
 use crate::matrix::copy::replace;
 use crate::matrix::redistribute::Moved;
+use crate::matrix::{HeldMatrix, Matrix};
 use crate::progress::{Observer, Progress};
 
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
 
 /// The source of A and B.
-pub enum Factors<'f, 'm, T> {
+pub enum Factors<'f, 'm, T: 'static> {
     /// This rank's whole share is here.
-    Held((&'f Matrix<T>, &'f Matrix<T>)),
+    Held((&'f HeldMatrix<'f, T>, &'f HeldMatrix<'f, T>)),
     /// Their parts of k are made, each in its turn.
     Made(&'f mut MakePart<'m, T>),
 }
 
 /// The arithmetic of all steps.
-pub(super) struct Summa<'a, 'f, 'm, T> {
+pub(super) struct Summa<'a, 'f, 'm, T: 'static> {
     pub comm: &'a dyn Comm,
     pub team: &'a mut DeviceTeam,
     pub plan: &'a Plan,
@@ -63,7 +63,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         &mut self,
         beta: T,
         sets: &mut [StepPanels<'a, T>],
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
         course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
         let depth = self.plan.depth(self.comm.rank());
@@ -85,7 +85,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     fn run_parts(
         &mut self,
         sets: &mut [StepPanels<'a, T>],
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
         course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
         if self.alpha == T::ZERO {
@@ -112,7 +112,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         &mut self,
         index: usize,
         sets: &mut [StepPanels<'a, T>],
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
         course: &mut Course<'a, T>,
     ) -> Result<(), Error> {
         let (comm, part) = (self.comm, self.plan.k_part(index));
@@ -157,7 +157,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         &mut self,
         change: PreparedChange<T>,
         course: &mut Course<'a, T>,
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
     ) {
         let (start, sent) = (Instant::now(), self.sent.bytes);
         let mut depth = self.plan.depth(self.comm.rank());
@@ -186,7 +186,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     }
 
     /// Moves C to another spread: within its memory, or to new memory, which the devices write first.
-    fn move_c(&mut self, part_move: PartMove<T>, c: &mut Matrix<T>) {
+    fn move_c(&mut self, part_move: PartMove<T>, c: &mut HeldMatrix<'_, T>) {
         let PartMove { movement, aim } = part_move;
         let moved = match aim {
             MoveAim::Here(spread) => c.move_within(self.comm, spread, movement),
@@ -196,7 +196,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
                     self.failure = placed.err().map(Error::from);
                 }
                 let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace);
-                *c = target;
+                c.replace_by(target);
                 moved
             }
         };
@@ -204,7 +204,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
     }
 
     /// Moves C back to where the caller has it.
-    fn return_c(&mut self, c: &mut Matrix<T>) -> Result<(), Error> {
+    fn return_c(&mut self, c: &mut HeldMatrix<'_, T>) -> Result<(), Error> {
         let (start, sent) = (Instant::now(), self.sent.bytes);
         let (comm, rank, home) = (self.comm, self.comm.rank(), self.plan.c());
         if home.part(rank) == c.part() {
@@ -252,7 +252,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         step: usize,
         ahead: &mut StepsAhead<'_, 'a, '_, T>,
         sets: &mut [StepPanels<'a, T>],
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
     ) {
         let span = tracing::trace_span!("step", step);
         let _entered = span.enter();
@@ -293,7 +293,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
 
     /// Waits for the panels of the first set, which should be here already. Messages that others wait for may pass through
     /// the sets of later steps, so those progress too. A rank that computes counts the wait as `exposed_s`.
-    fn wait_for_panels(&mut self, sets: &mut [StepPanels<'_, T>], c: &Matrix<T>) {
+    fn wait_for_panels(&mut self, sets: &mut [StepPanels<'_, T>], c: &HeldMatrix<'_, T>) {
         let start = Instant::now();
         let mut pause = Pause::default();
         while !sets[0].progress() {
@@ -333,7 +333,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
 }
 
 /// The messages of the steps after the one that computes, and the decisions on those steps.
-struct StepsAhead<'s, 'a, 'o, T> {
+struct StepsAhead<'s, 'a, 'o, T: 'static> {
     operands: &'s StepOperands<'a, 'o, T>,
     plan: &'s Plan,
     course: &'s mut Course<'a, T>,

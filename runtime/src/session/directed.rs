@@ -7,7 +7,7 @@ use super::clock::{HostClock, VisitTimes};
 use super::memory::{MemoryNeed, make_room, share_memory};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::HeldMatrix;
 use crate::multiply::{
     ChangeCost, DeviceTime, Directive, Director, Execution, Factors, LearningDirector,
     LearningSettings, Plan, RankStep, RunConditions, RunRecord, Scalars, StepTimes,
@@ -104,7 +104,7 @@ impl Session {
         plan: &Plan,
         scalars: Scalars<T>,
         factors: Factors<'_, '_, T>,
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
@@ -159,7 +159,7 @@ impl Session {
         plan: &Plan,
         scalars: Scalars<T>,
         factors: Factors<'_, '_, T>,
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
         if plan.look().is_none() {

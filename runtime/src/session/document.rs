@@ -115,7 +115,7 @@ impl Session {
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
         let _log = self.begin_log();
         self.check_given(&plan)?;
-        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan)
+        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, &|_| 0)
     }
 
     /// Checks that a plan is possible, and was made for these ranks and devices.

@@ -134,7 +134,7 @@ pub(super) fn prepare_operands<T: Element>(
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds
-/// memory.
+/// memory. `count_lent` counts the bytes of matrices that this rank holds already.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the leanest.
@@ -145,11 +145,13 @@ pub(super) fn fit_to_memory(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     mut plan: Plan,
+    count_lent: &dyn Fn(&Plan) -> u64,
 ) -> Result<Plan, Error> {
     let rank = comm.rank();
     loop {
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
-        let refused = match make_room(comm, team, plan.memory_bytes(rank), (&job, &slices)) {
+        let bytes = plan.memory_bytes(rank).saturating_sub(count_lent(&plan));
+        let refused = match make_room(comm, team, bytes, (&job, &slices)) {
             Err(error @ Error::Memory { .. }) => error,
             done => return done.map(|()| plan),
         };

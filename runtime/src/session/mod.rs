@@ -8,6 +8,7 @@ mod devices;
 mod directed;
 mod document;
 mod find;
+mod gemm;
 mod given;
 mod gpus;
 mod known;
@@ -37,6 +38,7 @@ pub use bind::bind_rank;
 pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
+pub use gemm::{Gemm, GemmConfig, GemmRun};
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
@@ -44,7 +46,7 @@ pub use report::{
 
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
     Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunRecord, Scalars,
 };
@@ -227,11 +229,22 @@ impl Session {
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
         let _log = self.begin_log();
+        memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
+        self.plan_beside(problem, config, &|_| 0)
+    }
+
+    /// Plans as [`plan`](Self::plan) does, beside matrices that are held already: `count_lent` counts the bytes of those on
+    /// this rank that a plan needs no memory for.
+    fn plan_beside(
+        &mut self,
+        problem: Problem,
+        config: &BalanceConfig,
+        count_lent: &dyn Fn(&Plan) -> u64,
+    ) -> Result<Plan, Error> {
         if !(config.epsilon.is_finite() && config.epsilon > 0.0) {
             let reason = "use a positive number, such as 0.05";
             return Err(Error::parameter("epsilon", config.epsilon, reason));
         }
-        memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
         let start = Instant::now();
         let Decided {
             decision,
@@ -259,7 +272,7 @@ impl Session {
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
-        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan)
+        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, count_lent)
     }
 
     /// Notes that a model of this rank's times suits the partitioner badly.
@@ -396,8 +409,8 @@ impl Session {
         &mut self,
         plan: &Plan,
         scalars: Scalars<T>,
-        operands: (&Matrix<T>, &Matrix<T>),
-        c: &mut Matrix<T>,
+        operands: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
+        c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         self.run(plan, scalars, Factors::Held(operands), c)
     }
@@ -432,7 +445,7 @@ impl Session {
         plan: &Plan,
         scalars: Scalars<T>,
         make: &mut MakePart<'_, T>,
-        c: &mut Matrix<T>,
+        c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         self.run(plan, scalars, Factors::Made(make), c)
     }

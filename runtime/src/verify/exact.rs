@@ -6,7 +6,7 @@ use num_complex::Complex64;
 use super::{SEED, Verdict};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::matrix::{Matrix, Operand, hash};
+use crate::matrix::{HeldMatrix, Operand, hash};
 use crate::multiply::Scalars;
 
 /// The Mersenne prime 2⁶¹ - 1.
@@ -45,7 +45,7 @@ impl<T: Element> Exact<T> {
     pub fn begin(
         comm: &dyn Comm,
         scalars: Scalars<T>,
-        c: &Matrix<T>,
+        c: &HeldMatrix<'_, T>,
         seed: u64,
     ) -> Result<Self, Error> {
         let Scalars { alpha, beta } = scalars;
@@ -101,7 +101,7 @@ impl<T: Element> Exact<T> {
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
-    pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
+    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let mut expected = self.expected;
         let mut found = vec![Residue::default(); expected.len()];
@@ -168,7 +168,10 @@ fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error>
 }
 
 /// Returns the largest magnitude in this rank's part.
-fn largest_magnitude<T: Element>(name: &'static str, matrix: &Matrix<T>) -> Result<f64, Error> {
+fn largest_magnitude<T: Element>(
+    name: &'static str,
+    matrix: &HeldMatrix<'_, T>,
+) -> Result<f64, Error> {
     matrix
         .columns()
         .flatten()

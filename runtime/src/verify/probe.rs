@@ -5,7 +5,7 @@ use num_complex::Complex64;
 
 use super::{SEED, Verdict};
 use crate::comm::Comm;
-use crate::matrix::{Matrix, Operand, hash};
+use crate::matrix::{HeldMatrix, Operand, hash};
 use crate::multiply::Scalars;
 
 /// A check in floating point.
@@ -41,7 +41,7 @@ pub struct Probe<T = f64> {
 
 impl<T: Element> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
-    pub fn begin(scalars: Scalars<T>, c: &Matrix<T>, seed: u64) -> Self {
+    pub fn begin(scalars: Scalars<T>, c: &HeldMatrix<'_, T>, seed: u64) -> Self {
         let (rows, cols) = (c.spread().rows(), c.spread().cols());
         let mut expected = GaugedVector::zeros(rows);
         let seed = hash(SEED, seed as usize, 0);
@@ -79,7 +79,7 @@ impl<T: Element> Probe<T> {
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
-    pub fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Verdict {
+    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Verdict {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let n = c.spread().cols();
         let x = GaugedVector::draw_signs(self.seed, n).sums;

@@ -17,8 +17,8 @@ use isochron::comm::{Comm, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
-    bad_times, cases, changes, general, learning, learning_sessions, moving, own_loops, parts,
-    scalapack, table, travel,
+    bad_times, cases, changes, general, learning, learning_sessions, moving, own_loops,
+    own_matrices, parts, scalapack, table, travel,
 };
 
 /// The words of the command line.
@@ -166,6 +166,10 @@ fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run("failing devices", travel::failing_devices);
     groups.run("operations", |comm| general::operations(comm, coverage));
     groups.run("table", |_| table::multiplications(shared, coverage));
+    groups.run("own matrices", |_| own_matrices::own_matrices(shared));
+    groups.run("unlike arguments", |_| {
+        own_matrices::unlike_arguments(shared)
+    });
     groups.run("along k", general::along_k);
     groups.run("wrong spread", general::wrong_spread);
     for (name, trap) in TRAPS {

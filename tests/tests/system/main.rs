@@ -17,6 +17,7 @@ mod command;
 mod cuda;
 mod docs;
 mod elements;
+mod examples;
 mod gpu_campaign;
 mod gpu_ranks;
 mod killed_rank;

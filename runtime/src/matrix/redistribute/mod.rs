@@ -56,7 +56,7 @@ pub(crate) use engine::{Movement, count_under_way};
 use super::copy::replace;
 use super::spread::digest;
 use super::spread::error::SpreadError;
-use super::{Matrix, Spread, Stored, StoredMut};
+use super::{HeldMatrix, Matrix, Spread, Stored, StoredMut};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -141,18 +141,6 @@ pub fn redistribute<T: bytemuck::Pod>(
 }
 
 impl<T: Element> Matrix<T> {
-    /// Copies the matrix to another spread.
-    ///
-    /// # Errors
-    /// As [`redistribute`].
-    ///
-    /// # Collective
-    /// All ranks, with the same `to`.
-    pub fn redistribute(&self, comm: &dyn Comm, to: Spread) -> Result<(Self, Moved), Error> {
-        let source = (self.spread(), self.stored());
-        Self::from_spread(comm, source, to, &RedistributeConfig::default())
-    }
-
     /// Makes a matrix on the spread `to` from the memory of `source`, transposed if
     /// [`transposed`](RedistributeConfig::transposed) says so.
     ///
@@ -171,6 +159,20 @@ impl<T: Element> Matrix<T> {
         let target = (&to, matrix.stored_mut());
         let moved = redistribute(comm, source, target, config)?;
         Ok((matrix, moved))
+    }
+}
+
+impl<T: Element> HeldMatrix<'_, T> {
+    /// Copies the matrix to another spread.
+    ///
+    /// # Errors
+    /// As [`redistribute`].
+    ///
+    /// # Collective
+    /// All ranks, with the same `to`.
+    pub fn redistribute(&self, comm: &dyn Comm, to: Spread) -> Result<(Matrix<T>, Moved), Error> {
+        let source = (self.spread(), self.stored());
+        Matrix::from_spread(comm, source, to, &RedistributeConfig::default())
     }
 
     /// Moves the matrix to the spread `to`, for which its memory has [room](Frame::move_to). What this rank keeps stays where
@@ -191,7 +193,7 @@ impl<T: Element> Matrix<T> {
         let frame = frame.unwrap_or_else(|| panic!("the memory has no room for the part"));
         let starts = [self.frame, frame].map(|frame| frame.start());
         (self.frame, self.spread, self.is_zero) = (frame, to, false);
-        movement.run_within(comm, (&mut self.local, frame.ld()), starts)
+        movement.run_within(comm, (self.memory.as_mut_slice(), frame.ld()), starts)
     }
 
     /// Copies the matrix to the memory of `target`.

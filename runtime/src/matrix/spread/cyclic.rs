@@ -56,6 +56,16 @@ impl BlockCyclic {
         }
     }
 
+    /// Returns the same matrix with its first block at this row and column of the process grid.
+    #[must_use]
+    pub fn with_sources(self, row_source: usize, col_source: usize) -> Self {
+        Self {
+            row_source,
+            col_source,
+            ..self
+        }
+    }
+
     /// Reads a descriptor of ScaLAPACK: `DTYPE_A` (1), `CTXT_A`, `M_A`, `N_A`, `MB_A`, `NB_A`, `RSRC_A`, `CSRC_A`,
     /// `LLD_A`, as 32-bit or 64-bit integers.
     ///

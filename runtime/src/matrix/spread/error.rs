@@ -50,6 +50,33 @@ pub enum SpreadError {
         /// Number of ranks.
         ranks: usize,
     },
+    /// The rectangles of the ranks do not tile their matrix.
+    #[error("the rectangles of the ranks do not tile the matrix: {0}")]
+    Tiling(String),
+    /// The borders of blocks do not ascend from 0.
+    #[error(
+        "{what}: the borders of blocks ascend from 0 to the size of the matrix, each larger than the one before"
+    )]
+    Cuts {
+        /// `row_cuts` or `col_cuts`.
+        what: &'static str,
+    },
+    /// A list of blocks has another number of owners than blocks.
+    #[error("{found} owners of {needed} blocks")]
+    Owners {
+        /// Number of owners.
+        found: usize,
+        /// Number of blocks.
+        needed: usize,
+    },
+    /// A rank gives memory for another number of pieces than it has.
+    #[error("memory of {found} pieces, where this rank has {needed}")]
+    Pieces {
+        /// Number of pieces of memory.
+        found: usize,
+        /// Number of pieces of the distribution on this rank, at least 1.
+        needed: usize,
+    },
     /// A submatrix reaches past its matrix.
     #[error("{what} {range:?} of a matrix that has {len} of them")]
     Sub {

@@ -160,7 +160,7 @@ impl Spread {
     }
 
     /// Gives each rank its rectangle.
-    fn with_regions(
+    pub(super) fn with_regions(
         rows: usize,
         cols: usize,
         regions: impl ExactSizeIterator<Item = Region>,
@@ -324,8 +324,22 @@ impl Spread {
         Ok(())
     }
 
+    /// Returns `true` if every rank has one rectangle, the same as in the other spread.
+    pub(in crate::matrix) fn is_like(&self, other: &Self) -> bool {
+        let shapes = [self, other].map(|spread| (spread.rows(), spread.cols(), spread.n_ranks()));
+        shapes[0] == shapes[1]
+            && (0..self.n_ranks()).all(|rank| {
+                let parts = [self, other].map(|spread| spread.find_part(rank));
+                match parts {
+                    // It does not matter where an empty part begins.
+                    [Some(mine), Some(its)] => mine == its || (mine.is_empty() && its.is_empty()),
+                    _ => false,
+                }
+            })
+    }
+
     /// Returns a number that equal spreads have in common, and others hardly ever.
-    pub(super) fn fingerprint(&self) -> u64 {
+    pub(in crate::matrix) fn fingerprint(&self) -> u64 {
         digest(&[&self.rows, &self.cols].map(|dimension| (dimension.len, dimension.digest_lists())))
     }
 }

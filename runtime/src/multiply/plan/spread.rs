@@ -4,7 +4,7 @@ use isochron_devices::Element;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
 use super::Plan;
-use crate::matrix::{Matrix, Operand, Spread};
+use crate::matrix::{HeldMatrix, Operand, Spread};
 use crate::multiply::schedule::{A, B};
 
 impl Plan {
@@ -33,7 +33,7 @@ impl Plan {
     /// Returns the factors op(A) and op(B) for A and B as they are stored.
     pub fn operands<'a, T: Element>(
         &self,
-        (a, b): (&'a Matrix<T>, &'a Matrix<T>),
+        (a, b): (&'a HeldMatrix<'a, T>, &'a HeldMatrix<'a, T>),
     ) -> [Operand<'a, T>; 2] {
         let [op_a, op_b] = self.problem.ops();
         [Operand::new(a, op_a), Operand::new(b, op_b)]

@@ -1,0 +1,40 @@
+//! ScaLAPACK-style matrices in a communicator of the program's own: `mpirun -n 3 block_cyclic`.
+use isochron::mpi::{self, Threading, topology::Color, traits::Communicator as _};
+use isochron::prelude::*;
+
+/// Leading dimension of all local matrices, larger than needed.
+const LLD: usize = 320;
+
+/// Plans C += A·B once and runs it ten times. The first of the 32×24 blocks is with the last rank.
+fn multiply<T: Element>(session: &mut Session) -> Result<(), Error> {
+    let (rank, ranks) = (session.comm().rank(), session.comm().size());
+    let on = [(200, 300), (300, 100), (200, 100)].map(|(rows, cols)| {
+        let blocks = BlockCyclic::new(rows, cols, 32, 24).with_sources(0, ranks - 1);
+        Distribution::block_cyclic(&blocks, ProcessGrid::by_rows(1, ranks), ranks).expect("a grid")
+    });
+    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &GemmConfig::default())?;
+    let [a, b, mut c] = on.map(|on| vec![T::ONE; LLD * on.local_shapes(rank)[0].1]);
+    let (a, b) = ((&a, LLD), (&b, LLD));
+    for _ in 0..10 {
+        product.run(session, Scalars::UPDATE, a, b, (&mut c, LLD))?;
+    }
+    let mut sums = c.chunks(LLD).flat_map(|column| &column[..200]);
+    assert!(sums.all(|&sum| sum == T::of(3001.0.into())));
+    Ok(())
+}
+
+fn main() -> Result<(), Error> {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).expect("MPI");
+    let world = universe.world();
+    let color = match world.rank() {
+        1 => Color::undefined(), // this rank has other work
+        _ => Color::with_value(0),
+    };
+    if let Some(ranks) = world.split_by_color(color) {
+        let mut session = Session::builder().build(MpiComm::adopt(&ranks)?)?;
+        multiply::<f32>(&mut session)?;
+        multiply::<f64>(&mut session)?;
+        multiply::<Complex64>(&mut session)?;
+    }
+    Ok(())
+}

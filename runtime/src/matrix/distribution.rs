@@ -1,0 +1,384 @@
+//! The matrices of a program: where it has them, and its memory.
+
+use std::ops::{Deref, Range};
+
+use isochron_hierarchy::layout::Layout;
+
+use super::spread::error::SpreadError;
+use super::{BlockCyclic, LocalMemory, Order, ProcessGrid, Region, Spread};
+
+/// The ranks that hold the elements of a program's matrix, and the order of the elements in their memory.
+///
+/// A rank has one local matrix, or a list of [blocks](BlockList) in memory of their own.
+///
+/// ```
+/// use isochron::prelude::*;
+///
+/// // As ScaLAPACK has it: 9×9 in blocks of 2×2 on a 2×3 grid of six ranks.
+/// let matrix = BlockCyclic::new(9, 9, 2, 2);
+/// let cyclic = Distribution::block_cyclic(&matrix, ProcessGrid::by_rows(2, 3), 6)?;
+/// assert_eq!(cyclic.local_shapes(0), [(5, 4)]);
+/// // Rows of a matrix in C's order, 3 on the first rank and 6 on the second.
+/// let rows = [Region::new(0..3, 0..9), Region::new(3..9, 0..9)];
+/// let slices = Distribution::of_regions(9, 9, &rows)?.row_major();
+/// assert_eq!(slices.local_shapes(1), [(6, 9)]);
+/// # Ok::<(), isochron::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Distribution {
+    /// Where each rank has its first piece, its second one, and so on.
+    pieces: Vec<Spread>,
+    order: Order,
+}
+
+/// A matrix in blocks, each with one owner.
+///
+/// A rank numbers its blocks down the columns of the grid, one column of blocks after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockList {
+    /// The borders of the rows of blocks: 0, the border after each row of blocks, and last the number of rows. No block is
+    /// empty.
+    pub row_cuts: Vec<usize>,
+    /// The borders of the columns of blocks: 0, the border after each column of blocks, and last the number of columns.
+    pub col_cuts: Vec<usize>,
+    /// The rank of each block, down the columns of the grid.
+    pub owners: Vec<usize>,
+}
+
+impl From<Spread> for Distribution {
+    /// Makes a distribution with one local matrix for each rank, column-major.
+    fn from(spread: Spread) -> Self {
+        Self {
+            pieces: vec![spread],
+            order: Order::Columns,
+        }
+    }
+}
+
+impl Distribution {
+    /// Spreads a block-cyclic matrix over a grid of the first of `n_ranks` ranks; the others hold nothing.
+    ///
+    /// # Errors
+    /// As [`Spread::block_cyclic`].
+    pub fn block_cyclic(
+        matrix: &BlockCyclic,
+        grid: ProcessGrid,
+        n_ranks: usize,
+    ) -> Result<Self, SpreadError> {
+        Spread::block_cyclic(matrix, grid, n_ranks).map(Self::from)
+    }
+
+    /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
+    ///
+    /// # Errors
+    /// As [`Spread::on_one`].
+    pub fn on_one(
+        rows: usize,
+        cols: usize,
+        rank: usize,
+        n_ranks: usize,
+    ) -> Result<Self, SpreadError> {
+        Spread::on_one(rows, cols, rank, n_ranks).map(Self::from)
+    }
+
+    /// Gives each rank a rectangle of a `rows×cols` matrix, which may be empty.
+    ///
+    /// # Errors
+    /// [`SpreadError::Tiling`] if the rectangles do not tile the matrix.
+    pub fn of_regions(rows: usize, cols: usize, regions: &[Region]) -> Result<Self, SpreadError> {
+        let rects = regions.iter().map(|region| {
+            let Region {
+                row,
+                col,
+                rows,
+                cols,
+            } = *region;
+            (row as u64, col as u64, rows as u64, cols as u64).into()
+        });
+        let layout = Layout::new(rows as u64, cols as u64, rects.collect());
+        let layout = layout.map_err(|error| SpreadError::Tiling(error.to_string()))?;
+        Ok(Spread::on_layout(rows, cols, 1, &layout).into())
+    }
+
+    /// Gives each of `n_ranks` ranks its blocks. Elements travel one block of each rank after the other, so a redistribution
+    /// takes as many rounds of messages as any rank has blocks.
+    ///
+    /// # Errors
+    /// [`SpreadError::Cuts`] for borders that do not ascend from 0, [`SpreadError::Owners`] for another number of owners than
+    /// blocks, and [`SpreadError::Rank`].
+    pub fn of_blocks(blocks: &BlockList, n_ranks: usize) -> Result<Self, SpreadError> {
+        let owned = blocks.list_owned(n_ranks)?;
+        let (rows, cols) = (last(&blocks.row_cuts), last(&blocks.col_cuts));
+        let most = owned.iter().map(Vec::len).max().unwrap_or(0).max(1);
+        let pieces = (0..most).map(|number| {
+            let of_ranks = owned.iter();
+            let of_ranks = of_ranks.map(|owned| owned.get(number).copied().unwrap_or_default());
+            Spread::with_regions(rows, cols, of_ranks)
+        });
+        Ok(Self {
+            pieces: pieces.collect(),
+            order: Order::Columns,
+        })
+    }
+
+    /// Returns the same distribution with the memory of each rank row-major, as in C.
+    #[must_use]
+    pub fn row_major(mut self) -> Self {
+        self.order = Order::Rows;
+        self
+    }
+
+    /// Returns the submatrix in these rows and columns, counted from 0, with its elements in place.
+    ///
+    /// # Errors
+    /// As [`Spread::sub`].
+    pub fn sub(&self, rows: Range<usize>, cols: Range<usize>) -> Result<Self, SpreadError> {
+        let pieces = self.pieces.iter();
+        let pieces = pieces.map(|piece| piece.sub(rows.clone(), cols.clone()));
+        Ok(Self {
+            pieces: pieces.collect::<Result<_, _>>()?,
+            order: self.order,
+        })
+    }
+
+    /// Returns the number of rows of the whole matrix.
+    pub fn rows(&self) -> usize {
+        self.pieces[0].rows()
+    }
+
+    /// Returns the number of columns of the whole matrix.
+    pub fn cols(&self) -> usize {
+        self.pieces[0].cols()
+    }
+
+    /// Returns the number of ranks.
+    pub fn n_ranks(&self) -> usize {
+        self.pieces[0].n_ranks()
+    }
+
+    /// Returns the order of the elements in memory.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Returns rows and columns of each piece of memory of `rank`.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn local_shapes(&self, rank: usize) -> Vec<(usize, usize)> {
+        let pieces = self.pieces.iter().map(|piece| piece.local_shape(rank));
+        let held = pieces.enumerate();
+        let held = held.filter(|(number, (rows, cols))| *number == 0 || rows * cols > 0);
+        held.map(|(_, shape)| shape).collect()
+    }
+
+    /// Returns where each rank has its pieces of memory, one after the other.
+    pub(crate) fn pieces(&self) -> &[Spread] {
+        &self.pieces
+    }
+
+    /// Returns the transposed matrix with all elements in place.
+    pub(crate) fn transposed(&self) -> Self {
+        Self {
+            pieces: self.pieces.iter().map(Spread::transposed).collect(),
+            order: self.order.transposed(),
+        }
+    }
+
+    /// Returns `true` if every rank has the elements of `spread` in one column-major local matrix.
+    pub(crate) fn is_like(&self, spread: &Spread) -> bool {
+        let [only] = &self.pieces[..] else {
+            return false;
+        };
+        self.order == Order::Columns && only.is_like(spread)
+    }
+
+    /// Returns a text that equal distributions have in common, and others hardly ever.
+    pub(crate) fn describe(&self) -> String {
+        let prints: Vec<u64> = self.pieces.iter().map(Spread::fingerprint).collect();
+        let print = super::digest(&(prints, self.order));
+        format!("{}×{} as {print:016x}", self.rows(), self.cols())
+    }
+}
+
+fn last(cuts: &[usize]) -> usize {
+    cuts.last().copied().unwrap_or(0)
+}
+
+impl BlockList {
+    /// Lists the blocks of each rank.
+    fn list_owned(&self, n_ranks: usize) -> Result<Vec<Vec<Region>>, SpreadError> {
+        for (what, cuts) in [("row_cuts", &self.row_cuts), ("col_cuts", &self.col_cuts)] {
+            let ascends = cuts.first() == Some(&0) && cuts.is_sorted_by(|a, b| a < b);
+            if !ascends {
+                return Err(SpreadError::Cuts { what });
+            }
+        }
+        let (rows, cols) = (self.row_cuts.windows(2), self.col_cuts.windows(2));
+        let (found, needed) = (self.owners.len(), rows.len() * cols.len());
+        if found != needed {
+            return Err(SpreadError::Owners { found, needed });
+        }
+        let mut owned = vec![Vec::new(); n_ranks];
+        let blocks = cols.flat_map(|cols| {
+            let rows = rows.clone();
+            rows.map(move |rows| Region::new(rows[0]..rows[1], cols[0]..cols[1]))
+        });
+        for (block, &rank) in blocks.zip(&self.owners) {
+            let blocks = owned.get_mut(rank);
+            let ranks = n_ranks;
+            blocks.ok_or(SpreadError::Rank { rank, ranks })?.push(block);
+        }
+        Ok(owned)
+    }
+}
+
+/// The memory of this rank for a [`Distribution`]: elements and leading dimension of each piece.
+///
+/// It is made from `(&data, ld)` or `(&mut data, ld)` for one local matrix, or from a list of them for blocks.
+#[derive(Debug)]
+pub struct Pieces<D>(Vec<(D, usize)>);
+
+impl<'a, T, D: AsRef<[T]> + ?Sized> From<(&'a D, usize)> for Pieces<&'a [T]> {
+    fn from((data, ld): (&'a D, usize)) -> Self {
+        Self(vec![(data.as_ref(), ld)])
+    }
+}
+
+impl<'a, T, D: AsMut<[T]> + ?Sized> From<(&'a mut D, usize)> for Pieces<&'a mut [T]> {
+    fn from((data, ld): (&'a mut D, usize)) -> Self {
+        Self(vec![(data.as_mut(), ld)])
+    }
+}
+
+impl<D> From<Vec<(D, usize)>> for Pieces<D> {
+    fn from(pieces: Vec<(D, usize)>) -> Self {
+        Self(pieces)
+    }
+}
+
+impl<T, D: Deref<Target = [T]> + Default> Pieces<D> {
+    /// Returns the memory of each piece of the distribution on `rank`, with empty memory where the rank has no piece.
+    ///
+    /// # Errors
+    /// [`SpreadError::Pieces`] for another number of pieces than the rank has; [`SpreadError::LeadingDimension`] and
+    /// [`SpreadError::Storage`] for memory that cannot hold its piece.
+    pub(crate) fn fit_to(
+        self,
+        on: &Distribution,
+        rank: usize,
+    ) -> Result<Vec<LocalMemory<D>>, SpreadError> {
+        let (found, needed) = (self.0.len(), on.local_shapes(rank).len());
+        if found != needed {
+            return Err(SpreadError::Pieces { found, needed });
+        }
+        let missing = on.pieces.len() - found;
+        let absent = (0..missing).map(|_| (D::default(), 0));
+        let pieces = self.0.into_iter().chain(absent).zip(&on.pieces);
+        let fitted = pieces.map(|((data, ld), spread)| {
+            let order = on.order;
+            let memory = LocalMemory { data, ld, order };
+            memory.check(spread, rank).map(|()| memory)
+        });
+        fitted.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 5×7 in 2×3 blocks, of which rank 1 has none and rank 2 has three.
+    fn blocks() -> BlockList {
+        BlockList {
+            row_cuts: vec![0, 2, 5],
+            col_cuts: vec![0, 1, 4, 7],
+            owners: vec![0, 2, 2, 0, 0, 2],
+        }
+    }
+
+    #[test]
+    fn ranks_have_their_blocks_down_the_columns() {
+        let on = Distribution::of_blocks(&blocks(), 3).unwrap();
+        assert_eq!((on.rows(), on.cols(), on.n_ranks()), (5, 7, 3));
+        assert_eq!(on.local_shapes(0), [(2, 1), (3, 3), (2, 3)]);
+        assert_eq!(on.local_shapes(1), [(0, 0)]);
+        assert_eq!(on.local_shapes(2), [(3, 1), (2, 3), (3, 3)]);
+        let parts: Vec<Region> = on.pieces().iter().map(|piece| piece.part(2)).collect();
+        let expected = [(2..5, 0..1), (0..2, 1..4), (2..5, 4..7)];
+        assert_eq!(parts, expected.map(|(rows, cols)| Region::new(rows, cols)));
+    }
+
+    #[test]
+    fn blocks_that_are_no_grid_or_have_no_owner_are_refused() {
+        let wrong: [(fn(&mut BlockList), &str); 5] = [
+            (|list| list.row_cuts[0] = 1, "row_cuts"),
+            (|list| list.col_cuts[2] = 1, "col_cuts"),
+            (|list| list.col_cuts.clear(), "col_cuts"),
+            (|list| list.owners.truncate(5), "5 owners"),
+            (|list| list.owners[3] = 3, "rank 3"),
+        ];
+        for (spoil, word) in wrong {
+            let mut list = blocks();
+            spoil(&mut list);
+            let text = Distribution::of_blocks(&list, 3).unwrap_err().to_string();
+            assert!(text.contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn regions_must_tile_the_matrix() {
+        let regions = [Region::new(0..3, 0..4), Region::new(3..5, 0..4)];
+        let on = Distribution::of_regions(5, 4, &regions).unwrap();
+        assert_eq!(on.local_shapes(1), [(2, 4)]);
+        assert!(matches!(
+            Distribution::of_regions(5, 5, &regions),
+            Err(SpreadError::Tiling(_))
+        ));
+    }
+
+    #[test]
+    fn memory_must_be_that_of_the_pieces() {
+        let on = Distribution::of_blocks(&blocks(), 3).unwrap();
+        let data = [0.0; 9];
+        let three: Vec<(&[f64], usize)> = vec![(&data, 3), (&data, 2), (&data, 3)];
+        let fitted = Pieces::from(three.clone()).fit_to(&on, 2).unwrap();
+        assert_eq!(fitted.len(), 3);
+        let text = Pieces::from(three[..2].to_vec()).fit_to(&on, 2);
+        let text = text.unwrap_err().to_string();
+        assert!(
+            text.contains("2 pieces") && text.contains("has 3"),
+            "{text}"
+        );
+        // A rank without blocks gives one empty piece.
+        let none = Pieces::<&[f64]>::from((&[0.0; 0], 0))
+            .fit_to(&on, 1)
+            .unwrap();
+        assert_eq!(none.len(), 3);
+        let low = Pieces::from(vec![(&data[..], 3), (&data, 1), (&data, 3)]).fit_to(&on, 2);
+        assert!(matches!(low, Err(SpreadError::LeadingDimension { .. })));
+        let rows = on.clone().row_major();
+        let wide = Pieces::from(vec![(&data[..], 1), (&data, 3), (&data, 3)]).fit_to(&rows, 2);
+        assert_eq!(wide.unwrap()[1].order, Order::Rows);
+    }
+
+    #[test]
+    fn a_distribution_is_like_a_spread_if_parts_and_order_are() {
+        let spread = Spread::whole(4, 6);
+        let on = Distribution::from(spread.clone());
+        assert!(on.is_like(&spread));
+        assert!(!on.clone().row_major().is_like(&spread));
+        assert!(
+            on.clone()
+                .row_major()
+                .transposed()
+                .is_like(&spread.transposed())
+        );
+        assert!(!on.is_like(&Spread::whole(4, 7)));
+        let cyclic =
+            Spread::block_cyclic(&BlockCyclic::new(4, 6, 1, 2), ProcessGrid::by_rows(1, 2), 2);
+        let cyclic = Distribution::from(cyclic.unwrap());
+        assert!(!cyclic.is_like(&Spread::on_one(4, 6, 0, 2).unwrap()));
+        assert_ne!(on.describe(), on.clone().row_major().describe());
+    }
+}

@@ -1,0 +1,682 @@
+//! Products of matrices that the program has in its own memory.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use isochron_devices::Element;
+use isochron_hierarchy::balance::BalanceConfig;
+use isochron_hierarchy::decide::SplitChoice;
+
+use super::Session;
+use crate::comm::{Comm, Settings, agree, agree_on_settings};
+use crate::error::Error;
+use crate::matrix::redistribute::{Moved, RedistributeConfig, redistribute};
+use crate::matrix::{
+    Distribution, HeldMatrix, LocalMemory, Matrix, Op, Order, Pieces, Spread, SpreadError, Stored,
+    StoredMut,
+};
+use crate::multiply::{Execution, Factors, Plan, Problem, Scalars};
+
+/// Block size by default: wide enough for the BLAS, and narrow enough to divide a matrix finely.
+const DEFAULT_BLOCK: usize = 128;
+
+/// The operations of a product, and how it is planned.
+#[derive(Debug, Clone, Copy)]
+pub struct GemmConfig {
+    /// The operations on A and B.
+    pub ops: [Op; 2],
+    /// Block size `b`.
+    pub block: usize,
+    /// Width of the panels; `None` leaves it to the plan.
+    pub panel: Option<usize>,
+    /// The dimension that is divided among the nodes.
+    pub split: SplitChoice,
+    /// The way to a balanced division.
+    pub balance: BalanceConfig,
+}
+
+impl GemmConfig {
+    /// Returns each setting as text.
+    fn describe(&self) -> Settings {
+        let named = [
+            ("ops", format!("{:?}", self.ops)),
+            ("block", self.block.to_string()),
+            ("panel", format!("{:?}", self.panel)),
+            ("split", self.split.to_string()),
+            ("balance", format!("{:?}", self.balance)),
+        ];
+        let named = named.map(|(name, value)| (name.to_owned(), value));
+        named.into()
+    }
+}
+
+impl Default for GemmConfig {
+    /// Takes A and B as they are, in blocks of 128, and leaves the rest to the plan.
+    fn default() -> Self {
+        Self {
+            ops: [Op::N; 2],
+            block: DEFAULT_BLOCK,
+            panel: None,
+            split: SplitChoice::Auto,
+            balance: BalanceConfig::default(),
+        }
+    }
+}
+
+/// A product `C = alpha·op(A)·op(B) + beta·C` that is planned once and run again and again, with matrices in the program's
+/// own memory.
+///
+/// A matrix that lies as the plan has it is used in place, without a copy. On one rank that is every column-major matrix, and
+/// every row-major one unless its complex conjugate is asked for. Other matrices are moved to the plan's layout in each run,
+/// and C back; the memory for that is kept between runs.
+///
+/// ```
+/// use isochron::prelude::*;
+///
+/// let mut session = Session::builder().build(connect()?)?;
+/// let ranks = session.comm().size();
+/// // As ScaLAPACK has them, with leading dimensions that are larger than needed.
+/// let grid = ProcessGrid::by_rows(1, ranks);
+/// let [a, b, c] = [(60, 40), (40, 50), (60, 50)]
+///     .map(|(rows, cols)| BlockCyclic::new(rows, cols, 8, 8))
+///     .map(|matrix| Distribution::block_cyclic(&matrix, grid, ranks));
+/// let (a, b, c) = (a?, b?, c?);
+/// let mut product: Gemm<f64> = session.prepare_gemm([&a, &b, &c], &GemmConfig::default())?;
+/// let (a, b, mut c) = (vec![1.0; 64 * 40], vec![2.0; 64 * 50], vec![0.0; 64 * 50]);
+/// for _ in 0..3 {
+///     product.run(&mut session, Scalars::PRODUCT, (&a, 64), (&b, 64), (&mut c, 64))?;
+/// }
+/// assert_eq!(c[..60], [80.0; 60]);
+/// # Ok::<(), isochron::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Gemm<T: 'static> {
+    plan: Plan,
+    /// Where the program has A, B and C, as the plan's problem has them.
+    on: [Distribution; 3],
+    /// `true` if the plan's problem is the transposed one: `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
+    is_transposed: bool,
+    /// Memory for the matrices that are not used in place.
+    rooms: [Option<Matrix<T>>; 3],
+}
+
+/// Measurements of one run of a [`Gemm`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct GemmRun {
+    /// The multiplication.
+    pub execution: Execution,
+    /// What this rank sent to bring A, B and C to the plan's layout, and C back.
+    pub moved: Moved,
+    /// `true` for each of A, B and C that was used in place.
+    pub in_place: [bool; 3],
+}
+
+impl Session {
+    /// Plans a product of matrices of these distributions: A, B and C. Their shapes give m, n and k.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Shape`] for shapes that do not fit together, [`Error::Settings`] for arguments that differ
+    /// between ranks, [`Error::Spread`] for distributions over another number of ranks; and those of [`plan`](Self::plan).
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn prepare_gemm<T: Element>(
+        &mut self,
+        on: [&Distribution; 3],
+        config: &GemmConfig,
+    ) -> Result<Gemm<T>, Error> {
+        let _log = self.begin_log();
+        let rank = self.comm.rank();
+        check_distributions::<T>(self.comm.as_ref(), on, config.describe())?;
+        find_problem(on, config.ops, config.block)?;
+        let (on, ops, is_transposed) = straighten::<T>(on, config.ops);
+        let problem = find_problem(on.each_ref(), ops, config.block)?;
+        let mut problem = problem.with_element(T::TYPE).with_split(config.split);
+        if let Some(panel) = config.panel {
+            problem = problem.with_panel(panel)?;
+        }
+        let plan = self.plan_beside(problem, &config.balance, &|plan| {
+            count_lent::<T>(plan, &on, rank)
+        })?;
+        Ok(Gemm::new(plan, on, is_transposed))
+    }
+
+    /// Takes a plan that is made already, for matrices of these distributions: A, B and C of the plan's problem. A matrix
+    /// that is distributed as [`Plan::a`], [`Plan::b`] or [`Plan::c`] is used in place.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Shape`] if the distributions or the type of the elements are not those of the problem;
+    /// [`Error::Settings`] and [`Error::Spread`] as [`prepare_gemm`](Self::prepare_gemm).
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn prepare_planned<T: Element>(
+        &mut self,
+        plan: Plan,
+        on: [&Distribution; 3],
+    ) -> Result<Gemm<T>, Error> {
+        let _log = self.begin_log();
+        check_distributions::<T>(self.comm.as_ref(), on, Settings::new())?;
+        let problem = plan.problem();
+        let found = find_problem(on, problem.ops(), problem.block())?;
+        let found = found.with_element(T::TYPE);
+        let texts = [problem, &found].map(describe_shape);
+        if texts[0] != texts[1] {
+            let [planned, found] = texts;
+            let reason = format!("the plan is for {planned}, and the matrices are {found}");
+            return Err(Error::Shape(reason));
+        }
+        Ok(Gemm::new(plan, on.map(Distribution::clone), false))
+    }
+
+    /// Multiplies matrices in the program's own memory once. Each is given by its distribution, and the memory of this rank
+    /// as [`Pieces`]. A product that comes again should be [prepared](Self::prepare_gemm).
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// let mut session = Session::builder().build(LocalComm::new())?;
+    /// let square = Distribution::on_one(2, 2, 0, 1)?.row_major();
+    /// let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
+    /// let mut c = [1.0; 4];
+    /// let scalars = Scalars { alpha: 1.0, beta: 10.0 };
+    /// let (a, b) = ((&square, (&a, 2)), (&square, (&b, 2)));
+    /// session.gemm(&GemmConfig::default(), scalars, a, b, (&square, (&mut c, 2)))?;
+    /// assert_eq!(c, [29.0, 32.0, 53.0, 60.0]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`prepare_gemm`](Self::prepare_gemm) and [`Gemm::run`].
+    ///
+    /// # Collective
+    /// All ranks, with the same distributions, scalars and configuration.
+    pub fn gemm<'p, T: Element>(
+        &mut self,
+        config: &GemmConfig,
+        scalars: Scalars<T>,
+        a: (&Distribution, impl Into<Pieces<&'p [T]>>),
+        b: (&Distribution, impl Into<Pieces<&'p [T]>>),
+        c: (&Distribution, impl Into<Pieces<&'p mut [T]>>),
+    ) -> Result<GemmRun, Error> {
+        let mut product = self.prepare_gemm([a.0, b.0, c.0], config)?;
+        product.run(self, scalars, a.1, b.1, c.1)
+    }
+}
+
+impl<T: Element> Gemm<T> {
+    fn new(plan: Plan, on: [Distribution; 3], is_transposed: bool) -> Self {
+        Self {
+            plan,
+            on,
+            is_transposed,
+            rooms: [None, None, None],
+        }
+    }
+
+    /// Returns the plan, which stays the same in all runs. If C is row-major, it may be that of the transposed product.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Runs the product. `session` is the one that planned it.
+    ///
+    /// If `beta` is 0, C is not read. What lies between the lines of a local matrix is neither read nor written.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Shape`] for memory that does not hold its part; and those of [`Session::multiply`]. C is
+    /// unspecified if a device fails.
+    ///
+    /// # Collective
+    /// All ranks, with the same scalars.
+    pub fn run<'p>(
+        &mut self,
+        session: &mut Session,
+        scalars: Scalars<T>,
+        a: impl Into<Pieces<&'p [T]>>,
+        b: impl Into<Pieces<&'p [T]>>,
+        c: impl Into<Pieces<&'p mut [T]>>,
+    ) -> Result<GemmRun, Error> {
+        let _log = session.begin_log();
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
+        let fitted = self.fit_memory([a.into(), b.into()], c.into(), comm.rank());
+        let ([a, b], c) = agree(comm, fitted)?;
+        let planned = [self.plan.a(), self.plan.b(), self.plan.c()];
+        let in_place = [0, 1, 2].map(|side| self.on[side].is_like(&planned[side]));
+        let [of_a, of_b, of_c] = &planned;
+        let [room_a, room_b, room_c] = &mut self.rooms;
+        let mut moved = Moved::default();
+        let mut bring = FactorMove {
+            comm,
+            is_read: scalars.alpha != T::ZERO,
+            moved: &mut moved,
+        };
+        let a = bring.bring((&self.on[0], a), of_a, room_a)?;
+        let b = bring.bring((&self.on[1], b), of_b, room_b)?;
+        let work = (&self.plan, scalars, (&a, &b));
+        let execution = match in_place[2] {
+            true => session.multiply_lent(work, of_c, c)?,
+            false => {
+                let room = take_room(room_c, || session.zeros(&self.plan), comm)?;
+                let places = (&self.on[2], of_c);
+                session.multiply_moved(work, places, (c, room), &mut moved)?
+            }
+        };
+        Ok(GemmRun {
+            execution,
+            moved,
+            in_place,
+        })
+    }
+
+    /// Checks the memory of this rank. Returns that of A and B in the order of the plan's problem.
+    fn fit_memory<'p>(
+        &self,
+        [a, b]: [Pieces<&'p [T]>; 2],
+        c: Pieces<&'p mut [T]>,
+        rank: usize,
+    ) -> Result<FittedMemory<'p, T>, Error> {
+        let turn = usize::from(self.is_transposed);
+        let a = fit_pieces("A", a, &self.on[turn], rank)?;
+        let b = fit_pieces("B", b, &self.on[1 - turn], rank)?;
+        let c = fit_pieces("C", c, &self.on[2], rank)?;
+        Ok(match self.is_transposed {
+            false => ([a, b], c),
+            true => ([b, a], c),
+        })
+    }
+}
+
+/// The pieces of A and B, and of C, on this rank.
+type FittedMemory<'p, T> = ([Vec<Stored<'p, T>>; 2], Vec<StoredMut<'p, T>>);
+
+/// A plan, its scalars, and its factors in the plan's layout.
+type PlannedWork<'w, T> = (
+    &'w Plan,
+    Scalars<T>,
+    (&'w HeldMatrix<'w, T>, &'w HeldMatrix<'w, T>),
+);
+
+impl Session {
+    /// Multiplies into the program's own memory, which has C where the plan has it.
+    fn multiply_lent<T: Element>(
+        &mut self,
+        (plan, scalars, factors): PlannedWork<'_, T>,
+        spread: &Spread,
+        pieces: Vec<StoredMut<'_, T>>,
+    ) -> Result<Execution, Error> {
+        let piece = pieces.into_iter().next();
+        let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
+        let lent = HeldMatrix::lend(spread.clone(), self.comm.rank(), piece);
+        let mut c = agree(self.comm.as_ref(), lent)?;
+        let execution = self.run_home(plan, scalars, factors, &mut c)?;
+        c.return_to_lender();
+        Ok(execution)
+    }
+
+    /// Multiplies in memory of the plan's layout, to which C is moved first if it is read, and from which it returns.
+    fn multiply_moved<T: Element>(
+        &mut self,
+        (plan, scalars, factors): PlannedWork<'_, T>,
+        (on, spread): (&Distribution, &Spread),
+        (mut pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
+        moved: &mut Moved,
+    ) -> Result<Execution, Error> {
+        let shared = Arc::clone(self.comm());
+        let (comm, config) = (shared.as_ref(), RedistributeConfig::default());
+        if scalars.beta != T::ZERO {
+            for (from, piece) in on.pieces().iter().zip(&pieces) {
+                let source = (from, show_piece(piece));
+                let target = (spread, room.stored_mut());
+                *moved = moved.and(redistribute(comm, source, target, &config)?);
+            }
+        }
+        let execution = self.run_home(plan, scalars, factors, room)?;
+        for (to, piece) in on.pieces().iter().zip(pieces.drain(..)) {
+            let source = (spread, room.stored());
+            *moved = moved.and(redistribute(comm, source, (to, piece), &config)?);
+        }
+        Ok(execution)
+    }
+
+    /// Multiplies, and returns C to where the plan has it.
+    fn run_home<T: Element>(
+        &mut self,
+        plan: &Plan,
+        scalars: Scalars<T>,
+        factors: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
+        c: &mut HeldMatrix<'_, T>,
+    ) -> Result<Execution, Error> {
+        let leaves_c = std::mem::replace(&mut self.leaves_c, false);
+        let done = self.run(plan, scalars, Factors::Held(factors), c);
+        self.leaves_c = leaves_c;
+        done
+    }
+}
+
+/// The move of A and B to the plan's layout.
+struct FactorMove<'r> {
+    comm: &'r dyn Comm,
+    /// `false` if `alpha` is 0.
+    is_read: bool,
+    moved: &'r mut Moved,
+}
+
+impl FactorMove<'_> {
+    /// Returns a factor in the plan's layout, on `spread`: the program's own memory, or `room` to which its pieces are moved.
+    fn bring<'m, T: Element>(
+        &mut self,
+        (on, pieces): (&Distribution, Vec<Stored<'m, T>>),
+        spread: &Spread,
+        room: &'m mut Option<Matrix<T>>,
+    ) -> Result<HeldMatrix<'m, T>, Error> {
+        let (comm, rank) = (self.comm, self.comm.rank());
+        if on.is_like(spread) {
+            let piece = pieces
+                .first()
+                .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
+            return agree(comm, HeldMatrix::show(spread.clone(), rank, piece));
+        }
+        let room = take_room(room, || Matrix::zeros(spread.clone(), rank), comm)?;
+        if self.is_read {
+            for (from, piece) in on.pieces().iter().zip(pieces) {
+                let target = (spread, room.stored_mut());
+                let config = RedistributeConfig::default();
+                let moved = redistribute(comm, (from, piece), target, &config)?;
+                *self.moved = self.moved.and(moved);
+            }
+        }
+        let Stored { data, ld, .. } = room.stored();
+        agree(comm, HeldMatrix::show(spread.clone(), rank, (data, ld)))
+    }
+}
+
+/// Returns the memory of an earlier run, or makes it.
+fn take_room<'m, T: Element>(
+    room: &'m mut Option<Matrix<T>>,
+    make: impl FnOnce() -> Result<Matrix<T>, Error>,
+    comm: &dyn Comm,
+) -> Result<&'m mut Matrix<T>, Error> {
+    // All ranks have it, or none has.
+    let made = match room.take() {
+        Some(kept) => kept,
+        None => agree(comm, make())?,
+    };
+    Ok(room.insert(made))
+}
+
+/// Returns the same memory, to be read.
+fn show_piece<'s, T>(piece: &'s StoredMut<'_, T>) -> Stored<'s, T> {
+    Stored {
+        data: piece.data,
+        ld: piece.ld,
+        order: piece.order,
+    }
+}
+
+fn fit_pieces<T, D: Deref<Target = [T]> + Default>(
+    name: &str,
+    pieces: Pieces<D>,
+    on: &Distribution,
+    rank: usize,
+) -> Result<Vec<LocalMemory<D>>, Error> {
+    let fitted = pieces.fit_to(on, rank);
+    fitted.map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
+}
+
+/// Checks that all ranks give the same arguments, `settings` among them, and that the distributions are over these ranks.
+///
+/// # Errors
+/// On every rank: [`Error::Settings`], [`Error::Spread`].
+///
+/// # Collective
+/// All ranks.
+fn check_distributions<T: Element>(
+    comm: &dyn Comm,
+    on: [&Distribution; 3],
+    mut settings: Settings,
+) -> Result<(), Error> {
+    let [a, b, c] = on.map(Distribution::describe);
+    let element = T::TYPE.to_string();
+    for (name, value) in [("A", a), ("B", b), ("C", c), ("type", element)] {
+        settings.insert(name.to_owned(), value);
+    }
+    agree_on_settings(comm, &settings)?;
+    let ranks = comm.size();
+    let mut others = on
+        .iter()
+        .map(|on| on.n_ranks())
+        .filter(|&spread| spread != ranks);
+    match others.next() {
+        Some(spread) => Err(SpreadError::Ranks { spread, ranks }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Makes the problem of matrices of these distributions.
+///
+/// # Errors
+/// [`Error::Shape`], [`Error::Parameter`].
+fn find_problem(on: [&Distribution; 3], ops: [Op; 2], block: usize) -> Result<Problem, Error> {
+    let shapes = on.map(|on| (on.rows(), on.cols()));
+    let [a, b] = [0, 1].map(|side| match (shapes[side], ops[side].transposes()) {
+        ((rows, cols), true) => (cols, rows),
+        (shape, false) => shape,
+    });
+    let c = shapes[2];
+    if a.1 != b.0 || c != (a.0, b.1) {
+        let texts = [a, b, c].map(|(rows, cols)| format!("{rows}×{cols}"));
+        let [a, b, c] = texts;
+        let reason = format!("op(A) is {a}, op(B) is {b}, and C is {c}");
+        return Err(Error::Shape(reason));
+    }
+    Ok(Problem::new(a.0, b.1, a.1, block)?.with_ops(ops))
+}
+
+fn describe_shape(problem: &Problem) -> String {
+    let (m, n, k) = (problem.m(), problem.n(), problem.k());
+    format!("{m}×{n}×{k} of {}", problem.element())
+}
+
+/// Counts the bytes of this rank's matrices that a plan uses in place.
+fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
+    let planned = [plan.a(), plan.b(), plan.c()];
+    let lent = planned
+        .iter()
+        .zip(on)
+        .filter(|(spread, on)| on.is_like(spread));
+    let elements: usize = lent.map(|(spread, _)| spread.part(rank).len()).sum();
+    (elements * size_of::<T>()) as u64
+}
+
+/// Describes the same product with column-major memory, as far as that needs no complex conjugate: a row-major matrix is the
+/// transposed one, column-major. If C is row-major, the product is the transposed one, which is told.
+fn straighten<T: Element>(
+    [a, b, c]: [&Distribution; 3],
+    [op_a, op_b]: [Op; 2],
+) -> ([Distribution; 3], [Op; 2], bool) {
+    let flipped = (c.order(), transpose_op::<T>(op_a), transpose_op::<T>(op_b));
+    let (mut factors, c, is_transposed) = match flipped {
+        (Order::Rows, Some(flip_a), Some(flip_b)) => {
+            let factors = [(b.clone(), flip_b), (a.clone(), flip_a)];
+            (factors, c.transposed(), true)
+        }
+        _ => ([(a.clone(), op_a), (b.clone(), op_b)], c.clone(), false),
+    };
+    for (on, op) in &mut factors {
+        if let (Order::Rows, Some(flipped)) = (on.order(), transpose_op::<T>(*op)) {
+            (*on, *op) = (on.transposed(), flipped);
+        }
+    }
+    let [(a, op_a), (b, op_b)] = factors;
+    ([a, b, c], [op_a, op_b], is_transposed)
+}
+
+/// Returns the operation on X that gives the transpose of `op(X)`; `None` if it would be the complex conjugate alone.
+fn transpose_op<T: Element>(op: Op) -> Option<Op> {
+    match op {
+        Op::N => Some(Op::T),
+        Op::T => Some(Op::N),
+        Op::C => (!T::TYPE.is_complex()).then_some(Op::N),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isochron_devices::BlasChoice;
+    use num_complex::Complex64;
+
+    use super::*;
+    use crate::comm::LocalComm;
+
+    fn session() -> Session {
+        let settings = Session::builder().blas(BlasChoice::Embedded);
+        settings.build(LocalComm::new()).unwrap()
+    }
+
+    /// Whole numbers with an imaginary part, so that a conjugate is seen.
+    fn element(row: usize, col: usize, seed: usize) -> Complex64 {
+        let number = |salt: usize| ((row * 7 + col * 13 + seed * 5 + salt * 3) % 11) as f64 - 5.0;
+        Complex64::new(number(0), number(1))
+    }
+
+    /// A matrix in memory with a gap after each line.
+    struct Stock<T> {
+        on: Distribution,
+        data: Vec<T>,
+        ld: usize,
+    }
+
+    impl<T: Element> Stock<T> {
+        fn new((rows, cols): (usize, usize), order: Order, seed: usize) -> Self {
+            let on = Distribution::on_one(rows, cols, 0, 1).unwrap();
+            let (on, along, lines) = match order {
+                Order::Columns => (on, rows, cols),
+                Order::Rows => (on.row_major(), cols, rows),
+            };
+            let ld = along + 2;
+            let mut data = vec![T::of(Complex64::new(-77.0, 0.0)); ld * lines];
+            for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                data[order.index(row, col, ld)] = T::of(element(row, col, seed));
+            }
+            Self { on, data, ld }
+        }
+
+        fn at(&self, row: usize, col: usize) -> T {
+            self.data[self.on.order().index(row, col, self.ld)]
+        }
+    }
+
+    fn apply<T: Element>(x: &Stock<T>, op: Op, row: usize, col: usize) -> T {
+        match op {
+            Op::N => x.at(row, col),
+            Op::T => x.at(col, row),
+            Op::C => x.at(col, row).conj(),
+        }
+    }
+
+    /// Multiplies twice and compares every element and every gap. Returns the matrices that were used in place.
+    fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3]) -> [bool; 3] {
+        let (m, n, k) = (9, 7, 5);
+        let [a, b] = [((m, k), 0), ((k, n), 1)].map(|((rows, cols), side)| {
+            let shape = match ops[side].transposes() {
+                true => (cols, rows),
+                false => (rows, cols),
+            };
+            Stock::<T>::new(shape, orders[side], side)
+        });
+        let mut c = Stock::<T>::new((m, n), orders[2], 2);
+        let config = GemmConfig {
+            ops,
+            block: 3,
+            ..GemmConfig::default()
+        };
+        let on = [&a.on, &b.on, &c.on].map(Distribution::clone);
+        let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+        let two = T::ONE + T::ONE;
+        let mut in_place = [true; 3];
+        for (alpha, beta) in [(two, -T::ONE), (T::ONE, T::ZERO), (T::ZERO, two)] {
+            let mut expected = c.data.clone();
+            for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let terms = (0..k).map(|l| apply(&a, ops[0], i, l) * apply(&b, ops[1], l, j));
+                let sum = terms.fold(T::ZERO, |sum, term| sum + term);
+                expected[orders[2].index(i, j, c.ld)] = alpha * sum + beta * c.at(i, j);
+            }
+            let scalars = Scalars { alpha, beta };
+            let run = product.run(
+                session,
+                scalars,
+                (&a.data, a.ld),
+                (&b.data, b.ld),
+                (&mut c.data, c.ld),
+            );
+            in_place = run.unwrap().in_place;
+            assert_eq!(c.data, expected, "{ops:?} {orders:?}");
+        }
+        in_place
+    }
+
+    #[test]
+    fn every_order_and_operation_is_right_and_real_matrices_stay_in_place() {
+        let mut session = session();
+        let orders = [Order::Columns, Order::Rows];
+        let ops = [Op::N, Op::T, Op::C];
+        for number in 0..72 {
+            let orders = [number % 2, number / 2 % 2, number / 4 % 2].map(|index| orders[index]);
+            let ops = [number / 8 % 3, number / 24].map(|index| ops[index]);
+            assert_eq!(multiply::<f64>(&mut session, ops, orders), [true; 3]);
+            let complex = multiply::<Complex64>(&mut session, ops, orders);
+            let is_plain = !ops.contains(&Op::C);
+            assert!(complex == [true; 3] || !is_plain, "{ops:?} {orders:?}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
+        let mut session = session();
+        let on = Distribution::on_one(4, 4, 0, 1).unwrap();
+        let wide = Distribution::on_one(4, 5, 0, 1).unwrap();
+        let config = GemmConfig::default();
+        let prepared = session.prepare_gemm::<f64>([&on, &wide, &on], &config);
+        let text = prepared.unwrap_err().to_string();
+        assert!(text.contains("op(B) is 4×5, and C is 4×4"), "{text}");
+        let of_two = Distribution::on_one(4, 4, 0, 2).unwrap();
+        let prepared = session.prepare_gemm::<f64>([&of_two, &on, &on], &config);
+        assert!(matches!(
+            prepared,
+            Err(Error::Spread(SpreadError::Ranks { .. }))
+        ));
+        let none = GemmConfig { block: 0, ..config };
+        let prepared = session.prepare_gemm::<f64>([&on, &on, &on], &none);
+        assert!(matches!(
+            prepared,
+            Err(Error::Parameter { name: "block", .. })
+        ));
+        let mut product: Gemm<f64> = session.prepare_gemm([&on, &on, &on], &config).unwrap();
+        let (a, mut c) = (vec![0.0; 16], vec![0.0; 16]);
+        let short = product.run(
+            &mut session,
+            Scalars::PRODUCT,
+            (&a, 4),
+            (&a[..15], 4),
+            (&mut c, 4),
+        );
+        let text = short.unwrap_err().to_string();
+        assert!(
+            text.contains("the memory of B") && text.contains("of 15"),
+            "{text}"
+        );
+        let low = product.run(
+            &mut session,
+            Scalars::PRODUCT,
+            (&a, 4),
+            (&a, 4),
+            (&mut c, 3),
+        );
+        assert!(low.unwrap_err().to_string().contains("the memory of C"));
+        let plan = product.plan().clone();
+        let other = session.prepare_planned::<f32>(plan, [&on, &on, &on]);
+        assert!(other.unwrap_err().to_string().contains("4×4×4 of f64"));
+    }
+}

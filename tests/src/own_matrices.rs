@@ -1,0 +1,319 @@
+//! Products of a program's own matrices, in a communicator of its own. Functions are as in [`cases`](crate::cases).
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use isochron::comm::mpi::MpiComm;
+use isochron::mpi::topology::{Color, SimpleCommunicator};
+use isochron::mpi::traits::Communicator as _;
+use isochron::prelude::*;
+
+use crate::cases::scale;
+
+/// Shape of the products: m, n and k.
+const SHAPE: (usize, usize, usize) = (61, 47, 83);
+
+/// Elements of local memory that belong to no matrix.
+const GAP: f64 = -77.0;
+
+/// Returns all ranks but the second one, in a communicator of their own; `None` on that one.
+fn leave_one_out(world: &Arc<dyn Comm>) -> Option<Arc<dyn Comm>> {
+    if world.size() == 1 {
+        return Some(Arc::clone(world));
+    }
+    let color = match world.rank() {
+        1 => Color::undefined(),
+        _ => Color::with_value(0),
+    };
+    let ranks = SimpleCommunicator::world().split_by_color(color)?;
+    Some(MpiComm::adopt(&ranks).unwrap().into())
+}
+
+/// Counts the measurements of all nodes.
+#[derive(Default)]
+struct Measurements(Cell<u32>);
+
+impl Observer for Measurements {
+    fn observe(&self, progress: Progress) {
+        if let Progress::Measuring { .. } = progress {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+}
+
+/// A matrix of whole numbers in this rank's memory.
+struct Stock<T> {
+    on: Distribution,
+    /// The elements of this rank's blocks by row and column, with their pieces of memory and places there.
+    held: Vec<(usize, usize, usize, usize)>,
+    pieces: Vec<(Vec<T>, usize)>,
+}
+
+impl<T: Element> Stock<T> {
+    /// Makes a matrix whose pieces on this rank are the regions `rows × cols`, with lines longer than needed.
+    fn new(on: Distribution, rank: usize, regions: &[(Vec<usize>, Vec<usize>)]) -> Self {
+        let (mut held, mut pieces) = (Vec::new(), Vec::new());
+        assert_eq!(on.local_shapes(rank).len(), regions.len().max(1));
+        for (piece, (rows, cols)) in regions.iter().enumerate() {
+            let (along, lines) = match on.order() {
+                Order::Columns => (rows.len(), cols.len()),
+                Order::Rows => (cols.len(), rows.len()),
+            };
+            let ld = along + 3;
+            for (j, &col) in cols.iter().enumerate() {
+                let places = rows.iter().enumerate();
+                held.extend(places.map(|(i, &row)| (row, col, piece, on.order().index(i, j, ld))));
+            }
+            pieces.push((vec![T::of(GAP.into()); ld * lines], ld));
+        }
+        if pieces.is_empty() {
+            pieces.push((Vec::new(), 1));
+        }
+        Self { on, held, pieces }
+    }
+
+    /// Sets every element to `element(row, col)`.
+    fn fill(&mut self, element: impl Fn(usize, usize) -> T) {
+        for &(row, col, piece, place) in &self.held {
+            self.pieces[piece].0[place] = element(row, col);
+        }
+    }
+
+    fn shown(&self) -> Pieces<&[T]> {
+        let pieces = self.pieces.iter();
+        Pieces::from(
+            pieces
+                .map(|(data, ld)| (&data[..], *ld))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn lent(&mut self) -> Pieces<&mut [T]> {
+        let pieces = self.pieces.iter_mut();
+        Pieces::from(
+            pieces
+                .map(|(data, ld)| (&mut data[..], *ld))
+                .collect::<Vec<_>>(),
+        )
+    }
+}
+
+/// Returns the indices of `n` in blocks of `block` that process `process` of `processes` holds, if `source` has the first.
+fn deal(n: usize, block: usize, (process, processes): (usize, usize), source: usize) -> Vec<usize> {
+    let owner = |index: usize| (index / block + source) % processes;
+    (0..n).filter(|&index| owner(index) == process).collect()
+}
+
+/// The ways in which a program may have a matrix.
+const WAYS: usize = 4;
+
+/// Makes a `rows×cols` matrix on these ranks in one of the ways: block-cyclic with sources that are not 0, in rows as in C,
+/// in a list of blocks, or all on the last rank.
+fn stock<T: Element>(comm: &dyn Comm, (rows, cols): (usize, usize), way: usize) -> Stock<T> {
+    let (rank, n) = (comm.rank(), comm.size());
+    let all = |n: usize| (0..n).collect::<Vec<_>>();
+    match way {
+        0 => {
+            let source = n - 1;
+            let matrix = BlockCyclic::new(rows, cols, 7, 5).with_sources(0, source);
+            let on = Distribution::block_cyclic(&matrix, ProcessGrid::by_rows(1, n), n).unwrap();
+            let part = (all(rows), deal(cols, 5, (rank, n), source));
+            Stock::new(on, rank, &[part])
+        }
+        1 => {
+            let cut = |rank: usize| rows * rank / n;
+            let regions = (0..n).map(|rank| Region::new(cut(rank)..cut(rank + 1), 0..cols));
+            let on = Distribution::of_regions(rows, cols, &regions.collect::<Vec<_>>()).unwrap();
+            let part = ((cut(rank)..cut(rank + 1)).collect(), all(cols));
+            Stock::new(on.row_major(), rank, &[part])
+        }
+        2 => {
+            let list = BlockList {
+                row_cuts: vec![0, 10, rows],
+                col_cuts: vec![0, 1, 20, cols],
+                owners: (0..6).map(|block| block * block % n).collect(),
+            };
+            let on = Distribution::of_blocks(&list, n).unwrap();
+            let own = (0..6).filter(|&block| list.owners[block] == rank);
+            let parts = own.map(|block| {
+                let (i, j) = (block % 2, block / 2);
+                let rows = list.row_cuts[i]..list.row_cuts[i + 1];
+                (
+                    rows.collect(),
+                    (list.col_cuts[j]..list.col_cuts[j + 1]).collect(),
+                )
+            });
+            Stock::new(on, rank, &parts.collect::<Vec<_>>())
+        }
+        _ => {
+            let on = Distribution::on_one(rows, cols, n - 1, n).unwrap();
+            let part = match rank == n - 1 {
+                true => (all(rows), all(cols)),
+                false => (Vec::new(), Vec::new()),
+            };
+            Stock::new(on, rank, &[part])
+        }
+    }
+}
+
+fn element<T: Element>(seed: u64, row: usize, col: usize) -> T {
+    Generator::Integers { seed }.element(row, col)
+}
+
+/// Returns an element of A·B.
+fn product_at<T: Element>(row: usize, col: usize) -> T {
+    let terms = (0..SHAPE.2).map(|l| element::<T>(1, row, l) * element::<T>(2, l, col));
+    terms.fold(T::ZERO, |sum, term| sum + term)
+}
+
+/// Runs a prepared product ten times, each time with other scalars, and compares every element and every gap.
+fn run_ten_times<T: Element>(
+    session: &mut Session,
+    product: &mut Gemm<T>,
+    [a, b, c]: [&mut Stock<T>; 3],
+) -> GemmRun {
+    a.fill(|row, col| element(1, row, col));
+    b.fill(|row, col| element(2, row, col));
+    c.fill(|_, _| T::of(f64::NAN.into()));
+    let products: Vec<T> = c
+        .held
+        .iter()
+        .map(|held| product_at(held.0, held.1))
+        .collect();
+    let mut last = None;
+    for turn in 0..10 {
+        let mut expected = c.pieces.clone();
+        let number = |value: f64| T::of(value.into());
+        // The first run overwrites what is not a number; later numbers stay exact in single precision.
+        let scalars = scale(
+            number([1.0, -2.0][turn % 2]),
+            number([0.0, 1.0, -1.0][turn % 3]),
+        );
+        for (&(_, _, piece, place), &sum) in c.held.iter().zip(&products) {
+            let before = match scalars.beta == T::ZERO {
+                true => T::ZERO,
+                false => scalars.beta * expected[piece].0[place],
+            };
+            expected[piece].0[place] = scalars.alpha * sum + before;
+        }
+        let run = product.run(session, scalars, a.shown(), b.shown(), c.lent());
+        last = Some(run.unwrap());
+        assert!(c.pieces == expected, "{} in turn {turn}", T::TYPE);
+    }
+    last.unwrap()
+}
+
+/// Multiplies matrices that lie in unlike ways, ten times as planned once.
+fn multiply_own<T: Element>(session: &mut Session, ways: [usize; 3], measured: &Measurements) {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
+    let (m, n, k) = SHAPE;
+    let mut a = stock::<T>(comm, (m, k), ways[0]);
+    let mut b = stock::<T>(comm, (k, n), ways[1]);
+    let mut c = stock::<T>(comm, (m, n), ways[2]);
+    let config = GemmConfig {
+        block: 8,
+        balance: BalanceConfig {
+            strategy: Strategy::Fpm,
+            max_iterations: 2,
+            ..BalanceConfig::default()
+        },
+        ..GemmConfig::default()
+    };
+    let on = [&a, &b, &c].map(|stock| stock.on.clone());
+    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let (plan, before) = (product.plan().clone(), measured.0.get());
+    run_ten_times(session, &mut product, [&mut a, &mut b, &mut c]);
+    assert_eq!(
+        (product.plan(), measured.0.get()),
+        (&plan, before),
+        "planned once"
+    );
+    multiply_in_place::<T>(session, plan);
+}
+
+/// Multiplies matrices that lie where the plan has them: nothing is moved or copied.
+fn multiply_in_place<T: Element>(session: &mut Session, plan: Plan) {
+    let problem = plan.problem();
+    // The product may be planned transposed.
+    if problem.ops() != [Op::N; 2] || problem.m() != SHAPE.0 {
+        return;
+    }
+    let rank = session.comm().rank();
+    let mut stocks = [plan.a(), plan.b(), plan.c()].map(|spread| {
+        let part = spread.part(rank);
+        let lines = (part.row_range().collect(), part.col_range().collect());
+        Stock::<T>::new(spread.into(), rank, &[lines])
+    });
+    let on = stocks.each_ref().map(|stock| stock.on.clone());
+    let mut product = session.prepare_planned::<T>(plan, on.each_ref()).unwrap();
+    let run = run_ten_times(session, &mut product, stocks.each_mut());
+    assert_eq!(run.in_place, [true; 3]);
+    assert_eq!(run.moved.bytes, 0);
+}
+
+/// All ranks but one multiply matrices of their own, which lie in all ways, with elements of three types.
+pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
+    let Some(comm) = leave_one_out(world) else {
+        return WAYS * 3;
+    };
+    let measured = Rc::new(Measurements::default());
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    let mut session = settings.observer(measured.clone()).build(comm).unwrap();
+    for way in 0..WAYS {
+        let ways = [way, (way + 1) % WAYS, (way + 3) % WAYS];
+        multiply_own::<f32>(&mut session, ways, &measured);
+        multiply_own::<f64>(&mut session, ways, &measured);
+        multiply_own::<Complex64>(&mut session, ways, &measured);
+    }
+    WAYS * 3
+}
+
+/// Ranks that disagree on an argument all learn of it, and which one it is.
+pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
+    let (rank, n) = (world.rank(), world.size());
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    let mut session = settings.build(Arc::clone(world)).unwrap();
+    if n == 1 {
+        return 0;
+    }
+    let square = |rows, cols| Distribution::on_one(rows, cols, 0, n).unwrap();
+    let (usual, other) = (square(8, 8), square(8, 8 + rank % 2));
+    let config = GemmConfig::default();
+    for (on, name) in [
+        ([&other, &usual, &usual], "A is 8×8"),
+        ([&usual, &other, &usual], "B is 8×8"),
+        ([&usual, &usual, &other], "C is 8×8"),
+    ] {
+        let text = session
+            .prepare_gemm::<f64>(on, &config)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains(name) && text.contains("8×9"), "{text}");
+    }
+    let blocks = GemmConfig {
+        block: 8 + rank % 2,
+        ..config
+    };
+    let on = [&usual; 3];
+    let text = session
+        .prepare_gemm::<f64>(on, &blocks)
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("block is 8 on"), "{text}");
+    let mut product: Gemm<f64> = session.prepare_gemm(on, &config).unwrap();
+    let data = vec![0.0; 64 * usize::from(rank == 0)];
+    // Rank 0 gives too little of C.
+    let mut c = vec![0.0; 63 * usize::from(rank == 0)];
+    let run = product.run(
+        &mut session,
+        Scalars::PRODUCT,
+        (&data, 8),
+        (&data, 8),
+        (&mut c, 8),
+    );
+    let text = run.unwrap_err().to_string();
+    assert!(text.contains("the memory of C"), "{text}");
+    5
+}
