@@ -39,6 +39,7 @@ mod host_cores;
 mod huge_pages;
 mod memory;
 mod model_time;
+mod node;
 mod paced;
 mod recorded;
 mod share;
@@ -65,6 +66,7 @@ pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, meas
 pub use memory::{
     MemoryBound, MemoryScope, is_unwritten_memory_free, memory_available_bytes, memory_bounds,
 };
+pub use node::Node;
 pub use paced::{Pace, PacedWorker};
 pub use recorded::RecordedWorker;
 pub use share::share_cores;

@@ -125,3 +125,5 @@ pub mod model;
 pub mod partition;
 pub mod predict;
 pub mod rebalance;
+
+pub use partition::{SplitOptions, split};

@@ -78,7 +78,7 @@ pub fn hipopta(
     n_nodes: usize,
     total: u64,
 ) -> Result<HierarchicalPartition, PartitionError> {
-    let problem = SizeProblem::new(devices, &one_each(devices, limits)?, n_nodes, total)?;
+    let problem = SizeProblem::new(devices, &one_each(devices.len(), limits)?, n_nodes, total)?;
     // Units and seconds of each node and of its devices, besides the memory of the search.
     let part_bytes = (1 + devices.len()) * size_of::<(u64, f64)>() + size_of::<Partition>();
     check_copies(n_nodes, Stages::BYTES + part_bytes as u128)?;

@@ -65,7 +65,7 @@ pub fn hpopta(
     limits: &[Limits],
     total: u64,
 ) -> Result<Partition, PartitionError> {
-    let problem = SizeProblem::new(functions, &one_each(functions, limits)?, 1, total)?;
+    let problem = SizeProblem::new(functions, &one_each(functions.len(), limits)?, 1, total)?;
     let devices: Vec<&Choices> = problem.devices.iter().collect();
     solve_problem(&problem, &devices, total)
 }

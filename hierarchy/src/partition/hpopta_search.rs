@@ -60,7 +60,7 @@ pub fn hpopta_search(
     total: u64,
     work_limit: u64,
 ) -> Result<SearchOutcome, PartitionError> {
-    let problem = SizeProblem::new(functions, &one_each(functions, limits)?, 1, total)?;
+    let problem = SizeProblem::new(functions, &one_each(functions.len(), limits)?, 1, total)?;
     let devices: Vec<&Choices> = problem.devices.iter().collect();
     if total == 0 {
         return Ok(SearchOutcome::Optimal(Partition::idle(devices.len())));

@@ -72,21 +72,21 @@ impl Limits {
     }
 }
 
-/// Returns limits for each function: those given, or the default for all if none are given.
+/// Returns limits for each device: those given, or the default for all if none are given.
 ///
 /// # Errors
-/// [`PartitionError::LimitsMismatch`] unless there are as many limits as functions.
-pub(super) fn one_each<'a>(
-    functions: &[TimeFunction],
-    limits: &'a [Limits],
-) -> Result<Cow<'a, [Limits]>, PartitionError> {
+/// [`PartitionError::LimitsMismatch`] unless there are as many limits as devices.
+pub(super) fn one_each(
+    devices: usize,
+    limits: &[Limits],
+) -> Result<Cow<'_, [Limits]>, PartitionError> {
     if limits.is_empty() {
-        Ok(vec![Limits::default(); functions.len()].into())
-    } else if limits.len() == functions.len() {
+        Ok(vec![Limits::default(); devices].into())
+    } else if limits.len() == devices {
         Ok(limits.into())
     } else {
         Err(PartitionError::LimitsMismatch {
-            devices: functions.len(),
+            devices,
             limits: limits.len(),
         })
     }
@@ -182,7 +182,7 @@ mod tests {
             })
         );
         assert_eq!(
-            one_each(&functions, &limits[1..]),
+            one_each(functions.len(), &limits[1..]),
             Err(PartitionError::LimitsMismatch {
                 devices: 3,
                 limits: 2

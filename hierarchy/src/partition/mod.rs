@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::ModelError;
+
 mod apportion;
 mod choices;
 mod continuous;
@@ -22,6 +24,7 @@ mod partitioner;
 mod popta;
 mod proportional;
 mod segment_cache;
+mod split;
 mod stages;
 mod sums;
 
@@ -37,6 +40,7 @@ pub use npa::{Guess, NpaSolution, SharesOf, npa, npa_from};
 pub use partitioner::Partitioner;
 pub use popta::popta;
 pub use proportional::proportional;
+pub use split::{SplitOptions, split};
 
 /// A division of work between devices.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -110,6 +114,23 @@ pub enum PartitionError {
     /// The name of a [`Guess`] that does not exist.
     #[error("unknown guess \"{0}\": expected one of even, proportional")]
     UnknownGuess(String),
+    /// Points of a device that make no model.
+    #[error("device {index}: {reason}")]
+    Points {
+        /// Index of the device.
+        index: usize,
+        /// The reason.
+        reason: ModelError,
+    },
+    /// Units in multiples of nothing.
+    #[error("a granule of 0 units: use at least 1")]
+    ZeroGranule,
+    /// Forbidden sizes for an algorithm that does not know sizes.
+    #[error("device {index}: forbidden sizes are for the partitioner hpopta")]
+    Forbidden {
+        /// Index of the device.
+        index: usize,
+    },
     /// There is no device to give the work to.
     #[error("{total} units and no device to give them to")]
     NoDevices {

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
-use super::{Partition, PartitionError, gpa, hpopta, npa};
+use super::split::add_rest;
+use super::{Limits, Partition, PartitionError, gpa, hpopta, npa};
 use crate::model::{ModelError, SpeedModel, TimeFunction};
 
 /// Number of sizes at which HPOPTA evaluates each model.
@@ -45,30 +46,44 @@ impl Partitioner {
         match self {
             Self::Gpa => gpa(models, total),
             Self::Npa => npa(models, total).map(|solution| solution.partition),
-            Self::Hpopta => divide_sampled(models, total),
+            Self::Hpopta => {
+                let granule = total.div_ceil(SIZES).max(1);
+                divide_sampled(
+                    models,
+                    total,
+                    granule,
+                    &vec![Limits::default(); models.len()],
+                )
+            }
         }
     }
 }
 
-fn divide_sampled(models: &[&dyn SpeedModel], total: u64) -> Result<Partition, PartitionError> {
+/// Divides multiples of the granule by HPOPTA, or of a thousandth of `total` if that is more, and gives the rest to the device
+/// that then finishes first.
+pub(super) fn divide_sampled(
+    models: &[&dyn SpeedModel],
+    total: u64,
+    granule: u64,
+    limits: &[Limits],
+) -> Result<Partition, PartitionError> {
     if models.is_empty() && total > 0 {
         return Err(PartitionError::NoDevices { total });
     }
-    let granule = total.div_ceil(SIZES).max(1);
+    // A multiple of the granule, for no more sizes than are fast to divide.
+    let granule = granule * total.div_ceil(SIZES).div_ceil(granule).max(1);
     let rest = total % granule;
     let functions: Vec<TimeFunction> = (models.iter().enumerate())
         .map(|(index, model)| sample_model(index, *model, granule, total - rest))
         .collect::<Result<_, _>>()?;
-    let mut partition = hpopta(&functions, &[], total - rest)?;
-    let first = (models.iter().zip(&partition.units))
-        .map(|(model, &units)| model.time_s((units + rest) as f64))
-        .enumerate()
-        .min_by(|(_, a), (_, b)| a.total_cmp(b));
-    if let Some((device, time_s)) = first.filter(|_| rest > 0) {
-        partition.times_s[device] = time_s;
-        partition.units[device] += rest;
-    }
-    Ok(partition)
+    let Partition { mut units, .. } = hpopta(&functions, limits, total - rest)?;
+    add_rest(models, (total, rest), limits, &mut units)?;
+    let times_s = models.iter().zip(&units);
+    let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
+    Ok(Partition {
+        times_s: times_s.collect(),
+        units,
+    })
 }
 
 fn sample_model(
