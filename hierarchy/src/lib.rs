@@ -13,7 +13,19 @@
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
 //! * [`decide`]: the division of a multiplication among nodes.
 //!
-//! # Example
+//! # Examples
+//! From measured points to a partition, in one call:
+//! ```
+//! use isochron_hierarchy::{SplitOptions, split};
+//!
+//! let slow: &[(u64, f64)] = &[(100, 1.0), (400, 4.1)]; // units and seconds
+//! let fast: &[(u64, f64)] = &[(100, 0.3), (400, 1.2)];
+//! let parts = split(1000, &[slow, fast], &SplitOptions::default())?;
+//! assert_eq!(parts.units.iter().sum::<u64>(), 1000);
+//! assert!(parts.units[1] > 3 * parts.units[0]);
+//! # Ok::<(), isochron_hierarchy::partition::PartitionError>(())
+//! ```
+//!
 //! Two devices, of which the second runs out of memory at 600 units. A few measurements lead to equal
 //! times, although no constant speed describes the second device:
 //! ```
@@ -58,7 +70,8 @@
 //! | [`TimeFunction`](model::TimeFunction) | nothing, not even between its sizes; sizes may be missing | load imbalancing |
 //! | [`Surface`](model::Surface) | speed is linear along either side of a cell; `O(log k)` on a grid, else `O(k)` | height and width of a rectangle matter, not only its area |
 //!
-//! **Partitioners.** The first five make all devices finish together.
+//! **Partitioners.** [`split`] fits models to points and divides by `gpa`, `npa` or `hpopta`, under limits
+//! and in granules: the first choice of a program that has measured times. The first five make all devices finish together.
 //!
 //! | partitioner | input | assumes | cost | when |
 //! |---|---|---|---|---|

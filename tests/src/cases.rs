@@ -161,7 +161,7 @@ pub(crate) fn plan_along_k(comm: &dyn Comm, problem: Problem) -> Plan {
 }
 
 /// A multiplication that is planned, and its matrices.
-pub(crate) struct Case<T = f64> {
+pub(crate) struct Case<T: 'static = f64> {
     pub plan: Plan,
     pub a: Matrix<T>,
     pub b: Matrix<T>,

@@ -155,7 +155,7 @@ impl SessionBuilder {
     /// let mut session = Session::builder().observer(seen.clone()).build(LocalComm::new())?;
     /// let problem = Problem::new(32, 32, 48, 16)?.with_panel(16)?;
     /// let plan = session.plan(problem, &BalanceConfig::default())?;
-    /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+    /// let a: Matrix = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
     /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
     /// let mut c = session.zeros(&plan)?;
     /// session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;

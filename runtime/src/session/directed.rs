@@ -85,7 +85,7 @@ impl Session {
     /// let mut session = Session::builder().build(LocalComm::new())?;
     /// let problem = Problem::new(96, 80, 160, 16)?.with_panel(16)?;
     /// let plan = session.plan(problem, &BalanceConfig::default())?;
-    /// let a = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+    /// let a: Matrix = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
     /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
     /// let mut c = session.zeros(&plan)?;
     /// let factors = Factors::Held((&a, &b));

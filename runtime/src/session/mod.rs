@@ -68,7 +68,7 @@ use rank_gpu::RankGpu;
 /// let problem = Problem::new(96, 80, 64, 16)?;
 /// let plan = session.plan(problem, &BalanceConfig::default())?;
 /// let rank = session.comm().rank();
-/// let a = Matrix::generate(plan.a(), rank, Generator::Uniform { seed: 1 })?;
+/// let a: Matrix = Matrix::generate(plan.a(), rank, Generator::Uniform { seed: 1 })?;
 /// let b = Matrix::generate(plan.b(), rank, Generator::Uniform { seed: 2 })?;
 /// let mut c = session.zeros(&plan)?;
 /// let execution = session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;
@@ -426,7 +426,7 @@ impl Session {
     /// let problem = Problem::new(96, 80, 640, 16)?.with_panel(64)?.in_parts();
     /// let plan = session.plan(problem, &BalanceConfig::default())?.with_k_parts(2)?;
     /// let mut make = |part: &PartOfK| {
-    ///     let a = Matrix::generate(part.a(), 0, Generator::Uniform { seed: 1 })?;
+    ///     let a: Matrix = Matrix::generate(part.a(), 0, Generator::Uniform { seed: 1 })?;
     ///     let b = Matrix::generate(part.b(), 0, Generator::Uniform { seed: 2 })?;
     ///     Ok((a, b))
     /// };
