@@ -37,7 +37,7 @@ impl NodeArguments {
     }
 }
 
-/// How balancing ended, and the measured models.
+/// The limits of balancing, and its models and partitioner.
 #[derive(Args)]
 pub struct BalancingArguments {
     /// Imbalance max |t_i - t_j| / t_i at which measuring ends

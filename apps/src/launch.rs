@@ -95,7 +95,7 @@ fn read_negative_numbers(command: Command) -> Command {
         .mut_subcommands(read_negative_numbers)
 }
 
-/// Returns the options of a command, and of those within it, that take several values with commas between them.
+/// Returns the options of a command and its subcommands that take several values with commas between them.
 fn list_lists(command: &Command) -> Vec<String> {
     let own = command.get_arguments().filter(|argument| {
         let most = argument
@@ -107,8 +107,8 @@ fn list_lists(command: &Command) -> Vec<String> {
     own.map(name_argument).chain(inner).collect()
 }
 
-/// Joins `-inf`, and lists such as `-1,2`, to the option before them, as `--option=-1,2`, or to the value before them of an
-/// option in `lists`, as `1,-1,2`. They are no negative numbers to clap, which takes them for unknown options.
+/// Joins `-inf`, and lists such as `-1,2`, to the option before them, as `--option=-1,2`, or to the value before them
+/// of an option in `lists`, as `1,-1,2`. They are no negative numbers to clap, which takes them for unknown options.
 fn join_negative_values(words: impl Iterator<Item = OsString>, lists: &[String]) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::new();
     let mut is_in_list = false;

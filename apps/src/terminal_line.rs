@@ -28,8 +28,8 @@ pub struct TerminalLine {
 }
 
 impl TerminalLine {
-    /// Makes the line of a rank. It is shown by the head rank if standard error is a terminal, its own one or that of the
-    /// `mpirun` that started it on this host.
+    /// Makes the line of a rank. It is shown by the head rank if standard error is a terminal, its own one or that of
+    /// the `mpirun` that started it on this host.
     pub fn of_rank(is_head: bool) -> Self {
         let is_dumb = std::env::var_os("TERM").is_some_and(|kind| kind == "dumb");
         Self {

@@ -53,7 +53,7 @@ enum CampaignCommand {
     Gpu(gpu::GpuArguments),
     /// Models measured at adaptive sizes against models measured on a grid of sizes
     Measure(measure::AdaptiveSizesArguments),
-    /// What learning the speeds costs and saves, simulated on clusters of known times
+    /// Cost and savings of learning the speeds, simulated on clusters of known times
     Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
     Peers(peers::PeersArguments),

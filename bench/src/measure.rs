@@ -1,8 +1,8 @@
 //! Models measured at adaptive sizes, against models measured on a fixed grid of sizes, of real kernels.
 //!
-//! Four devices are made of each kernel's times, paced 1 : 2 : 4 : 8, and the models divide work among them. The shortest time
-//! of all rounds at each size of the grid is taken for the true one: disturbances only lengthen times. It judges how long the
-//! slowest device takes, against the best division.
+//! Four devices are made of each kernel's times, paced 1 : 2 : 4 : 8, and the models divide work among them. The
+//! shortest time of all rounds at each size of the grid is taken for the true one: disturbances only lengthen times. It
+//! judges how long the slowest device takes, against the best division.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::statistics::MedianRange;
 /// The kernels, as `isochron measure` names them.
 const KERNELS: [&str; 2] = ["gemm", "fft"];
 
-/// How many times slower than its kernel each device is.
+/// Factor by which each device is slower than its kernel.
 const PACES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 /// The works that are divided: this number of them, up to almost twice the largest size.

@@ -35,7 +35,7 @@ pub struct MxmReport {
     /// The course of the balancing; missing in a brief report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub balance: Option<BalanceSummary>,
-    /// What was learnt in the run; missing without learning.
+    /// Results of learning in the run; missing without learning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<LearningSummary>,
     /// `true` if the result passed its check; missing in a brief report.
@@ -58,7 +58,7 @@ pub struct BalanceSummary {
     rest: Map<String, Value>,
 }
 
-/// What was learnt in the run.
+/// Results of learning in a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LearningSummary {
     /// Nodes that became slower or faster.

@@ -20,7 +20,8 @@ pub struct HostConditions {
     pub system: Option<String>,
     /// Governor of the cores' clocks.
     pub governor: Option<String>,
-    /// Highest clock that the system allows the cores, in kHz; of a GPU the clock that applications get, in MHz, or `unknown`.
+    /// Highest clock that the system allows the cores, in kHz; of a GPU the clock that applications get, in MHz, or
+    /// `unknown`.
     pub clock_cap: Option<String>,
     /// `on` or `off`: clocks above the nominal one.
     pub boost: Option<String>,
@@ -32,7 +33,7 @@ pub struct HostConditions {
     pub used_memory: Option<String>,
 }
 
-/// The value of what a GPU's driver does not tell.
+/// The value of a fact that a GPU's driver does not tell.
 const UNKNOWN: &str = "unknown";
 
 impl HostConditions {

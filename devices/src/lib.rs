@@ -37,8 +37,8 @@
 //! Most programs embed the crate `isochron`, which drives these devices on every rank.
 //!
 //! Everything that touches hardware or foreign libraries is in this crate, each library in one module: hwloc in
-//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`], kernels of users in [`kernel`]. Absent hardware is an empty list, never
-//! an error.
+//! [`topology`], BLAS in [`blas`], CUDA in [`cuda`], kernels of users in [`kernel`]. Absent hardware is an empty list,
+//! never an error.
 
 // Tests unwrap values that their own inputs make certain; the message of a failed unwrap is the report.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

@@ -25,7 +25,7 @@ pub(crate) mod injected {
     use rustix::io::Errno;
     use rustix::process::{Signal, getpid, kill_process};
 
-    /// What happens at a stage.
+    /// A fault at a stage.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Fault {
         /// The file system refuses.

@@ -21,14 +21,15 @@ pub const DOCUMENT_BYTES: u64 = 16 << 10;
 
 /// A file being written, which gets its name once it is complete.
 ///
-/// Until it is published it has no name, or a temporary one in the folder of its final one (`.NAME.partial-PID-TOKEN`, the
-/// token a random number). It is removed unless it is published; only a process that is killed leaves it behind.
+/// Until it is published it has no name, or a temporary one in the folder of its final one (`.NAME.partial-PID-TOKEN`,
+/// the token a random number). It is removed unless it is published; only a process that is killed leaves it behind.
 ///
 /// Symbolic links stay: the file that they lead to is replaced. A pipe or a terminal cannot be replaced; its bytes are
 /// written directly.
 ///
-/// The file takes over mode, group and owner of the file that it replaces. Only root can give files away: in the place of
-/// another user's file comes one of the caller. If the group cannot be kept, the new one gets the rights of all others.
+/// The file takes over mode, group and owner of the file that it replaces. Only root can give files away: in the place
+/// of another user's file comes one of the caller. If the group cannot be kept, the new one gets the rights of all
+/// others.
 #[derive(Debug)]
 pub struct PartialFile {
     /// Name that the user gave.
@@ -55,8 +56,8 @@ impl PartialFile {
     /// waits for its reader.
     ///
     /// # Errors
-    /// [`Error::File`] when `path` cannot be a file, its folder cannot be written, or the limit of the process or a quota is
-    /// below `bytes`; [`Error::Space`] when the file system has less space.
+    /// [`Error::File`] when `path` cannot be a file, its folder cannot be written, or the limit of the process or a
+    /// quota is below `bytes`; [`Error::Space`] when the file system has less space.
     pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
         let file = names.as_ref().map(FileNames::create_file).transpose();
@@ -242,8 +243,8 @@ impl FileNames {
     }
 }
 
-/// Gives a file the owner, group and mode of an older one, as far as the system allows. A failure is none of the output: some
-/// file systems have no owners or modes.
+/// Gives a file the owner, group and mode of an older one, as far as the system allows. A failure is none of the
+/// output: some file systems have no owners or modes.
 fn take_over_access(file: &File, old: &Metadata) {
     let mut mode = old.mode() & 0o777;
     let group_is_kept = fchown(file, Some(old.uid()), Some(old.gid()))
@@ -268,8 +269,8 @@ fn find_folder(path: &Path) -> &Path {
     }
 }
 
-/// Follows the symbolic links at `path` to their end, where there need not be a file. A link in `/proc`, which stands for an
-/// open file, is not followed.
+/// Follows the symbolic links at `path` to their end, where there need not be a file. A link in `/proc`, which stands
+/// for an open file, is not followed.
 pub(crate) fn follow_links(path: &Path) -> io::Result<PathBuf> {
     // The number that the system follows.
     const LINKS: u32 = 40;
@@ -292,9 +293,9 @@ pub(crate) fn stands_for_open_file(path: &Path) -> bool {
     fs::canonicalize(find_folder(path)).is_ok_and(|folder| folder.starts_with("/proc"))
 }
 
-/// Checks that no output is the same file as an input, another output, or standard output, under whatever names: links, hard
-/// links, and names of files that do not exist yet. Pipes and terminals are no files. Each path comes with the option that
-/// names it.
+/// Checks that no output is the same file as an input, another output, or standard output, under whatever names: links,
+/// hard links, and names of files that do not exist yet. Pipes and terminals are no files. Each path comes with the
+/// option that names it.
 ///
 /// # Errors
 /// [`Error::File`] with both options.
@@ -325,7 +326,7 @@ pub fn check_distinct<'a>(
     Ok(())
 }
 
-/// What two names of one file have in common.
+/// The identity of a file, equal for all its names.
 #[derive(PartialEq)]
 enum FileIdentity {
     /// Device and inode.

@@ -42,8 +42,8 @@ fn misled_team(comm: &dyn Comm, number: &Arc<AtomicUsize>) -> DeviceTeam {
     )
 }
 
-/// Learns with a device whose times are zero, negative, infinite or no number in some steps, or in all: every element is
-/// right, and what was learnt names the device.
+/// Learns with a device whose times are zero, negative, infinite or no number in some steps, or in all: every element
+/// is right, and what was learnt names the device.
 pub fn bad_times(comm: &dyn Comm) -> usize {
     let misled = comm.size() / 2;
     let told = Arc::new(AtomicUsize::new(0));

@@ -52,7 +52,8 @@ pub(crate) const fn scale<T: Copy>(alpha: T, beta: T) -> Scalars<T> {
 /// `beta = 0` over NaN: C must not be read.
 const OVERWRITE: Scalars = scale(1.0, 0.0);
 
-/// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each time.
+/// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each
+/// time.
 fn share_topology() -> Arc<Topology> {
     static TOPOLOGY: LazyLock<Arc<Topology>> =
         LazyLock::new(|| Arc::new(Topology::discover().unwrap()));
@@ -281,8 +282,8 @@ pub(crate) fn uniform(seed: u64) -> Generator {
     Generator::Uniform { seed }
 }
 
-/// What element (row, col) of `alpha·op(A)·op(B) + beta·C` is, computed in whole numbers from the generators alone; a
-/// factor that is 0 hides what it multiplies.
+/// Computes element (row, col) of `alpha·op(A)·op(B) + beta·C` in whole numbers from the generators alone. A factor of
+/// 0 hides its matrix.
 fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col: usize) -> T {
     let [a, b, c] = SEEDS.map(integers);
     let product = (0..problem.k()).fold(Complex::new(0, 0), |sum, l| {

@@ -1,4 +1,5 @@
-//! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in [`cases`](crate::cases).
+//! Changes of the parts of ranks and devices in mid-run, forced every few steps. Functions are as in
+//! [`cases`](crate::cases).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -228,8 +229,8 @@ pub(crate) fn scalars<T: Element>(number: usize) -> Scalars<T> {
     ][number % SCALARS]
 }
 
-/// Changes the parts of C every few steps, from layout to layout and back, and from no part to the whole: every element is
-/// right, and C is where the plan has it.
+/// Changes the parts of C every few steps, from layout to layout and back, and from no part to the whole: every element
+/// is right, and C is where the plan has it.
 pub fn changed_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let levels = [
         ElementType::ALL.len(),
@@ -279,8 +280,8 @@ fn change_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize
     assert!(slices == 0 || execution.changes.iter().all(|change| change.bytes == 0));
 }
 
-/// Ranks whose borders shift by a block keep the other columns where they are in memory. Only columns that change their rank
-/// travel.
+/// Ranks whose borders shift by a block keep the other columns where they are in memory. Only columns that change their
+/// rank travel.
 pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
     let mut session = start_session(comm, folder);
     let comm = comm.as_ref();
@@ -324,7 +325,8 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
     shifts.len()
 }
 
-/// Gives each of `n` ranks six columns of blocks, with every other border shifted to the right, and all others to the left.
+/// Gives each of `n` ranks six columns of blocks, with every other border shifted to the right, and all others to the
+/// left.
 fn slice_by(n: usize, shift: u64) -> Layout {
     let borders: Vec<u64> = (0..=n as u64)
         .map(|border| match border {
@@ -502,8 +504,8 @@ pub fn paced_changes(comm: &dyn Comm) -> usize {
     2
 }
 
-/// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a GPU
-/// there is no case.
+/// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a
+/// GPU there is no case.
 pub fn changes_of_gpus(comm: &dyn Comm) -> usize {
     if cuda::survey().devices.is_empty() {
         return 0;

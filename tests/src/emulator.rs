@@ -160,7 +160,7 @@ impl Control {
         self.count("violations")
     }
 
-    /// What the first of them was since the last reset; empty when there was none.
+    /// Returns the first of them since the last reset; empty without any.
     pub fn violation(&self) -> String {
         self.order("violation")
     }

@@ -1,5 +1,5 @@
-//! Sessions whose multiplications learn: plans that are kept, and records that are repeated or refused. Functions are as in
-//! [`cases`](crate::cases).
+//! Sessions whose multiplications learn: plans that are kept, and records that are repeated or refused. Functions are
+//! as in [`cases`](crate::cases).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -206,7 +206,7 @@ fn first_decision(record: &mut Value) -> &mut Value {
     &mut record["decisions"][0]
 }
 
-/// What is refused when it is read or taken over, with a part of the refusal.
+/// Changes that are refused when a record is read or taken over, with a part of the refusal.
 const REFUSED: [(Tamper, &str); 7] = [
     (
         |record| record["schema"] = json!(9),
@@ -238,7 +238,7 @@ const REFUSED: [(Tamper, &str); 7] = [
     ),
 ];
 
-/// What is refused in the run, with a part of the refusal.
+/// Changes that are refused in the run, with a part of the refusal.
 const DIFFERENT: [(Tamper, &str); 4] = [
     (
         |record| record["decisions"] = json!([]),

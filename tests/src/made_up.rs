@@ -25,8 +25,8 @@ struct MadeUpRun {
     record: Option<RunRecord>,
 }
 
-/// A plan of this number of steps for `ranks` ranks with two devices each, all alike, whose division is left to the run.
-/// Nothing is known of them.
+/// A plan of this number of steps for `ranks` ranks with two devices each, all alike, whose division is left to the
+/// run. Nothing is known of them.
 fn plan(ranks: usize, steps: usize) -> Plan {
     let problem = Problem::new(640, 640, 16 * steps, 16).unwrap();
     let problem = problem.with_panel(16).unwrap();
@@ -93,8 +93,8 @@ fn make_step(
     }
 }
 
-/// Runs all steps as a multiplication does: a decision is taken the lookahead before its step, and knows the steps before.
-/// No change finds memory from the `refused` one on, if that is given.
+/// Runs all steps as a multiplication does: a decision is taken the lookahead before its step, and knows the steps
+/// before. No change finds memory from the `refused` one on, if that is given.
 fn run(
     plan: &Plan,
     settings: LearningSettings,

@@ -47,8 +47,8 @@ fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     plan.with_k_parts(k_parts).unwrap()
 }
 
-/// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right, A
-/// and B are made once, and no more of them is held than the plan says.
+/// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right,
+/// A and B are made once, and no more of them is held than the plan says.
 pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
     let levels = [OPS.len(), 4, K_PARTS.len(), LIBRARIES.len()];

@@ -1,5 +1,5 @@
-//! The travel of panels: with relays or without, few or many steps ahead, and after a device has failed. Functions are as in
-//! [`cases`](crate::cases).
+//! The travel of panels: with relays or without, few or many steps ahead, and after a device has failed. Functions are
+//! as in [`cases`](crate::cases).
 
 use std::cmp::Ordering;
 
@@ -29,8 +29,8 @@ const LINKS: [Links; 2] = [
 /// The steps of [`in_slices`].
 const STEPS: usize = 12;
 
-/// Plans a slice of columns of C for each rank, so that all need the same panels of A. Each rank holds the same number of
-/// panels.
+/// Plans a slice of columns of C for each rank, so that all need the same panels of A. Each rank holds the same number
+/// of panels.
 fn in_slices(comm: &dyn Comm) -> Plan {
     let n = comm.size();
     let problem = Problem::new(40, 24 * n, 8 * STEPS, 4).unwrap();
@@ -60,8 +60,8 @@ fn count_passed_on(member: usize, n: usize) -> usize {
         .count()
 }
 
-/// Counts the messages of each rank. If the links favour relays, each piece is passed on in a binomial tree, and each rank
-/// receives it once.
+/// Counts the messages of each rank. If the links favour relays, each piece is passed on in a binomial tree, and each
+/// rank receives it once.
 pub fn relays(comm: &dyn Comm) -> usize {
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
@@ -85,8 +85,8 @@ pub fn relays(comm: &dyn Comm) -> usize {
     LINKS.len()
 }
 
-/// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not. Every element is right,
-/// and the traffic is that predicted where pieces are whole.
+/// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not. Every element is
+/// right, and the traffic is that predicted where pieces are whole.
 pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     let mut team = team();
     let all = coverage.rows_of_library(comm, [LINKS.len(), 7, 5, LIBRARIES.len()]);
@@ -114,8 +114,8 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
     all.len()
 }
 
-/// Lets a device of one rank fail at the beginning, in the middle or at the end. All ranks leave with its name, none waits,
-/// and the next multiplication is right.
+/// Lets a device of one rank fail at the beginning, in the middle or at the end. All ranks leave with its name, none
+/// waits, and the next multiplication is right.
 pub fn failing_devices(comm: &dyn Comm) -> usize {
     let all = [
         DeviceCall::Begin,

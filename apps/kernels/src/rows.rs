@@ -38,7 +38,7 @@ impl DenseRows {
         2.0 * self.width() as f64 * d as f64
     }
 
-    /// Makes `d` rows with these elements of A by row and column, and of x. Returns what memory is left.
+    /// Makes `d` rows with these elements of A by row and column, and of x. Returns the memory that is left.
     ///
     /// # Errors
     /// [`KernelError::NoMemory`].

@@ -141,7 +141,7 @@ impl BenchArguments {
         self.node.set_up_session().blas(self.blas.clone())
     }
 
-    /// Creates the files for these devices' results: what cannot be written is known before the work.
+    /// Creates the files for these devices' results before the work, so that a file that cannot be written costs none.
     fn create_files(&self, devices: &[RankDevices]) -> Result<OutputFiles, Error> {
         let mut names = Vec::new();
         if let Some(folder) = &self.out {

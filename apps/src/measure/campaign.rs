@@ -68,8 +68,8 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Measures a size on all ranks in step. A part to which a smaller size was hopeless runs the largest size that was not,
-    /// as a load for its neighbours, and has no point.
+    /// Measures a size on all ranks in step. A part to which a smaller size was hopeless runs the largest size that was
+    /// not, as a load for its neighbours, and has no point.
     fn measure_size(&mut self, size: Size) -> Result<PartPoints, Error> {
         let own: Vec<PartUnits> = self
             .own
@@ -106,8 +106,8 @@ impl Campaign<'_> {
         points.filter_map(move |(_, points)| points[part])
     }
 
-    /// Describes the progress, the most important first: a narrow terminal cuts the end. `last_s` are the seconds of the last
-    /// size.
+    /// Describes the progress, the most important first: a narrow terminal cuts the end. `last_s` are the seconds of
+    /// the last size.
     fn describe_progress(&self, (m, n): Size, last_s: Option<f64>) -> String {
         let left = self.sizes.estimate_left();
         let done = self.points.len();

@@ -73,7 +73,8 @@ impl DeviceArguments {
     /// Makes the devices of all ranks.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`SessionBuilder::build`](isochron::session::SessionBuilder::build).
+    /// On every rank, when any rank fails: those of
+    /// [`SessionBuilder::build`](isochron::session::SessionBuilder::build).
     ///
     /// # Collective
     /// All ranks.
@@ -186,8 +187,8 @@ fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<St
 }
 
 impl<T: Element> DeviceWork<T> {
-    /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks allow if
-    /// models have one dimension.
+    /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
+    /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
         let height = if self.is_surface { m } else { m.isqrt() };
         let block = self.work.block as u64;

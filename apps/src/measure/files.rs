@@ -128,8 +128,8 @@ impl PointsFiles {
         Some(folder.join(&self.files[part].name))
     }
 
-    /// Drops the sizes that an interrupted command had not written to all files: of a part that has neither a point there
-    /// nor a bound at a smaller size.
+    /// Drops the sizes that an interrupted command had not written to all files: of a part that has neither a point
+    /// there nor a bound at a smaller size.
     pub fn drop_unfinished(&mut self) {
         let known = self.sizes();
         let unfinished = known.filter(|&(size, ref points)| {

@@ -150,8 +150,8 @@ impl KernelArguments {
         part
     }
 
-    /// Returns the kernel's name, or that of its library without folder and ending; with the rank before it if there are
-    /// several.
+    /// Returns the kernel's name, or that of its library without folder and ending; with the rank before it if there
+    /// are several.
     fn name_stem(&self, comm: &dyn Comm) -> String {
         let stem = Path::new(&self.kernel).file_stem().unwrap_or_default();
         match comm.size() {

@@ -72,7 +72,7 @@ pub trait MeasuredWork {
         Ok(())
     }
 
-    /// Ends the work, and returns what this rank noticed, one line each.
+    /// Ends the work. Returns this rank's notices, one line each.
     ///
     /// # Collective
     /// All ranks.
@@ -114,8 +114,8 @@ impl MeasuredWork for Box<dyn KernelRun> {
     }
 }
 
-/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long as
-/// the others need it to.
+/// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long
+/// as the others need it to.
 ///
 /// # Errors
 /// On every rank, when any rank fails: those of [`measure_kernel`].

@@ -20,7 +20,7 @@ pub struct MeasureDocument {
     pub measured_with: String,
     /// Number of sizes that an earlier command had measured.
     pub resumed: usize,
-    /// What was unusual, one line each.
+    /// Unusual findings, one line each.
     pub notices: Vec<String>,
     /// The models, one for each rank or for each of its devices.
     pub ranks: Vec<MeasuredModelDocument>,

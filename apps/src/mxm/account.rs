@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::progress::ProgressLine;
 use isochron::session::Account;
 
-/// What the process does at a time; [`Account`] has the seconds of each.
+/// A phase of the process; [`Account`] has the seconds of each.
 #[derive(Clone, Copy)]
 pub(super) enum AccountPhase {
     Start,

@@ -173,8 +173,8 @@ enum Verify {
     Exact,
 }
 
-/// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the end of
-/// MPI, which the report accounts for.
+/// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the
+/// end of MPI, which the report accounts for.
 pub fn run<'a>(
     comm: &Arc<dyn Comm>,
     start: Instant,

@@ -42,7 +42,7 @@ pub struct EndedIteration {
     pub computing: u64,
 }
 
-/// The thing that an event does to the iteration.
+/// The effect of an event on the iteration.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chop {
     Nothing,

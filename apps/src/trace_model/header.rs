@@ -3,8 +3,8 @@
 //! ```text
 //! #Paraver (12/03/2012 at 16:38):1307548742_ns:2(4,4):1:3(1:1,1:1,2:2),5
 //! ```
-//! After the date: the time of the last record and its unit, the CPUs of each node, the number of applications, and for each
-//! of them the number of its tasks, the threads and the node of each task, and the number of communicators.
+//! After the date: the time of the last record and its unit, the CPUs of each node, the number of applications, and for
+//! each of them the number of its tasks, the threads and the node of each task, and the number of communicators.
 
 /// The parts of the header that models need.
 #[derive(Debug, PartialEq)]

@@ -8,7 +8,7 @@ use isochron_hierarchy::model::Point;
 /// Iterations that a model keeps at most while some of its threads have not ended them. It bounds the memory.
 const MOST_PENDING: usize = 1 << 16;
 
-/// What a model describes.
+/// The part of the traced job that has a model of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum ModelLevel {
     /// Each thread.
@@ -55,8 +55,9 @@ struct ModelTimes {
     host: Option<String>,
     /// The number of iterations that each thread has ended.
     ended: BTreeMap<TracedThread, u64>,
-    /// Iterations that may lack threads, and the number of those before.
+    /// Iterations that some threads have not ended.
     pending: VecDeque<Together>,
+    /// Number of iterations before them.
     closed: u64,
     times: BTreeMap<u64, Sample>,
 }
@@ -92,7 +93,8 @@ impl Iterations {
     /// Adds an iteration of a thread: its units, and the seconds in which it computed.
     ///
     /// # Errors
-    /// If the trace does not tell the host of a thread whose host has a model, or a thread begins long after the others.
+    /// If the trace does not tell the host of a thread whose host has a model, or a thread begins long after the
+    /// others.
     pub fn add(&mut self, place: &TracedThread, units: u64, t_s: f64) -> Result<(), String> {
         let name = place.name_model(self.level);
         let name = name.ok_or("the trace does not tell hosts: use --per process")?;
@@ -115,8 +117,8 @@ impl Iterations {
         }
     }
 
-    /// Returns the models that have points. The half-widths are those of intervals of this confidence, and 0 of a single
-    /// repetition.
+    /// Returns the models that have points. The half-widths are those of intervals of this confidence, and 0 of a
+    /// single repetition.
     pub fn make_models(&self, confidence: f64) -> Vec<TracedModel> {
         let measured = self
             .models

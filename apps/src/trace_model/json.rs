@@ -35,7 +35,8 @@ impl<'a> JsonEvents<'a> {
         Ok(events)
     }
 
-    /// Returns the next event with its line; `None` after the last one. The array may lack its end, as the format allows.
+    /// Returns the next event with its line; `None` after the last one. The array may lack its end, as the format
+    /// allows.
     ///
     /// # Errors
     /// The line and the reason.

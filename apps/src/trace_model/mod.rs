@@ -1,7 +1,7 @@
 //! `isochron trace-model`: points of models from traces of an instrumented application.
 //!
-//! A trace of a run has iterations of known sizes, and each run with another division adds points to the models. Time in
-//! MPI's calls does not count: a model must not depend on other processes.
+//! A trace of a run has iterations of known sizes, and each run with another division adds points to the models. Time
+//! in MPI's calls does not count: a model must not depend on other processes.
 //!
 //! # References
 //! Clarke's thesis, section 3.1.5.

@@ -37,7 +37,8 @@ pub enum Setting {
     LongStartUp,
     /// Unlike nodes whose speeds rise to their peaks over up to an even share.
     Saturating,
-    /// Unlike nodes; three tenths have memory for 0.3 to 1.5 even shares. Each block beyond takes 4 to 29 times as long.
+    /// Unlike nodes; three tenths have memory for 0.3 to 1.5 even shares. Each block beyond takes 4 to 29 times as
+    /// long.
     Cliff,
 }
 
@@ -81,7 +82,8 @@ impl std::fmt::Display for Setting {
     }
 }
 
-/// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d` blocks.
+/// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d`
+/// blocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KnownNode {
     /// Peak, in blocks a second.
@@ -94,7 +96,7 @@ pub struct KnownNode {
     floor: f64,
     /// Blocks that fit the memory.
     memory: f64,
-    /// What a block beyond the memory takes more, in blocks.
+    /// Extra cost of a block beyond the memory, in blocks.
     steeper: f64,
 }
 
@@ -205,8 +207,8 @@ impl KnownCluster {
         nodes.map(|(node, &d)| node.time_s(d as f64)).collect()
     }
 
-    /// Returns the seconds of a step that no division undercuts: the least time within which the nodes complete all blocks. A
-    /// node that starts up for longer has none.
+    /// Returns the seconds of a step that no division undercuts: the least time within which the nodes complete all
+    /// blocks. A node that starts up for longer has none.
     pub fn ideal_s(&self) -> f64 {
         let all = (self.side * self.side) as f64;
         let alone_s = self.nodes.iter().map(|node| node.time_s(all));

@@ -79,7 +79,7 @@ impl Functions {
     }
 }
 
-/// The state of a GPU; `None` for what the library does not tell.
+/// The state of a GPU; `None` for facts that the library does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GpuState {
     /// Clock that applications get, in MHz.

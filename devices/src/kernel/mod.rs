@@ -1,7 +1,8 @@
 //! Kernels: the work of one iteration of an application, run here or in a process of its own.
 //!
 //! * A [`Kernel`] is the contract. [`LibraryKernel`] is one from a shared library.
-//! * A [`KernelRun`] runs a kernel with a limit of time: [`OwnRun`] in this process, [`ChildRun`] in another one, which may
+//! * A [`KernelRun`] runs a kernel with a limit of time: [`OwnRun`] in this process, [`ChildRun`] in another one, which
+//!   may
 //!   crash or never return. [`serve_kernel`] is the other side of that.
 //! * [`measure_kernel`](crate::measure::measure_kernel) repeats a run until its time is known with confidence.
 

@@ -50,7 +50,8 @@ impl RunQuota {
 
 /// A kernel with a limit on the time of its runs.
 ///
-/// The order of calls is that of [`Kernel`]. Every error is [`DeviceError::Kernel`] and names the kernel and the function.
+/// The order of calls is that of [`Kernel`]. Every error is [`DeviceError::Kernel`] and names the kernel and the
+/// function.
 pub trait KernelRun {
     /// Returns the kernel's name.
     fn name(&self) -> &str;
@@ -163,7 +164,8 @@ mod tests {
     use super::*;
     use isochron_kernel::Interrupt;
 
-    /// A kernel that runs until it is interrupted if it has many units, and fails with its number of units if it has few.
+    /// A kernel that runs until it is interrupted if it has many units, and fails with its number of units if it has
+    /// few.
     struct Waiting(u64);
 
     impl Kernel for Waiting {

@@ -15,8 +15,9 @@ pub fn limit_run_s(config: &MeasureConfig) -> f64 {
 /// Measures a kernel with `d` units: prepares them, warms them up by a run, and repeats until the mean time has the
 /// precision asked for, or the repetitions or the time are used up.
 ///
-/// A run that is stopped because it takes too long makes the size hopeless. Its [record](Measurement::lower_bound) is the
-/// time until then. A first run that takes more than a sixteenth of the time is not repeated as a warm-up, and counts.
+/// A run that is stopped because it takes too long makes the size hopeless. Its [record](Measurement::lower_bound) is
+/// the time until then. A first run that takes more than a sixteenth of the time is not repeated as a warm-up, and
+/// counts.
 ///
 /// `in_step` has the last word on every repetition: the kernels of several processes that share memory slow each other
 /// down, so they repeat in step. With 0 units there is nothing to measure.

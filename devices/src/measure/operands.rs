@@ -9,7 +9,8 @@ use crate::worker::JobShape;
 use crate::{DeviceError, Element, ViewMut, leading_dimension, try_zeroed_matrix};
 use num_complex::Complex64;
 
-/// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in place.
+/// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in
+/// place.
 #[derive(Debug, Default)]
 pub struct UpdateOperands<T = f64> {
     pub(super) rows: usize,
@@ -24,8 +25,8 @@ pub struct UpdateOperands<T = f64> {
 
 /// An operand in memory with room for a larger one.
 ///
-/// Measurements grow from one to the next. The system makes the pages of new memory at their first write, which may take as
-/// long as the measurement itself. In the room, only those of the growth are new.
+/// Measurements grow from one to the next. The system makes the pages of new memory at their first write, which may
+/// take as long as the measurement itself. In the room, only those of the growth are new.
 #[derive(Debug, Default)]
 pub(super) struct RoomyMatrix<T> {
     memory: Vec<T>,
@@ -86,8 +87,8 @@ impl<T: Element> UpdateOperands<T> {
 
     /// Allocates and writes the operands for updates of `job` by these slices of C.
     ///
-    /// [`measure_team`](crate::measure_team) does so itself. Nodes that measure at the same time do it before they start
-    /// together, since writing matrices disturbs the others' measurements.
+    /// [`measure_team`](crate::measure_team) does so itself. Nodes that measure at the same time do it before they
+    /// start together, since writing matrices disturbs the others' measurements.
     ///
     /// # Errors
     /// [`DeviceError::Memory`] if they do not fit into the free memory; [`DeviceError::Slices`].
@@ -161,8 +162,8 @@ impl<T: Element> UpdateOperands<T> {
         Ok(())
     }
 
-    /// Returns the seconds of each repetition that the last measurement averaged, by device: those of an update in the middle
-    /// of a job.
+    /// Returns the seconds of each repetition that the last measurement averaged, by device: those of an update in the
+    /// middle of a job.
     #[must_use]
     pub fn times_s(&self) -> &[Vec<f64>] {
         &self.times_s
@@ -196,14 +197,14 @@ fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 
 /// Returns the value of element `at`: an ordinary number between 1/32 and 1/2.
 ///
-/// Sums of products of such numbers stay far from overflow, and none is denormal. Some processors compute denormal numbers a
-/// hundred times slower.
+/// Sums of products of such numbers stay far from overflow, and none is denormal. Some processors compute denormal
+/// numbers a hundred times slower.
 fn element_at<T: Element>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
 }
 
-/// Writes to the memory with all threads of the devices: the system takes the time to make each page at its first write, and
-/// one thread would take long for all of them.
+/// Writes to the memory with all threads of the devices: the system takes the time to make each page at its first
+/// write, and one thread would take long for all of them.
 fn make_pages<T: Element>(team: &mut DeviceTeam, values: &mut [T]) -> Result<(), DeviceError> {
     // Elements of a column; the last ones of all make no column.
     const LINES: usize = 1 << 12;

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Instant;
 use strum::Display;
 
-/// Up to this number of repetitions the precision is checked after each. Later it is checked after every sixteenth more,
-/// because a check costs more the more there are.
+/// Up to this number of repetitions the precision is checked after each. Later it is checked after every sixteenth
+/// more, because a check costs more the more there are.
 const FEW: usize = 64;
 
 /// The end of a measurement, displayed as in JSON: `out-of-time`.
@@ -46,8 +46,8 @@ pub struct Measurement {
     pub reps: u32,
     /// Number of disturbed repetitions, which were measured again and not averaged in.
     pub outliers: u32,
-    /// Cost of the measurement in seconds, without disturbances: all updates of the averaged repetitions, and the beginning
-    /// and the end of their job.
+    /// Cost of the measurement in seconds, without disturbances: all updates of the averaged repetitions, and the
+    /// beginning and the end of their job.
     pub cost_s: f64,
     /// `true` if the times look normally distributed, as Student's t assumes; `None` if they are too few or all equal.
     pub normal: Option<bool>,
@@ -106,14 +106,14 @@ pub fn repeat_alone(needed: bool) -> bool {
     needed
 }
 
-/// Repeats `sample` until the mean of every device has the precision, or the repetitions or the time are used up. `sample`
-/// returns the time of each of `n_devices` devices in one common repetition.
+/// Repeats `sample` until the mean of every device has the precision, or the repetitions or the time are used up.
+/// `sample` returns the time of each of `n_devices` devices in one common repetition.
 ///
 /// [Disturbances](SortedTimes) are measured again and not averaged in, and few times that contradict each other are not
 /// believed. At most half of `max_reps` repetitions more are spent on both. Without devices nothing is repeated.
 ///
-/// `in_step` has the last word on every repetition. So several nodes can repeat in step as long as one of them needs to; with
-/// [`repeat_alone`] this node decides. Repetitions for other nodes count as well.
+/// `in_step` has the last word on every repetition. So several nodes can repeat in step as long as one of them needs
+/// to; with [`repeat_alone`] this node decides. Repetitions for other nodes count as well.
 ///
 /// # Deviations
 /// * **Fewest repetitions**: the paper checks the precision from repetition `minReps + 2` on (supplement of the HPOPTA
@@ -289,8 +289,8 @@ mod tests {
         (found.map(|repeated| repeated.found).collect(), asked)
     }
 
-    /// Repeats times that are made up from the number of the repetition, from 1. Returns the measurement and the number of
-    /// repetitions.
+    /// Repeats times that are made up from the number of the repetition, from 1. Returns the measurement and the number
+    /// of repetitions.
     fn repeat_made_up(
         config: &MeasureConfig,
         time_s: impl Fn(usize) -> f64,

@@ -47,7 +47,8 @@ impl Sample {
     }
 
     /// Returns half the width of the confidence interval of the mean, `t·s/√n`, where `t` is the quantile
-    /// `(1 + confidence)/2` of Student's distribution with `n - 1` degrees of freedom. Infinite for fewer than two times.
+    /// `(1 + confidence)/2` of Student's distribution with `n - 1` degrees of freedom. Infinite for fewer than two
+    /// times.
     ///
     /// # Deviations
     /// * **Quantile of Student's t**: the paper takes the quantile `cl` of the distribution (supplement of the HPOPTA
@@ -75,8 +76,8 @@ const TELLING: usize = 8;
 /// deviation. At the usual 5 % a model of dozens of points would complain about steady devices too.
 const ONE_IN_A_HUNDRED: f64 = 1.035;
 
-/// Tests whether times look normally distributed, as Student's t assumes. `None` for fewer than 8 times, for equal times
-/// and for times that are not finite.
+/// Tests whether times look normally distributed, as Student's t assumes. `None` for fewer than 8 times, for equal
+/// times and for times that are not finite.
 ///
 /// The test is that of Anderson and Darling with estimated mean and deviation, at 1 %.
 ///

@@ -8,23 +8,24 @@ use crate::team::DeviceTeam;
 use crate::worker::{Depth, JobShape, UpdateTime};
 use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
 
-/// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same time,
-/// as part of a job of this depth.
+/// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same
+/// time, as part of a job of this depth.
 ///
 /// First every element of the operands is written, so that no page fault is timed. An update of a few columns warms the
-/// devices up. Then updates of the whole team are repeated until every mean has the precision of `config`. A device with
-/// 0 columns is not measured, and its [`Measurement`] is the default, all zero. `in_step` decides on every repetition, the
-/// first one included, after warming up.
+/// devices up. Then updates of the whole team are repeated until every mean has the precision of `config`. A device
+/// with 0 columns is not measured, and its [`Measurement`] is the default, all zero. `in_step` decides on every
+/// repetition, the first one included, after warming up.
 ///
-/// A slice that would take a device more than twice `max_seconds` gets a [bound](Measurement::lower_bound). If the time of
-/// its first columns raises that doubt, parts of it are run, each 4 times as wide as the last. The other devices are then
-/// measured while this one updates its last part. If all slices are so slow, nothing is repeated and `in_step` is not asked.
+/// A slice that would take a device more than twice `max_seconds` gets a [bound](Measurement::lower_bound). If the time
+/// of its first columns raises that doubt, parts of it are run, each 4 times as wide as the last. The other devices are
+/// then measured while this one updates its last part. If all slices are so slow, nothing is repeated and `in_step` is
+/// not asked.
 ///
-/// If devices gather panels, a repetition is as many updates as [belong together](DeviceTeam::updates_per_visit), and its
-/// time is their mean. The beginning and the end of the job are timed once and spread over the updates of a whole job:
-/// `t = t_update + (t_begin + t_finish)·k / k_total`. For a GPU that keeps C they are copies, which may take longer than the
-/// arithmetic. For a job of unknown length ([`Depth::endless`]) nothing is added: the time is that of an update in the middle
-/// of a long job. Memory is [taken](DeviceTeam::reserve) before, and not timed.
+/// If devices gather panels, a repetition is as many updates as [belong together](DeviceTeam::updates_per_visit), and
+/// its time is their mean. The beginning and the end of the job are timed once and spread over the updates of a whole
+/// job: `t = t_update + (t_begin + t_finish)·k / k_total`. For a GPU that keeps C they are copies, which may take
+/// longer than the arithmetic. For a job of unknown length ([`Depth::endless`]) nothing is added: the time is that of
+/// an update in the middle of a long job. Memory is [taken](DeviceTeam::reserve) before, and not timed.
 ///
 /// # Deviations
 /// * **Kernel**: the paper measures the rank-`b` update of the run (thesis, section 3.1.4). Here it is the update of a
@@ -45,8 +46,9 @@ use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
 ///   the run's updates, because a run copies C only once too. `isochron devices bench` knows no run and leaves it out.
 ///
 /// # Errors
-/// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it is
-/// taken; [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Slices`]; the errors of the devices.
+/// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it
+/// is taken; [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Slices`]; the errors of the
+/// devices.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (the computational kernel, and measuring cores that share memory together);
@@ -91,8 +93,8 @@ pub fn measure_team<T: Element>(
 }
 
 impl Measurement {
-    /// Turns the measurement of updates, `together` of them in a repetition, into one of updates in a job. `ends` are the
-    /// times of the job's beginning and end.
+    /// Turns the measurement of updates, `together` of them in a repetition, into one of updates in a job. `ends` are
+    /// the times of the job's beginning and end.
     fn in_job(self, ends: [UpdateTime; 2], together: usize, depth: Depth) -> Self {
         let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
         let part_s = ends_s * depth.part_of_update();

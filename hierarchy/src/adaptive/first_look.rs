@@ -1,4 +1,4 @@
-//! What is known of the parts before the first step.
+//! Knowledge of the parts before the first step.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What parts of one kind have in common.
+//! The model that parts of one kind share.
 
 use super::curve::{TimeCurve, TimePoint};
 use super::part::PartState;
@@ -6,12 +6,11 @@ use crate::model::SpeedModel;
 
 /// Makes the models of parts of one kind as alike as their times are.
 ///
-/// The models are compared at one size for each unit of likely speed, the median of the parts' own. The logarithms of their times there
-/// are taken as normally distributed around a common mean. Their variance `τ²` is what their spread exceeds
-/// their errors by (DerSimonian and Laird), and a further standard error less, so that parts count as
-/// alike as long as they may be. The mean, with variance `τ²`, then counts as one more point of each
-/// part. Parts with a fall of the speed are left as they are, and with `keeps_unlike` also those that are clearly
-/// unlike the mean.
+/// The models are compared at one size for each unit of likely speed, the median of the parts' own. The logarithms of
+/// their times there are taken as normally distributed around a common mean. Their variance `τ²` is what their spread
+/// exceeds their errors by (DerSimonian and Laird), and a further standard error less, so that parts count as alike as
+/// long as they may be. The mean, with variance `τ²`, then counts as one more point of each part. Parts with a fall of
+/// the speed are left as they are, and with `keeps_unlike` also those that are clearly unlike the mean.
 ///
 /// # References
 /// DerSimonian and Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7(3), 1986.

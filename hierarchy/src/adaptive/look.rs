@@ -51,8 +51,8 @@ const FALLEN: f64 = 3.0;
 const MOST_MEASUREMENTS: u32 = 8;
 
 impl Adaptive {
-    /// Returns, for a measurement of these units, the seconds from which a part's speed has fallen for certain. `None` for
-    /// a part that has done as many units, or is not expected to fall.
+    /// Returns, for a measurement of these units, the seconds from which a part's speed has fallen for certain. `None`
+    /// for a part that has done as many units, or is not expected to fall.
     pub fn limit_measurement(&self, units: &[u64]) -> Vec<Option<f64>> {
         let parts = self.parts.iter().zip(units);
         parts
@@ -109,7 +109,8 @@ impl Adaptive {
         self.parts.iter().all(|part| part.part.safe >= self.total)
     }
 
-    /// Returns `true` if all parts took about as long in the last look, which had a good part of the units of a balanced one.
+    /// Returns `true` if all parts took about as long in the last look, which had a good part of the units of a
+    /// balanced one.
     fn is_balanced(&self) -> bool {
         let (mut seen, mut shortest_s, mut longest_s) = (0.0, f64::INFINITY, 0.0f64);
         for (units, time_s) in self.parts.iter().filter_map(PartState::last_time) {
@@ -165,8 +166,8 @@ impl Adaptive {
         looks
     }
 
-    /// Returns the units of a second look for the parts chosen. Slow ones have less than their part of an even share: the
-    /// others would wait for them, and will do more in the run.
+    /// Returns the units of a second look for the parts chosen. Slow ones have less than their part of an even share:
+    /// the others would wait for them, and will do more in the run.
     fn size_second_look(&self, chosen: &[bool]) -> Vec<u64> {
         let mut looks = self.size_look(LOOKS[1], chosen);
         let curves = self.list_curves();
@@ -186,8 +187,8 @@ impl Adaptive {
         looks
     }
 
-    /// Adds the probes of parts with points of other conditions: a quarter of what their points suggest, so that all of them
-    /// take about as long.
+    /// Adds the probes of parts with points of other conditions: a quarter of what their points suggest, so that all of
+    /// them take about as long.
     fn add_probes(&self, mut looks: Vec<u64>) -> Result<Vec<u64>, AdaptiveError> {
         if !self.parts.iter().any(PartState::awaits_probe) {
             return Ok(looks);
@@ -203,8 +204,8 @@ impl Adaptive {
         Ok(looks)
     }
 
-    /// Returns the units of a second look for the parts chosen, which takes all of them about as long. A part that seemed
-    /// far too slow is looked at with more than before: that shows whether it was disturbed.
+    /// Returns the units of a second look for the parts chosen, which takes all of them about as long. A part that
+    /// seemed far too slow is looked at with more than before: that shows whether it was disturbed.
     fn size_balanced_look(
         &self,
         chosen: &[bool],
@@ -274,8 +275,9 @@ impl Adaptive {
         Ok(divide(&others, self.total, self.config.granule)?)
     }
 
-    /// Lets other parts do more in a measurement that takes `measured_s` anyway: those that were too slow for the second look,
-    /// which tells a long start from a low speed, and those that will get more if the measured parts turn out slow.
+    /// Lets other parts do more in a measurement that takes `measured_s` anyway: those that were too slow for the
+    /// second look, which tells a long start from a low speed, and those that will get more if the measured parts turn
+    /// out slow.
     fn measure_meanwhile(
         &self,
         mut wider: Vec<u64>,

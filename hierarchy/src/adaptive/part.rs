@@ -17,16 +17,17 @@ pub struct AdaptivePart {
     pub kind: usize,
     /// Most units that the part may get, if there is a limit.
     pub capacity: Option<u64>,
-    /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts at
-    /// once; 0 if nothing is known of it.
+    /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts
+    /// at once; 0 if nothing is known of it.
     pub safe: u64,
     /// Speed that the part is likely to have, in a unit that all parts share. It sizes the first look. `None` if it is
     /// unknown.
     pub likely_speed: Option<f64>,
-    /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no first
-    /// look.
+    /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no
+    /// first look.
     pub prior: Vec<Point>,
-    /// The earlier points are of other conditions, or of another device of its kind: a measurement before the run scales them.
+    /// The earlier points are of other conditions, or of another device of its kind: a measurement before the run
+    /// scales them.
     pub needs_probe: bool,
 }
 
@@ -200,7 +201,8 @@ impl PartState {
         self.awaits_probe = !self.points.is_empty();
     }
 
-    /// Scales the earlier points to a first time of this run: their ratios hold under other conditions, their times may not.
+    /// Scales the earlier points to a first time of this run: their ratios hold under other conditions, their times may
+    /// not.
     fn scale_prior(&mut self, d: u64, t_s: f64, noise: &Noise) {
         self.awaits_probe = false;
         self.fit_curve(noise);

@@ -1,4 +1,4 @@
-//! What a run of [`Adaptive`](super::Adaptive) is told, and what it has decided and learnt.
+//! Input, decisions and results of a run of [`Adaptive`](super::Adaptive).
 
 use serde::{Deserialize, Serialize};
 

@@ -35,8 +35,8 @@ impl DeviceModels {
         }
     }
 
-    /// Makes models of devices of which these points are known, one unit of which is one matrix element. The speed is that of
-    /// the largest measured size.
+    /// Makes models of devices of which these points are known, one unit of which is one matrix element. The speed is
+    /// that of the largest measured size.
     pub fn from_points(points: Vec<Vec<Point>>) -> Self {
         let measured = points.iter().map(|points| {
             let measured = points.iter().filter(|point| point.reps > 0);

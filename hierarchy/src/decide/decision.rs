@@ -1,4 +1,4 @@
-//! What is decided before a multiplication, and the measurements and predictions behind it.
+//! The decision before a multiplication, with the measurements and predictions behind it.
 
 use serde::{Deserialize, Serialize};
 

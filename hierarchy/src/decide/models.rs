@@ -8,7 +8,7 @@ use crate::layout::{Layout, LayoutError, Method};
 use crate::partition::apportion;
 use crate::predict::{Candidate, Links, NodeRate, Way, along_k, choose_way, in_place};
 
-/// What is known of the nodes' speeds.
+/// Models of the nodes' speeds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Models {
     /// The rectangles of C that the nodes were balanced in, with their times.

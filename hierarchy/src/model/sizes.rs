@@ -17,19 +17,19 @@ pub enum SizeRule {
     },
 }
 
-/// The sizes at which full models of several devices are measured: a step machine, which is told the times and names the
-/// next size. All devices are measured at the same sizes, because those that share memory are measured together.
+/// The sizes at which full models of several devices are measured: a step machine, which is told the times and names
+/// the next size. All devices are measured at the same sizes, because those that share memory are measured together.
 ///
 /// With [`SizeRule::Adaptive`] it first walks from the first size to the last. The step doubles where the time of every
-/// device lies on the line through the two sizes before, and halves where it does not. No step is longer than a twelfth of the
-/// range, because two bends may hide between distant sizes. Then each size whose time is off the line between its neighbours
-/// gets another one halfway to each of them, until they are a first step apart. A size that is alone off the line of the two
-/// sizes on either side was disturbed, or is a spike: more sizes next to it would tell nothing.
+/// device lies on the line through the two sizes before, and halves where it does not. No step is longer than a twelfth
+/// of the range, because two bends may hide between distant sizes. Then each size whose time is off the line between
+/// its neighbours gets another one halfway to each of them, until they are a first step apart. A size that is alone off
+/// the line of the two sizes on either side was disturbed, or is a spike: more sizes next to it would tell nothing.
 ///
 /// All sizes but the last are whole steps from the first one.
 ///
-/// The next size depends on the sizes measured so far and not on their order. So a campaign that was interrupted goes on
-/// where it stopped once its points are observed.
+/// The next size depends on the sizes measured so far and not on their order. So a campaign that was interrupted goes
+/// on where it stopped once its points are observed.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4 (algorithm 1) and appendix A.2 (the two methods of the tool that builds models).
@@ -90,7 +90,8 @@ impl ModelSizes {
         self.found.keys().copied().collect()
     }
 
-    /// Returns the size to measure next, or `None` at the end: when all are measured, or the rest is hopeless to every device.
+    /// Returns the size to measure next, or `None` at the end: when all are measured, or the rest is hopeless to every
+    /// device.
     #[must_use]
     pub fn next_size(&self) -> Option<u64> {
         let next = match self.rule {

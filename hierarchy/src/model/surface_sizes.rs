@@ -3,9 +3,9 @@
 use super::sizes::list_even;
 use std::collections::BTreeMap;
 
-/// The sizes at which surfaces of several devices are measured: a step machine, which is told the outcomes and names the next
-/// size. It takes every height with every width, from the smallest area to the largest, so that it seldom tries a size that is
-/// hopeless.
+/// The sizes at which surfaces of several devices are measured: a step machine, which is told the outcomes and names
+/// the next size. It takes every height with every width, from the smallest area to the largest, so that it seldom
+/// tries a size that is hopeless.
 ///
 /// # Example
 /// ```
@@ -27,7 +27,8 @@ pub struct SurfaceSizes {
 }
 
 impl SurfaceSizes {
-    /// Starts with nothing measured: `count` heights, evenly from the first to the last of `range`, with as many widths.
+    /// Starts with nothing measured: `count` heights, evenly from the first to the last of `range`, with as many
+    /// widths.
     ///
     /// # Panics
     /// If the range is empty or begins at 0, or the count is 0.

@@ -49,8 +49,8 @@ impl<'c> Exchange<'c> {
     }
 }
 
-/// Measures the seconds of an exchange of messages of `bytes` bytes after a rest: half of the fastest two of `tries` in a
-/// row, or one alone. Returns also the longest seconds for which this rank did not run meanwhile.
+/// Measures the seconds of an exchange of messages of `bytes` bytes after a rest: half of the fastest two of `tries` in
+/// a row, or one alone. Returns also the longest seconds for which this rank did not run meanwhile.
 ///
 /// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the

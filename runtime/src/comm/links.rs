@@ -22,7 +22,8 @@ const MOST_STALLED_S: f64 = 0.25;
 const MUCH_LONGER: f64 = 64.0;
 /// A length shows the bandwidth if it takes at least this many times as long as the shortest, or if it is the longest.
 const CLEARLY_LONGER: f64 = 1.5;
-/// Seconds for which a busy host may keep a rank from its core. A single length that takes no longer shows no bandwidth.
+/// Seconds for which a busy host may keep a rank from its core. A single length that takes no longer shows no
+/// bandwidth.
 const TIME_SLICE_S: f64 = 0.005;
 /// Exchanges of which the CPU time is measured.
 const TRIES: usize = 4;
@@ -31,10 +32,12 @@ const TRIES: usize = 4;
 const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
 const BUDGET_SHARE: f64 = 0.01;
-/// Part of a run that checking the times of an earlier job may take, and the seconds of an attempt beside its exchanges.
+/// Part of a run that checking the times of an earlier job may take, and the seconds of an attempt beside its
+/// exchanges.
 const CHECK_SHARE: f64 = 1e-3;
 const CHECK_S: f64 = 2e-3;
-/// Exchanges of an attempt to check, the most attempts, and the factor by which their times may differ from those known.
+/// Exchanges of an attempt to check, the most attempts, and the factor by which their times may differ from those
+/// known.
 const CHECKS: usize = 3;
 const CHECK_ATTEMPTS: u32 = 3;
 const CHECK_TOLERANCE: f64 = 2.0;
@@ -48,11 +51,12 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 /// at most 1 s, and at least 20 ms or 20 of the shortest messages. All ranks decide alike, because all use the times of
 /// the slowest link.
 ///
-/// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So an attempt in
-/// which a rank stood still counts for nothing, and is made again after a longer rest. Such attempts take at most 0.25 s beyond
-/// the budget, and no more than 1 s together with the others.
+/// A rank that has used up its CPU quota stands still until the next period, which looks like a slow link. So an
+/// attempt in which a rank stood still counts for nothing, and is made again after a longer rest. Such attempts take at
+/// most 0.25 s beyond the budget, and no more than 1 s together with the others.
 ///
-/// A ladder may [recall](Self::recall) the times of an earlier job. Before a run that is long enough, a message checks them.
+/// A ladder may [recall](Self::recall) the times of an earlier job. Before a run that is long enough, a message checks
+/// them.
 #[derive(Debug, Clone, Default)]
 pub struct LinkLadder {
     /// The lengths measured so far, the first of [`LENGTHS`].
@@ -100,13 +104,13 @@ struct Attempt {
     rest: Duration,
 }
 
-/// Times of some exchanges in a row, in seconds: that of one of them, that of all together, and the longest for which a rank
-/// did not run.
+/// Times of some exchanges in a row, in seconds: that of one of them, that of all together, and the longest for which a
+/// rank did not run.
 type Timing = [f64; 3];
 
 impl LinkLadder {
-    /// Takes the times of an earlier job: the bytes and the seconds of messages, and the CPU time of a byte by rank. Returns
-    /// `None` without a time of the shortest message.
+    /// Takes the times of an earlier job: the bytes and the seconds of messages, and the CPU time of a byte by rank.
+    /// Returns `None` without a time of the shortest message.
     pub fn recall(times: &[(usize, f64)], core_s: Vec<f64>) -> Option<Self> {
         let rungs = LENGTHS.iter().map_while(|&bytes| {
             let &(_, time_s) = times.iter().find(|(known, _)| *known == bytes)?;
@@ -215,7 +219,7 @@ impl LinkLadder {
         }
     }
 
-    /// Returns `true` if a run of so many predicted seconds needs no message to measure the links.
+    /// Returns `true` if a run of `run_s` predicted seconds needs no message to measure the links.
     pub fn is_settled(&self, run_s: f64) -> bool {
         match (self.origin, self.rungs.last()) {
             (LinkOrigin::Checked, _) => true,
@@ -251,7 +255,7 @@ impl LinkLadder {
         false
     }
 
-    /// Returns `true` if another attempt of so many seconds may count for nothing.
+    /// Returns `true` if another attempt of this length may count for nothing.
     fn may_stall_for(&self, took_s: f64) -> bool {
         let stalled_s = self.stalled_s + took_s;
         stalled_s <= MOST_STALLED_S && self.spent_s + stalled_s <= LARGEST_BUDGET_S
@@ -278,7 +282,8 @@ impl LinkLadder {
         }
     }
 
-    /// Returns the next attempt, after a rest that is longer the more were stalled; `None` if the budget allows no more.
+    /// Returns the next attempt, after a rest that is longer the more were stalled; `None` if the budget allows no
+    /// more.
     fn next_attempt(&self, budget_s: f64) -> Option<Attempt> {
         let (index, tries) = self.next_length(budget_s)?;
         Some(Attempt {
@@ -341,8 +346,8 @@ impl LinkLadder {
     }
 
     /// Measures the CPU time, in seconds, that each rank needs for each byte that it sends or receives in the longest
-    /// messages that were timed, unless it is known. All ranks send and receive meanwhile. The time goes into copies and
-    /// system calls, which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
+    /// messages that were timed, unless it is known. All ranks send and receive meanwhile. The time goes into copies
+    /// and system calls, which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
     ///
     /// # Collective
     /// All ranks.

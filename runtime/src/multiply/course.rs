@@ -1,8 +1,8 @@
 //! The assignments in the course of a multiplication: when they are decided on, and what a change needs.
 //!
-//! A decision on the steps from `b` on is taken when the panels of step `b` are to be sent for: the lookahead before it. Panels
-//! therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have computed with the
-//! same pieces of k when step `b` begins.
+//! A decision on the steps from `b` on is taken when the panels of step `b` are to be sent for: the lookahead before
+//! it. Panels therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have
+//! computed with the same pieces of k when step `b` begins.
 
 use isochron_devices::{Element, UpdateTime};
 use isochron_hierarchy::layout::Layout;
@@ -33,7 +33,8 @@ pub(super) struct Course<'d, T: 'static> {
     assignment: Assignment,
     /// The steps of the rank with the most, and of this rank. They differ only if k is split.
     steps: [usize; 2],
-    /// The first step, of those of the rank with the most, whose assignment is to be decided on; `None` if there is none.
+    /// The first step, of those of the rank with the most, whose assignment is to be decided on; `None` if there is
+    /// none.
     undecided: Option<usize>,
     /// The change that waits for its step.
     ahead: Option<PreparedChange<T>>,
@@ -43,8 +44,8 @@ pub(super) struct Course<'d, T: 'static> {
     frame: Frame,
     /// The elements that a set's panels of A and of B have room for.
     panels: [usize; 2],
-    /// The last layout, in the order of changes, that needed larger panels, and room for them: each set of panels takes one
-    /// when it is used for that layout or a later one.
+    /// The last layout, in the order of changes, that needed larger panels, and room for them: each set of panels takes
+    /// one when it is used for that layout or a later one.
     rooms: (usize, Vec<PanelRoom<T>>),
     log: StepLog,
 }
@@ -213,8 +214,8 @@ impl<'d, T: Element> Course<'d, T> {
         Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
     }
 
-    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; `None` after a
-    /// failure.
+    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; `None`
+    /// after a failure.
     pub(super) fn log_step(
         &mut self,
         (k, rows): (usize, usize),
@@ -258,7 +259,8 @@ impl<'d, T: Element> Course<'d, T> {
     /// Decides on the steps from `step` of this rank on. Returns `true` if the layout changes.
     ///
     /// # Errors
-    /// On every rank: those of the director, and [`Error::Shape`] for an assignment that does not fit. No decision follows.
+    /// On every rank: those of the director, and [`Error::Shape`] for an assignment that does not fit. No decision
+    /// follows.
     ///
     /// # Collective
     /// All ranks.
@@ -380,8 +382,8 @@ impl<'d, T: Element> Course<'d, T> {
         Ok(())
     }
 
-    /// Makes room for a change before `step` on all ranks. Returns `true` if it changes the layout, and `None` if it found no
-    /// room on some rank.
+    /// Makes room for a change before `step` on all ranks. Returns `true` if it changes the layout, and `None` if it
+    /// found no room on some rank.
     fn prepare(&mut self, step: usize, next: Assignment) -> Result<Option<bool>, Error> {
         let rank = self.comm.rank();
         let mut change = PreparedChange {
@@ -419,7 +421,7 @@ impl<'d, T: Element> Course<'d, T> {
     }
 }
 
-/// What a rank needs for a layout: the move of its part of C with the place that this leads to, and room for panels.
+/// Room on a rank for a layout: the move of its part of C with its new place, and room for panels.
 type LayoutRoom<T> = (Option<(PartMove<T>, Frame)>, Vec<PanelRoom<T>>);
 
 impl<T: Element> Course<'_, T> {
@@ -472,8 +474,8 @@ impl<T: Element> Course<'_, T> {
         })
     }
 
-    /// Counts the elements of a step's panels of A and of B if C is computed on this spread, and those of all panels and
-    /// messages under way.
+    /// Counts the elements of a step's panels of A and of B if C is computed on this spread, and those of all panels
+    /// and messages under way.
     fn count_travelling(&self, c: &Spread) -> ([usize; 2], usize) {
         let rank = self.comm.rank();
         let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
@@ -519,8 +521,8 @@ impl<T: Element> Course<'_, T> {
     }
 }
 
-/// Bytes of messages of C that a rank packs or waits for at a time. More would only be fresh memory, whose pages cost more
-/// than the messages.
+/// Bytes of messages of C that a rank packs or waits for at a time. More would only be fresh memory, whose pages cost
+/// more than the messages.
 const MOVEMENT_BYTES: usize = 8 << 20;
 
 /// New memory for a part of C has room for one of this number of its rows above, and below.

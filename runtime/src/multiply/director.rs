@@ -1,8 +1,8 @@
 //! The contract of what changes the division of a multiplication in mid-run.
 //!
-//! Every few steps the ranks gather the times of their devices, and the director of the head rank decides if other parts of C
-//! or other slices would be better. The steps that follow go on meanwhile. [`Execution::changes`](super::Execution::changes)
-//! lists the changes that were made.
+//! Every few steps the ranks gather the times of their devices, and the director of the head rank decides if other
+//! parts of C or other slices would be better. The steps that follow go on meanwhile.
+//! [`Execution::changes`](super::Execution::changes) lists the changes that were made.
 
 use isochron_devices::UpdateTime;
 use isochron_hierarchy::layout::Layout;
@@ -14,8 +14,8 @@ use crate::error::Error;
 /// The part of C that each rank computes, and the columns of it for each device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The parts of C, in blocks. If k is split they are those that the plan holds, and stay, as the shares of k do: A and B
-    /// of a share that moved would have to travel.
+    /// The parts of C, in blocks. If k is split they are those that the plan holds, and stay, as the shares of k do: A
+    /// and B of a share that moved would have to travel.
     pub layout: Layout,
     /// The columns of every rank's devices.
     pub slices: Vec<Vec<usize>>,
@@ -52,7 +52,8 @@ fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Er
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankStep {
-    /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not known.
+    /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not
+    /// known.
     pub k: usize,
     /// Rows of C.
     pub rows: usize,
@@ -63,18 +64,18 @@ pub struct RankStep {
 /// The work of all ranks since the last decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepTimes<'t> {
-    /// The step from which on a change would be in force. If k is split, a rank with fewer steps changes at the same fraction
-    /// of them.
+    /// The step from which on a change would be in force. If k is split, a rank with fewer steps changes at the same
+    /// fraction of them.
     pub step: usize,
     /// All steps of the multiplication.
     pub steps: usize,
     /// The assignment that is in force, or will be before this step.
     pub assignment: &'t Assignment,
-    /// The steps of each rank since the last decision, by rank. The first of them may belong to the assignment before the
-    /// last change.
+    /// The steps of each rank since the last decision, by rank. The first of them may belong to the assignment before
+    /// the last change.
     pub ranks: Vec<Vec<RankStep>>,
-    /// Seconds of the last change, without waiting for ranks that came later, if there was one since the last decision; 0
-    /// otherwise.
+    /// Seconds of the last change, without waiting for ranks that came later, if there was one since the last decision;
+    /// 0 otherwise.
     pub changing_s: f64,
 }
 
@@ -89,8 +90,8 @@ pub struct Directive {
 
 /// Decides in mid-run on the assignment of the steps that follow.
 ///
-/// Every rank has one. That of the head rank decides, and its decision is shared: unlike processors may differ in the last
-/// digit of a logarithm, so that ranks could not decide alike by themselves.
+/// Every rank has one. That of the head rank decides, and its decision is shared: unlike processors may differ in the
+/// last digit of a logarithm, so that ranks could not decide alike by themselves.
 pub trait Director {
     /// Returns the number of steps before the first decision, at least 1.
     fn count_first_steps(&mut self) -> usize;

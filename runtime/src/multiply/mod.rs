@@ -60,8 +60,8 @@ use panels::StepPanels;
 use schedule::{A, B, StepSchedule};
 use summa::Summa;
 
-/// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the next
-/// step if they are here, while those of the step after it travel.
+/// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the
+/// next step if they are here, while those of the step after it travel.
 const LEAST_LOOKAHEAD: usize = 2;
 /// The most steps ahead: each holds memory on every rank.
 const MAX_LOOKAHEAD: usize = 8;
@@ -73,8 +73,8 @@ pub struct Execution {
     pub wall_s: f64,
     /// Busy seconds of each device of this rank, as [`DeviceReport::busy_s`](crate::session::DeviceReport::busy_s).
     pub busy_s: Vec<f64>,
-    /// Seconds in which the devices waited for panels: communication that no computation hid. Packing and copying by this
-    /// rank's thread do not count, even if they outlast the devices' update.
+    /// Seconds in which the devices waited for panels: communication that no computation hid. Packing and copying by
+    /// this rank's thread do not count, even if they outlast the devices' update.
     pub exposed_s: f64,
     /// Seconds in which parts of A and B were made, as [`NodeReport::parts_s`](crate::session::NodeReport::parts_s).
     pub parts_s: f64,
@@ -88,20 +88,20 @@ pub struct Execution {
     pub products: Vec<f64>,
     /// The part of C that this rank has at the end.
     pub part: Region,
-    /// The changes of the assignment in mid-run, in their order. The last one returns C to where the caller has it, if it has
-    /// moved and is not [left](MultiplyRun::leaving_c) there.
+    /// The changes of the assignment in mid-run, in their order. The last one returns C to where the caller has it, if
+    /// it has moved and is not [left](MultiplyRun::leaving_c) there.
     pub changes: Vec<ChangeCost>,
     /// Seconds of all changes. The devices' times at the beginning and the end of their jobs count as busy too.
     pub changing_s: f64,
-    /// What the run has learnt, on the head rank; `None` if all was decided before it.
+    /// The results of learning, on the head rank; `None` if all was decided before the run.
     pub learnt: Option<Learnt>,
     /// Its times and decisions, on the head rank, if the session was told to keep them.
     pub record: Option<RunRecord>,
 }
 
 impl Execution {
-    /// Returns the work of each device of `rank`, whose execution this is, as [`Plan::units`]: as planned, or as it was done
-    /// if the assignment changed in mid-run.
+    /// Returns the work of each device of `rank`, whose execution this is, as [`Plan::units`]: as planned, or as it was
+    /// done if the assignment changed in mid-run.
     pub fn count_units(&self, plan: &Plan, rank: usize) -> Vec<f64> {
         if self.changes.is_empty() {
             let slices = plan.slices(rank).into_iter();
@@ -151,8 +151,8 @@ impl<T: Element> Scalars<T> {
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
-/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another element type or
-/// holds A and B in parts.
+/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another element type
+/// or holds A and B in parts.
 ///
 /// # Collective
 /// All ranks.
@@ -331,8 +331,8 @@ impl<'a> MultiplyRun<'a> {
     }
 }
 
-/// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to it.
-/// That happens before the clock starts, which is to time the multiplication alone.
+/// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to
+/// it. That happens before the clock starts, which is to time the multiplication alone.
 fn place_memory<T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,

@@ -38,8 +38,8 @@ const MIN_STEPS: usize = 32;
 
 /// The widest panel chosen for measured links. Panels twice as wide gain about 1 % and take twice the memory.
 const WIDEST_PANEL: usize = 512;
-/// Cost of narrow panels: an update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in a wide one,
-/// since every update reads and writes C. That is 0.92 of the speed at 128 (`cargo xtask bench update`).
+/// Cost of narrow panels: an update of width `w` takes `1 + NARROWNESS/w` times as long as its arithmetic in a wide
+/// one, since every update reads and writes C. That is 0.92 of the speed at 128 (`cargo xtask bench update`).
 const NARROWNESS: f64 = 12.0;
 
 /// Returns the width, in elements, of the whole blocks within `width`; at least one block.
@@ -91,8 +91,8 @@ impl Problem {
         Ok(())
     }
 
-    /// Returns the same multiplication with these operations on A and B. The shape stays that of `op(A)` and `op(B)`: with
-    /// [`Op::T`] A is stored as `k×m`.
+    /// Returns the same multiplication with these operations on A and B. The shape stays that of `op(A)` and `op(B)`:
+    /// with [`Op::T`] A is stored as `k×m`.
     #[must_use]
     pub fn with_ops(self, ops: [Op; 2]) -> Self {
         Self { ops, ..self }
@@ -129,8 +129,8 @@ impl Problem {
         Self { k, ..self }
     }
 
-    /// Allows A and B in parts of k, used if they do not fit the memory whole. The caller must make or read them in parts
-    /// ([`Session::multiply_in_parts`](crate::session::Session::multiply_in_parts)).
+    /// Allows A and B in parts of k, used if they do not fit the memory whole. The caller must make or read them in
+    /// parts ([`Session::multiply_in_parts`](crate::session::Session::multiply_in_parts)).
     #[must_use]
     pub fn in_parts(self) -> Self {
         Self {
@@ -181,8 +181,8 @@ impl Problem {
 
     /// Returns the width of the panels on this number of ranks: the inner dimension of an update, and of a message.
     ///
-    /// A width that the caller did not set is a multiple of the block. It is wide enough for the BLAS to be near its peak,
-    /// and narrow enough for some dozens of steps that hide communication. One rank has none to hide.
+    /// A width that the caller did not set is a multiple of the block. It is wide enough for the BLAS to be near its
+    /// peak, and narrow enough for some dozens of steps that hide communication. One rank has none to hide.
     pub fn panel(&self, ranks: usize) -> usize {
         let default = match ranks {
             1 => whole_blocks(SINGLE_PANEL, self.block),
@@ -193,9 +193,9 @@ impl Problem {
 
     /// Returns the best panel width by prediction, or the one that the caller set.
     ///
-    /// Narrow panels cost more updates that read and write C: `compute_s·NARROWNESS/w`. Wide panels cost a longer wait for
-    /// the first panel on ranks that do not hold it: `travel_s·w/k`. The sum is least for
-    /// `w = √(NARROWNESS·k·compute_s/travel_s)`, with both times in seconds.
+    /// Narrow panels cost more updates that read and write C: `compute_s·NARROWNESS/w`. Wide panels cost a longer wait
+    /// for the first panel on ranks that do not hold it: `travel_s·w/k`. The sum is least for `w =
+    /// √(NARROWNESS·k·compute_s/travel_s)`, with both times in seconds.
     pub(crate) fn best_panel(&self, compute_s: f64, travel_s: f64) -> usize {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
         // 0/0 is not a number, which the cast makes 0.
@@ -216,8 +216,9 @@ impl Problem {
 
     /// Returns the inner dimension of the update that is measured.
     ///
-    /// It is the panel width, unless fewer than `steps` panels make up k. Then it is narrower, in whole blocks if possible,
-    /// so that measuring costs a small part of the run. Below 128 the reading and writing of C would bound its speed.
+    /// It is the panel width, unless fewer than `steps` panels make up k. Then it is narrower, in whole blocks if
+    /// possible, so that measuring costs a small part of the run. Below 128 the reading and writing of C would bound
+    /// its speed.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
         whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
@@ -244,7 +245,8 @@ impl Problem {
         self.element.flop() * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// Bytes of the three matrices that are held at a time. If A and B may be in parts of k, a narrow panel of each counts.
+    /// Bytes of the three matrices that are held at a time. If A and B may be in parts of k, a narrow panel of each
+    /// counts.
     pub fn matrix_bytes(&self) -> u64 {
         let k = match (self.in_parts, self.split) {
             (true, SplitChoice::Auto | SplitChoice::C) => NARROW_KERNEL.min(self.k),

@@ -1,8 +1,8 @@
-//! What ranks tell the director of the steps that they have done.
+//! The ranks' logs of their steps, for the director.
 
 use super::director::{DeviceStep, RankStep};
 
-/// What this rank has done since the last decision.
+/// The steps of a rank since the last decision.
 #[derive(Default)]
 pub(super) struct StepLog {
     pub steps: Vec<RankStep>,
@@ -27,8 +27,8 @@ pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
     ranks.max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
 }
 
-/// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if C
-/// did not move.
+/// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if
+/// C did not move.
 pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
     let all = logs.iter().map(|log| log.changing_s);
     let moved = logs.iter().filter(|log| log.has_moved);

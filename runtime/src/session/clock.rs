@@ -22,9 +22,9 @@ const MOST_UNEXPLAINED: f64 = 5.0;
 
 /// The clock of a rank's devices in a run.
 ///
-/// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over the share
-/// of the quota as it is now. If the wall time of many updates exceeds that clearly, something else stops the threads, and the
-/// wall time counts.
+/// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over
+/// the share of the quota as it is now. If the wall time of many updates exceeds that clearly, something else stops the
+/// threads, and the wall time counts.
 pub(super) struct HostClock {
     clocks: Vec<DeviceClock>,
     /// Number of threads with which each rank of this host computes.
@@ -106,7 +106,8 @@ impl HostClock {
     }
 }
 
-/// The times of a device that gathers the panels of several updates: the last update of a visit takes nearly all of its time.
+/// The times of a device that gathers the panels of several updates: the last update of a visit takes nearly all of its
+/// time.
 #[derive(Debug, Clone)]
 pub(super) struct VisitTimes {
     /// Updates of a visit.
@@ -126,7 +127,7 @@ impl VisitTimes {
         }
     }
 
-    /// Returns the mean time of as many updates as belong together, once there were so many on these columns.
+    /// Adds the time of an update. Returns the mean time of the updates of a visit, once it is complete.
     pub fn add(&mut self, cols: usize, time_s: f64) -> Option<f64> {
         if cols != self.cols {
             self.last.clear();

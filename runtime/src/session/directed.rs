@@ -61,8 +61,8 @@ impl Director for HostKeeper<'_> {
 }
 
 impl Session {
-    /// Multiplies as [`multiply`](Self::multiply) and [`multiply_in_parts`](Self::multiply_in_parts) do, with parts that
-    /// `director` changes in mid-run. A change for which a host has no memory is refused.
+    /// Multiplies as [`multiply`](Self::multiply) and [`multiply_in_parts`](Self::multiply_in_parts) do, with parts
+    /// that `director` changes in mid-run. A change for which a host has no memory is refused.
     ///
     /// ```
     /// use isochron::multiply::{Directive, Director, Factors, StepTimes};
@@ -129,8 +129,8 @@ impl Session {
         self.keeps_records = true;
     }
 
-    /// Lets the multiplications that follow leave C where their last step was computed ([`Matrix::spread`]). Else a C that has
-    /// moved returns to where the plan has it.
+    /// Lets the multiplications that follow leave C where their last step was computed ([`Matrix::spread`]). Else a C
+    /// that has moved returns to where the plan has it.
     pub fn leave_c(&mut self) {
         self.leaves_c = true;
     }
@@ -191,7 +191,7 @@ impl Session {
         Ok(execution)
     }
 
-    /// Finds what this rank's devices need for a plan.
+    /// Finds the memory that this rank's devices need for a plan.
     ///
     /// # Collective
     /// All ranks.
@@ -217,8 +217,8 @@ impl Session {
     }
 }
 
-/// Returns the seconds of all changes, given those of each rank: for each change those of the rank that waited least for others
-/// to move C, or the longest if C did not move.
+/// Returns the seconds of all changes, given those of each rank: for each change those of the rank that waited least
+/// for others to move C, or the longest if C did not move.
 fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
     let count = ranks.iter().map(Vec::len).max().unwrap_or(0);
     let seconds = (0..count).map(|index| {

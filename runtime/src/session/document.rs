@@ -9,22 +9,22 @@ use crate::error::Error;
 use crate::matrix::Region;
 use crate::multiply::{Plan, PlannedDevice, PlannedNode, find_difference};
 
-/// A plan and what it predicts, as one JSON document. The predictions follow from the plan; [`Plan::load`] reads the plan
-/// alone.
+/// A plan and what it predicts, as one JSON document. The predictions follow from the plan; [`Plan::load`] reads the
+/// plan alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanDocument {
     /// The plan.
     #[serde(flatten)]
     pub plan: Plan,
-    /// What it predicts.
+    /// Its predictions.
     pub predicted: Prediction,
 }
 
 /// The predictions of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
-    /// Predicted seconds of the arithmetic: number of updates times the slowest node's time of one. `null` if nothing was
-    /// measured.
+    /// Predicted seconds of the arithmetic: number of updates times the slowest node's time of one. `null` if nothing
+    /// was measured.
     pub arithmetic_s: Option<f64>,
     /// Every node, by rank.
     pub nodes: Vec<PredictedNode>,
@@ -107,8 +107,9 @@ impl Session {
     /// Takes over a plan that was [read](Plan::load), if it was made for these ranks and devices. Nothing is measured.
     ///
     /// # Errors
-    /// On every rank: [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes or devices,
-    /// and [`Error::Plan`] or [`Error::Parameter`] when it is impossible; [`Error::Memory`] when the matrices do not fit.
+    /// On every rank: [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes or
+    /// devices, and [`Error::Plan`] or [`Error::Parameter`] when it is impossible; [`Error::Memory`] when the matrices
+    /// do not fit.
     ///
     /// # Collective
     /// All ranks, with the same plan.

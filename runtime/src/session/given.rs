@@ -10,7 +10,7 @@ use super::platform::SavedModel;
 use crate::error::Error;
 use crate::multiply::KnownFrom;
 
-/// What the `kernel` of a file contains if its times are those of updates of C.
+/// Word in the header `kernel` of a file with times of updates of C.
 const KERNEL: &str = "gemm";
 
 /// The models of all devices of a job, in the order of the ranks.
@@ -81,8 +81,8 @@ impl GivenModels {
     }
 }
 
-/// Lists the names that the file of a device may have: those of `isochron devices bench --out`, and that of `isochron measure
-/// --out` if the rank has no other device.
+/// Lists the names that the file of a device may have: those of `isochron devices bench --out`, and that of `isochron
+/// measure --out` if the rank has no other device.
 fn list_names(ranks: usize, rank: usize, device: &str, devices: usize) -> Vec<String> {
     let device = device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
     let prefix = match ranks {

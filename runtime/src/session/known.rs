@@ -1,8 +1,8 @@
 //! The model store in a session: looks up the job's devices, and adds the job's times.
 //!
-//! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of all
-//! ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file system of a
-//! large job most, and a store on the head's own disk serves as well as a shared one.
+//! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of
+//! all ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file
+//! system of a large job most, and a store on the head's own disk serves as well as a shared one.
 //!
 //! # Deviations
 //! * **Measuring before the run**: the papers measure before every run (Clarke et al. 2012, section 3). Here
@@ -44,7 +44,7 @@ pub(super) struct JobStore {
     mpi: String,
     /// The devices of every rank.
     sources: Vec<Vec<KeySource>>,
-    /// What this job has seen.
+    /// Times that this job has seen.
     seen: BTreeMap<StoreKey, Vec<StoredSample>>,
 }
 
@@ -115,7 +115,7 @@ impl JobStore {
         }))
     }
 
-    /// What was unusual in reading, one line each.
+    /// Returns the unusual findings of reading, one line each.
     pub fn words(&self) -> &[String] {
         self.store.words()
     }
@@ -133,8 +133,8 @@ impl JobStore {
         keys.collect()
     }
 
-    /// Returns what is known of each rank's devices, as times of updates of `kernel_width`, and what is
-    /// unusual, one line each.
+    /// Finds the stored times of each rank's devices, as times of updates of `kernel_width`. Returns unusual findings
+    /// too, one line each.
     ///
     /// Devices of a host are measured together: if one of them has to be, all are.
     pub fn find_devices(
@@ -196,8 +196,8 @@ impl JobStore {
         Some((found, width))
     }
 
-    /// Returns what is known of the links between ranks; `None` if they are to be measured: the conditions differ, or the
-    /// times are old.
+    /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
+    /// differ or the times are old.
     fn find_links(&self) -> Option<KnownLinks> {
         let exchange = self.find_fresh(LinkTimes::Exchange)?;
         let times = exchange.iter().map(|point| (point.d as usize, point.t_s));
@@ -263,8 +263,8 @@ impl JobStore {
         }
     }
 
-    /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has slowed
-    /// down.
+    /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
+    /// slowed down.
     pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
         let keys = self.make_keys(key_work(plan.problem(), plan.panel()));
         let devices = keys.into_iter().zip(steady).zip(slowed);
@@ -287,7 +287,8 @@ impl JobStore {
         }
     }
 
-    /// Keeps the repetitions of one size, by device in the order of the ranks; `None` for a device that did not show them.
+    /// Keeps the repetitions of one size, by device in the order of the ranks; `None` for a device that did not show
+    /// them.
     pub fn keep_samples(&mut self, work: KeyedWork, samples: Vec<Option<StoredSample>>) {
         let keys = self.make_keys(work).into_iter();
         for (key, sample) in keys.zip(samples) {
@@ -298,7 +299,7 @@ impl JobStore {
         }
     }
 
-    /// Writes what this job has seen as one new segment; what was written is forgotten.
+    /// Writes the times that this job has seen as one new segment, and forgets them.
     ///
     /// # Errors
     /// As [`ModelStore::write`].
@@ -308,7 +309,7 @@ impl JobStore {
     }
 }
 
-/// What is known of a device before a run.
+/// Knowledge of a device before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct KnownDevice {
     /// Its times, one unit of which is one element of C; empty if it was never seen.
@@ -331,7 +332,7 @@ impl KnownDevice {
         matches!(self.from, KnownFrom::Models | KnownFrom::Store)
     }
 
-    /// Adds what is known to a part of a run that learns.
+    /// Adds this knowledge to a part of a run that learns.
     pub fn add_to(&self, part: &mut AdaptivePart) {
         part.prior.clone_from(&self.points);
         part.needs_probe = self.from == KnownFrom::StoreAndProbe;
@@ -348,7 +349,7 @@ pub(super) struct SeenTime {
     pub at_least: bool,
 }
 
-/// What is known of the links between ranks.
+/// Stored times of the links between ranks.
 #[derive(Serialize, Deserialize)]
 struct KnownLinks {
     /// The bytes and the seconds of messages.
@@ -357,7 +358,7 @@ struct KnownLinks {
     core_s: Vec<f64>,
 }
 
-/// Returns what the store of the head rank knows of the links between ranks.
+/// Recalls the times of the links between ranks from the store of the head rank.
 ///
 /// # Errors
 /// [`Error::Unreadable`] on every rank.
@@ -371,7 +372,7 @@ pub(super) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<
     Ok(ladder.unwrap_or_default())
 }
 
-/// Splits the devices of all ranks, of which each has so many.
+/// Splits the devices of all ranks by these counts, one for each rank.
 pub(super) fn split_ranks(
     devices: Vec<KnownDevice>,
     counts: impl Iterator<Item = usize>,

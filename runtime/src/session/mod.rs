@@ -81,8 +81,8 @@ pub struct Session {
     measure: MeasureConfig,
     /// Name of this rank's node in the platform file; empty without one.
     node_name: String,
-    /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the reasons
-    /// why GPUs are not used.
+    /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the
+    /// reasons why GPUs are not used.
     notices: Vec<String>,
     load: Load,
     /// Number of threads with which each rank of this host computes.
@@ -200,10 +200,12 @@ impl Session {
         &mut self.team
     }
 
-    /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
+    /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has
+    /// room.
     ///
     /// # Errors
-    /// On every rank: [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit the team.
+    /// On every rank: [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit the
+    /// team.
     ///
     /// # Collective
     /// All ranks, each with its own slices.
@@ -319,7 +321,7 @@ impl Session {
         Ok(decided)
     }
 
-    /// Returns what is known of each rank's devices, on the head rank; empty if nothing is. Unusual findings are noted.
+    /// Finds the knowledge of each rank's devices, on the head rank; empty without any. Notes unusual findings.
     fn find_known(
         &mut self,
         problem: &Problem,
@@ -336,8 +338,8 @@ impl Session {
         Ok(known)
     }
 
-    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure is no
-    /// error of the job: it becomes a notice of the report.
+    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure
+    /// is no error of the job: it becomes a notice of the report.
     pub fn save_models(&mut self) {
         let Some(store) = &mut self.store else {
             return;
@@ -377,8 +379,8 @@ impl Session {
     /// Makes this rank's part of a C of zeros, for `beta = 0`.
     ///
     /// Each device writes its own columns first, so that they lie in the memory next to it. With [`Matrix::zeros`] they
-    /// would move there while the multiplication is timed. If the run may change the division, there is room for more columns
-    /// on both sides, which takes addresses but no memory: the part then grows without being copied.
+    /// would move there while the multiplication is timed. If the run may change the division, there is room for more
+    /// columns on both sides, which takes addresses but no memory: the part then grows without being copied.
     ///
     /// # Errors
     /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
@@ -415,8 +417,8 @@ impl Session {
         self.run(plan, scalars, Factors::Held(operands), c)
     }
 
-    /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole ([`Problem::in_parts`]).
-    /// `make` makes or reads each part in its turn.
+    /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole
+    /// ([`Problem::in_parts`]). `make` makes or reads each part in its turn.
     ///
     /// ```
     /// use isochron::multiply::PartOfK;

@@ -28,8 +28,8 @@
 //! host_limit = 1000000000   # bytes of host memory that may be pinned; default: its part of a quarter of the free memory
 //! ```
 //!
-//! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two devices
-//! get the same one only if each of them has `share = true`.
+//! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two
+//! devices get the same one only if each of them has `share = true`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -279,7 +279,8 @@ impl DeviceSpec {
         Ok(self.pace.map(Pace::Slowdown))
     }
 
-    /// Returns a checksum of the times that its points prescribe; `None` without points. Their file may change under its name.
+    /// Returns a checksum of the times that its points prescribe; `None` without points. Their file may change under
+    /// its name.
     pub(super) fn hash_points(&self) -> Option<u32> {
         let model = serde_json::to_string(self.loaded.as_ref()?).ok()?;
         Some(crc32fast::hash(model.as_bytes()))
@@ -388,7 +389,8 @@ impl PlatformSource {
     /// Returns this rank's node.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with sources of different kinds, [`Error::File`], [`Error::Parameter`].
+    /// On every rank: [`Error::Settings`] for ranks with sources of different kinds, [`Error::File`],
+    /// [`Error::Parameter`].
     ///
     /// # Collective
     /// All ranks.
@@ -502,8 +504,8 @@ fn lack_nodes(nodes: usize, ranks: usize) -> String {
 }
 
 impl SavedModel {
-    /// Reads a points file that names its block size. If the updates had another inner dimension, which the header `panel`
-    /// tells, their times become those of the block size.
+    /// Reads a points file that names its block size. If the updates had another inner dimension, which the header
+    /// `panel` tells, their times become those of the block size.
     pub fn read(path: &Path) -> Result<Self, String> {
         let source = read_text(path).map_err(|error| error.to_string())?;
         let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;

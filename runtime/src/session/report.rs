@@ -43,18 +43,18 @@ pub struct Report {
     pub lookahead: usize,
     /// Number of parts of k in which A and B were held, one after the other; 1 if they were held whole.
     pub k_parts: usize,
-    /// Measured capacity of the links between ranks; `null` if they were not measured. It decides the panels' width, the
-    /// lookahead, and if ranks pass panels on.
+    /// Measured capacity of the links between ranks; `null` if they were not measured. It decides the panels' width,
+    /// the lookahead, and if ranks pass panels on.
     pub links: Option<Links>,
-    /// Where that capacity is from: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run, and a
-    /// message took about as long); `null` without it or with a loaded plan.
+    /// Origin of that capacity: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run,
+    /// confirmed by a message); `null` without it or with a loaded plan.
     pub links_known: Option<KnownFrom>,
     /// The dimension divided among the nodes: `c` or `k`.
     pub split: String,
     /// The way of dividing: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
     pub way: Way,
-    /// The ways to divide that were compared, in order of their predicted seconds. Empty if the caller chose the way, or
-    /// nothing was compared.
+    /// The ways to divide that were compared, in order of their predicted seconds. Empty if the caller chose the way,
+    /// or nothing was compared.
     pub candidates: Vec<Candidate>,
     /// The balancing strategy that made the plan.
     pub strategy: String,
@@ -77,7 +77,7 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// The way to the balance; `null` on a layout of the caller's own.
     pub balance: Option<BalanceReport>,
-    /// What was learnt in the run; `null` if all was decided before it.
+    /// Results of learning in the run; `null` if all was decided before it.
     pub learning: Option<Learnt>,
     /// The result check.
     pub verify: Option<VerifyReport>,
@@ -90,7 +90,7 @@ pub struct Report {
     pub redistribution: Moved,
     /// Unusual facts about the operands, one line each.
     pub notices: Vec<String>,
-    /// Where the time of the head rank's process went; `null` if the program kept no account.
+    /// Time account of the head rank's process; `null` if the program kept none.
     pub account: Option<Account>,
     /// The message-passing library.
     pub mpi: String,
@@ -103,7 +103,7 @@ pub struct Report {
 pub struct LoadedPlan {
     /// The file.
     pub file: String,
-    /// When, by which version and by which measurements the plan was made.
+    /// Time, version and measurements of the plan's making.
     pub made: Making,
 }
 
@@ -159,8 +159,8 @@ pub struct NodeReport {
     /// Part of `wait_s`: seconds after its last update until all nodes' contributions to C were summed; 0 if C stays in
     /// place.
     pub sum_s: f64,
-    /// Part of `wait_s`: seconds in which its parts of A and B were made or read, and shown to the check; 0 if A and B are
-    /// held whole.
+    /// Part of `wait_s`: seconds in which its parts of A and B were made or read, and shown to the check; 0 if A and B
+    /// are held whole.
     pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
@@ -191,8 +191,9 @@ pub struct DeviceReport {
     pub known: Option<KnownFrom>,
     /// Work it did, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job. There a GPU that keeps
-    /// its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for panels.
+    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job. There a GPU that
+    /// keeps its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for
+    /// panels.
     pub busy_s: f64,
     /// The host's logical cores it computed on.
     pub cores: Vec<u32>,
@@ -233,8 +234,8 @@ pub struct BalanceReport {
     pub converged: bool,
     /// Why balancing ended.
     pub why: EndReason,
-    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` if nothing
-    /// was measured.
+    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` if
+    /// nothing was measured.
     pub imbalance: Option<f64>,
     /// Predicted seconds without communication: steps times the slowest node's update; `null` if nothing was measured.
     pub predicted_s: Option<f64>,
@@ -249,13 +250,14 @@ pub struct BalanceReport {
 pub struct VerifyReport {
     /// `probe` or `exact`.
     pub method: String,
-    /// Largest residual in units of its bound: at most 1 if the check passed, 0 if it was exact. `null` if there is no such
-    /// number, because the result is not finite or an exact check failed.
+    /// Largest residual in units of its bound: at most 1 if the check passed, 0 if it was exact. `null` if there is no
+    /// such number, because the result is not finite or an exact check failed.
     pub residual: Option<f64>,
 }
 
 impl Report {
-    /// Gathers the report of a finished multiplication. `wall_s` is this rank's own; the rest is the same on every rank.
+    /// Gathers the report of a finished multiplication. `wall_s` is this rank's own; the rest is the same on every
+    /// rank.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -330,7 +332,7 @@ impl Report {
         })
     }
 
-    /// Adds what all ranks have moved from files or to them, `mine` on this one.
+    /// Adds the movement from files and to files on all ranks; `mine` is that of this rank.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.

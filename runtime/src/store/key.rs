@@ -6,7 +6,7 @@ use isochron_devices::{DeviceInfo, DeviceKind, ElementType, HostConditions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What has to be equal for times to say something about each other.
+/// The facts that must be equal for stored times to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Identity {
@@ -44,11 +44,12 @@ impl Identity {
     }
 }
 
-/// What has to be equal for times to be those of messages between the same kinds of hosts.
+/// The facts that must be equal for stored times of messages to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkIdentity {
-    /// What was timed: `exchange` (messages of all ranks at once) or `message-cpu` (CPU time of their bytes on one class).
+    /// The timed work: `exchange` (messages of all ranks at once) or `message-cpu` (CPU time of their bytes on a
+    /// class).
     pub kernel: String,
     /// Version of the measurement.
     pub kernel_version: u32,
@@ -62,7 +63,7 @@ pub struct LinkIdentity {
     pub ranks: Vec<usize>,
 }
 
-/// What has to be equal for times to be those of the same work on the same kind of device.
+/// The facts that must be equal for stored times of a device to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceIdentity {
@@ -94,7 +95,7 @@ pub struct DeviceIdentity {
     pub corunners: Vec<String>,
 }
 
-/// What may differ from run to run: a difference costs a measurement, and the times stay in use.
+/// The facts that may differ from run to run: a difference costs a measurement, and the times stay in use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Conditions {
     /// Name of the host; of links, those of all hosts.
@@ -112,9 +113,9 @@ pub struct Conditions {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreKey {
-    /// What has to be equal.
+    /// The facts that must be equal.
     pub identity: Identity,
-    /// What may differ.
+    /// The facts that may differ.
     pub conditions: Conditions,
 }
 
@@ -146,8 +147,8 @@ pub struct KeySource {
 const UPDATE: (&str, u32) = ("gemm-update", 1);
 
 impl KeySource {
-    /// Makes the key for some work of this device while `corunners` computed on its host. Those who write times and those who
-    /// look for them call this function, so that they cannot differ.
+    /// Makes the key for some work of this device while `corunners` computed on its host. Writing and looking up times
+    /// both use this function, so their keys cannot differ.
     pub fn make_key(&self, work: KeyedWork, corunners: &[&Self]) -> StoreKey {
         let device = &self.device;
         let mut beside: Vec<String> = corunners.iter().map(|other| other.describe()).collect();
@@ -199,8 +200,8 @@ pub enum LinkTimes<'c> {
 /// Version of these measurements.
 const LINKS_VERSION: u32 = 1;
 
-/// Makes the key for times of messages over this library. `ranks` has a device of each rank, in order. Those who write times
-/// and those who look for them call this function, so that they cannot differ.
+/// Makes the key for times of messages over this library. `ranks` has a device of each rank, in order. Writing and
+/// looking up times both use this function, so their keys cannot differ.
 pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> StoreKey {
     let hosts: BTreeSet<&str> = ranks.iter().map(|rank| &*rank.host).collect();
     let blocks = ranks.chunk_by(|one, next| one.host == next.host);

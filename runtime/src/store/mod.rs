@@ -1,8 +1,8 @@
 //! The model store: times that devices and messages were seen to take, kept from run to run.
 //!
-//! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is nothing to
-//! lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts. The [`Identity`] has to
-//! match. A difference in the [`Conditions`] costs a measurement.
+//! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is
+//! nothing to lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts.
+//! The [`Identity`] has to match. A difference in the [`Conditions`] costs a measurement.
 //!
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
 //! * `segment.rs`: the text of a segment, with its checksum;
@@ -76,7 +76,7 @@ impl ModelStore {
         self.user.root()
     }
 
-    /// What was unusual in reading, one line each.
+    /// Returns the unusual findings of reading, one line each.
     pub fn words(&self) -> &[String] {
         &self.words
     }
@@ -86,13 +86,13 @@ impl ModelStore {
         &self.models
     }
 
-    /// Finds what is known of a device.
+    /// Finds the stored model of a device.
     pub fn find(&self, key: &StoreKey) -> Option<KnownModel> {
         self.models.find(key, self.now_s)
     }
 
-    /// Writes the times of this job's devices, a job on this `host`. Returns the new segment; `None` if there is nothing to
-    /// write, or nothing is to be written.
+    /// Writes the times of this job's devices, a job on this `host`. Returns the new segment; `None` if there is
+    /// nothing to write, or nothing is to be written.
     ///
     /// # Errors
     /// Those of [`StoreFolder::write`].

@@ -1,7 +1,7 @@
-//! The runs of all segments together, and what they tell of a device.
+//! The runs of all segments together, and the models that follow from them.
 //!
-//! Every run counts as one, however many repetitions it kept: the times of a size are the median of the runs' medians, so that
-//! one bad run moves nothing. Three runs in a row that contradict all before them replace these.
+//! Every run counts as one, however many repetitions it kept: the times of a size are the median of the runs' medians,
+//! so that one bad run moves nothing. Three runs in a row that contradict all before them replace these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,8 +23,8 @@ const TOLERANCE: f64 = 0.1;
 const SAME: f64 = 1.05;
 const NEARBY: f64 = 2.0;
 
-/// Relative standard deviation of a time from one run, the least of one from several, and that of one from another device of the
-/// class or other conditions.
+/// Relative standard deviation of a time from one run, the least of one from several, and that of one from another
+/// device of the class or other conditions.
 const ONE_RUN: f64 = 0.05;
 const LEAST: f64 = 0.02;
 const OTHER_CONDITIONS: f64 = 0.2;
@@ -47,7 +47,7 @@ pub struct StoredModels {
     runs: BTreeMap<Identity, Vec<StoredRun>>,
 }
 
-/// What the store knows of a device.
+/// The stored model of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownModel {
     /// The times of its sizes, which ascend. The intervals count other runs, other conditions and age.
@@ -116,7 +116,7 @@ impl StoredModels {
         last.map_or(1, |last| last.run.saturating_add(1))
     }
 
-    /// Finds what is known of a device at the moment `now_s`, in seconds since 1970.
+    /// Finds the model of a device at the moment `now_s`, in seconds since 1970.
     pub fn find(&self, key: &StoreKey, now_s: u64) -> Option<KnownModel> {
         let groups = group_by_conditions(self.runs.get(&key.identity)?);
         // The order of the runs decides between conditions that differ equally.
@@ -268,8 +268,8 @@ fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<UnitTime> {
     combined
 }
 
-/// Combines times that count as those of one size, each with its run and the variance of its age. A measured time replaces
-/// bounds.
+/// Combines times that count as those of one size, each with its run and the variance of its age. A measured time
+/// replaces bounds.
 fn combine_size(group: &[(UnitTime, usize, f64)]) -> UnitTime {
     let is_bound = group.iter().all(|(rate, ..)| rate.is_bound);
     let counting = group.iter().filter(|(rate, ..)| rate.is_bound == is_bound);
@@ -296,7 +296,8 @@ fn combine_size(group: &[(UnitTime, usize, f64)]) -> UnitTime {
     }
 }
 
-/// Adds sizes that another device of the class, or other conditions, tell, by the ratio of their times at the sizes of both.
+/// Adds sizes that another device of the class, or other conditions, tell, by the ratio of their times at the sizes of
+/// both.
 fn overlay(own: &mut Vec<UnitTime>, other: &[UnitTime]) {
     let Some(ratio) = compare(own, other) else {
         return;

@@ -53,7 +53,8 @@ pub fn out_of_core(control: Option<&Control>) -> usize {
     shapes.len()
 }
 
-/// Where less may be pinned than the panels of one update take, nothing is gathered, and the result is the same.
+/// Checks that nothing is gathered if the panels of one update exceed the pinnable memory, and that the result is the
+/// same.
 pub fn narrow_limits(control: Option<&Control>) -> usize {
     let case = Case::new((300, 300, 300), 2);
     let limits = [10_000_000, 1_000_000, 20_000, 1024];

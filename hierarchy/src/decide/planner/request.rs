@@ -1,4 +1,4 @@
-//! What a [`Planner`](super::Planner) asks, and what it is told.
+//! Questions of a [`Planner`](super::Planner), and the answers to them.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum PlanRequest {
         /// `true` if each node would compute it over its share of k alone.
         along_k: bool,
     },
-    /// Whether all nodes have the memory for this division.
+    /// A check that all nodes have the memory for this division.
     Room(Division),
 }
 

@@ -28,8 +28,9 @@ fn alike_parts_are_looked_at_once() {
     );
 }
 
-/// Looks at two parts without a fall ahead, of which the second is a fourth as fast, and which took `late_s` longer in the
-/// first look. They are expected to have the `likely` speeds. Returns the times of the looks and the first division.
+/// Looks at two parts without a fall ahead, of which the second is a fourth as fast, and which took `late_s` longer in
+/// the first look. They are expected to have the `likely` speeds. Returns the times of the looks and the first
+/// division.
 fn look_at_safe_parts(late_s: [f64; 2], likely: [Option<f64>; 2]) -> (Vec<[f64; 2]>, Vec<u64>) {
     let parts = likely.map(|likely_speed| AdaptivePart {
         safe: 2 * SHARE,
@@ -132,8 +133,8 @@ fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
     assert_eq!(units[..2], [SHARE / 4; 2]);
 }
 
-/// Looks at a fast part whose speed may fall, and at two slow ones. Returns the learner before the first measurement of more
-/// than an even share, and the units of that.
+/// Looks at a fast part whose speed may fall, and at two slow ones. Returns the learner before the first measurement of
+/// more than an even share, and the units of that.
 fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
     let speeds = [6.5, 1.0, 1.0];
     let part = AdaptivePart {

@@ -100,8 +100,8 @@ impl Crew {
         }
     }
 
-    /// Keeps the times of a step for later runs, unless something else had a device's cores. The first step in a division
-    /// finds cold caches.
+    /// Keeps the times of a step for later runs, unless something else had a device's cores. The first step in a
+    /// division finds cold caches.
     fn keep_times(&mut self, ranks: &[&RankStep], units: &[u64]) {
         let is_first = self.kept != units;
         self.kept = units.to_vec();
@@ -133,8 +133,8 @@ impl Crew {
         Ok(())
     }
 
-    /// Returns the times of a step; `None` for one of other panels, of a division before the last change, or with unusable
-    /// times.
+    /// Returns the times of a step; `None` for one of other panels, of a division before the last change, or with
+    /// unusable times.
     fn read_step(&mut self, plan: &Plan, ranks: &[&RankStep]) -> Option<Observed> {
         if ranks.iter().any(|step| step.k != plan.panel()) {
             return None;
@@ -177,8 +177,8 @@ impl Crew {
         }
     }
 
-    /// Decides on the steps from `step` of the run on. Returns the assignment to change to, if any, and the steps until the
-    /// next decision.
+    /// Decides on the steps from `step` of the run on. Returns the assignment to change to, if any, and the steps until
+    /// the next decision.
     pub fn decide(
         &mut self,
         places: &Places<'_>,

@@ -13,11 +13,11 @@ use crate::error::Error;
 use crate::multiply::director::{Assignment, Directive, Director, RankStep, StepTimes};
 use crate::multiply::plan::Plan;
 
-/// What the cost of a change depends on besides the plan.
+/// Conditions of a run that decide, besides the plan, on the cost of a change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunConditions {
-    /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if there are
-    /// none.
+    /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if
+    /// there are none.
     pub keeps_c: Vec<Vec<bool>>,
     /// C may stay where the last step was computed.
     pub leaves_c: bool,
@@ -30,7 +30,7 @@ pub struct RunConditions {
 pub struct LearningSettings {
     /// Keeps times and decisions for [`LearningDirector::finish`].
     pub keeps_record: bool,
-    /// What changes cost here.
+    /// Conditions that decide on the cost of changes.
     pub conditions: RunConditions,
     /// The decisions to repeat, with the times that led to them.
     pub replay: Option<RunRecord>,
@@ -38,8 +38,8 @@ pub struct LearningSettings {
 
 /// Learns the devices' speeds from the steps of a multiplication, and divides the steps that follow by them.
 ///
-/// Parts of C move between ranks, and columns between the devices of a rank. If k is split, columns alone do: A and B of a
-/// share that moved would have to travel.
+/// Parts of C move between ranks, and columns between the devices of a rank. If k is split, columns alone do: A and B
+/// of a share that moved would have to travel.
 pub struct LearningDirector<'p> {
     plan: &'p Plan,
     crews: Vec<Crew>,
@@ -57,8 +57,8 @@ impl<'p> LearningDirector<'p> {
     /// Begins with the plan, on the head rank; the other ranks need no times.
     ///
     /// # Errors
-    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices; [`Error::Record`] if the record to
-    /// repeat is of another plan.
+    /// [`Error::Adaptive`] if the plan's [first look](Plan::look) is not one at its devices; [`Error::Record`] if the
+    /// record to repeat is of another plan.
     pub fn new(plan: &'p Plan, mut settings: LearningSettings) -> Result<Self, Error> {
         if let Some(record) = &settings.replay {
             record.check_plan(plan)?;
@@ -108,8 +108,8 @@ impl<'p> LearningDirector<'p> {
         lacking.map_or(Ok(()), |reason| Err(Error::Record(reason)))
     }
 
-    /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none, and no
-    /// device has any if a record was repeated.
+    /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none,
+    /// and no device has any if a record was repeated.
     pub fn list_steady(&self) -> Vec<SteadyTimes> {
         let nodes = self.plan.nodes().iter();
         let mut all: Vec<Vec<SteadyTimes>> = nodes

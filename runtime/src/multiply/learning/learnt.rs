@@ -1,9 +1,9 @@
-//! What a run has learnt.
+//! The results of learning in a run.
 
 use isochron_hierarchy::adaptive::{ChangeReason, PartModel};
 use serde::{Deserialize, Serialize};
 
-/// What a run has learnt, when, and at what cost.
+/// The results of learning in a run, with their times and costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Learnt {
     /// Number of decisions in the run.

@@ -11,8 +11,8 @@ use crate::matrix::{Region, Spread, intersect};
 use crate::multiply::director::Assignment;
 use crate::multiply::plan::Plan;
 
-/// Bytes a second with which a rank packs what it gives away of C, and writes what it gets to new memory, until a change was
-/// timed.
+/// Bytes a second with which a rank packs what it gives away of C, and writes what it gets to new memory, until a
+/// change was timed.
 const COPIED_PER_S: f64 = 7e8;
 
 /// Bytes a second between ranks whose links were not measured, until a change was timed.
@@ -32,7 +32,7 @@ pub(crate) struct Places<'a> {
     pub costs: ChangeCosts,
 }
 
-/// What changes have cost so far.
+/// Costs of the changes so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangeCosts {
     /// Real cost of moving C over the expected one.

@@ -29,14 +29,15 @@ fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> 
     read.map_err(|error| Error::file(path, format!("no record of a run: {error}")))
 }
 
-/// A run that learnt: its plan, and every decision with the times that led to it. The same decisions follow from it again.
+/// A run that learnt: its plan, and every decision with the times that led to it. The same decisions follow from it
+/// again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
     /// Version of this format, 1.
     schema: u32,
     /// The plan that the run began with.
     plan: Plan,
-    /// What changes cost there.
+    /// Conditions that decided on the cost of changes.
     conditions: RunConditions,
     /// The decisions, in order.
     decisions: Vec<RecordedDecision>,
@@ -115,8 +116,8 @@ impl RunRecord {
     /// Reads a record on the head rank and sends it to all.
     ///
     /// # Errors
-    /// On every rank: [`Error::File`] when the file cannot be read or is no record, [`Error::Record`] when it is of another
-    /// version, or its decisions are not of its plan; [`Error::Plan`] when its plan is impossible.
+    /// On every rank: [`Error::File`] when the file cannot be read or is no record, [`Error::Record`] when it is of
+    /// another version, or its decisions are not of its plan; [`Error::Plan`] when its plan is impossible.
     ///
     /// # Collective
     /// All ranks, with the same path.

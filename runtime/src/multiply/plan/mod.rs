@@ -47,7 +47,7 @@ pub struct Plan {
     tuning: Tuning,
     #[serde(with = "shared")]
     nodes: Arc<Vec<PlannedNode>>,
-    /// What is known of the devices, if the division changes in the run.
+    /// The first look at the devices, if the division changes in the run.
     #[serde(with = "shared", default)]
     look: Arc<Option<FirstLook>>,
     /// The file that it was read from.
@@ -55,7 +55,7 @@ pub struct Plan {
     file: Option<PathBuf>,
 }
 
-/// What suits a decision to the links and the memory.
+/// Settings that suit a decision to the links and the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Tuning {
     /// Width of the panels.
@@ -131,8 +131,8 @@ impl Plan {
         plan
     }
 
-    /// Returns `true` if more and narrower steps teach more. A GPU needs wide panels, and with shares of k nothing changes
-    /// in the run unless a node has several devices.
+    /// Returns `true` if more and narrower steps teach more. A GPU needs wide panels, and with shares of k nothing
+    /// changes in the run unless a node has several devices.
     fn learns_from_steps(&self) -> bool {
         let mut devices = self.nodes.iter().flat_map(|node| &node.devices);
         let may_change = self.division().shares().is_none()
@@ -140,8 +140,8 @@ impl Plan {
         may_change && devices.all(|device| device.kind == DeviceKind::Cpu)
     }
 
-    /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of its
-    /// devices.
+    /// Makes the plan of a division, without measurements. `slices` are the columns of every rank's part for each of
+    /// its devices.
     pub(crate) fn of_division(problem: Problem, division: Division, slices: &[Vec<usize>]) -> Self {
         let nodes = slices.iter().enumerate();
         let nodes = nodes.map(|(rank, slices)| PlannedNode::unnamed(rank, slices));
@@ -180,7 +180,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// When, by which version and by which measurements it was made.
+    /// Time, version and measurements of its making.
     pub fn made(&self) -> &Making {
         &self.made
     }
@@ -200,7 +200,7 @@ impl Plan {
         &self.decision
     }
 
-    /// What is known of the devices before the first step, if the division changes in the run; `None` if it stays.
+    /// Returns the first look at the devices, if the division changes in the run; `None` if it stays.
     pub fn look(&self) -> Option<&FirstLook> {
         self.look.as_ref().as_ref()
     }
@@ -263,8 +263,8 @@ impl Plan {
         self.k_range(rank).len().div_ceil(self.panel())
     }
 
-    /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include the
-    /// time that messages take from the cores that compute. `None` if nothing was measured.
+    /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include
+    /// the time that messages take from the cores that compute. `None` if nothing was measured.
     pub fn node_s(&self, rank: usize) -> Option<f64> {
         let time_s = *self.decision.balance.as_ref()?.times_s.get(rank)?;
         self.predicted_s().map(|_| self.measured_updates() * time_s)

@@ -100,8 +100,8 @@ impl PlannedDevice {
     }
 }
 
-/// Names the first difference between the nodes that a plan is for and those that are here; `None` if a plan for the one
-/// suits the other. Measurements and columns do not count.
+/// Names the first difference between the nodes that a plan is for and those that are here; `None` if a plan for the
+/// one suits the other. Measurements and columns do not count.
 pub(crate) fn find_difference(planned: &[PlannedNode], here: &[PlannedNode]) -> Option<String> {
     if planned.len() != here.len() {
         let (ranks, found) = (planned.len(), here.len());

@@ -1,7 +1,7 @@
 //! The short look at all devices before a run that learns.
 //!
-//! The learner on the head rank asks for measurements, and all ranks measure them in step. Then the planner decides with times that
-//! follow from what was seen, and the learner divides the first step.
+//! The learner on the head rank asks for measurements, and all ranks measure them in step. Then the planner decides
+//! with times that follow from what was seen, and the learner divides the first step.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ const MOST_PAUSE: u64 = 16;
 /// Granules of each device's even share, at least.
 const FINENESS: u64 = 64;
 
-/// What the head rank knows of all devices.
+/// The head rank's knowledge of all devices.
 pub(super) struct Looking {
     learner: Adaptive,
     pub look: FirstLook,
@@ -39,10 +39,10 @@ pub(super) struct Looking {
     limits_s: Vec<Option<f64>>,
 }
 
-/// The first division of a run that learns: the decision, the columns of every rank's devices, and what was seen of these.
+/// The first division of a run that learns: the decision, the columns of every rank's devices, and the look at them.
 pub(super) type FirstDivision = (Decision, Vec<Vec<usize>>, FirstLook);
 
-/// Returns the settings for a run of so many steps by so many devices.
+/// Returns the settings for a run of this number of steps and devices.
 fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> AdaptiveConfig {
     let finest = (work.m * work.n) as u64 / (FINENESS * devices.max(1));
     let block = (work.block * work.block) as u64;
@@ -56,7 +56,7 @@ fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> Adapti
     }
 }
 
-/// What a device is asked to measure.
+/// A request for a measurement of a device.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Asked {
     /// Elements of C.
@@ -72,7 +72,7 @@ impl Asked {
     }
 }
 
-/// What a device is to the learner.
+/// A device as the learner sees it.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct DeviceClass {
     /// Devices of equal names are expected to be alike.
@@ -123,7 +123,7 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
 }
 
 impl Looking {
-    /// Looks at nothing yet. `classes` are those of every rank's devices; `known` is what is known of each device.
+    /// Starts before the first look, with the classes of every rank's devices and the knowledge of each device.
     pub fn new(
         work: &Work,
         classes: &[Vec<DeviceClass>],
@@ -157,7 +157,7 @@ impl Looking {
         })
     }
 
-    /// Returns what each rank's devices shall measure; `None` if enough is known.
+    /// Returns the next measurements of each rank's devices; `None` if enough is known.
     pub fn request(&mut self) -> Result<Option<Vec<Vec<Asked>>>, Error> {
         let Some(units) = self.learner.request_measurement()? else {
             return Ok(None);
@@ -211,7 +211,7 @@ impl Looking {
         Ok(times)
     }
 
-    /// Adds the seconds of messages to those of the measurements: what each element of C costs its node in this division.
+    /// Adds each node's seconds of messages in this division, per element of C, to the measured times.
     fn add_messages(&mut self, work: &Work, division: &Division) {
         let Division::C(layout) = division else {
             return;
@@ -239,7 +239,7 @@ impl Looking {
         }
     }
 
-    /// Divides the first step as the planner has decided, no device further from what was seen than it may be.
+    /// Divides the first step as the planner has decided, within the learner's limits on growth of each device's part.
     pub fn divide_first(
         &mut self,
         work: &Work,

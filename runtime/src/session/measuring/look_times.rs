@@ -31,7 +31,8 @@ fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u
 }
 
 impl<T: Element> NodeMeasurer<'_, T> {
-    /// Takes a short look at the devices of all ranks, of which this is known on the head rank. Returns what was seen there.
+    /// Takes a short look at the devices of all ranks. `known` holds, on the head rank, the knowledge of each device.
+    /// Returns the look on the head rank.
     ///
     /// # Collective
     /// All ranks.
@@ -58,12 +59,12 @@ impl<T: Element> NodeMeasurer<'_, T> {
         }
     }
 
-    /// Measures each device once or twice, all at the same time, on about so many elements of C. Returns the elements and the
-    /// shorter seconds, since disturbances only lengthen times. If speeds `may_fall`, devices whose speed has fallen are
-    /// found first, at a part of the cost.
+    /// Measures each device once or twice, all at the same time, on about as many elements of C as asked. Returns the
+    /// elements and the shorter seconds, since disturbances only lengthen times. If speeds `may_fall`, shallow updates
+    /// find the devices whose speed has fallen first, at a part of the cost.
     ///
     /// # Collective
-    /// All ranks, each with what its own devices are asked; `may_fall` must be equal.
+    /// All ranks, each with the requests for its own devices; `may_fall` must be equal.
     fn look(&mut self, asked: &[Asked], may_fall: bool) -> Result<Vec<(u64, f64)>, Error> {
         self.note_iteration();
         let rows = self.find_look_rows(asked.iter().map(|asked| asked.units).sum());
@@ -83,11 +84,12 @@ impl<T: Element> NodeMeasurer<'_, T> {
             .collect())
     }
 
-    /// Measures each device once, those whose speed has fallen beyond their limits at a part of the cost. Returns the seconds.
+    /// Measures each device once, those whose speed has fallen beyond their limits at a part of the cost. Returns the
+    /// seconds.
     ///
-    /// An update takes a time for each element of C, and a time for each of these and each row of B. So two updates with few
-    /// rows of B tell what one with all rows takes, or less if it is bound by the memory of C. All devices with a limit do the
-    /// first, and those that were slow the second, while the other nodes measure the whole.
+    /// An update takes a time for each element of C, and a time for each of these and each row of B. So two updates
+    /// with few rows of B tell what one with all rows takes, or less if it is bound by the memory of C. All devices
+    /// with a limit do the first, and those that were slow the second, while the other nodes measure the whole.
     ///
     /// # Collective
     /// All ranks.
@@ -131,8 +133,8 @@ impl<T: Element> NodeMeasurer<'_, T> {
         Ok(times_s.collect())
     }
 
-    /// Measures updates of this depth on each device's columns, all at the same time, up to `most` times as long as that is
-    /// short for some of them. Returns the shorter seconds.
+    /// Measures updates of this depth on each device's columns, all at the same time, up to `most` times as long as
+    /// that is short for some of them. Returns the shorter seconds.
     ///
     /// # Collective
     /// All ranks.
@@ -164,8 +166,8 @@ impl<T: Element> NodeMeasurer<'_, T> {
         Ok(times_s.collect())
     }
 
-    /// Returns the height of a look at so many elements: a quarter of this node's part in an even layout, or more if its
-    /// columns would be more than those of C.
+    /// Returns the rows of C for a look at this number of elements: a quarter of this node's part in an even layout, or
+    /// more if C has too few columns for that.
     fn find_look_rows(&self, elements: u64) -> usize {
         let (rows, cols) = self.work.c_blocks();
         let even = arrange(
@@ -200,8 +202,8 @@ mod tests {
     use isochron_hierarchy::decide::Work;
     use std::sync::{Arc, Mutex};
 
-    /// A device whose update takes `unit_s` for each element of C and row of B, and `memory_s` for each element, both 50
-    /// times as long for more than 2048 elements. It counts its seconds.
+    /// A device whose update takes `unit_s` for each element of C and row of B, and `memory_s` for each element, both
+    /// 50 times as long for more than 2048 elements. It counts its seconds.
     #[derive(Clone)]
     struct Falling {
         info: DeviceInfo,

@@ -45,9 +45,9 @@ pub(super) struct PlanMeasurer<'a, T> {
     ladder: LinkLadder,
     /// The load of this rank's host.
     load: Load,
-    /// What is known of all devices, on the head rank, if the run is to learn.
+    /// The look at all devices, on the head rank, if the run is to learn.
     looking: Option<Looking>,
-    /// What is known of each rank's devices, on the head rank; empty if nothing is.
+    /// Knowledge of each rank's devices, on the head rank; empty without any.
     known: Vec<Vec<KnownDevice>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Decided {
     pub links: Option<Links>,
     /// The times behind it.
     pub ladder: LinkLadder,
-    /// What the run begins to learn with; `None` if all is decided before it.
+    /// The look from which the run learns on; `None` if all is decided before it.
     pub look: Option<FirstLook>,
     /// The origin of the first models of this rank's devices; empty if there are none.
     pub known: Vec<KnownFrom>,
@@ -115,8 +115,8 @@ pub(super) fn describe_work(
 }
 
 impl<'a, T: Element> PlanMeasurer<'a, T> {
-    /// Prepares measurements by this node, with the load of its host, and what is known of the links and, on the head rank,
-    /// of every device.
+    /// Prepares measurements by this node, with the load of its host, the known times of the links and, on the head
+    /// rank, of every device.
     pub(super) fn new(
         node: NodeMeasurer<'a, T>,
         problem: Problem,
@@ -177,7 +177,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         })
     }
 
-    /// Shares what is known of each rank's devices with all ranks; nothing if all is decided without it.
+    /// Shares the knowledge of each rank's devices with all ranks; nothing if all is decided without it.
     ///
     /// # Collective
     /// All ranks.
@@ -193,8 +193,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         Ok(known)
     }
 
-    /// Divides the first step of a run that learns: the decision, the columns of every rank's devices, and what was seen of
-    /// them. Returns `None` if all is decided.
+    /// Divides the first step of a run that learns; `None` if all is decided.
     ///
     /// # Collective
     /// All ranks.
@@ -241,8 +240,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         self.answer_alone(planner)
     }
 
-    /// Answers the planner on the head rank as long as no other rank is needed: times that follow from what was seen, and
-    /// links that are known.
+    /// Answers the planner on the head rank as long as no other rank is needed: with predicted times and known links.
     fn answer_alone(&self, planner: &mut Planner) -> Result<(), Error> {
         while let BalanceStep::Measure(request) = planner.step() {
             let answer = match (request, &self.looking) {
@@ -259,7 +257,7 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         Ok(())
     }
 
-    /// Measures what the planner asks for.
+    /// Measures for a request of the planner.
     ///
     /// # Collective
     /// All ranks.
@@ -282,8 +280,8 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         })
     }
 
-    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows. Links
-    /// without a measurement cost nothing.
+    /// Measures the capacity of the links between ranks as precisely as a run of `run_s` predicted seconds allows.
+    /// Links without a measurement cost nothing.
     ///
     /// # Collective
     /// All ranks.
@@ -292,8 +290,8 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         self.find_links().unwrap_or(FREE)
     }
 
-    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that seems
-    /// slower than any memory is, other programs had the cores.
+    /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that
+    /// seems slower than any memory is, other programs had the cores.
     fn find_links(&self) -> Option<Links> {
         let links = self.ladder.links()?;
         Some(match self.node.work.hidden > 0.0 {
@@ -326,8 +324,8 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         byte_s
     }
 
-    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner) one. The
-    /// memory of measuring is freed first.
+    /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner)
+    /// one. The memory of measuring is freed first.
     ///
     /// # Collective
     /// All ranks.

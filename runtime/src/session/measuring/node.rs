@@ -142,8 +142,8 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Takes what is known of each rank's devices. If it is certain for all, their models replace all measurements. Else
-    /// balancing starts with the points of this rank's devices, if all of them have some.
+    /// Takes what is known of each rank's devices. If it is certain for all, their models replace all measurements.
+    /// Else balancing starts with the points of this rank's devices, if all of them have some.
     ///
     /// # Errors
     /// On every rank: [`Error::Parameter`] if points make no model.
@@ -189,9 +189,9 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
 
     /// Runs IDPA on a sub-matrix of this node and returns the node's time, that of its slowest device.
     ///
-    /// All nodes repeat their updates in step, as the multiplication will. A node that has finished goes on until the last
-    /// one has. So resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the run. The
-    /// extra repetitions also make the means of fast nodes more precise.
+    /// All nodes repeat their updates in step, as the multiplication will. A node that has finished goes on until the
+    /// last one has. So resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the
+    /// run. The extra repetitions also make the means of fast nodes more precise.
     ///
     /// # Collective
     /// All ranks, each with its own extent.
@@ -242,8 +242,8 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Divides a number of columns of `rows` rows among the devices, by their models. The division is even if nothing is
-    /// known.
+    /// Divides a number of columns of `rows` rows among the devices, by their models. The division is even if nothing
+    /// is known.
     fn slice_columns(&self, (rows, columns): (usize, usize), along_k: bool) -> Vec<usize> {
         match &self.memories[usize::from(along_k)].known {
             Some(models) => {
@@ -255,8 +255,8 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Returns the columns of this node's devices in a division: as measured, or by the devices' models if a part of this
-    /// size was not measured.
+    /// Returns the columns of this node's devices in a division: as measured, or by the devices' models if a part of
+    /// this size was not measured.
     pub(in crate::session) fn slice_part(&self, division: &Division) -> Vec<usize> {
         let (rank, Work { m, n, .. }) = (self.comm.rank(), self.work);
         let Division::C(layout) = division else {

@@ -1,14 +1,15 @@
 //! Commands in the pages: each `sh` block runs.
 //!
-//! The blocks of a page run in order in one folder, which looks like a clone that has been built: `target/release/isochron`
-//! and `cluster-configs` are there, and `isochron` and `mpirun` are found by name. A comment above a block says how it runs
-//! if that is not possible here:
+//! The blocks of a page run in order in one folder, which looks like a clone that has been built:
+//! `target/release/isochron` and `cluster-configs` are there, and `isochron` and `mpirun` are found by name. A comment
+//! above a block says how it runs if that is not possible here:
 //!
 //! * `<!-- run: without cluster -->`: `mpirun` and `srun` start nothing on other hosts, and `isochron mxm` only plans;
 //! * `<!-- run: without GPU -->`: the same, and `nvidia-smi` lists two made-up slices;
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
-//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster`, `bench` and `reproduce` are parsed by their programs.
+//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster`, `bench` and `reproduce` are parsed by their
+//! programs.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
