@@ -10,7 +10,9 @@ use isochron_hierarchy::model::{
 use isochron_hierarchy::partition::PartitionError;
 
 use crate::failure::Failure;
+use crate::lines::wrap;
 use crate::models;
+use crate::table::TextTable;
 
 /// Makes the failure of a partitioner, with the file that it comes from, or else with `flag`.
 pub fn refuse(paths: &[PathBuf], flag: &str, error: &PartitionError) -> Failure {
@@ -94,6 +96,36 @@ pub fn borrow_models(models: &[Box<dyn SpeedModel>]) -> Vec<&dyn SpeedModel> {
 
 fn read_file(path: &Path) -> Result<String, Failure> {
     read_text(path).map_err(|error| Failure::of_file(path, error))
+}
+
+/// The columns of [`format_point`].
+pub const POINT_COLUMNS: &str = "units|s|± %|reps|units/s";
+
+/// Formats a point. With 0 repetitions its time and its speed are bounds.
+pub fn format_point(point: &Point) -> [String; 5] {
+    let [longer, slower] = match point.reps {
+        0 => [">", "<"],
+        _ => [""; 2],
+    };
+    [
+        point.d.to_string(),
+        format!("{longer}{:.3e}", point.t_s),
+        format!("{:.1}", 100.0 * point.ci_s / point.t_s),
+        point.reps.to_string(),
+        format!("{slower}{:.4e}", point.speed()),
+    ]
+}
+
+/// Formats a model: its description, the file that was written, if any, and the table of its points. Prose has at most
+/// `width` characters a line.
+pub fn format_model(
+    description: &str,
+    file: Option<&str>,
+    table: &TextTable,
+    width: usize,
+) -> String {
+    let file = file.map_or_else(String::new, |file| format!("\n{file}"));
+    format!("\n{}{table}", wrap(&format!("{description}{file}"), width))
 }
 
 /// Returns `true` if a header above the points names the format of surfaces, of any version.

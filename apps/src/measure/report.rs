@@ -1,13 +1,12 @@
 //! The points of a campaign as tables and as JSON.
 
-use std::fmt::Write as _;
-
-use isochron_hierarchy::model::SurfacePoint;
+use isochron_hierarchy::model::{Point, SurfacePoint};
 use serde::Serialize;
 
 use super::files::PartPoints;
 use super::part::{MeasuredPart, Size};
 use crate::lines::{count, wrap};
+use crate::points::{POINT_COLUMNS, format_model, format_point};
 use crate::table::TextTable;
 
 /// The result of a campaign.
@@ -45,14 +44,11 @@ pub struct MeasuredModelDocument {
 /// A point with its speed.
 #[derive(Serialize)]
 struct MeasuredPoint {
-    /// Units.
-    d: u64,
+    #[serde(flatten)]
+    point: Point,
     /// Height and width in blocks, of a surface.
     #[serde(skip_serializing_if = "Option::is_none")]
     sides: Option<Size>,
-    t_s: f64,
-    reps: u32,
-    ci_s: f64,
     /// `d / t`, units a second; an upper bound where `reps` is 0.
     units_per_s: f64,
     /// The kernel's own work `C(d) / t`, a second.
@@ -69,10 +65,9 @@ impl MeasuredModelDocument {
     ) -> Self {
         let is_surface = points.iter().any(|((_, n), _)| *n > 1);
         let measured = points.iter().zip(work);
-        let measured = measured.filter_map(|((_, points), work)| {
-            let point = MeasuredPoint::new(&points[index]?, *work);
-            let sides = point.sides.filter(|_| is_surface);
-            Some(MeasuredPoint { sides, ..point })
+        let measured = measured.filter_map(|((sides, points), work)| {
+            let sides = is_surface.then_some(*sides);
+            Some(MeasuredPoint::new(&points[index]?, sides, *work))
         });
         Self {
             rank: part.rank,
@@ -103,22 +98,18 @@ impl MeasuredModelDocument {
 }
 
 impl MeasuredPoint {
-    fn new(point: &SurfacePoint, work: f64) -> Self {
-        let SurfacePoint {
-            m,
-            n,
-            t_s,
-            reps,
-            ci_s,
-        } = *point;
+    fn new(point: &SurfacePoint, sides: Option<Size>, work: f64) -> Self {
+        let point = Point {
+            d: point.m * point.n,
+            t_s: point.t_s,
+            reps: point.reps,
+            ci_s: point.ci_s,
+        };
         Self {
-            d: m * n,
-            sides: Some((m, n)),
-            t_s,
-            reps,
-            ci_s,
-            units_per_s: (m * n) as f64 / t_s,
-            work_per_s: work / t_s,
+            point,
+            sides,
+            units_per_s: point.speed(),
+            work_per_s: work / point.t_s,
         }
     }
 }
@@ -131,12 +122,8 @@ impl MeasureDocument {
             width,
         );
         for model in &self.ranks {
-            let mut above = model.describe();
-            if let Some(file) = &model.file {
-                above += &format!("\n{file}");
-            }
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n{}{}", wrap(&above, width), model.make_table());
+            let (file, table) = (model.file.as_deref(), model.make_table());
+            text += &format_model(&model.describe(), file, &table, width);
         }
         if self.resumed > 0 {
             let were = ["were", "was"][usize::from(self.resumed == 1)];
@@ -152,19 +139,15 @@ impl MeasureDocument {
 
 impl MeasuredModelDocument {
     fn make_table(&self) -> TextTable {
-        let mut table = TextTable::new(0, "units|s|± %|reps|units/s|10⁹/s");
-        for point in &self.points {
-            let bound = ["", "<"][usize::from(point.reps == 0)];
-            let least = [">", ""][usize::from(point.reps > 0)];
-            let sides = point.sides.map(|(m, n)| format!("{m}×{n}"));
-            table.add_row([
-                sides.unwrap_or_else(|| point.d.to_string()),
-                format!("{least}{:.3e}", point.t_s),
-                format!("{:.1}", 100.0 * point.ci_s / point.t_s),
-                point.reps.to_string(),
-                format!("{bound}{:.4e}", point.units_per_s),
-                format!("{bound}{:.3}", point.work_per_s / 1e9),
-            ]);
+        let mut table = TextTable::new(0, &format!("{POINT_COLUMNS}|10⁹/s"));
+        for measured in &self.points {
+            let mut cells = format_point(&measured.point);
+            if let Some((m, n)) = measured.sides {
+                cells[0] = format!("{m}×{n}");
+            }
+            let bound = ["", "<"][usize::from(measured.point.reps == 0)];
+            let work = format!("{bound}{:.3}", measured.work_per_s / 1e9);
+            table.add_row(cells.into_iter().chain([work]));
         }
         table
     }

@@ -1,6 +1,5 @@
 //! Traced models as tables and as JSON.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use isochron_hierarchy::model::Point;
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::iterations::TracedModel;
 use crate::lines::wrap;
+use crate::points::{POINT_COLUMNS, format_model, format_point};
 use crate::table::TextTable;
 
 /// The models of some traces.
@@ -55,6 +55,14 @@ impl TracedDocument {
             points: points.collect(),
         }
     }
+
+    /// Describes the model in one line.
+    fn describe(&self) -> String {
+        match &self.host {
+            Some(host) if *host != self.name => format!("{} on {host}", self.name),
+            _ => self.name.clone(),
+        }
+    }
 }
 
 impl TraceDocument {
@@ -62,24 +70,11 @@ impl TraceDocument {
     pub fn format(&self, width: usize) -> String {
         let mut text = wrap(&self.measured_with, width);
         for model in &self.models {
-            let host = model.host.as_ref().filter(|host| **host != model.name);
-            let mut above = model.name.clone();
-            above += &host.map(|host| format!(" on {host}")).unwrap_or_default();
-            if let Some(file) = &model.file {
-                above += &format!("\n{file}");
+            let mut table = TextTable::new(0, POINT_COLUMNS);
+            for TracedPoint { point, .. } in &model.points {
+                table.add_row(format_point(point));
             }
-            let mut table = TextTable::new(0, "units|s|± %|reps|units/s");
-            for TracedPoint { point, units_per_s } in &model.points {
-                table.add_row([
-                    point.d.to_string(),
-                    format!("{:.3e}", point.t_s),
-                    format!("{:.1}", 100.0 * point.ci_s / point.t_s),
-                    point.reps.to_string(),
-                    format!("{units_per_s:.4e}"),
-                ]);
-            }
-            // Writing to a String cannot fail.
-            let _ = write!(text, "\n{}{table}", wrap(&above, width));
+            text += &format_model(&model.describe(), model.file.as_deref(), &table, width);
         }
         for notice in &self.notices {
             text += &wrap(&format!("\n{notice}"), width);
