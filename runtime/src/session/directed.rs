@@ -183,7 +183,7 @@ impl Session {
         let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
         if self.comm.rank() == 0 {
             if let Some(store) = &mut self.store {
-                store.keep(plan, director.list_steady(), &slowed.concat());
+                store.keep_steps(plan, director.list_steady(), &slowed.concat());
             }
             let (learnt, record) = director.finish(sum_changes(&changes));
             (execution.learnt, execution.record) = (Some(learnt), record);

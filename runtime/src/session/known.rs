@@ -185,10 +185,11 @@ impl JobStore {
         let Identity::Device(device) = key.identity else {
             return None;
         };
-        let wanted = device.width as f64;
-        let distance = |width: usize| (width as f64 / wanted).ln().abs();
         let widths = self.store.models().list_widths(&device).into_iter();
-        let width = widths.min_by(|&a, &b| distance(a).total_cmp(&distance(b)))?;
+        let width = widths.min_by(|&a, &b| {
+            let [a, b] = [a, b].map(|width| find_distance(width as f64, device.width as f64));
+            a.total_cmp(&b)
+        })?;
         let found = StoreKey {
             identity: Identity::Device(DeviceIdentity { width, ..device }),
             conditions: key.conditions,
@@ -246,7 +247,7 @@ impl JobStore {
         let exchange = exchange.or_default();
         exchange.clear();
         for (bytes, seconds) in times {
-            add_sample(exchange, (bytes as u64, false), vec![seconds]);
+            add_sample(exchange, time_message(bytes, seconds));
         }
         let classes: BTreeMap<String, f64> = self
             .list_ranks()
@@ -257,44 +258,42 @@ impl JobStore {
             let key = self.make_link_key(LinkTimes::CpuOf(&class));
             // A store has no time of 0.
             let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
-            let samples = self.seen.entry(key).or_default();
-            samples.clear();
-            add_sample(samples, (longest as u64, false), vec![seconds]);
+            self.seen.insert(key, vec![time_message(longest, seconds)]);
         }
     }
 
     /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
     /// slowed down.
-    pub fn keep(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
-        let keys = self.make_keys(key_work(plan.problem(), plan.panel()));
-        let devices = keys.into_iter().zip(steady).zip(slowed);
-        for ((key, times), _) in devices.filter(|(_, slowed)| !**slowed) {
-            let seen = self.seen.entry(key).or_default();
-            for (units, seconds) in times.by_units {
-                add_sample(seen, (units, false), seconds);
-            }
-        }
+    pub fn keep_steps(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
+        let devices = steady.into_iter().zip(slowed).map(|(times, slowed)| {
+            let samples = times.by_units.into_iter().filter(move |_| !slowed);
+            samples.map(|(units, seconds)| StoredSample {
+                units,
+                seconds,
+                at_least: false,
+            })
+        });
+        self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
     }
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
     pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: &[Vec<SeenTime>]) {
-        let keys = self.make_keys(key_work(problem, width));
-        for (key, times) in keys.into_iter().zip(measured) {
-            let seen = self.seen.entry(key).or_default();
-            for time in times {
-                add_sample(seen, (time.units, time.at_least), vec![time.seconds]);
-            }
-        }
+        let devices = measured
+            .iter()
+            .map(|times| times.iter().map(SeenTime::to_sample));
+        self.keep_samples(key_work(problem, width), devices);
     }
 
-    /// Keeps the repetitions of one size, by device in the order of the ranks; `None` for a device that did not show
-    /// them.
-    pub fn keep_samples(&mut self, work: KeyedWork, samples: Vec<Option<StoredSample>>) {
-        let keys = self.make_keys(work).into_iter();
-        for (key, sample) in keys.zip(samples) {
+    /// Keeps repetitions, by device in the order of the ranks.
+    pub fn keep_samples(
+        &mut self,
+        work: KeyedWork,
+        devices: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+    ) {
+        for (key, samples) in self.make_keys(work).into_iter().zip(devices) {
             let seen = self.seen.entry(key).or_default();
-            if let Some(sample) = sample {
-                add_sample(seen, (sample.units, sample.at_least), sample.seconds);
+            for sample in samples {
+                add_sample(seen, sample);
             }
         }
     }
@@ -349,6 +348,16 @@ pub(super) struct SeenTime {
     pub at_least: bool,
 }
 
+impl SeenTime {
+    fn to_sample(&self) -> StoredSample {
+        StoredSample {
+            units: self.units,
+            seconds: vec![self.seconds],
+            at_least: self.at_least,
+        }
+    }
+}
+
 /// Stored times of the links between ranks.
 #[derive(Serialize, Deserialize)]
 struct KnownLinks {
@@ -401,29 +410,38 @@ pub(super) fn scale(point: Point, factor: f64) -> Point {
     }
 }
 
-/// Adds repetitions of a size, measured or given up; of many, those that are spread evenly over the job stay.
-fn add_sample(samples: &mut Vec<StoredSample>, (units, at_least): (u64, bool), seconds: Vec<f64>) {
-    let known = samples
-        .iter_mut()
-        .find(|sample| (sample.units, sample.at_least) == (units, at_least));
-    let sample = match known {
-        Some(sample) => sample,
-        None => {
-            samples.push(StoredSample {
-                units,
-                seconds: Vec::new(),
-                at_least,
-            });
-            let last = samples.len() - 1;
-            &mut samples[last]
-        }
-    };
-    sample.seconds.extend(seconds);
-    let count = sample.seconds.len();
-    if count > REPETITIONS {
-        let kept = (0..REPETITIONS).map(|index| sample.seconds[index * count / REPETITIONS]);
-        sample.seconds = kept.collect();
+/// Makes the sample of a message.
+fn time_message(bytes: usize, seconds: f64) -> StoredSample {
+    StoredSample {
+        units: bytes as u64,
+        seconds: vec![seconds],
+        at_least: false,
     }
+}
+
+/// Adds repetitions to those of the same size, measured or given up. If there are many, some that are spread evenly
+/// over the job stay.
+fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
+    let key = (added.units, added.at_least);
+    let known = samples
+        .iter()
+        .position(|sample| (sample.units, sample.at_least) == key);
+    let index = known.unwrap_or(samples.len());
+    match samples.get_mut(index) {
+        Some(sample) => sample.seconds.extend(added.seconds),
+        None => samples.push(added),
+    }
+    let seconds = &mut samples[index].seconds;
+    let count = seconds.len();
+    if count > REPETITIONS {
+        let kept = (0..REPETITIONS).map(|index| seconds[index * count / REPETITIONS]);
+        *seconds = kept.collect();
+    }
+}
+
+/// Returns the distance of two sizes: the logarithm of their ratio.
+fn find_distance(one: f64, other: f64) -> f64 {
+    (one / other).ln().abs()
 }
 
 #[cfg(test)]
@@ -434,13 +452,13 @@ mod tests {
     fn repetitions_are_capped_evenly() {
         let mut samples = Vec::new();
         for first in [0, 100, 200] {
-            add_sample(
-                &mut samples,
-                (7, false),
-                (first..first + 100).map(f64::from).collect(),
-            );
+            let sample = StoredSample {
+                seconds: (first..first + 100).map(f64::from).collect(),
+                ..time_message(7, 0.0)
+            };
+            add_sample(&mut samples, sample);
         }
-        add_sample(&mut samples, (9, false), vec![1.0]);
+        add_sample(&mut samples, time_message(9, 1.0));
         assert_eq!(samples.len(), 2);
         let seconds = &samples[0].seconds;
         assert_eq!(seconds.len(), REPETITIONS);
