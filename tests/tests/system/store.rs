@@ -8,27 +8,14 @@ use isochron::session::{KnownFrom, Report};
 use isochron::store::{Identity, StoreFolder, StoredRun};
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
-use crate::command::Folder;
+use crate::command::{Folder, write_platform};
 
 /// Two nodes with three devices of unlike paces, each so slow that nothing else counts.
 const SLOW: &str = "--m 64 --n 64 --k 256 --block 8 --panel 8 --json";
 
 fn make_folder() -> Folder {
     let folder = Folder::new();
-    folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
-    folder.write("slow.points", "# block: 8\n1 0.003\n64 0.192\n");
-    let device = |name, points| {
-        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{points}.points\"\n")
-    };
-    let (a, b, c) = (
-        device("a", "fast"),
-        device("b", "slow"),
-        device("c", "slow"),
-    );
-    folder.write(
-        "slow.toml",
-        &format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}"),
-    );
+    write_platform(&folder);
     folder
 }
 
@@ -72,6 +59,16 @@ fn list_units(report: &Report) -> Vec<f64> {
     devices.map(|device| device.units).collect()
 }
 
+/// Checks that the first device has more than twice the units of each of the others, which are three times as slow.
+fn check_division(report: &Report) {
+    let units = list_units(report);
+    let others = units[1..].iter();
+    assert!(
+        others.copied().all(|other| units[0] > 2.0 * other),
+        "{units:?}"
+    );
+}
+
 fn count_looks(report: &Report) -> u32 {
     report.balance.as_ref().expect("a balance").iterations
 }
@@ -111,11 +108,7 @@ fn a_second_run_starts_where_the_first_one_ended() {
         let second = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
         assert_eq!(count_looks(&second), 0, "nothing is looked at");
-        let units = list_units(&second);
-        assert!(
-            units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
-            "{units:?}"
-        );
+        check_division(&second);
         assert!(
             list_notices(&second)
                 .iter()
@@ -403,11 +396,7 @@ fn models_given_by_hand_replace_measuring() {
             let report = multiply(&mpi, &folder, &format!("{given} --strategy {strategy}"));
             assert_eq!(list_known(&report), [KnownFrom::Models; 3], "{strategy}");
             assert_eq!(count_measurements(&report), 0, "{strategy}");
-            let units = list_units(&report);
-            assert!(
-                units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
-                "{strategy} {units:?}"
-            );
+            check_division(&report);
         }
     }
 }
@@ -424,12 +413,14 @@ fn models_that_were_measured_are_given_as_they_are() {
         mpi.isochron(2, &words).success();
         let report = multiply(&mpi, &folder, &format!("--store none --models {models}"));
         assert_eq!(list_known(&report), [KnownFrom::Models; 3]);
-        let units = list_units(&report);
-        assert!(
-            units[0] > 2.0 * units[1] && units[0] > 2.0 * units[2],
-            "{units:?}"
-        );
+        check_division(&report);
     }
+}
+
+/// Checks that the options are refused with a message that has this part.
+fn check_refusal(mpi: &Mpi, folder: &Folder, options: &str, part: &str) {
+    let told = run(command(mpi, folder, &format!("{SLOW} {options}")), HANGS).failure(2);
+    assert!(told.contains(part), "{options}: {told}");
 }
 
 #[test]
@@ -438,28 +429,29 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
         let folder = make_folder();
         write_models(&folder);
         let models = folder.path("models");
-        let refuse = |options: &str, part: &str| {
-            let told = run(command(&mpi, &folder, &format!("{SLOW} {options}")), HANGS).failure(2);
-            assert!(told.contains(part), "{options}: {told}");
-        };
-        refuse("--models /not/there", "/not/there");
-        refuse(
-            &format!("--models {models} --strategy homogeneous"),
-            "divides evenly",
-        );
-        refuse(
-            &format!("--models {models} --type f32"),
-            "rank0-a-together.points",
-        );
+        for (options, part) in [
+            ("--models /not/there", "/not/there"),
+            (
+                &format!("--models {models} --strategy homogeneous"),
+                "divides evenly",
+            ),
+            (
+                &format!("--models {models} --type f32"),
+                "rank0-a-together.points",
+            ),
+        ] {
+            check_refusal(&mpi, &folder, options, part);
+        }
         folder.write(
             "models/rank1-gemm.points",
             "# block: 8\n# kernel: jacobi\n1 1\n",
         );
-        refuse(&format!("--models {models}"), "kernel jacobi");
+        let given = format!("--models {models}");
+        check_refusal(&mpi, &folder, &given, "kernel jacobi");
         folder.write("models/rank1-gemm.points", "# block: 8\nx\n");
-        refuse(&format!("--models {models}"), "rank1-gemm.points");
+        check_refusal(&mpi, &folder, &given, "rank1-gemm.points");
         fs::remove_file(folder.path("models/rank1-gemm.points")).expect("removable");
-        refuse(&format!("--models {models}"), "device c of rank 1");
+        check_refusal(&mpi, &folder, &given, "device c of rank 1");
     }
 }
 

@@ -7,7 +7,7 @@ use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, libraries, run};
 use serde_json::Value;
 
-use super::{Folder, isochron, json, refused};
+use super::{Folder, isochron, json, refused, write_platform};
 
 /// Few repetitions of small sizes: the tests are not about speed.
 const QUICK: &str = "--width 64 --min-reps 2 --max-reps 3";
@@ -209,12 +209,8 @@ fn measure_once(library: &str, options: &str) -> (u64, f64, f64) {
     let line = format!("measure {library} --to 1 --points 1 --json {options}");
     let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
     let point = &found["ranks"][0]["points"][0];
-    let number = |key: &str| point[key].as_f64().expect("a number");
-    (
-        point["reps"].as_u64().expect("a count"),
-        number("t_s"),
-        number("ci_s"),
-    )
+    let [t_s, ci_s] = ["t_s", "ci_s"].map(|key| point[key].as_f64().expect("a number"));
+    (point["reps"].as_u64().expect("a count"), t_s, ci_s)
 }
 
 #[test]
@@ -243,18 +239,20 @@ fn every_limit_of_the_thesis_ends_a_measurement() {
     assert!((1..1000).contains(&reps), "{reps}");
 }
 
+/// Returns the sizes of a quick campaign with these options.
+fn measure_sizes(options: &str) -> Vec<u64> {
+    let line = format!("measure jacobi {QUICK} --json {options}");
+    let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
+    let times = list_times(&found["ranks"][0]);
+    times.into_iter().map(|(d, _)| d).collect()
+}
+
 #[test]
 fn sizes_are_those_of_the_thesis() {
-    let sizes = |options: &str| -> Vec<u64> {
-        let line = format!("measure jacobi {QUICK} --json {options}");
-        let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
-        let times = list_times(&found["ranks"][0]);
-        times.into_iter().map(|(d, _)| d).collect()
-    };
     // A fixed number of sizes from the lower to the upper one.
-    assert_eq!(sizes("--from 2 --to 11 --points 4"), [2, 5, 8, 11]);
+    assert_eq!(measure_sizes("--from 2 --to 11 --points 4"), [2, 5, 8, 11]);
     // An adaptive set, with its first increment and its granularity.
-    let adaptive = sizes("--from 5 --to 905 --adaptive --step 30 --tolerance 0.5");
+    let adaptive = measure_sizes("--from 5 --to 905 --adaptive --step 30 --tolerance 0.5");
     assert_eq!(
         (adaptive[..3].to_vec(), adaptive.last()),
         (vec![5, 35, 65], Some(&905))
@@ -319,19 +317,6 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
     );
 }
 
-/// Three devices on two nodes: `b` and `c` are three times as slow as `a`, by decree.
-pub fn write_platform(folder: &Folder) -> String {
-    folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
-    folder.write("slow.points", "# block: 8\n1 0.003\n64 0.192\n");
-    let device = |name, points| {
-        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{points}.points\"\n")
-    };
-    let [a, b, c] =
-        [("a", "fast"), ("b", "slow"), ("c", "slow")].map(|(name, points)| device(name, points));
-    let text = format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}");
-    folder.write("slow.toml", &text)
-}
-
 /// The update of mxm by blocks of 8, a few times.
 const UPDATE: &str = "measure mxm --block 8 --panel 8 --min-reps 2 --max-reps 3 --json";
 
@@ -389,13 +374,11 @@ fn a_size_that_is_hopeless_to_one_device_is_measured_on_the_others() {
     let [mpi, _] = libraries();
     let found = json(&mpi.isochron(2, &words).success());
     // 32 columns of 64 rows take 0.032 s on the one and 0.096 s on the others, more than twice 0.02 s.
-    let reps = |model: &Value| -> Vec<bool> {
-        let points = model["points"].as_array().expect("points").iter();
-        points.map(|point| point["reps"] != 0).collect()
-    };
-    let models = found["ranks"].as_array().expect("models");
-    assert_eq!(reps(&models[0]), [true; 3], "{found}");
-    assert_eq!(reps(&models[1]), [true, false], "{found}");
+    for (model, measured) in [(0, &[true; 3][..]), (1, &[true, false])] {
+        let points = found["ranks"][model]["points"].as_array().expect("points");
+        let found: Vec<bool> = points.iter().map(|point| point["reps"] != 0).collect();
+        assert_eq!(found, measured, "{points:?}");
+    }
 }
 
 #[test]

@@ -55,6 +55,18 @@ impl Folder {
     }
 }
 
+/// Writes a platform file with three devices on two nodes: by decree, `b` and `c` are three times as slow as `a`.
+pub fn write_platform(folder: &Folder) -> String {
+    folder.write("fast.points", "# block: 8\n1 0.001\n64 0.064\n");
+    folder.write("slow.points", "# block: 8\n1 0.003\n64 0.192\n");
+    let devices = [("a", "fast"), ("b", "slow"), ("c", "slow")];
+    let [a, b, c] = devices.map(|(name, points)| {
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{points}.points\"\n")
+    });
+    let text = format!("schema = 1\n[[node]]\n{a}{b}[[node]]\n{c}");
+    folder.write("slow.toml", &text)
+}
+
 /// Runs the command with the words of `line` and then `files`, and expects one message that holds `parts`.
 fn refused(line: &str, files: &[&str], parts: &[&str]) {
     let words: Vec<&str> = line

@@ -5,8 +5,7 @@ use std::process::Command;
 
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 
-use super::Folder;
-use super::measure::write_platform;
+use super::{Folder, write_platform};
 
 /// Makes the words of a command under `mpirun` for a shell.
 fn write_words(command: &Command) -> String {
