@@ -71,18 +71,15 @@ impl HostConditions {
     fn read_files(root: &Path, cpu: Option<u32>, gpu: Option<&str>) -> Self {
         let cpus = root.join("sys/devices/system/cpu");
         let clock = cpu.map(|cpu| cpus.join(format!("cpu{cpu}/cpufreq")));
-        let read_clock = |name| read_value(&clock.as_ref()?.join(name));
         let nvidia = root.join("proc/driver/nvidia");
         let gpu = gpu.map(|address| nvidia.join("gpus").join(address).join("information"));
         let power = root.join("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw");
         Self {
             uuid: gpu.as_deref().and_then(|file| read_field(file, "GPU UUID")),
-            driver: gpu
-                .as_ref()
-                .and_then(|_| read_value(&nvidia.join("version"))),
+            driver: read_within(gpu.is_some().then_some(&*nvidia), "version"),
             system: read_value(&root.join("proc/sys/kernel/osrelease")),
-            governor: read_clock("scaling_governor"),
-            clock_cap: read_clock("scaling_max_freq"),
+            governor: read_within(clock.as_deref(), "scaling_governor"),
+            clock_cap: read_within(clock.as_deref(), "scaling_max_freq"),
             boost: read_boost(&cpus),
             power_cap: read_value(&power),
             quota: None,
@@ -101,6 +98,11 @@ fn read_boost(cpus: &Path) -> Option<String> {
     let no_turbo = read_value(&cpus.join("intel_pstate/no_turbo")).map(|value| value == "1");
     let is_on = boost.or(no_turbo.map(|off| !off))?;
     Some(if is_on { "on" } else { "off" }.to_owned())
+}
+
+/// Returns the first line of a file in a folder, if there are such.
+fn read_within(folder: Option<&Path>, name: &str) -> Option<String> {
+    read_value(&folder?.join(name))
 }
 
 /// Returns the first line of a file, if there is one.

@@ -37,9 +37,7 @@ impl Kernel for Jacobi {
 
     fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
         let width = self.rows.width();
-        // Dominated by its diagonal, so that the method converges; rows beyond the system begin again.
-        let diagonal = |row: usize, col| (row % width == col).then_some(width as f64);
-        let mut memory = self.rows.fill(d, diagonal, |_| 0.0)?;
+        let mut memory = (self.rows).fill(d, |row, col| make_dominant(row, col, width), |_| 0.0)?;
         self.b = memory.fill((self.rows.y.len(), 1), make_element)?;
         Ok(())
     }
@@ -62,6 +60,12 @@ impl Kernel for Jacobi {
         self.b = Vec::new();
         Ok(())
     }
+}
+
+/// Returns the element of a diagonal that dominates its row, so that the method converges; `None` off the diagonal.
+/// Rows beyond the system begin again.
+fn make_dominant(row: usize, col: usize, width: usize) -> Option<f64> {
+    (row % width == col).then_some(width as f64)
 }
 
 #[cfg(test)]

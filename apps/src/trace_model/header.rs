@@ -56,8 +56,8 @@ impl TraceHeader {
     pub fn find_node(&self, application: u64, task: u64) -> Result<u64, String> {
         let tasks = find_from_one(&self.nodes, application);
         let node = tasks.and_then(|tasks| find_from_one(tasks, task));
-        let reason = || format!("the header has no task {task} of application {application}");
-        node.copied().ok_or_else(reason)
+        node.copied()
+            .ok_or_else(|| format!("the header has no task {task} of application {application}"))
     }
 }
 
@@ -92,20 +92,21 @@ fn parse_end(text: &str) -> Result<(u64, f64), String> {
     Ok((end, *unit_s))
 }
 
-/// Returns the node of each task of `tasks(threads:node,...),communicators`.
 fn parse_application(text: &str) -> Result<Vec<u64>, String> {
-    let read = || {
-        let (count, rest) = text.split_once('(')?;
-        let (tasks, _) = rest.split_once(')')?;
-        let nodes = tasks
-            .split(',')
-            .map(|task| task.split_once(':')?.1.parse().ok());
-        let nodes: Vec<u64> = nodes.collect::<Option<_>>()?;
-        (count.parse() == Ok(nodes.len())).then_some(nodes)
-    };
-    read().ok_or_else(|| {
+    parse_nodes(text).ok_or_else(|| {
         format!("the header has the application {text:?}: `TASKS(THREADS:NODE,...)` is one")
     })
+}
+
+/// Returns the node of each task of `tasks(threads:node,...),communicators`.
+fn parse_nodes(text: &str) -> Option<Vec<u64>> {
+    let (count, rest) = text.split_once('(')?;
+    let (tasks, _) = rest.split_once(')')?;
+    let nodes = tasks
+        .split(',')
+        .map(|task| task.split_once(':')?.1.parse().ok());
+    let nodes: Vec<u64> = nodes.collect::<Option<_>>()?;
+    (count.parse() == Ok(nodes.len())).then_some(nodes)
 }
 
 #[cfg(test)]

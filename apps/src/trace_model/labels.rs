@@ -71,8 +71,9 @@ impl EventLabels {
                 (line, Section::Types) => labels.add_type(line, &mut kinds),
                 (line, Section::Values) => labels.add_value(line, &kinds),
             };
-            let reason = || format!("{}: line {number}: {line:?} names no event", path.display());
-            read.ok_or_else(reason)?;
+            read.ok_or_else(|| {
+                format!("{}: line {number}: {line:?} names no event", path.display())
+            })?;
         }
         Ok(labels)
     }
@@ -125,13 +126,10 @@ impl EventLabels {
         };
         let kind = self.find_type(option, kind)?;
         let named = self.values.get(&(kind, value.to_owned())).copied();
-        let reason = || {
-            format!(
-                "{option} {name}: {} has no value {value}",
-                self.path.display()
-            )
+        let Some(value) = value.parse().ok().or(named) else {
+            let path = self.path.display();
+            return Err(format!("{option} {name}: {path} has no value {value}"));
         };
-        let value = value.parse().ok().or(named).ok_or_else(reason)?;
         Ok(EventKey {
             kind,
             value: Some(value),

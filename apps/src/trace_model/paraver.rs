@@ -263,8 +263,11 @@ fn parse_numbers(line: &[u8], numbers: &mut Vec<i128>) -> Result<(), String> {
         let number = str::from_utf8(field)
             .ok()
             .and_then(|text| text.parse().ok());
-        let field = || format!("{:?} is no whole number", String::from_utf8_lossy(field));
-        numbers.push(number.ok_or_else(field)?);
+        let Some(number) = number else {
+            let field = String::from_utf8_lossy(field);
+            return Err(format!("{field:?} is no whole number"));
+        };
+        numbers.push(number);
     }
     Ok(())
 }

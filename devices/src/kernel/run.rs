@@ -196,9 +196,12 @@ mod tests {
         }
     }
 
+    fn quota(cores: f64, has_threads: bool) -> RunQuota {
+        RunQuota { cores, has_threads }
+    }
+
     #[test]
     fn a_quota_is_paid_by_cpu_time() {
-        let quota = |cores, has_threads| RunQuota { cores, has_threads };
         assert_eq!(RunQuota::default().sustained_s(3.0, 1.0), 3.0);
         // One thread: a run that was let through, one that was stopped, and one that is never stopped.
         assert_eq!(quota(0.5, false).sustained_s(1.0, 1.0), 2.0);

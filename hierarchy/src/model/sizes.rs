@@ -282,12 +282,17 @@ mod tests {
         );
     }
 
+    fn count_near(sizes: &[u64], bend: u64, distance: u64) -> usize {
+        let near = sizes.iter().filter(|d| d.abs_diff(bend) <= distance);
+        near.count()
+    }
+
     #[test]
     fn adaptive_sizes_are_dense_at_bends_alone() {
         let measured = measure(ADAPTIVE, (20, 4000), &[with_caches_s, straight_s]).measured();
-        let near = |bend: u64| measured.iter().filter(|&&d| d.abs_diff(bend) <= 80).count();
-        assert!(near(600) >= 3 && near(1500) >= 3, "{measured:?}");
-        assert!(near(3500) <= 2, "{measured:?}");
+        let near = [600, 1500, 3500].map(|bend| count_near(&measured, bend, 80));
+        assert!(near[0] >= 3 && near[1] >= 3, "{measured:?}");
+        assert!(near[2] <= 2, "{measured:?}");
         assert_eq!(
             (measured.first(), measured.last()),
             (Some(&20), Some(&4000))
@@ -379,8 +384,7 @@ mod tests {
         let disturbed = sizes.measured();
         assert!(disturbed.len() <= plain.len() + 3, "{disturbed:?}");
         let bend = measure(ADAPTIVE, (20, 4000), &[with_caches_s]).measured();
-        let near = |d: &&u64| d.abs_diff(600) <= 40;
-        assert!(bend.iter().filter(near).count() >= 3, "{bend:?}");
+        assert!(count_near(&bend, 600, 40) >= 3, "{bend:?}");
     }
 
     #[test]

@@ -39,13 +39,39 @@ impl<'c> Exchange<'c> {
     }
 
     /// Exchanges the messages, and calls `pause` between two looks at them.
-    fn run(&mut self, pause: &mut dyn FnMut()) {
+    fn run(&mut self, mut pause: impl FnMut()) {
         let buffers = std::mem::take(&mut self.buffers);
         let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs);
         while !transfer.progress() {
             pause();
         }
         self.buffers = transfer.finish();
+    }
+}
+
+/// The longest time for which this rank did not run.
+struct StallWatch {
+    ran: Instant,
+    longest: Duration,
+}
+
+impl StallWatch {
+    /// Begins with a rest: on a busy host, a thread that has rested may run at once and for a while.
+    fn begin_with_rest(rest: Duration) -> Self {
+        let rested = Instant::now();
+        std::thread::sleep(rest);
+        let ran = Instant::now();
+        Self {
+            ran,
+            longest: (ran - rested).saturating_sub(rest),
+        }
+    }
+
+    /// Lets other threads run.
+    fn yield_core(&mut self) {
+        std::thread::yield_now();
+        self.longest = self.longest.max(self.ran.elapsed());
+        self.ran = Instant::now();
     }
 }
 
@@ -60,26 +86,18 @@ pub(super) fn measure_exchange_s(
     (bytes, tries): (usize, usize),
     rest: Duration,
 ) -> [f64; 2] {
-    // On a busy host, a thread that has rested may run at once and for a while.
-    let rested = Instant::now();
-    std::thread::sleep(rest);
-    let (mut ran, mut stall) = (Instant::now(), rested.elapsed().saturating_sub(rest));
-    let mut wait = || {
-        std::thread::yield_now();
-        stall = stall.max(ran.elapsed());
-        ran = Instant::now();
-    };
+    let mut watch = StallWatch::begin_with_rest(rest);
     // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
     // each other, and two their neighbours.
     for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
-        Exchange::new(comm, 1).run(&mut wait);
+        Exchange::new(comm, 1).run(|| watch.yield_core());
     }
     let mut exchange = Exchange::new(comm, bytes);
     let mut starts = vec![Instant::now()];
     for _ in 0..tries {
-        exchange.run(&mut wait);
+        exchange.run(|| watch.yield_core());
         // The rank may have stood still while it took the last message.
-        wait();
+        watch.yield_core();
         starts.push(Instant::now());
     }
     let in_a_row = tries.min(2);
@@ -87,7 +105,7 @@ pub(super) fn measure_exchange_s(
     let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
     [
         fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
-        stall.as_secs_f64(),
+        watch.longest.as_secs_f64(),
     ]
 }
 
@@ -97,7 +115,7 @@ pub(super) fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64
     let mut least_s = f64::INFINITY;
     for _ in 0..tries {
         let start_s = thread_cpu_time_s();
-        exchange.run(&mut || std::thread::sleep(LOOK_INTERVAL));
+        exchange.run(|| std::thread::sleep(LOOK_INTERVAL));
         least_s = least_s.min(thread_cpu_time_s() - start_s);
     }
     least_s

@@ -130,14 +130,18 @@ mod tests {
         assert!(read.steps[0].devices[0].busy_s.is_nan());
     }
 
-    #[test]
-    fn the_slowest_node_is_that_of_the_longest_steps() {
-        let log = |steps: &[&[f64]]| StepLog {
+    fn log_steps(steps: &[&[f64]]) -> StepLog {
+        StepLog {
             steps: steps.iter().map(|times| step(4, times)).collect(),
             ..StepLog::default()
-        };
-        assert_eq!(find_slowest(&[log(&[]), log(&[&[]])]), None);
-        let logs = [log(&[&[0.1, 0.3], &[0.3, 0.1]]), log(&[&[0.35], &[0.2]])];
+        }
+    }
+
+    #[test]
+    fn the_slowest_node_is_that_of_the_longest_steps() {
+        assert_eq!(find_slowest(&[log_steps(&[]), log_steps(&[&[]])]), None);
+        let logs = [&[&[0.1, 0.3][..], &[0.3, 0.1]], &[&[0.35][..], &[0.2]]];
+        let logs = logs.map(|steps| log_steps(steps));
         assert_eq!(find_slowest(&logs), Some(0));
         assert_eq!(find_slowest(&logs[1..]), Some(0));
     }

@@ -509,9 +509,8 @@ impl SavedModel {
     pub fn read(path: &Path) -> Result<Self, String> {
         let source = read_text(path).map_err(|error| error.to_string())?;
         let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
-        let read_size = |key: &str| file.headers.get(key)?.parse().ok().filter(|&size| size > 0);
-        let block: u64 = read_size("block").ok_or("the header `# block: N` is missing")?;
-        let panel = read_size("panel").unwrap_or(block);
+        let block = read_size(&file, "block").ok_or("the header `# block: N` is missing")?;
+        let panel = read_size(&file, "panel").unwrap_or(block);
         if file.points.is_empty() {
             return Err("holds no points".to_owned());
         }
@@ -523,6 +522,12 @@ impl SavedModel {
             points: scale_points(&file.points, block as f64 / panel as f64),
         })
     }
+}
+
+/// Reads a header that is a number above 0.
+fn read_size(file: &ModelFile, key: &str) -> Option<u64> {
+    let size = file.headers.get(key)?.parse().ok();
+    size.filter(|&size| size > 0)
 }
 
 fn scale_points(points: &[Point], factor: f64) -> Vec<Point> {

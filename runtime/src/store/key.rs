@@ -210,7 +210,6 @@ pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> S
         LinkTimes::Exchange => ("exchange", classes.unwrap_or_default()),
         LinkTimes::CpuOf(class) => ("message-cpu", class.to_owned()),
     };
-    let states = || ranks.iter().map(|rank| rank.conditions.clone());
     StoreKey {
         identity: Identity::Links(LinkIdentity {
             kernel: kernel.to_owned(),
@@ -223,18 +222,23 @@ pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> S
         conditions: Conditions {
             host: hosts.into_iter().collect::<Vec<_>>().join(", "),
             state: HostConditions {
-                system: join_values(states().map(|state| state.system)),
-                governor: join_values(states().map(|state| state.governor)),
-                clock_cap: join_values(states().map(|state| state.clock_cap)),
-                boost: join_values(states().map(|state| state.boost)),
-                power_cap: join_values(states().map(|state| state.power_cap)),
-                quota: join_values(states().map(|state| state.quota)),
+                system: join_fact(ranks, |state| &state.system),
+                governor: join_fact(ranks, |state| &state.governor),
+                clock_cap: join_fact(ranks, |state| &state.clock_cap),
+                boost: join_fact(ranks, |state| &state.boost),
+                power_cap: join_fact(ranks, |state| &state.power_cap),
+                quota: join_fact(ranks, |state| &state.quota),
                 ..HostConditions::default()
             },
             isochron: env!("CARGO_PKG_VERSION").to_owned(),
             ..Conditions::default()
         },
     }
+}
+
+/// Joins a fact about the hosts of ranks.
+fn join_fact(ranks: &[&KeySource], fact: fn(&HostConditions) -> &Option<String>) -> Option<String> {
+    join_values(ranks.iter().map(|rank| fact(&rank.conditions).clone()))
 }
 
 /// Joins the values of ranks in their order: one that follows itself is named once.
@@ -248,13 +252,12 @@ fn join_values(values: impl Iterator<Item = Option<String>>) -> Option<String> {
 
 /// Returns the name of a library and its major version; a major version of 0 says nothing without the minor one.
 fn shorten_version(name: &str) -> String {
-    let mut words = name.split_whitespace();
-    let is_version = |word: &&str| word.starts_with(|first: char| first.is_ascii_digit());
-    let library: Vec<&str> = words
-        .by_ref()
-        .take_while(|word| !is_version(word))
-        .collect();
-    let version = name.split_whitespace().find(is_version).unwrap_or_default();
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let first = words
+        .iter()
+        .position(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+    let (library, rest) = words.split_at(first.unwrap_or(words.len()));
+    let version = rest.first().copied().unwrap_or_default();
     let mut numbers = version.split('.');
     let major = numbers.next().unwrap_or_default();
     let major = match (major, numbers.next()) {

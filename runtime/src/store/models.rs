@@ -225,13 +225,13 @@ fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
 fn compare(rates: &[UnitTime], others: &[UnitTime]) -> Option<f64> {
     let measured = rates.iter().filter(|rate| !rate.is_bound);
     let ratios = measured.filter_map(|rate| {
-        let distance = |other: &UnitTime| (other.d / rate.d).ln().abs();
-        let nearby = others
-            .iter()
-            .filter(|other| distance(other) < NEARBY.ln() && !other.is_bound);
-        let least = nearby.clone().map(distance).fold(f64::INFINITY, f64::min);
-        let nearest = nearby.filter(|other| distance(other) <= least + SAME.ln());
-        let nearest: Vec<f64> = nearest.map(|other| other.log).collect();
+        let measured = others.iter().filter(|other| !other.is_bound);
+        let nearby = measured.map(|other| ((other.d / rate.d).ln().abs(), other.log));
+        let nearby = nearby.filter(|(distance, _)| *distance < NEARBY.ln());
+        let distances = nearby.clone().map(|(distance, _)| distance);
+        let least = distances.fold(f64::INFINITY, f64::min);
+        let nearest = nearby.filter(|(distance, _)| *distance <= least + SAME.ln());
+        let nearest: Vec<f64> = nearest.map(|(_, log)| log).collect();
         (!nearest.is_empty()).then(|| rate.log - find_median(nearest))
     });
     let ratios: Vec<f64> = ratios.collect();

@@ -122,13 +122,12 @@ impl<T: Element> NodeMeasurer<'_, T> {
         let fallen_s: Vec<f64> = (first_s.iter().zip(&second_s))
             .map(|(first_s, second_s)| second_s + more * (second_s - first_s).max(0.0))
             .collect();
-        let is_fallen =
-            |device: usize| slow[device] > 0 && asked[device].is_beyond(fallen_s[device]);
-        let healthy = select_columns(columns, |device| !is_fallen(device));
+        let fallen = select_columns(&slow, |device| asked[device].is_beyond(fallen_s[device]));
+        let healthy = select_columns(columns, |device| fallen[device] == 0);
         let whole_s = self.measure_in_step(rows, whole, &healthy, 1)?;
-        let times_s = (0..columns.len()).map(|device| match is_fallen(device) {
-            true => fallen_s[device],
-            false => whole_s[device],
+        let times_s = (0..columns.len()).map(|device| match fallen[device] {
+            0 => whole_s[device],
+            _ => fallen_s[device],
         });
         Ok(times_s.collect())
     }
