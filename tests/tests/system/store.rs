@@ -118,6 +118,21 @@ fn a_second_run_starts_where_the_first_one_ended() {
 }
 
 #[test]
+fn warm_runs_divide_alike() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        let [one, other] = [(); 2].map(|()| list_units(&multiply(&mpi, &folder, "")));
+        let all: f64 = one.iter().sum();
+        let mut devices = one.iter().zip(&other);
+        assert!(
+            devices.all(|(one, other)| (one - other).abs() <= 0.02 * all),
+            "{one:?} {other:?}"
+        );
+    }
+}
+
+#[test]
 fn a_run_that_ends_before_its_first_decision_is_kept() {
     let [mpi, _] = libraries();
     let folder = make_folder();
@@ -157,28 +172,29 @@ fn links_are_measured_once_unless_their_conditions_change() {
 
 #[test]
 fn a_run_begins_with_the_models_that_were_measured_before() {
-    let [mpi, _] = libraries();
-    let folder = make_folder();
-    let line = "measure mxm --block 8 --panel 8 --to 64 --points 3 --max-reps 3 --platform";
-    let platform = folder.path("slow.toml");
-    let words: Vec<&str> = line.split(' ').chain([platform.as_str()]).collect();
-    for (options, segments_written) in [("none", 0), ("read", 0), ("read-write", 1)] {
-        let words = [&words[..], &["--store", options]].concat();
-        let mut command = mpi.command(2, &mpi.isochron, &words);
-        command.env("ISOCHRON_STORE", folder.path("store"));
-        run(command, HANGS).success();
-        assert_eq!(segments(&folder).len(), segments_written, "{options}");
+    for mpi in libraries() {
+        let folder = make_folder();
+        let line = "measure mxm --block 8 --panel 8 --to 64 --points 3 --max-reps 3 --platform";
+        let platform = folder.path("slow.toml");
+        let words: Vec<&str> = line.split(' ').chain([platform.as_str()]).collect();
+        for (options, segments_written) in [("none", 0), ("read", 0), ("read-write", 1)] {
+            let words = [&words[..], &["--store", options]].concat();
+            let mut command = mpi.command(2, &mpi.isochron, &words);
+            command.env("ISOCHRON_STORE", folder.path("store"));
+            run(command, HANGS).success();
+            assert_eq!(segments(&folder).len(), segments_written, "{options}");
+        }
+        let runs = read_runs(&folder);
+        assert_eq!(runs.len(), 3, "one for each device");
+        for run in runs {
+            let units: Vec<u64> = run.samples.iter().map(|sample| sample.units).collect();
+            assert_eq!(units, [64, 32 * 64, 64 * 64]);
+            assert!(run.samples.iter().all(|sample| sample.seconds.len() >= 2));
+        }
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+        assert_eq!(count_looks(&report), 0, "nothing is looked at");
     }
-    let runs = read_runs(&folder);
-    assert_eq!(runs.len(), 3, "one for each device");
-    for run in runs {
-        let units: Vec<u64> = run.samples.iter().map(|sample| sample.units).collect();
-        assert_eq!(units, [64, 32 * 64, 64 * 64]);
-        assert!(run.samples.iter().all(|sample| sample.seconds.len() >= 2));
-    }
-    let report = multiply(&mpi, &folder, "");
-    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
-    assert_eq!(count_looks(&report), 0, "nothing is looked at");
 }
 
 #[test]
@@ -248,61 +264,63 @@ fn points_that_change_under_their_name_are_other_devices() {
 
 #[test]
 fn a_broken_store_is_told_and_ends_no_run() {
-    let [mpi, _] = libraries();
-    let folder = make_folder();
-    multiply(&mpi, &folder, "");
-    let whole = segments(&folder).remove(0);
-    let text = fs::read(&whole).expect("a segment");
-    fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-    let newer = "{\"format\":\"isochron-models\",\"version\":2}\n";
-    fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
-    let report = multiply(&mpi, &folder, "");
-    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
-    let notices = list_notices(&report);
-    for part in ["cut.segment is set aside", "newer.segment is not read"] {
-        assert!(
-            notices.iter().any(|notice| notice.contains(part)),
-            "{notices:?}"
-        );
-    }
-    // A file where the folder should be.
-    let folder = make_folder();
-    folder.write("store", "");
-    let report = multiply(&mpi, &folder, "");
-    let notices = list_notices(&report);
-    for part in ["are not read", "models are not kept"] {
-        assert!(
-            notices.iter().any(|notice| notice.contains(part)),
-            "{notices:?}"
-        );
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        let whole = segments(&folder).remove(0);
+        let text = fs::read(&whole).expect("a segment");
+        fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
+        let newer = "{\"format\":\"isochron-models\",\"version\":2}\n";
+        fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+        let notices = list_notices(&report);
+        for part in ["cut.segment is set aside", "newer.segment is not read"] {
+            assert!(
+                notices.iter().any(|notice| notice.contains(part)),
+                "{notices:?}"
+            );
+        }
+        // A file where the folder should be.
+        let folder = make_folder();
+        folder.write("store", "");
+        let report = multiply(&mpi, &folder, "");
+        let notices = list_notices(&report);
+        for part in ["are not read", "models are not kept"] {
+            assert!(
+                notices.iter().any(|notice| notice.contains(part)),
+                "{notices:?}"
+            );
+        }
     }
 }
 
 #[test]
 fn eight_jobs_at_once_lose_nothing_though_one_is_killed_while_it_writes() {
-    let folder = make_folder();
-    let [mpi, _] = libraries();
-    multiply(&mpi, &folder, "");
-    std::thread::scope(|threads| {
-        for _ in 0..7 {
-            threads.spawn(|| multiply(&mpi, &folder, ""));
-        }
-        threads.spawn(|| {
-            let mut killed = command(&mpi, &folder, SLOW);
-            killed.env("ISOCHRON_TEST_KILLED_AT", "half");
-            assert_ne!(run(killed, HANGS).status, Some(0));
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        std::thread::scope(|threads| {
+            for _ in 0..7 {
+                threads.spawn(|| multiply(&mpi, &folder, ""));
+            }
+            threads.spawn(|| {
+                let mut killed = command(&mpi, &folder, SLOW);
+                killed.env("ISOCHRON_TEST_KILLED_AT", "half");
+                assert_ne!(run(killed, HANGS).status, Some(0));
+            });
         });
-    });
-    let told = models(&folder, "store", "verify").success();
-    assert!(told.contains("8 segments whole, 0 broken"), "{told}");
-    assert_eq!(segments(&folder).len(), 8);
-    let runs = read_runs(&folder);
-    let of_devices = runs
-        .iter()
-        .filter(|run| matches!(run.key.identity, Identity::Device(_)));
-    assert_eq!(of_devices.count(), 24);
-    let report = multiply(&mpi, &folder, "");
-    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+        let told = models(&folder, "store", "verify").success();
+        assert!(told.contains("8 segments whole, 0 broken"), "{told}");
+        assert_eq!(segments(&folder).len(), 8);
+        let runs = read_runs(&folder);
+        let of_devices = runs
+            .iter()
+            .filter(|run| matches!(run.key.identity, Identity::Device(_)));
+        assert_eq!(of_devices.count(), 24);
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    }
 }
 
 #[test]
