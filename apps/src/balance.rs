@@ -31,7 +31,7 @@ use crate::terminal_line::TerminalLine;
 pub struct DpaArguments {
     #[command(flatten)]
     kernel: KernelArguments,
-    /// Units to divide
+    /// Units of the kernel to divide over all ranks
     #[arg(long, value_name = "N", value_parser = parse_whole::<u64, 0>)]
     units: u64,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct DpaArguments {
     #[command(flatten)]
     measuring: MeasuringArguments,
     /// Folder for the points files of the partial models, written after every division. The same command
-    /// starts from those that are there
+    /// continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON

@@ -9,6 +9,7 @@ mod balance;
 mod choices;
 mod config;
 mod devices;
+mod examples;
 mod failure;
 mod launch;
 mod layout;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use examples::add_examples;
 use failure::Failure;
 use isochron::Error;
 use isochron::comm::{Comm, agree, connect, launched_rank};
@@ -53,6 +55,7 @@ Environment variables:
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
 #[command(name = "isochron", version, about, max_term_width = 100, after_help = VARIABLES)]
+#[command(mut_subcommands(add_examples))]
 struct CliArguments {
     #[command(subcommand)]
     command: Subcommands,
@@ -67,9 +70,9 @@ enum Subcommands {
     /// Measure the devices of this host, or under mpirun those of all ranks
     #[command(subcommand)]
     Devices(devices::DevicesCommand),
-    /// Measure the full model of any kernel over a range of sizes, on all ranks at once
+    /// Measure the times of a kernel over a range of sizes (a full model), on all ranks at once
     Measure(Box<measure::MeasureArguments>),
-    /// Divide a kernel's units over the ranks by measuring and dividing again
+    /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
@@ -77,7 +80,7 @@ enum Subcommands {
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
     Layout(layout::LayoutArguments),
-    /// Show the speeds and times in points files and of models made from them
+    /// Show the speeds and times of points files, and of the models made from them
     Model(model::ModelArguments),
     /// Make points files from traces of an instrumented application (Paraver, Chrome)
     TraceModel(Box<trace_model::TraceArguments>),

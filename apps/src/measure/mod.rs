@@ -65,23 +65,23 @@ pub struct MeasureArguments {
     /// Number of sizes, evenly from the smallest to the largest; of a surface, of heights and of widths
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_whole::<usize, 1>)]
     points: usize,
-    /// Choose the sizes by the times: the step doubles where they follow a line, and sizes off the line
-    /// between their neighbours get more neighbours
+    /// Choose the sizes while measuring: steps double where times follow a line, and sizes off the line get
+    /// more neighbours
     #[arg(long, conflicts_with = "points")]
     adaptive: bool,
     /// First and smallest step of --adaptive [default: a hundredth of the range]
     #[arg(long, value_name = "N", requires = "adaptive", value_parser = parse_whole::<u64, 1>)]
     step: Option<u64>,
-    /// Part of a time by which --adaptive lets it differ from the line
+    /// Largest deviation from the line that --adaptive accepts, as a part of the time
     #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_positive, requires = "adaptive")]
     tolerance: f64,
     #[command(flatten)]
     devices: DeviceArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
-    /// Folder for points files, written after every size: KERNEL.points; of devices NAME-alone.points, or
-    /// NAME-together.points if the host has several; for surfaces with the ending surface; with several ranks
-    /// rankR-KERNEL.points. The same command goes on with those that are there
+    /// Folder for points files, written after every size: KERNEL.points, or rankR-KERNEL.points of several
+    /// ranks. With mxm, NAME-alone.points of a device that is alone on its host, else NAME-together.points;
+    /// surfaces end in .surface. The same command continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON

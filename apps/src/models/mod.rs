@@ -54,7 +54,7 @@ pub struct OneModel {
 
 #[derive(Args)]
 pub struct TwoModels {
-    /// Name of the first model
+    /// Name of the first model, as `isochron models list` shows it, or its first digits
     first: String,
     /// Name of the second model
     second: String,
@@ -68,14 +68,14 @@ pub struct PruneArguments {
     /// Remove runs that are older than this number of days
     #[arg(long, value_name = "DAYS", value_parser = crate::numbers::parse_whole::<u64, 0>)]
     older_than: Option<u64>,
-    /// Remove all runs of this model
+    /// Remove all runs of this model, named as `isochron models list` shows it
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
 }
 
 #[derive(Args)]
 pub struct FileArguments {
-    /// File of the models
+    /// File of the exported models
     file: PathBuf,
 }
 

@@ -43,8 +43,8 @@ pub struct TraceArguments {
     /// each, or Chrome's JSON
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Event around each iteration, by number or name: TYPE, whose value begins an iteration and whose 0, or
-    /// next value, ends it; or TYPE:VALUE. For Chrome, the name of the event
+    /// Event that marks iterations, by number or name: each value but 0 begins one, and the next value or 0
+    /// ends it. TYPE:VALUE takes this value alone. For Chrome, the name of the event
     #[arg(long, value_name = "EVENT")]
     event: String,
     /// Event whose last value is the size of the iteration. For Chrome, the key in its args
@@ -62,20 +62,19 @@ pub struct TraceArguments {
     /// Models to make
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = ModelLevel::Process)]
     per: ModelLevel,
-    /// Calls whose time does not count, or none [default: those of MPI]
+    /// Calls whose time does not count, with commas between them, or none [default: those of MPI]
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     exclude: Vec<String>,
     /// Count the time in the state running, in place of all time without calls; goes with Paraver
     #[arg(long, conflicts_with = "exclude")]
     running: bool,
-    /// Take values of --event for calls in each other, each ended by a 0; goes with Paraver
+    /// Values of --event are calls that may contain others, each ended by its own 0; goes with Paraver
     #[arg(long)]
     nested: bool,
     /// Confidence that a mean lies in its interval
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
     confidence: f64,
-    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Files that are there are
-    /// replaced
+    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON

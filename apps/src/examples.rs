@@ -1,0 +1,90 @@
+//! Examples at the end of the help texts.
+
+use clap::Command;
+
+/// Command lines by the command that they show.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "mxm",
+        &[
+            "mpirun -n 4 isochron mxm --size 4096",
+            "isochron mxm --a a.npy --b b.npy --out c.npy",
+        ],
+    ),
+    (
+        "config",
+        &[
+            "mpirun -n 4 isochron config --out cluster.toml",
+            "mpirun -n 4 isochron mxm --size 4096 --platform cluster.toml",
+        ],
+    ),
+    (
+        "measure",
+        &[
+            "mpirun -n 2 isochron measure jacobi --from 16 --to 4096 --adaptive --out models",
+            "mpirun -n 2 isochron measure mxm --to 32 --points 6 --out models",
+            "isochron measure ./kernel.so --isolate --out models",
+        ],
+    ),
+    (
+        "balance",
+        &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"],
+    ),
+    (
+        "model",
+        &["isochron model models/rank0-jacobi.points --fit akima --plot"],
+    ),
+    (
+        "partition",
+        &[
+            "isochron partition --units 4000 --models models/rank0-jacobi.points models/rank1-jacobi.points",
+        ],
+    ),
+    (
+        "trace-model",
+        &["isochron trace-model run1.prv run2.prv --event Iteration --size Bodies --out models"],
+    ),
+    (
+        "models",
+        &[
+            "isochron models list",
+            "isochron models prune --older-than 90",
+            "isochron models export models.segment",
+        ],
+    ),
+];
+
+/// Adds the examples of a command to its help text.
+pub fn add_examples(command: Command) -> Command {
+    let found = EXAMPLES
+        .iter()
+        .find(|(name, _)| *name == command.get_name());
+    match found {
+        Some((_, lines)) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
+        None => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::CliArguments;
+
+    #[test]
+    fn every_example_is_a_command_line_of_its_own_help() {
+        for (name, lines) in EXAMPLES {
+            for line in *lines {
+                let (_, words) = line.split_once("isochron ").expect("a command");
+                let words = ["isochron"].into_iter().chain(words.split(' '));
+                let read = CliArguments::command().try_get_matches_from(words);
+                assert!(read.is_ok(), "{line}: {read:?}");
+            }
+            let mut all = CliArguments::command();
+            let command = all.find_subcommand_mut(name).expect("a command");
+            let help = command.render_long_help().to_string();
+            assert!(lines.iter().all(|line| help.contains(line)), "{help}");
+        }
+    }
+}
