@@ -113,7 +113,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     };
     output::print(&match arguments.json {
         true => output::json_line(&document)?,
-        false => document.format(output_width()),
+        false => document.format(arguments.balancing.epsilon, output_width()),
     })
 }
 
@@ -255,8 +255,8 @@ fn list_history(balanced: &Balanced) -> Vec<DivisionDocument> {
 }
 
 impl BalanceDocument {
-    /// Formats the text for people. Prose has at most `width` characters a line.
-    fn format(&self, width: usize) -> String {
+    /// Formats the text for people; `epsilon` is the imbalance that was sought. Prose has at most `width` characters a line.
+    fn format(&self, epsilon: f64, width: usize) -> String {
         let mut table = TextTable::new(1, "host|rank|units|s|units/s");
         for rank in &self.ranks {
             table.add_row([
@@ -271,11 +271,14 @@ impl BalanceDocument {
             ]);
         }
         let above = format!("kernel {}: {}", self.kernel, self.measured_with);
+        let is_noise = self.converged && self.imbalance > epsilon;
         let below = format!(
-            "imbalance {:.1} % after {}: {}",
+            "imbalance {:.1} % (goal {:.1} %) after {}: {}{}",
             100.0 * self.imbalance,
+            100.0 * epsilon,
             count(self.history.len() as u64, "measured division"),
-            self.why
+            self.why,
+            ["", " within the noise of the times"][usize::from(is_noise)]
         );
         format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
     }

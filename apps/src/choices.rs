@@ -40,7 +40,7 @@ impl NodeArguments {
 /// The limits of balancing, and its models and partitioner.
 #[derive(Args)]
 pub struct BalancingArguments {
-    /// Imbalance max |t_i - t_j| / t_i at which measuring ends
+    /// Imbalance max |t_i - t_j| / t_i, beyond the noise of the times, at which measuring ends
     #[arg(long, value_name = "PART", default_value_t = 0.05, value_parser = parse_positive)]
     pub epsilon: f64,
     /// Most measured divisions

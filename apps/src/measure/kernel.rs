@@ -49,9 +49,8 @@ impl KernelChoice {
     pub fn open(&self, isolated: bool) -> Result<Box<dyn KernelRun>, Error> {
         if !self.is_built_in() && !Path::new(&self.name).exists() {
             let names = NAMES.join(", ");
-            let reason = format!(
-                "there is no such file, and the built-in kernels are {names}, and for measure mxm"
-            );
+            let reason =
+                format!("neither a file nor a built-in kernel ({names}; for measure also mxm)");
             return Err(Error::parameter("KERNEL", &self.name, reason));
         }
         if isolated {

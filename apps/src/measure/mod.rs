@@ -184,7 +184,7 @@ impl MeasureArguments {
         };
         let (from, to) = (self.from, self.to.unwrap_or(default));
         if from > to {
-            let message = format!("--from {from} --to {to}: no sizes");
+            let message = format!("--from {from} is above --to {to}");
             return Err(Failure::input(message));
         }
         let step = self.step.unwrap_or(((to - from) / 100).max(1));

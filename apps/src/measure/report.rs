@@ -139,7 +139,7 @@ impl MeasureDocument {
 
 impl MeasuredModelDocument {
     fn make_table(&self) -> TextTable {
-        let mut table = TextTable::new(0, &format!("{POINT_COLUMNS}|10⁹/s"));
+        let mut table = TextTable::new(0, &format!("{POINT_COLUMNS}|10⁹ op/s"));
         for measured in &self.points {
             let mut cells = format_point(&measured.point);
             if let Some((m, n)) = measured.sides {

@@ -74,11 +74,15 @@ pub(super) fn compact(folders: &Folders) -> Result<String, Failure> {
             &runs,
         )?;
     }
-    let segments = count(old.len() as u64, "segment");
-    Ok(format!(
-        "{segments} with {} are one\n",
+    let merged = format!(
+        "{} with {}",
+        count(old.len() as u64, "segment"),
         count(runs.len() as u64, "run")
-    ))
+    );
+    Ok(match old.len() {
+        0 | 1 => format!("nothing to merge: {merged}\n"),
+        _ => format!("{merged} are one\n"),
+    })
 }
 
 /// Writes all models to a file.
@@ -97,7 +101,10 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<String, Failure> 
     open_file(path)
         .and_then(|mut file| file.read_to_end(&mut bytes))
         .map_err(fail)?;
-    let runs = parse_segment(&bytes).map_err(|error| Failure::of_file(path, error))?;
+    let runs = parse_segment(&bytes).map_err(|error| {
+        let reason = format!("{error}: `isochron models export` writes files to import");
+        Failure::of_file(path, reason)
+    })?;
     let known = folders.read()?;
     let known: Vec<(&str, _)> = known.runs().map(|run| (&*run.writer, &run.key)).collect();
     let new = runs

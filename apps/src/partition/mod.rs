@@ -268,7 +268,7 @@ fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> Stri
         table.add_row(row);
     }
     let mut text = format!(
-        "{table}longest {:.6} s\n{} of {n} active\n",
+        "{table}longest {:.6} s\n{} of {n} devices get units\n",
         answer.max_time_s, answer.active
     );
     if arguments.algorithm.takes_sizes() {

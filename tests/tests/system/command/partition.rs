@@ -112,7 +112,7 @@ fn every_algorithm_partitions() {
     ];
     let text = isochron(&arguments).success();
     assert!(
-        text.contains("4 of 4 active") && text.lines().count() == 8,
+        text.contains("4 of 4 devices get units") && text.lines().count() == 8,
         "{text}"
     );
     let answer = json(&isochron(&[&arguments[..], &["--json"]].concat()).success());
@@ -212,7 +212,7 @@ fn shares_may_be_real_numbers() {
     let words: Vec<&str> = words.split(' ').chain([fast.as_str(), &slow]).collect();
     let text = isochron(&words).success();
     assert!(
-        text.contains("  666.6") && text.contains("2 of 2 active"),
+        text.contains("  666.6") && text.contains("2 of 2 devices get units"),
         "{text}"
     );
 }
