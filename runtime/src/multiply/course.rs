@@ -10,17 +10,15 @@ use isochron_hierarchy::layout::Layout;
 use super::director::{
     Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes,
 };
+use super::panels::{PanelRoom, RoomSize};
 use super::plan::Plan;
-use super::schedule::{A, B, StepSchedule};
+use super::schedule::StepSchedule;
 use super::step_log::{StepLog, find_changing_s, find_slowest};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
-use crate::matrix::{Frame, Matrix, Order, Region, Spread, try_zeros};
+use crate::matrix::{Frame, Matrix, Order, Region, Spread};
 use crate::progress::{Observer, Progress};
-
-/// Room for the panels of A and B of one step.
-pub(super) type PanelRoom<T> = [Vec<T>; 2];
 
 /// The assignments of a multiplication, and their director if there is one.
 pub(super) struct Course<'d, T: 'static> {
@@ -42,10 +40,10 @@ pub(super) struct Course<'d, T: 'static> {
     layouts: usize,
     /// The place of this rank's part of C after the last change.
     frame: Frame,
-    /// The elements that a set's panels of A and of B have room for.
-    panels: [usize; 2],
-    /// The last layout, in the order of changes, that needed larger panels, and room for them: each set of panels takes
-    /// one when it is used for that layout or a later one.
+    /// The size of each set's room.
+    room: RoomSize,
+    /// The last layout, in the order of changes, that needed more room, and the new room of each set: a set takes one
+    /// when it is used for that layout or a later one.
     rooms: (usize, Vec<PanelRoom<T>>),
     log: StepLog,
 }
@@ -126,12 +124,12 @@ impl<'d, T: Element> Course<'d, T> {
             ahead: None,
             layouts: 0,
             frame: c,
-            panels: [0; 2],
+            room: RoomSize::default(),
             rooms: (0, Vec::new()),
             log: StepLog::default(),
         };
         if course.director.is_some() {
-            course.panels = course.count_travelling(&plan.c()).0;
+            course.room = course.size_room(&plan.c());
         }
         course.decide_from(undecided);
         Ok(course)
@@ -176,7 +174,7 @@ impl<'d, T: Element> Course<'d, T> {
         self.layouts
     }
 
-    /// Takes room for panels that have the room for an earlier layout, in the order of changes, if that is another.
+    /// Takes new room for a set that has the room for an earlier layout, in the order of changes, if there is any.
     pub(super) fn take_room(&mut self, layout: usize) -> Option<PanelRoom<T>> {
         let (first, rooms) = &mut self.rooms;
         if layout < *first { rooms.pop() } else { None }
@@ -395,15 +393,16 @@ impl<'d, T: Element> Course<'d, T> {
         let moves = next.layout != self.assignment.layout;
         if moves {
             match self.make_room(&next.layout) {
-                Ok((Some((part_move, frame)), rooms)) => {
-                    change.part_move = Some(part_move);
-                    self.frame = frame;
+                Ok((moved, rooms)) => {
+                    if let Some((part_move, frame)) = moved {
+                        change.part_move = Some(part_move);
+                        self.frame = frame;
+                    }
                     if let Some(room) = rooms.first() {
-                        self.panels = room.each_ref().map(Vec::len);
+                        self.room = room.size();
                         self.rooms = (self.layouts + 1, rooms);
                     }
                 }
-                Ok((None, _)) => {}
                 Err(error) => {
                     tracing::info!(%error, "a change of the layout finds no room");
                     if let Some(director) = &mut self.director {
@@ -425,7 +424,7 @@ impl<'d, T: Element> Course<'d, T> {
 type LayoutRoom<T> = (Option<(PartMove<T>, Frame)>, Vec<PanelRoom<T>>);
 
 impl<T: Element> Course<'_, T> {
-    /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other.
+    /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other memory for it.
     ///
     /// # Errors
     /// On every rank: those of [`Director::check_memory`], and [`Error::Allocation`].
@@ -433,25 +432,18 @@ impl<T: Element> Course<'_, T> {
         let rank = self.comm.rank();
         let [from, to] = [&self.assignment.layout, layout].map(|layout| self.spread_c(layout));
         let parts = [&from, &to].map(|spread| spread.part(rank));
-        let [(_, old_travelling), (panels, travelling)] =
-            [&from, &to].map(|spread| self.count_travelling(spread));
-        let grown = self.grow_panels(panels);
-        let mut elements = travelling.saturating_sub(old_travelling);
+        let size = self.room.grow_to(&self.size_room(&to));
+        let mut elements = 0;
         if parts[0] != parts[1] {
             elements += self.count_moving(parts);
-            let sides = [A, B]
-                .into_iter()
-                .filter(|&side| panels[side] > self.panels[side]);
-            elements += self.plan.panel_sets() * sides.map(|side| grown[side]).sum::<usize>();
+        }
+        if size != self.room {
+            elements += self.plan.panel_sets() * size.count();
         }
         if let Some(director) = &mut self.director {
             director.check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
         }
-        let room = match parts[0] == parts[1] {
-            true => Ok((None, Vec::new())),
-            false => self.allocate((&from, to), grown),
-        };
-        agree(self.comm, room)
+        agree(self.comm, self.allocate((from, to), size))
     }
 
     /// Counts the elements of the memory that a move of this rank's part of C takes, with its messages.
@@ -466,57 +458,40 @@ impl<T: Element> Course<'_, T> {
         written + sent.min(MOVEMENT_BYTES / size_of::<T>())
     }
 
-    /// Returns the elements that panels of A and of B have room for after a layout that needs these.
-    fn grow_panels(&self, needed: [usize; 2]) -> [usize; 2] {
-        [A, B].map(|side| match needed[side] > self.panels[side] {
-            true => needed[side] + needed[side] / PANEL_ROOM,
-            false => self.panels[side],
-        })
-    }
-
-    /// Counts the elements of a step's panels of A and of B if C is computed on this spread, and those of all panels
-    /// and messages under way.
-    fn count_travelling(&self, c: &Spread) -> ([usize; 2], usize) {
+    /// Returns the room that a set of panels needs if C is computed on this spread.
+    fn size_room(&self, c: &Spread) -> RoomSize {
         let rank = self.comm.rank();
         let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
-        let (mut panels, mut sent) = ([0; 2], 0);
-        for (part, _) in self.plan.unlike_parts() {
-            let schedule = StepSchedule::on_parts(part.plan(), &parts, rank);
-            let needed = schedule.needs_panels();
-            let across = [parts[rank].rows, parts[rank].cols];
-            for side in [A, B].into_iter().filter(|&side| needed[side]) {
-                panels[side] = across[side] * self.plan.panel();
-            }
-            sent = sent.max(schedule.sent_across(A) + schedule.sent_across(B));
-        }
-        // Received pieces are copied into the panels.
-        let of_step = 2 * (panels[A] + panels[B]) + sent * self.plan.panel();
-        (panels, self.plan.panel_sets() * of_step)
+        let plans = self.plan.unlike_parts().into_iter();
+        let schedules: Vec<StepSchedule> = plans
+            .map(|(part, _)| StepSchedule::on_parts(part.plan(), &parts, rank))
+            .collect();
+        RoomSize::of(&schedules, self.plan.panel())
     }
 
     fn allocate(
         &self,
-        (from, to): (&Spread, Spread),
-        panels: [usize; 2],
+        (from, to): (Spread, Spread),
+        size: RoomSize,
     ) -> Result<LayoutRoom<T>, Error> {
-        let part = to.part(self.comm.rank());
-        let part_move = PartMove::plan(self.comm, (from, to), self.frame, |to, rank| {
+        let rank = self.comm.rank();
+        let sets = match size == self.room {
+            true => 0,
+            false => self.plan.panel_sets(),
+        };
+        let rooms = (0..sets).map(|_| PanelRoom::allocate(size));
+        let rooms = rooms.collect::<Result<_, Error>>()?;
+        let part = to.part(rank);
+        if from.part(rank) == part {
+            return Ok((None, rooms));
+        }
+        let part_move = PartMove::plan(self.comm, (&from, to), self.frame, |to, rank| {
             Matrix::zeros_with_room(to, rank, part.rows / ROW_ROOM)
         })?;
         let frame = match &part_move.aim {
             MoveAim::New(target) => Some(target.frame()),
             MoveAim::Here(_) => self.frame.move_to(part),
         };
-        let sets = match panels == self.panels {
-            true => 0,
-            false => self.plan.panel_sets(),
-        };
-        // A set that has not been used since an earlier change may lack either panel.
-        let rooms = (0..sets).map(|_| {
-            let a = try_zeros(panels[A], "a panel of A")?;
-            Ok([a, try_zeros(panels[B], "a panel of B")?])
-        });
-        let rooms = rooms.collect::<Result<_, Error>>()?;
         Ok((frame.map(|frame| (part_move, frame)), rooms))
     }
 }
@@ -527,9 +502,6 @@ const MOVEMENT_BYTES: usize = 8 << 20;
 
 /// New memory for a part of C has room for one of this number of its rows above, and below.
 const ROW_ROOM: usize = 8;
-
-/// New panels have room for one of this number of their elements more.
-const PANEL_ROOM: usize = 4;
 
 /// Counts the steps of the rank with the most, and those of `rank`.
 fn count_steps(plan: &Plan, rank: usize) -> [usize; 2] {

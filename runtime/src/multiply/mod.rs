@@ -56,8 +56,8 @@ use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
-use panels::StepPanels;
-use schedule::{A, B, StepSchedule};
+use panels::{PanelRoom, RoomSize, StepPanels};
+use schedule::StepSchedule;
 use summa::Summa;
 
 /// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the
@@ -257,13 +257,12 @@ impl<'a> MultiplyRun<'a> {
         let span = tracing::info_span!("multiply", rank);
         let _entered = span.enter();
         agree(comm, check_matrices(plan, &factors, c, rank))?;
-        let computed = plan.computed(rank);
         let parts = plan.unlike_parts().into_iter();
         let schedules: Vec<_> = parts
             .map(|(part, _)| StepSchedule::new(part.plan(), rank))
             .collect();
-        let needed = [A, B].map(|side| schedules.iter().any(|part| part.needs_panels()[side]));
-        let sets = (0..plan.panel_sets()).map(|_| StepPanels::new(&computed, plan.panel(), needed));
+        let size = RoomSize::of(&schedules, plan.panel());
+        let sets = (0..plan.panel_sets()).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
         let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
         for schedule in &schedules {
             for (first, panels) in sets.iter_mut().enumerate() {
@@ -342,7 +341,7 @@ fn place_memory<T: Element>(
     let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
     team.reserve(&job, &slices)?;
     for panels in sets {
-        if let Some(room) = panels.b_room(job.cols) {
+        if let Some(room) = panels.b_panel(job.cols) {
             team.scale(T::ZERO, room, &slices)?;
         }
     }

@@ -1,9 +1,10 @@
 //! The panels of one step of SUMMA, and the messages that bring them.
 
-use isochron_devices::{Element, View, ViewMut, try_zeroed_matrix};
+use std::ops::Range;
 
-use super::course::PanelRoom;
-use super::schedule::{A, B, PanelPiece, StepSchedule};
+use isochron_devices::{Element, View, ViewMut};
+
+use super::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
@@ -16,63 +17,125 @@ pub(super) struct StepOperands<'a, 'o, T> {
     pub factors: [Operand<'o, T>; 2],
 }
 
-/// Room for the panels of one step, and their progress.
+/// Elements of the memory for a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct RoomSize {
+    /// The panels of A and of B.
+    pub panels: [usize; 2],
+    /// Messages that are packed, or that arrive apart from the panels.
+    pub messages: usize,
+}
+
+impl RoomSize {
+    /// Returns the room for the steps of these schedules, with panels of at most `width`.
+    pub fn of(schedules: &[StepSchedule], width: usize) -> Self {
+        let (mut panels, mut sent) = ([0; 2], 0);
+        for schedule in schedules {
+            let (c, needed) = (schedule.c(), schedule.needs_panels());
+            for (side, across) in [(A, c.rows), (B, c.cols)] {
+                panels[side] = panels[side].max(if needed[side] { across * width } else { 0 });
+            }
+            sent = sent.max(schedule.sent_across(A) + schedule.sent_across(B));
+        }
+        Self {
+            panels,
+            // All pieces that come may come apart from the panels.
+            messages: panels[A] + panels[B] + sent * width,
+        }
+    }
+
+    /// Returns the number of all elements.
+    pub fn count(&self) -> usize {
+        self.panels[A] + self.panels[B] + self.messages
+    }
+
+    /// Returns the room after a layout that needs this much: no less than before.
+    pub fn grow_to(&self, needed: &Self) -> Self {
+        Self {
+            panels: [A, B].map(|side| grow(self.panels[side], needed.panels[side])),
+            messages: grow(self.messages, needed.messages),
+        }
+    }
+}
+
+/// Grown room has room for one of this number of its elements more.
+const MORE_ROOM: usize = 4;
+
+fn grow(elements: usize, needed: usize) -> usize {
+    match needed > elements {
+        true => needed + needed / MORE_ROOM,
+        false => elements,
+    }
+}
+
+/// Memory for a step: the panels of A and B, then the messages.
+///
+/// In one piece it lies in huge pages. These take a third of the time to make that the small pages of several pieces take.
+pub(super) struct PanelRoom<T> {
+    memory: Vec<T>,
+    size: RoomSize,
+}
+
+impl<T: Element> PanelRoom<T> {
+    /// Allocates memory that is not written yet.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`].
+    pub fn allocate(size: RoomSize) -> Result<Self, Error> {
+        let memory = try_zeros(size.count(), "the panels of a step")?;
+        Ok(Self { memory, size })
+    }
+
+    /// Returns its size.
+    pub fn size(&self) -> RoomSize {
+        self.size
+    }
+}
+
+/// The panels of one step, and their progress.
 ///
 /// `A: rows×width` and `B: width×cols` are column-major without gaps. A panel that its rank holds whole is not copied: it
 /// is then a part of the operand itself.
 pub(super) struct StepPanels<'a, T> {
-    /// The panels of A and B, then the spare buffers. They stay from step to step, since fresh memory would be faulted in
-    /// every time. Empty while messages are under way.
-    buffers: Vec<Vec<T>>,
-    /// The messages under way, with the buffers.
+    /// It stays from step to step, since fresh memory would be faulted in every time. Empty while messages are under way.
+    room: PanelRoom<T>,
+    /// Elements of the room that the step has taken.
+    taken: usize,
+    /// The messages under way, with the memory.
     coming: Option<Transfer<'a, T>>,
     /// The blocks of A and B that the panels hold.
     blocks: [Region; 2],
     /// For A and B, `true` if the panel is the operand's own memory.
     in_place: [bool; 2],
-    /// Messages that arrive in buffers of their own, since their places in the panels are strided.
+    /// Messages that arrive apart from the panels, since their places there are strided.
     staged: Vec<StagedPiece>,
-    /// The use of each spare buffer, and `true` if the step has taken it. Those of one use are taken in order.
-    spare: Vec<(BufferUse, bool)>,
-    /// Number of the layout, in the order of changes, that the panels have room for.
+    /// Number of the layout, in the order of changes, that there is room for.
     layout: usize,
     /// Inner dimension of the step, also if the panels are empty.
     k: usize,
 }
 
-/// The use of a spare buffer, the same in every step.
-///
-/// Messages sent and received, of A and of B, differ in size. Without uses every buffer would grow to the largest of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum BufferUse {
-    Send(usize),
-    Receive(usize),
-}
-
-/// A message in a separate buffer, and its place in a panel.
+/// A message apart from the panels, and its place in one.
 struct StagedPiece {
-    buffer: usize,
+    /// Elements of the room.
+    range: Range<usize>,
     side: usize,
     block: Region,
 }
 
 impl<'a, T: Element> StepPanels<'a, T> {
-    /// Allocates panels of at most `width` for a part of C; `needed` says if A and B need one.
-    pub(super) fn new(c: &Region, width: usize, needed: [bool; 2]) -> Result<Self, Error> {
-        let rows = if needed[A] { c.rows } else { 0 };
-        let cols = if needed[B] { c.cols } else { 0 };
-        let a = try_zeros(rows * width, "a panel of A")?;
-        let b = try_zeros(cols * width, "a panel of B")?;
-        Ok(Self {
-            buffers: vec![a, b],
+    /// Makes panels in this room.
+    pub(super) fn new(room: PanelRoom<T>) -> Self {
+        Self {
+            room,
+            taken: 0,
             coming: None,
             blocks: [Region::default(); 2],
             in_place: [false; 2],
             staged: Vec::new(),
-            spare: Vec::new(),
             layout: 0,
             k: 0,
-        })
+        }
     }
 
     /// Returns the inner dimension of the step.
@@ -80,51 +143,43 @@ impl<'a, T: Element> StepPanels<'a, T> {
         self.k
     }
 
-    /// Returns the number of the layout, in the order of changes, that the panels have room for.
+    /// Returns the number of the layout, in the order of changes, that there is room for.
     pub(super) fn layout(&self) -> usize {
         self.layout
     }
 
-    /// Gives the panels, which must be here, the room that another layout needs, as far as it is more than theirs; `None` if they
-    /// have enough.
+    /// Enters another layout, with other room if it needs more. The panels must be here.
     pub(super) fn enter_layout(&mut self, layout: usize, room: Option<PanelRoom<T>>) {
         assert!(
             self.coming.is_none(),
             "panels get other room while they travel"
         );
         self.layout = layout;
-        for (panel, room) in self.buffers.iter_mut().zip(room.into_iter().flatten()) {
-            // Panels that have been written cost less than new ones.
-            if room.len() > panel.len() {
-                *panel = room;
-            }
+        if let Some(room) = room {
+            self.room = room;
         }
     }
 
-    /// Allocates the message buffers that these steps need and writes to them and to the panels of A, so that no page is
-    /// made while messages are under way.
+    /// Writes to the panel of A and to the room for the messages of these steps, so that no page is made while messages are
+    /// under way. [`b_panel`](Self::b_panel) is for the devices to write.
     pub(super) fn prepare(&mut self, schedule: &StepSchedule, steps: impl Iterator<Item = usize>) {
-        touch_pages(&mut self.buffers[A]);
-        for step in steps {
-            self.release_buffers();
-            for (side, panel) in schedule.panel_blocks(step).iter().enumerate() {
-                let transfers = schedule.step_transfers(step, side);
-                for block in distinct_blocks(&transfers.sends) {
-                    self.take_buffer(BufferUse::Send(side), block.len());
-                }
-                for piece in &transfers.recvs {
-                    if piece.block.row_range() != panel.row_range() {
-                        self.take_buffer(BufferUse::Receive(side), piece.block.len());
-                    }
-                }
-            }
-        }
+        let messages = steps.map(|step| {
+            let transfers = [A, B].map(|side| schedule.step_transfers(step, side));
+            count_messages(&transfers, &schedule.panel_blocks(step))
+        });
+        let messages = messages.max().unwrap_or(0);
+        let RoomSize { panels, .. } = self.room.size;
+        let (of_a, rest) = self.room.memory.split_at_mut(panels[A]);
+        touch_pages(of_a);
+        touch_pages(&mut rest[panels[B]..][..messages]);
     }
 
     /// Returns the room for the widest panel of B, over the columns of a part of C; `None` if there is none.
-    pub(super) fn b_room(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
-        let width = self.buffers[B].len() / cols.max(1);
-        (width > 0).then(|| ViewMut::new(&mut self.buffers[B], width, cols, width))
+    pub(super) fn b_panel(&mut self, cols: usize) -> Option<ViewMut<'_, T>> {
+        let RoomSize { panels, .. } = self.room.size;
+        let width = panels[B] / cols.max(1);
+        let memory = &mut self.room.memory[panels[A]..];
+        (width > 0).then(|| ViewMut::new(memory, width, cols, width))
     }
 
     /// Sends the pieces of `step` that others need, copies those that this rank holds itself, and starts to receive the
@@ -135,18 +190,23 @@ impl<'a, T: Element> StepPanels<'a, T> {
         schedule: &StepSchedule,
         step: usize,
     ) -> Moved {
-        self.release_buffers();
+        assert!(
+            self.coming.is_none(),
+            "panels are sent for while they travel"
+        );
         self.staged.clear();
         self.blocks = schedule.panel_blocks(step);
         self.k = schedule.count_k(step);
+        self.taken = self.room.size.panels.iter().sum();
         let (mut sends, mut recvs) = (Vec::new(), Vec::new());
         for (side, factor) in operands.factors.iter().enumerate() {
             let transfers = schedule.step_transfers(step, side);
             let (own, panel) = (transfers.own, self.blocks[side]);
             self.in_place[side] = own == Some(panel) && !factor.op().transposes();
-            self.pack_pieces((side, factor), &transfers.sends, &mut sends);
+            self.pack_pieces(factor, &transfers.sends, &mut sends);
             if let Some(own) = own.filter(|_| !self.in_place[side]) {
-                let place = panel.view_part(&own, &mut self.buffers[side]);
+                let first = self.find_panel(side);
+                let place = panel.view_part(&own, &mut self.room.memory[first..]);
                 factor.copy(&own, place);
             }
             for piece in transfers.recvs {
@@ -163,8 +223,8 @@ impl<'a, T: Element> StepPanels<'a, T> {
             messages = recvs.len(),
             "panels are sent for"
         );
-        let buffers = std::mem::take(&mut self.buffers);
-        self.coming = Some(Transfer::start(operands.comm, buffers, &sends, &recvs));
+        let memory = vec![std::mem::take(&mut self.room.memory)];
+        self.coming = Some(Transfer::start(operands.comm, memory, &sends, &recvs));
         sent
     }
 
@@ -175,22 +235,28 @@ impl<'a, T: Element> StepPanels<'a, T> {
             return false;
         }
         if let Some(transfer) = self.coming.take() {
-            self.buffers = transfer.finish();
+            self.room.memory = transfer.finish().pop().unwrap_or_default();
             self.unpack_staged();
         }
         true
     }
 
-    /// Copies the messages that arrived in buffers of their own into the panels.
+    /// Copies the messages that arrived apart from the panels into them.
     fn unpack_staged(&mut self) {
-        for staged in &self.staged {
-            let data = std::mem::take(&mut self.buffers[staged.buffer]);
-            let (side, Region { rows, cols, .. }) = (staged.side, staged.block);
-            let mut place = self.blocks[side].view_part(&staged.block, &mut self.buffers[side]);
-            place.copy_from(View::new(&data, rows, cols, rows));
-            self.buffers[staged.buffer] = data;
+        let panels = self.room.size.panels.iter().sum();
+        let first = [A, B].map(|side| self.find_panel(side));
+        let (panels, messages) = self.room.memory.split_at_mut(panels);
+        for StagedPiece { range, side, block } in &self.staged {
+            let data = &messages[range.start - panels.len()..][..range.len()];
+            let mut place = self.blocks[*side].view_part(block, &mut panels[first[*side]..]);
+            place.copy_from(View::new(data, block.rows, block.cols, block.rows));
         }
         tracing::trace!(k = self.blocks[A].col, "panels are here");
+    }
+
+    /// Returns the first element of a panel.
+    fn find_panel(&self, side: usize) -> usize {
+        [0, self.room.size.panels[A]][side]
     }
 
     /// Returns the panels of A and B, which must be here.
@@ -204,87 +270,78 @@ impl<'a, T: Element> StepPanels<'a, T> {
             let factor = &operands.factors[side];
             let in_place = self.in_place[side].then(|| factor.in_place(panel));
             in_place.flatten().unwrap_or_else(|| {
-                let data = &self.buffers[side][..panel.len()];
+                let data = &self.room.memory[self.find_panel(side)..][..panel.len()];
                 View::new(data, panel.rows, panel.cols, panel.rows.max(1))
             })
         })
     }
 
-    /// Makes all spare buffers free for a step.
-    fn release_buffers(&mut self) {
-        assert!(
-            self.coming.is_none(),
-            "buffers are asked for while they travel"
-        );
-        self.spare.iter_mut().for_each(|(_, taken)| *taken = false);
-    }
-
-    /// Takes the next spare buffer for this use and gives it `len` elements of any value. Returns its index.
-    fn take_buffer(&mut self, wanted: BufferUse, len: usize) -> usize {
-        let free = self
-            .spare
-            .iter()
-            .position(|spare| *spare == (wanted, false));
-        let spare = free.unwrap_or_else(|| {
-            self.buffers.push(Vec::new());
-            self.spare.push((wanted, false));
-            self.spare.len() - 1
-        });
-        self.spare[spare].1 = true;
-        // The panels of A and B come first.
-        let index = 2 + spare;
-        let buffer = &mut self.buffers[index];
-        if buffer.capacity() < len {
-            // Huge pages take less time to fault in. The old buffer is freed first.
-            *buffer = Vec::new();
-            *buffer = try_zeroed_matrix(len).unwrap_or_default();
-            touch_pages(buffer);
-        }
-        buffer.resize(len, T::ZERO);
-        index
+    /// Takes the next `len` elements for a message.
+    fn take_elements(&mut self, len: usize) -> Range<usize> {
+        let range = self.taken..self.taken + len;
+        self.taken = range.end;
+        range
     }
 
     /// Packs blocks for sending, each once, however many ranks read it.
     fn pack_pieces(
         &mut self,
-        (side, factor): (usize, &Operand<'_, T>),
+        factor: &Operand<'_, T>,
         pieces: &[PanelPiece],
         sends: &mut Vec<Message>,
     ) {
         for block in distinct_blocks(pieces) {
-            let buffer = self.take_buffer(BufferUse::Send(side), block.len());
-            let place = block.view_part(block, &mut self.buffers[buffer]);
+            let range = self.take_elements(block.len());
+            let place = block.view_part(block, &mut self.room.memory[range.clone()]);
             factor.copy(block, place);
             for piece in pieces.iter().filter(|piece| piece.block == *block) {
                 sends.push(Message {
                     tag: piece.tag,
-                    ..Message::plain(piece.rank, buffer, 0..block.len())
+                    ..Message::plain(piece.rank, 0, range.clone())
                 });
             }
         }
     }
 
-    /// Makes the message that receives a piece of a panel: in the panel if its place there is contiguous, else in a spare
-    /// buffer.
+    /// Makes the message that receives a piece of a panel: in the panel if its place there is contiguous, else apart from
+    /// it.
     fn expect_piece(&mut self, side: usize, piece: PanelPiece) -> Message {
         let (panel, block) = (self.blocks[side], piece.block);
-        let (buffer, first) = if block.row_range() == panel.row_range() {
-            (side, (block.col - panel.col) * panel.rows)
+        let range = if is_contiguous(&block, &panel) {
+            let first = self.find_panel(side) + (block.col - panel.col) * panel.rows;
+            first..first + block.len()
         } else {
-            let buffer = self.take_buffer(BufferUse::Receive(side), block.len());
+            let range = self.take_elements(block.len());
             self.staged.push(StagedPiece {
-                buffer,
+                range: range.clone(),
                 side,
                 block,
             });
-            (buffer, 0)
+            range
         };
         Message {
             tag: piece.tag,
             forward: piece.forward,
-            ..Message::plain(piece.rank, buffer, first..first + block.len())
+            ..Message::plain(piece.rank, 0, range)
         }
     }
+}
+
+/// Counts the elements of the messages of a step that are packed, or that arrive apart from its panels.
+fn count_messages(transfers: &[StepTransfers; 2], panels: &[Region; 2]) -> usize {
+    let mut count = 0;
+    for (transfers, panel) in transfers.iter().zip(panels) {
+        let sends = distinct_blocks(&transfers.sends).into_iter();
+        let recvs = transfers.recvs.iter().map(|piece| &piece.block);
+        let apart = recvs.filter(|block| !is_contiguous(block, panel));
+        count += sends.chain(apart).map(Region::len).sum::<usize>();
+    }
+    count
+}
+
+/// Returns `true` if a block of a panel has all of its rows.
+fn is_contiguous(block: &Region, panel: &Region) -> bool {
+    block.row_range() == panel.row_range()
 }
 
 /// Writes to every page of memory that holds zeros, since the system makes a page at the first write to it.
@@ -315,7 +372,7 @@ mod tests {
     use crate::multiply::{Plan, Problem};
 
     #[test]
-    fn what_is_prepared_is_what_every_step_needs() {
+    fn there_is_room_for_every_step() {
         let areas = [1.0, 3.0, 2.0, 2.0, 5.0];
         let (side, panel) = (60, 7);
         let problem = Problem::new(side, side, side, 4).unwrap();
@@ -329,22 +386,16 @@ mod tests {
             .collect();
         let plan = Plan::with_layout(problem, layout, &slices).unwrap();
         for rank in 0..areas.len() {
-            let schedule = StepSchedule::new(&plan, rank);
-            let mut panels = StepPanels::<f64>::new(&c.part(rank), panel, [true; 2]).unwrap();
-            panels.prepare(&schedule, 0..plan.steps(rank));
-            for side in [A, B] {
-                let spare = panels.spare.iter().zip(&panels.buffers[2..]);
-                let prepared: usize = spare
-                    .filter(|((used_for, _), _)| *used_for == BufferUse::Send(side))
-                    .map(|(_, buffer)| buffer.capacity())
-                    .sum();
-                for step in 0..plan.steps(rank) {
-                    let sends = schedule.step_transfers(step, side).sends;
-                    let blocks = distinct_blocks(&sends).into_iter();
-                    let needed: usize = blocks.map(Region::len).sum();
-                    assert!(needed <= prepared, "step {step} of rank {rank}");
-                    sent += needed;
-                }
+            let schedules = [StepSchedule::new(&plan, rank)];
+            let room = RoomSize::of(&schedules, plan.panel());
+            for step in 0..plan.steps(rank) {
+                let transfers = [A, B].map(|side| schedules[0].step_transfers(step, side));
+                let needed = count_messages(&transfers, &schedules[0].panel_blocks(step));
+                assert!(needed <= room.messages, "step {step} of rank {rank}");
+                sent += needed;
+            }
+            for (panel, most) in schedules[0].panel_blocks(0).iter().zip(room.panels) {
+                assert!(panel.len() <= most, "rank {rank}");
             }
         }
         assert!(sent > 0, "nothing travels at all");
