@@ -34,8 +34,11 @@ type UnitMoves = Vec<(usize, Range<usize>)>;
 /// Returns the units of `mine` that `others` has too, counted from the first of `mine`.
 fn intersect_ranges(mine: &Range<u64>, others: &Range<u64>) -> Range<usize> {
     let start = mine.start.max(others.start);
-    let end = mine.end.min(others.end).max(start);
-    (start - mine.start) as usize..(end - mine.start) as usize
+    let end = mine.end.min(others.end);
+    match start < end {
+        true => (start - mine.start) as usize..(end - mine.start) as usize,
+        false => 0..0,
+    }
 }
 
 /// Moves units of `unit_len` elements each.
@@ -158,6 +161,8 @@ mod tests {
             for (other, units) in recvs {
                 let (sends, _) = change.list_moves(other);
                 assert_eq!(sends[rank].1.len(), units.len());
+                let places = (sends[rank].1.end as u64, units.end as u64);
+                assert!(places.0 <= change.from[other] && places.1 <= change.to[rank]);
                 for unit in units {
                     received[range.start as usize + unit] += 1;
                 }
