@@ -32,7 +32,7 @@ const IMPLAUSIBLE: f64 = 400.0;
 const SUSPICIOUS: f64 = 4.0;
 
 /// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
-const PATIENCE: f64 = 10.0;
+const PATIENCE: f64 = 20.0;
 
 /// Ratio of times up to which a look at unlike parts was balanced, and the part of its units that it had at least.
 const BALANCED: f64 = 1.25;
