@@ -63,6 +63,7 @@ enum CampaignCommand {
 }
 
 fn main() -> anyhow::Result<()> {
+    isochron_devices::blas::own_mkl();
     match BenchCliArguments::parse().campaign {
         CampaignCommand::Balance(arguments) => balance::run(&arguments),
         CampaignCommand::Algorithms(arguments) => algorithms::run(&arguments),

@@ -4,27 +4,33 @@ use super::{Blas, EmbeddedBlas, Gemm, has_work};
 use crate::{DeviceError, Element, PanelPair, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed
 /// by value, and `*const T` for complex ones, passed by address.
+///
+/// Dimensions are passed as 64-bit integers all the same, in places of 64 bits of which the function reads as many as it
+/// needs. So an MKL that the program has set to 64-bit integers is called rightly, too.
 type CblasGemm<T, S> = unsafe extern "C" fn(
     c_int,
     c_int,
     c_int,
-    c_int,
-    c_int,
-    c_int,
+    i64,
+    i64,
+    i64,
     S,
     *const T,
-    c_int,
+    i64,
     *const T,
-    c_int,
+    i64,
     S,
     *mut T,
-    c_int,
+    i64,
 );
 type TakesInt = unsafe extern "C" fn(c_int);
 type TakesLong = unsafe extern "C" fn(isize);
@@ -42,12 +48,25 @@ const MKL_SEQUENTIAL: c_int = 1;
 /// `MKL_INTERFACE_LP64` of `mkl_service.h`.
 const MKL_LP64: c_int = 0;
 
-/// A CBLAS library, made sequential when it is opened. It has at least the product of `f64`.
+/// Set by [`own_mkl`].
+static OWNS_MKL: AtomicBool = AtomicBool::new(false);
+
+/// Lets this crate choose the sequential layer of MKL for the whole process, for programs that use MKL through it alone. Call it
+/// before a library is opened.
+///
+/// Without it MKL keeps its layers, and each thread that calls it from here is told to compute alone.
+pub fn own_mkl() {
+    OWNS_MKL.store(true, Ordering::Relaxed);
+}
+
+/// A CBLAS library, used sequentially. It has at least the product of `f64`.
 ///
 /// [`EmbeddedBlas`] computes missing products, and calls whose dimensions exceed the library's 32-bit integers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CblasLibrary {
     name: String,
+    /// For MKL: `MKL_Set_Num_Threads_Local`, and the number of threads of a call.
+    threads: Option<(TakesIntGivesInt, c_int)>,
     sgemm: Option<CblasGemm<f32, f32>>,
     dgemm: Option<CblasGemm<f64, f64>>,
     cgemm: Option<CblasGemm<Complex32, *const Complex32>>,
@@ -57,10 +76,14 @@ pub struct CblasLibrary {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// A separate thread loads it, bound to one processing unit: a library may start a thread for each unit that it
-    /// sees as soon as it is loaded. OpenBLAS, its variant with the prefix `scipy_`, MKL and BLIS are recognised and
-    /// made sequential. The settings of any other library must keep it to one thread. The library stays loaded until
-    /// the process ends, because such libraries keep threads and thread-local buffers that do not survive unloading.
+    /// On Linux with glibc, a copy of its own is loaded, so that the settings of the program's copy stay as they are. A separate
+    /// thread loads it, bound to one processing unit: a library may start a thread for each unit that it sees as soon as
+    /// it is loaded. OpenBLAS, its variant with the prefix `scipy_` and BLIS are recognised and made sequential. The
+    /// settings of any other library must keep it to one thread. The library stays loaded until the process ends, because
+    /// such libraries keep threads and thread-local buffers that do not survive unloading.
+    ///
+    /// MKL consists of several libraries, which cannot be copied one by one. Its layers stay as they are, and only the calls
+    /// from here are sequential. A program that sets its layers does so before.
     ///
     /// # Errors
     /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
@@ -71,14 +94,20 @@ impl CblasLibrary {
     /// Opens `file` as [`open`](Self::open) does, with up to `threads` threads of the library's own. Comparisons use
     /// it; a device never does. The number holds for the whole process, so another number needs another process.
     ///
-    /// MKL takes the threading layer of its settings; a library that is not recognised keeps its settings.
+    /// A library that is not recognised keeps its settings.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
         // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
-        let opened = if threads == 1 {
+        let mut known = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(library) = known.get(&(file.to_owned(), threads)) {
+            return Ok(library.clone());
+        }
+        let opened = if is_mkl(file) || threads != 1 {
+            load_library(file, threads)
+        } else {
             std::thread::scope(|scope| {
                 let loader = scope.spawn(|| {
                     use_one_unit();
@@ -88,25 +117,51 @@ impl CblasLibrary {
                 let loaded = loader.join();
                 loaded.unwrap_or_else(|_| Err(panicked.to_owned()))
             })
-        } else {
-            load_library(file, threads)
         };
-        opened.map_err(|reason| DeviceError::Blas {
+        let library = opened.map_err(|reason| DeviceError::Blas {
             library: file.to_owned(),
             reason,
-        })
+        })?;
+        known.insert((file.to_owned(), threads), library.clone());
+        Ok(library)
     }
+}
+
+/// The libraries that were opened, by their names and numbers of threads: each takes memory.
+static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTreeMap::new());
+
+/// Returns `true` if the library is MKL, by its name.
+fn is_mkl(file: &str) -> bool {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.starts_with("libmkl")
 }
 
 /// Loads a library for the rest of the process.
 fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
-    // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
-    // any library that a program links to.
-    let opened = unsafe { Library::new(file) }.map_err(|e| find_reason(file, &e))?;
+    let opened = match is_mkl(file) {
+        true => open_shared(file)?,
+        false => open_copy(file)?,
+    };
     let raw = RawLibrary { opened };
     let prepared = raw.prepare_library(file, threads)?;
     std::mem::forget(raw);
     Ok(prepared)
+}
+
+/// Opens the library that the rest of the program uses.
+fn open_shared(file: &str) -> Result<Library, String> {
+    // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
+    // any library that a program links to.
+    unsafe { Library::new(file) }.map_err(|error| find_reason(file, &error))
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use super::own_copy::open_copy;
+
+/// Opens the library itself: this system loads no second copy.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn open_copy(file: &str) -> Result<Library, String> {
+    open_shared(file)
 }
 
 /// Returns the loader's own words, without the name of the file that they begin with.
@@ -138,6 +193,29 @@ fn use_one_unit() {
 #[cfg(not(target_os = "linux"))]
 fn use_one_unit() {}
 
+/// The number of threads of MKL for the calling thread, to be set again when this value is dropped.
+struct LocalThreads {
+    set: TakesIntGivesInt,
+    before: c_int,
+}
+
+impl CblasLibrary {
+    /// Limits the threads of the calls that this thread makes to MKL.
+    fn limit_threads(&self) -> Option<LocalThreads> {
+        let (set, threads) = self.threads?;
+        // SAFETY: the signature is that of mkl_service.h. The function returns the number before, which holds for this thread.
+        let before = unsafe { set(threads) };
+        Some(LocalThreads { set, before })
+    }
+}
+
+impl Drop for LocalThreads {
+    fn drop(&mut self) {
+        // SAFETY: as above; 0 is the number of the whole process.
+        unsafe { (self.set)(self.before) };
+    }
+}
+
 impl Blas for CblasLibrary {
     fn name(&self) -> &str {
         &self.name
@@ -154,6 +232,7 @@ macro_rules! multiply_by {
                 b: View<'_, $element>,
                 c: ViewMut<'_, $element>,
             ) {
+                let _alone = self.limit_threads();
                 multiply(self.$function, $pass_factor, alpha, (a, b), c);
             }
         }
@@ -206,10 +285,10 @@ fn multiply<T: Element, S>(
 }
 
 /// Converts the dimensions to the library's integers; `None` if one does not fit.
-fn as_c_ints(dims: [usize; 6]) -> Option<[c_int; 6]> {
+fn as_c_ints(dims: [usize; 6]) -> Option<[i64; 6]> {
     let mut ints = [0; 6];
     for (int, dim) in ints.iter_mut().zip(dims) {
-        *int = c_int::try_from(dim).ok()?;
+        *int = c_int::try_from(dim).ok()?.into();
     }
     Some(ints)
 }
@@ -222,8 +301,10 @@ struct RawLibrary {
 impl RawLibrary {
     /// Sets the library's number of threads, and finds its functions and its name.
     fn prepare_library(&self, file: &str, threads: c_int) -> Result<CblasLibrary, String> {
+        let mut local = None;
         let (prefix, product, detail) = if self.has_symbol("MKL_Get_Version_String") {
-            ("", self.prepare_mkl(threads), String::new())
+            local = Some((self.prepare_mkl(threads)?, threads));
+            ("", self.read_mkl_version(), String::new())
         } else if self.has_symbol("bli_thread_set_num_threads") {
             let (product, detail) = self.prepare_blis(threads)?;
             ("", product, detail)
@@ -247,6 +328,7 @@ impl RawLibrary {
         let library = unsafe {
             CblasLibrary {
                 name,
+                threads: local,
                 sgemm: self.find_symbol(&format!("{prefix}cblas_sgemm")),
                 dgemm: self.find_symbol(&format!("{prefix}cblas_dgemm")),
                 cgemm: self.find_symbol(&format!("{prefix}cblas_cgemm")),
@@ -259,32 +341,46 @@ impl RawLibrary {
         }
     }
 
-    /// Sets MKL's number of threads and 32-bit integers, and its sequential layer for one thread; returns its name. The
-    /// functions with capitals take their argument by value; those in small letters are the Fortran interface and take
-    /// a pointer.
-    fn prepare_mkl(&self, threads: c_int) -> String {
-        let mut buffer = [0u8; 256];
-        // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL
-        // asks; the version string is written to a buffer of the size that is passed, one byte short so that it
-        // ends with a zero.
+    /// Returns the function that sets MKL's number of threads for the calling thread. Its layers are set only if the process
+    /// [has no other user](own_mkl). The functions with capitals take their argument by value; those in small letters are the
+    /// Fortran interface and take a pointer.
+    fn prepare_mkl(&self, threads: c_int) -> Result<TakesIntGivesInt, String> {
+        let owns = OWNS_MKL.load(Ordering::Relaxed) && threads == 1;
+        if !owns {
+            check_threading_layer()?;
+        }
+        // SAFETY: the signatures are those of mkl_service.h. The layers are set before any other call, as MKL asks.
         unsafe {
-            if let Some(set) = self.find_symbol::<TakesIntGivesInt>("MKL_Set_Interface_Layer") {
-                set(MKL_LP64);
+            if owns {
+                for (name, layer) in [
+                    ("MKL_Set_Interface_Layer", MKL_LP64),
+                    ("MKL_Set_Threading_Layer", MKL_SEQUENTIAL),
+                ] {
+                    if let Some(set) = self.find_symbol::<TakesIntGivesInt>(name) {
+                        set(layer);
+                    }
+                }
             }
-            if threads == 1
-                && let Some(set) = self.find_symbol::<TakesIntGivesInt>("MKL_Set_Threading_Layer")
-            {
-                set(MKL_SEQUENTIAL);
-            }
-            if let Some(set) = self.find_symbol::<TakesInt>("MKL_Set_Num_Threads") {
-                set(threads);
-            }
+            let missing = || "it has no function MKL_Set_Num_Threads_Local".to_owned();
+            self.find_symbol("MKL_Set_Num_Threads_Local")
+                .ok_or_else(missing)
+        }
+    }
+
+    fn read_mkl_version(&self) -> String {
+        let mut buffer = [0u8; 256];
+        // SAFETY: the signature is that of mkl_service.h. The text is written to a buffer of the size that is passed, one byte
+        // short so that it ends with a zero.
+        unsafe {
             if let Some(get) = self.find_symbol::<FillsText>("MKL_Get_Version_String") {
                 get(buffer.as_mut_ptr().cast(), 255);
             }
         }
-        let text = CStr::from_bytes_until_nul(&buffer)
-            .map_or_else(|_| String::new(), |s| s.to_string_lossy().into_owned());
+        let text = CStr::from_bytes_until_nul(&buffer);
+        let text = text.map_or_else(
+            |_| String::new(),
+            |text| text.to_string_lossy().into_owned(),
+        );
         mkl_product(&text)
     }
 
@@ -360,6 +456,28 @@ impl RawLibrary {
     }
 }
 
+/// Checks that the threads of MKL's layer can be loaded: without them its first call would end the process.
+fn check_threading_layer() -> Result<(), String> {
+    let layer = std::env::var("MKL_THREADING_LAYER").unwrap_or_default();
+    let names: &[&str] = match layer.to_uppercase().as_str() {
+        "SEQUENTIAL" => return Ok(()),
+        "GNU" => &["libgomp.so.1"],
+        "TBB" => &["libtbb.so.12", "libtbb.so.2"],
+        _ => &["libiomp5.so"],
+    };
+    // They stay loaded for MKL.
+    match names.iter().find_map(|name| open_shared(name).ok()) {
+        Some(library) => {
+            std::mem::forget(library);
+            Ok(())
+        }
+        None => Err(format!(
+            "{} of its threading layer is missing: set MKL_THREADING_LAYER=SEQUENTIAL",
+            names[0]
+        )),
+    }
+}
+
 /// Copies a C string; empty for a null pointer.
 ///
 /// # Safety
@@ -399,7 +517,7 @@ mod tests {
     #[test]
     fn dimensions_beyond_32_bits_do_not_fit() {
         let most = c_int::MAX as usize;
-        assert_eq!(as_c_ints([most; 6]), Some([c_int::MAX; 6]));
+        assert_eq!(as_c_ints([most; 6]), Some([c_int::MAX.into(); 6]));
         assert_eq!(as_c_ints([1, 1, 1, 1, 1, most + 1]), None);
     }
 

@@ -1,14 +1,17 @@
 //! The matrix multiplication under every CPU device: a BLAS that is chosen at run time.
 //!
 //! [`choose_blas`] opens the installed CBLAS libraries, checks and measures each, and takes the fastest.
-//! [`EmbeddedBlas`] is compiled in and always available. All are used sequentially: the threads of a device are ours.
+//! [`EmbeddedBlas`] is compiled in and always available. All are used sequentially: the threads of a device are ours. The
+//! settings of the libraries that the program itself uses stay as they are.
 
 mod cblas;
 mod choose;
 mod embedded;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod own_copy;
 
-pub use cblas::CblasLibrary;
 pub(crate) use cblas::find_reason;
+pub use cblas::{CblasLibrary, own_mkl};
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
 

@@ -5,11 +5,13 @@ use crate::worker::{
     check_size,
 };
 use crate::{DeviceError, Element, ThreadPlace, ViewMut};
+use core_turns::take_turn;
 use drive::{Drivers, TeamWorker};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use sync::lock;
 
+mod core_turns;
 mod drive;
 mod gate;
 mod running;
@@ -19,6 +21,8 @@ mod sync;
 ///
 /// Every call makes all of them work at the same time, on neighbouring vertical slices of C, and returns when the last one
 /// is done. They start together: none starts before the driver threads of all devices with columns are awake.
+///
+/// Teams of one process with common cores take turns on them.
 ///
 /// `slices` are the columns of each device, from left to right; they sum to the columns of C. A device with 0 columns
 /// is left alone, and its time is 0.
@@ -333,7 +337,11 @@ impl DeviceTeam {
         meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
-        let outcomes = self.drivers.drive(&self.devices, tasks, meanwhile, call);
+        let drivers = &self.drivers;
+        let outcomes = drivers.drive(&self.devices, tasks, meanwhile, |worker, task| {
+            let _turn = take_turn(worker.info());
+            call(worker, task)
+        });
         let named = outcomes.into_iter().zip(&self.infos);
         named
             .map(|(outcome, info)| {

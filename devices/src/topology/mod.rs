@@ -22,6 +22,7 @@ pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary, size_text};
 use crate::DeviceError;
 use crate::cpu_quota::cpu_quota_cores;
 use crate::memory::memory_installed_bytes;
+use crate::share::place_among;
 use hwlocality::Topology as Hwloc;
 use hwlocality::bitmap::Bitmap;
 use hwlocality::cpu::binding::CpuBindingFlags;
@@ -62,6 +63,8 @@ pub struct Topology {
     hwloc: Hwloc,
     /// Processing units that this process may use.
     allowed: CpuSet,
+    /// Those that the system and the launcher have granted it.
+    granted: CpuSet,
     /// CPU quota of the control groups, in cores.
     quota: Option<f64>,
 }
@@ -115,6 +118,7 @@ impl Topology {
         }
         Ok(Self {
             hwloc,
+            granted: allowed.clone(),
             allowed,
             quota: None,
         })
@@ -177,6 +181,28 @@ impl Topology {
             .filter(|pu| pus.contains(&index_u32(usize::from(*pu))))
             .collect();
         self
+    }
+
+    /// Returns this process's index among those that share its cores, and their number, if a launcher has started `count`
+    /// processes on this host and this one is number `index`. It binds none of them, or all alike.
+    pub fn place_among(&self, (index, count): (usize, usize)) -> (usize, usize) {
+        let host = self.list_core_numbers(self.hwloc.allowed_cpuset().clone_target());
+        let granted = self.list_core_numbers(self.granted.clone());
+        let before = host.iter().filter(|core| Some(*core) < granted.first());
+        place_among((index, count), [host.len(), granted.len(), before.count()])
+    }
+
+    fn list_core_numbers(&self, allowed: CpuSet) -> Vec<u32> {
+        let cores = self.hwloc.objects_with_type(ObjectType::Core);
+        let mut usable: Vec<u32> = cores
+            .filter(|core| core.cpuset().is_some_and(|set| set.intersects(&allowed)))
+            .map(|core| index_u32(core.logical_index()))
+            .collect();
+        if usable.is_empty() {
+            // If the system knows no cores, every processing unit is one.
+            usable = set_indices(&allowed);
+        }
+        usable
     }
 
     /// Returns the cores that this process may use, by logical index.
