@@ -236,8 +236,8 @@ impl RuggedLearner {
         Ok(false)
     }
 
-    /// Returns a division in which the first idle part with room has its smallest size; `None` if no part is idle or none
-    /// is possible.
+    /// Returns a division in which the first idle part with room has its smallest size; `None` if no part is idle or
+    /// none is possible.
     pub fn propose_retry(&self) -> Option<Vec<u64>> {
         let (idle, least) = self.find_idle()?;
         let mut others = self.clone();
@@ -255,7 +255,8 @@ impl RuggedLearner {
         sizes.find(|&(part, least)| self.parts[part].capacity.is_none_or(|most| least <= most))
     }
 
-    /// Takes a division that the caller has chosen, in which idle parts have units again. Their functions are scaled afresh.
+    /// Takes a division that the caller has chosen, in which idle parts have units again. Their functions are scaled
+    /// afresh.
     pub fn take_division(&mut self, units: Vec<u64>) {
         for (part, (&now, &next)) in self.parts.iter_mut().zip(self.now.iter().zip(&units)) {
             if now == 0 && next > 0 {

@@ -96,7 +96,8 @@ impl Learner {
     }
 
     /// Returns a division in which parts without units have some, which take half of `step_s` at most, as far as is
-    /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at most.
+    /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at
+    /// most.
     pub fn propose_retry(
         &self,
         units: &[u64],
@@ -158,7 +159,8 @@ impl Learner {
     }
 }
 
-/// Takes `wanted` units from the largest parts, from each half of its units at most. Returns `false` if they are too few.
+/// Takes `wanted` units from the largest parts, from each half of its units at most. Returns `false` if they are too
+/// few.
 fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) -> bool {
     let mut donors: Vec<usize> = (0..units.len()).collect();
     donors.sort_by_key(|&part| std::cmp::Reverse(units[part]));

@@ -41,8 +41,8 @@ impl Rebalance {
     /// Divides `total` units over the parts in proportion to their weights, or as is best by their time functions.
     ///
     /// # Errors
-    /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`]; for time functions
-    /// [`AdaptiveError::InvalidTime`], [`AdaptiveError::MissingFunction`] and [`AdaptiveError::Partition`].
+    /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`]; for time
+    /// functions [`AdaptiveError::InvalidFunction`], [`AdaptiveError::MissingFunction`] and [`AdaptiveError::Partition`].
     pub fn new(
         config: RebalanceConfig,
         total: u64,
@@ -85,7 +85,8 @@ impl Rebalance {
 
     /// Takes the seconds that each part needed for its units in a sweep. Those of a part without units are ignored.
     ///
-    /// Nothing is learnt from a sweep in which a busy part has a time that is not positive: its clock may be too coarse.
+    /// Nothing is learnt from a sweep in which a busy part has a time that is not positive: its clock may be too
+    /// coarse.
     ///
     /// # Errors
     /// [`AdaptiveError::WrongLength`]; then nothing has changed.
@@ -138,8 +139,8 @@ impl Rebalance {
         (ignored + wanted.saturating_sub(learnt)).clamp(1, self.config.check_every)
     }
 
-    /// Says whether to change the division, after any number of sweeps. After [`Advice::Move`] the next sweep has the new
-    /// units.
+    /// Says whether to change the division, after any number of sweeps. After [`Advice::Move`] the next sweep has the
+    /// new units.
     ///
     /// # Errors
     /// [`AdaptiveError::Partition`] if the times do not admit a division.

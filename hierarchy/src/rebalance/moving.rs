@@ -118,8 +118,8 @@ impl Mover<'_> {
         count_moved(self.now, units).0 as f64 <= self.most
     }
 
-    /// Returns the division that is a part of the way from the current one, in whole granules. No part goes further than
-    /// asked.
+    /// Returns the division that is a part of the way from the current one, in whole granules. No part goes further
+    /// than asked.
     fn go_part(&self, asked: &[u64], part: f64) -> Vec<u64> {
         let mut steps: Vec<u64> = (self.now.iter().zip(asked))
             .map(|(&now, &asked)| {

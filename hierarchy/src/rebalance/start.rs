@@ -2,8 +2,8 @@
 
 use crate::partition::{apportion, even};
 
-/// Divides `total` units in proportion to weights, in multiples of `granule`, within the capacities. The rest of a granule
-/// goes to the part with the most units that has room.
+/// Divides `total` units in proportion to weights, in multiples of `granule`, within the capacities. The rest of a
+/// granule goes to the part with the most units that has room.
 ///
 /// The capacities take all units in whole granules.
 pub(super) fn divide_within(

@@ -15,8 +15,8 @@ pub(super) struct Change<'a> {
 }
 
 impl Change<'_> {
-    /// Lists the units that `rank` sends to each other rank and receives from it, counted from the first unit of its part
-    /// before and after the change.
+    /// Lists the units that `rank` sends to each other rank and receives from it, counted from the first unit of its
+    /// part before and after the change.
     fn list_moves(&self, rank: usize) -> (UnitMoves, UnitMoves) {
         let (from, to) = (list_ranges(self.from), list_ranges(self.to));
         let (mut sends, mut recvs) = (Vec::new(), Vec::new());

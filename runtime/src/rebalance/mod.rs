@@ -1,8 +1,8 @@
 //! Balancing the loop of a program of one's own.
 //!
 //! A program with a loop over units of work (rows, blocks, cells, particles) asks a [`Rebalancer`] for its part, times
-//! its own work, and ends each sweep with [`balance`](Rebalancer::balance). When `balance` returns `true`, the parts have
-//! changed, and the program moves its data.
+//! its own work, and ends each sweep with [`balance`](Rebalancer::balance). When `balance` returns `true`, the parts
+//! have changed, and the program moves its data.
 //!
 //! # Example
 //! A whole program. It runs alone, and under `mpirun` on any number of ranks.
@@ -34,15 +34,15 @@
 //! ```
 //!
 //! # Which times
-//! * [`begin`](Rebalancer::begin) and [`end`](Rebalancer::end) enclose the work of this rank, without messages and without
-//!   waiting for other ranks: a rank that waits would seem slow itself.
-//! * [`record`](Rebalancer::record) takes seconds that the program has measured: of GPU events, since a host timer sees only
-//!   the launch; or of a part of the units.
+//! * [`begin`](Rebalancer::begin) and [`end`](Rebalancer::end) enclose the work of this rank, without messages and
+//!   without waiting for other ranks: a rank that waits would seem slow itself.
+//! * [`record`](Rebalancer::record) takes seconds that the program has measured: of GPU events, since a host timer
+//!   sees only the launch; or of a part of the units.
 //! * [`ignore_sweep`](Rebalancer::ignore_sweep) leaves out a sweep that is unlike others, such as one with output.
 //!
 //! # Other partitioners
-//! ParMETIS, Scotch, Zoltan and p4est divide by weights: [`shares`](Rebalancer::shares) are these. Such a program takes the
-//! shares when `balance` returns `true`, and moves its data by the partitioner's own means.
+//! ParMETIS, Scotch, Zoltan and p4est divide by weights: [`shares`](Rebalancer::shares) are these. Such a program
+//! takes the shares when `balance` returns `true`, and moves its data by the partitioner's own means.
 //!
 //! # Cost
 //! Most calls of `balance` count, and do nothing else. All ranks exchange a few numbers after 1 to
@@ -101,7 +101,8 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank: [`Error::Settings`] for ranks with different totals or configurations, with the names and values;
-    /// [`Error::Adaptive`] for a configuration outside its range, a part that is none, or parts that cannot take all units.
+    /// [`Error::Adaptive`] for a configuration outside its range, a part that is none, or parts that cannot take all
+    /// units.
     ///
     /// # Collective
     /// All ranks, with the same total and configuration.
@@ -206,8 +207,8 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank: [`Error::Parameter`] for a time that is none, and for `begin` and `end` that do not match, on any
-    /// rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not admit a
-    /// division.
+    /// rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
+    /// admit a division.
     ///
     /// # Collective
     /// All ranks, after every sweep.
@@ -251,12 +252,12 @@ impl Rebalancer {
         agree(&*self.comm, told)
     }
 
-    /// Moves the data of the units that have changed their rank in the last change of the parts. Each unit is `unit_len`
-    /// elements, in the order of the units. Called once for each array, before the next sweep.
+    /// Moves the data of the units that have changed their rank in the last change of the parts. Each unit is
+    /// `unit_len` elements, in the order of the units. Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with units or elements of different lengths; [`Error::Parameter`] for
-    /// data that are not those of the part before the change; [`Error::Allocation`].
+    /// On every rank: [`Error::Settings`] for ranks with units or elements of different lengths; [`Error::Parameter`]
+    /// for data that are not those of the part before the change; [`Error::Allocation`].
     ///
     /// # Collective
     /// All ranks, with the same `unit_len` and type.
@@ -333,8 +334,8 @@ impl Rebalancer {
     /// Goes on from a [`state`](Self::state), with the same parts and the same knowledge.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with different bytes; [`Error::Parameter`] for bytes that are no state,
-    /// or one of another number of ranks.
+    /// On every rank: [`Error::Settings`] for ranks with different bytes; [`Error::Parameter`] for bytes that are no
+    /// state, or one of another number of ranks.
     ///
     /// # Collective
     /// All ranks, with the same bytes.
