@@ -43,6 +43,20 @@ pub struct MxmReport {
     pub verified: Option<bool>,
     /// The nodes by rank.
     pub nodes: Vec<NodeSummary>,
+    /// The time account of the first rank; missing in a brief report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<AccountSummary>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+/// The time account of a process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AccountSummary {
+    /// Seconds of measuring and partitioning.
+    pub plan_s: f64,
+    /// Seconds of multiplying, with the making of its memory.
+    pub multiply_s: f64,
     #[serde(flatten)]
     rest: Map<String, Value>,
 }

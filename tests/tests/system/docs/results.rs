@@ -363,7 +363,8 @@ fn thesis_row() -> String {
     if !page.contains("| goal |") {
         return String::new();
     }
-    let warm = ResultsTable::find(&page, "found").range_of_medians("found");
+    let warm = "cost of a warm store, %";
+    let warm = ResultsTable::find(&page, warm).range_of_medians(warm);
     let partial = "cost of partial FPM, %";
     let partial = ResultsTable::find(&page, partial).range_of_medians(partial);
     format_row(
