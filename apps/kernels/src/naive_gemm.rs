@@ -1,13 +1,13 @@
-//! A product of matrices as everybody first writes it.
+//! A product of matrices by three loops, as the reference BLAS has it.
 
 use crate::Multiply;
 use isochron_devices::{View, ViewMut};
 use isochron_kernel::{Interrupt, KernelError};
 
-/// Three loops over all elements, without blocks for the caches: its speed falls where the matrices leave a cache.
+/// Adds a multiple of a column of A to a column of C, without blocks for the caches: its speed falls where A leaves a cache.
 ///
 /// # References
-/// Clarke's thesis, figure 3.1 (the speed of the Netlib BLAS, which was not optimised).
+/// Clarke's thesis, figure 3.1 (the speed of the Netlib BLAS, which is not optimised).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NaiveGemm;
 
@@ -21,9 +21,9 @@ impl Multiply for NaiveGemm {
     ) -> Result<(), KernelError> {
         for j in 0..c.cols() {
             interrupt.check()?;
-            for (i, element) in c.col_mut(j).iter_mut().enumerate() {
-                for (l, b) in b.col(j).iter().enumerate() {
-                    *element += a.col(l)[i] * b;
+            for (l, b) in b.col(j).iter().enumerate() {
+                for (element, a) in c.col_mut(j).iter_mut().zip(a.col(l)) {
+                    *element += a * b;
                 }
             }
         }

@@ -13,10 +13,10 @@ use crate::launch::MxmLauncher;
 const KERNELS: [&str; 2] = ["naive-gemm", "gemm"];
 
 /// The block size: a unit is the update of a block of C by blocks of A and B.
-const BLOCK: usize = 32;
+const BLOCK: usize = 64;
 
 /// Units that DPA divides, and the largest size of the full model, that of an even division.
-const UNITS: u64 = 20_000;
+const UNITS: u64 = 8192;
 const LARGEST: u64 = UNITS / 2;
 
 /// The imbalance at which DPA ends.
