@@ -28,8 +28,7 @@
 //! | compute on a pinned group of cores | [`CpuWorker`], with a [`Blas`] that is chosen at run time |
 //! | compute on a GPU with its host core | [`CudaWorker`] |
 //! | emulate an unlike cluster | [`PacedWorker`], which slows another worker down |
-//! | replay a model on a virtual clock | [`RecordedWorker`] |
-//! | make a device of one's own | [`Worker`], tested by the suite [`conformance`] |
+//! | make a device of one's own | [`Worker`] |
 //! | drive all devices of a node at the same time | [`DeviceTeam`] |
 //! | repeat an update until its time is known with confidence | [`measure_team`] |
 //! | measure any other kernel, also of a shared library and in a process of its own | [`kernel`] |
@@ -44,6 +43,8 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod blas;
+// Public for the tests of the GPU path, which are in another crate.
+#[doc(hidden)]
 pub mod conformance;
 pub mod cuda;
 pub mod kernel;
@@ -86,14 +87,21 @@ pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use grouping::Grouping;
 pub use heat::{HeatCounts, HeatSensors};
+// Public for the runtime, which shares a host's cores and GPUs among ranks.
+#[doc(hidden)]
 pub use host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
+// Public for the runtime's matrices and the benchmarks.
+#[doc(hidden)]
 pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
-pub use memory::{
-    MemoryBound, MemoryScope, is_unwritten_memory_free, memory_available_bytes, memory_bounds,
-};
+// Public for the runtime's matrices, which take room that costs nothing.
+#[doc(hidden)]
+pub use memory::is_unwritten_memory_free;
+pub use memory::{MemoryBound, MemoryScope, memory_available_bytes, memory_bounds};
 pub use node::Node;
 pub use paced::{Pace, PacedWorker};
+// Public for tests in other crates.
+#[doc(hidden)]
 pub use recorded::RecordedWorker;
 pub use share::share_cores;
 pub use team::DeviceTeam;

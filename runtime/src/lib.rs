@@ -71,9 +71,12 @@
 pub mod comm;
 mod error;
 mod fault;
+// Public for the command, whose files they read and write.
+#[doc(hidden)]
 pub mod input;
 pub mod matrix;
 pub mod multiply;
+#[doc(hidden)]
 pub mod output;
 pub mod prelude;
 pub mod progress;

@@ -48,6 +48,7 @@ pub trait Comm {
     /// The memory of the messages stays allocated until they are done. They are done when the returned value says so or
     /// has been dropped. Until then nothing writes to memory that is sent or touches memory that is received. Memory
     /// that is received overlaps no other message.
+    #[doc(hidden)]
     #[allow(
         unsafe_code,
         reason = "memory that is lent until an event has no safe signature"
