@@ -309,9 +309,12 @@ mod tests {
         assert_eq!(parts, expected.map(|(rows, cols)| Region::new(rows, cols)));
     }
 
+    /// Makes a list of blocks impossible.
+    type Spoil = fn(&mut BlockList);
+
     #[test]
     fn blocks_that_are_no_grid_or_have_no_owner_are_refused() {
-        let wrong: [(fn(&mut BlockList), &str); 5] = [
+        let wrong: [(Spoil, &str); 5] = [
             (|list| list.row_cuts[0] = 1, "row_cuts"),
             (|list| list.col_cuts[2] = 1, "col_cuts"),
             (|list| list.col_cuts.clear(), "col_cuts"),

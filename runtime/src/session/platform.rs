@@ -576,7 +576,7 @@ mod tests {
             .slowed(4.0);
         let node = NodeSpec::new("a").with_device(device);
         let text = "schema = 1\n[[node]]\nname = \"a\"\n[[node.device]]\nname = \"slow\"\ncores = 2\npace = 4.0\n";
-        assert_eq!(parse(text).unwrap().nodes, [node.clone()]);
+        assert_eq!(parse(text).unwrap().nodes, std::slice::from_ref(&node));
         for source in [
             PlatformSource::Whole(Platform::new(vec![node.clone()])),
             PlatformSource::Whole(Platform::from_toml(text, Path::new(".")).unwrap()),
