@@ -4,7 +4,7 @@
 //! [`MpiComm`](mpi::MpiComm). All code above this module takes `&dyn Comm` and runs the same on both. Collectives over
 //! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`]
 //! turns the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started
-//! differently.
+//! differently; a [`Transfer`] is messages that travel while the program computes.
 //!
 //! Waiting never spins for long: a rank's calling thread shares its cores with the devices. An implementation therefore
 //! polls with growing pauses.
@@ -42,4 +42,4 @@ pub use local::LocalComm;
 pub(crate) use pause::Pause;
 pub use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
-pub(crate) use transfer::{Message, Transfer};
+pub use transfer::{Message, Transfer};
