@@ -39,6 +39,7 @@ use examples::add_examples;
 use failure::Failure;
 use isochron::Error;
 use isochron::comm::{Comm, agree, connect, launched_rank};
+use isochron_devices::blas;
 use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         return ExitCode::from(status);
     }
     let launch = Launch::of_process(Instant::now());
+    blas::own_libraries();
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let log = log::start(launched_rank());

@@ -48,15 +48,16 @@ const MKL_SEQUENTIAL: c_int = 1;
 /// `MKL_INTERFACE_LP64` of `mkl_service.h`.
 const MKL_LP64: c_int = 0;
 
-/// Set by [`own_mkl`].
-static OWNS_MKL: AtomicBool = AtomicBool::new(false);
+/// Set by [`own_libraries`].
+static OWNS_LIBRARIES: AtomicBool = AtomicBool::new(false);
 
-/// Lets this crate choose the sequential layer of MKL for the whole process, for programs that use MKL through it alone. Call it
-/// before a library is opened.
+/// Lets this crate change the settings of BLAS libraries for the whole process, for programs that use them through it alone.
+/// Call it before a library is opened.
 ///
-/// Without it MKL keeps its layers, and each thread that calls it from here is told to compute alone.
-pub fn own_mkl() {
-    OWNS_MKL.store(true, Ordering::Relaxed);
+/// No copy is loaded then, which saves the time of copying, and MKL gets its sequential layer. Without it MKL keeps its
+/// layers, and each thread that calls it from here is told to compute alone.
+pub fn own_libraries() {
+    OWNS_LIBRARIES.store(true, Ordering::Relaxed);
 }
 
 /// A CBLAS library, used sequentially. It has at least the product of `f64`.
@@ -76,7 +77,8 @@ pub struct CblasLibrary {
 impl CblasLibrary {
     /// Opens `file`, a path or a name that the system's loader finds.
     ///
-    /// On Linux with glibc, a copy of its own is loaded, so that the settings of the program's copy stay as they are. A separate
+    /// On Linux with glibc, a copy of its own is loaded, so that the settings of the program's copy stay as they are, unless the
+    /// program [has no other use](own_libraries) for it. A separate
     /// thread loads it, bound to one processing unit: a library may start a thread for each unit that it sees as soon as
     /// it is loaded. OpenBLAS, its variant with the prefix `scipy_` and BLIS are recognised and made sequential. The
     /// settings of any other library must keep it to one thread. The library stays loaded until the process ends, because
@@ -138,7 +140,8 @@ fn is_mkl(file: &str) -> bool {
 
 /// Loads a library for the rest of the process.
 fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
-    let opened = match is_mkl(file) {
+    let may_share = is_mkl(file) || OWNS_LIBRARIES.load(Ordering::Relaxed);
+    let opened = match may_share {
         true => open_shared(file)?,
         false => open_copy(file)?,
     };
@@ -342,10 +345,10 @@ impl RawLibrary {
     }
 
     /// Returns the function that sets MKL's number of threads for the calling thread. Its layers are set only if the process
-    /// [has no other user](own_mkl). The functions with capitals take their argument by value; those in small letters are the
+    /// [has no other user](own_libraries). The functions with capitals take their argument by value; those in small letters are the
     /// Fortran interface and take a pointer.
     fn prepare_mkl(&self, threads: c_int) -> Result<TakesIntGivesInt, String> {
-        let owns = OWNS_MKL.load(Ordering::Relaxed) && threads == 1;
+        let owns = OWNS_LIBRARIES.load(Ordering::Relaxed) && threads == 1;
         if !owns {
             check_threading_layer()?;
         }

@@ -11,7 +11,7 @@ mod embedded;
 mod own_copy;
 
 pub(crate) use cblas::find_reason;
-pub use cblas::{CblasLibrary, own_mkl};
+pub use cblas::{CblasLibrary, own_libraries};
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
 
