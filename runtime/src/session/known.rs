@@ -280,7 +280,7 @@ impl JobStore {
     pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: &[Vec<SeenTime>]) {
         let devices = measured
             .iter()
-            .map(|times| times.iter().map(SeenTime::to_sample));
+            .map(|times| times.iter().copied().map(SeenTime::to_sample));
         self.keep_samples(key_work(problem, width), devices);
     }
 
@@ -349,7 +349,7 @@ pub(super) struct SeenTime {
 }
 
 impl SeenTime {
-    fn to_sample(&self) -> StoredSample {
+    fn to_sample(self) -> StoredSample {
         StoredSample {
             units: self.units,
             seconds: vec![self.seconds],
