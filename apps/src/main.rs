@@ -38,7 +38,7 @@ use clap::{Parser, Subcommand};
 use examples::add_examples;
 use failure::Failure;
 use isochron::Error;
-use isochron::comm::{Comm, agree, connect, launched_rank};
+use isochron::comm::{Comm, abort_on_panic, agree, connect, launched_rank};
 use isochron_devices::blas;
 use launch::Launch;
 use mxm::FinishedRun;
@@ -101,6 +101,7 @@ fn main() -> ExitCode {
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => {
+            abort_on_panic();
             let outcome = run_on_ranks(&comm, log, &launch);
             drop(comm);
             outcome.map_or_else(|status| status, publish)
@@ -140,7 +141,8 @@ fn run_on_ranks<'a>(
         (Ok(finished), _) => Ok(finished),
     };
     // A launcher ends the job as soon as one rank has failed, so all ranks wait for the head rank's message.
-    comm.barrier();
+    // If it fails, the others know already that a rank has failed.
+    let _ = comm.barrier();
     outcome
 }
 

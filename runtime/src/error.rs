@@ -83,7 +83,7 @@ pub enum Error {
         /// Why its message cannot be read.
         reason: String,
     },
-    /// The ranks were started with different settings.
+    /// The ranks were started with different settings, or call with different arguments.
     #[error("all ranks need the same command and settings: {0}")]
     Settings(String),
     /// A host has less memory than the plan needs.
@@ -142,6 +142,16 @@ pub enum Error {
         /// The MPI library of this program.
         library: String,
     },
+    /// A call of MPI failed on this rank.
+    #[error("rank {rank}: {call}: {message}")]
+    Mpi {
+        /// The call.
+        call: &'static str,
+        /// This rank.
+        rank: usize,
+        /// MPI's message.
+        message: String,
+    },
     /// Another rank failed; every rank leaves with this same error.
     #[error("rank {rank} on {host}: {cause}")]
     Rank {
@@ -173,6 +183,7 @@ impl Error {
             Error::Device(_)
             | Error::Output { .. }
             | Error::Unreadable { .. }
+            | Error::Mpi { .. }
             | Error::Allocation { .. }
             | Error::Balance(_)
             | Error::Decide(_)

@@ -243,7 +243,7 @@ impl<T: Element> Case<T> {
         let check = self.exact_check(comm, scalars, 5);
         let execution = self.multiply(comm, team, scalars);
         self.assert_reference(scalars, comm);
-        let passed = check.finish(comm, &self.c).passed;
+        let passed = check.finish(comm, &self.c).unwrap().passed;
         assert!(passed, "{}", self.label(comm));
         execution
     }
@@ -340,9 +340,9 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let problem = Problem::new(m, n, k, 16).unwrap();
             let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), uniform);
             let mut check = Probe::begin(scalars, &case.c, 7);
-            check.add(comm, case.operands());
+            check.add(comm, case.operands()).unwrap();
             case.multiply(comm, &mut team, scalars);
-            let verdict = check.finish(comm, &case.c);
+            let verdict = check.finish(comm, &case.c).unwrap();
             assert!(
                 verdict.passed,
                 "residual {} in {}",
@@ -380,7 +380,11 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
             .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
             .unwrap();
         case.assert_reference(OVERWRITE, comm);
-        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+        assert!(
+            check.finish(comm, &case.c).unwrap().passed,
+            "{}",
+            case.label(comm)
+        );
         assert_eq!(execution.busy_s.len(), session.devices().len());
     }
     cases.len()
@@ -403,7 +407,7 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
             let mut case = Case::new(comm, plan_on_nth(comm, problem, 0), generator);
             let scalars = scale(1.0, 1.0);
             let mut probe = Probe::begin(scalars, &case.c, 9);
-            probe.add(comm, case.operands());
+            probe.add(comm, case.operands()).unwrap();
             let is_whole = generator(0) == integers(0);
             let exact = is_whole.then(|| case.exact_check(comm, scalars, 9));
             case.multiply(comm, &mut team, scalars);
@@ -417,10 +421,10 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
             assert!(
-                !probe.finish(comm, &case.c).passed,
+                !probe.finish(comm, &case.c).unwrap().passed,
                 "the probe missed the damage"
             );
-            let passed = exact.map(|check| check.finish(comm, &case.c).passed);
+            let passed = exact.map(|check| check.finish(comm, &case.c).unwrap().passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
     }
@@ -437,7 +441,7 @@ pub fn volume(comm: &dyn Comm) -> usize {
         let mut case = Case::new(comm, plan, integers);
         let execution = case.multiply(comm, &mut team, OVERWRITE);
         let mut sent = [execution.bytes];
-        comm.sum_u64(&mut sent);
+        comm.sum_u64(&mut sent).unwrap();
         let ranks = 0..comm.size();
         let predicted: usize = ranks.map(|rank| count_needed(&case.plan, rank)).sum();
         assert_eq!(sent[0], 8 * predicted as u64, "{}", case.label(comm));
@@ -533,6 +537,6 @@ pub(crate) fn assert_counted(comm: &dyn Comm, plan: &Plan, execution: &Execution
         execution.messages,
         execution.bytes,
     ];
-    comm.sum_u64(&mut sums);
+    comm.sum_u64(&mut sums).unwrap();
     assert_eq!(sums[..2], sums[2..], "{:?}", plan.problem());
 }

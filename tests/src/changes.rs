@@ -184,14 +184,14 @@ impl<T: Element> Case<T> {
     /// Checks that the devices of all ranks together computed every product once.
     fn assert_all_products(&self, comm: &dyn Comm, scalars: Scalars<T>, execution: &Execution) {
         let mut products = [execution.products.iter().sum::<f64>()];
-        comm.sum_f64(&mut products);
+        comm.sum_f64(&mut products).unwrap();
         let problem = self.plan.problem();
         let all = (problem.m() * problem.n() * problem.k()) as f64;
         let expected = if scalars.alpha == T::ZERO { 0.0 } else { all };
         assert_eq!(products[0], expected, "{}", self.label(comm));
         let units = execution.count_units(&self.plan, comm.rank());
         let mut units = [units.iter().sum::<f64>()];
-        comm.sum_f64(&mut units);
+        comm.sum_f64(&mut units).unwrap();
         let planned: f64 = (0..comm.size()).map(|rank| self.plan.units(rank)).sum();
         assert!((units[0] - planned).abs() < 1e-9 * planned, "{units:?}");
     }

@@ -72,7 +72,7 @@ pub fn along_k(comm: &dyn Comm) -> usize {
                 let done = case.multiply_exactly(comm, &mut team, SCALARS[count % 3]);
                 assert_counted(comm, &case.plan, &done);
                 let mut sent = [done.bytes];
-                comm.sum_u64(&mut sent);
+                comm.sum_u64(&mut sent).unwrap();
                 if (m % block, n % block) == (0, 0) {
                     assert_eq!(sent[0] as f64, 8.0 * predicted, "{problem:?}");
                 }

@@ -19,6 +19,7 @@ pub mod cases;
 pub mod changes;
 pub mod covering;
 pub mod disturbed;
+pub mod embedded;
 pub mod emulator;
 pub mod general;
 pub mod gpu;

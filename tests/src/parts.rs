@@ -75,10 +75,14 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
         let execution =
             multiply_in_parts(comm, &mut team, plan, SCALARS, &mut parts, &mut case.c).unwrap();
         assert_counted(comm, plan, &execution);
-        comm.sum_u64(&mut elements);
+        comm.sum_u64(&mut elements).unwrap();
         assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
         case.assert_reference(SCALARS, comm);
-        assert!(check.finish(comm, &case.c).passed, "{}", case.label(comm));
+        assert!(
+            check.finish(comm, &case.c).unwrap().passed,
+            "{}",
+            case.label(comm)
+        );
     }
     rows.len()
 }

@@ -137,7 +137,7 @@ impl Side {
 pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
     let found = Scalapack::find(comm);
     let mut ranks = [u64::from(found.is_some())];
-    comm.sum_u64(&mut ranks);
+    comm.sum_u64(&mut ranks).unwrap();
     let scalapack = found.filter(|_| ranks[0] as usize == comm.size())?;
     let counted = numbers(&scalapack);
     let (by_rows, by_columns) = (ProcessGrid::by_rows(p, q), ProcessGrid::by_columns(q, p));

@@ -79,7 +79,7 @@ pub fn relays(comm: &dyn Comm) -> usize {
         case.assert_reference(SCALARS, comm);
         assert_eq!(execution.messages as usize, expected, "rank {rank} of {n}");
         let mut sent = [execution.bytes];
-        comm.sum_u64(&mut sent);
+        comm.sum_u64(&mut sent).unwrap();
         assert_eq!(sent[0] as usize, 8 * problem.m() * problem.k() * (n - 1));
     }
     LINKS.len()
@@ -108,7 +108,7 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
         case.assert_reference(SCALARS, comm);
         assert_counted(comm, &case.plan, &execution);
         let mut sent = [execution.bytes];
-        comm.sum_u64(&mut sent);
+        comm.sum_u64(&mut sent).unwrap();
         assert!(!whole || (sent[0] as f64 - predicted).abs() < 1.0);
     }
     all.len()

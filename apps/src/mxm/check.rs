@@ -40,25 +40,29 @@ impl<T: Element> Check<T> {
     ) -> Result<(), Error> {
         match self {
             Check::None => {}
-            Check::Probe(probe) => probe.add(comm, operands),
+            Check::Probe(probe) => probe.add(comm, operands)?,
             Check::Exact(exact) => exact.add(comm, operands)?,
         }
         Ok(())
     }
 
     /// Ends the check; `None` if none was asked for.
-    pub(super) fn finish(self, comm: &dyn Comm, c: &Matrix<T>) -> Option<(VerifyReport, bool)> {
+    pub(super) fn finish(
+        self,
+        comm: &dyn Comm,
+        c: &Matrix<T>,
+    ) -> Result<Option<(VerifyReport, bool)>, Error> {
         let (method, Verdict { passed, residual }) = match self {
-            Check::None => return None,
-            Check::Probe(probe) => ("probe", probe.finish(comm, c)),
-            Check::Exact(exact) => ("exact", exact.finish(comm, c)),
+            Check::None => return Ok(None),
+            Check::Probe(probe) => ("probe", probe.finish(comm, c)?),
+            Check::Exact(exact) => ("exact", exact.finish(comm, c)?),
         };
-        Some((
+        Ok(Some((
             VerifyReport {
                 method: method.to_string(),
                 residual: residual.is_finite().then_some(residual),
             },
             passed,
-        ))
+        )))
     }
 }

@@ -379,7 +379,7 @@ fn multiply_as<T: Element>(
         )?
     };
     watch.enter(AccountPhase::Check);
-    let verdict = check.finish(comm, &c);
+    let verdict = check.finish(comm, &c)?;
     watch.enter(AccountPhase::Write);
     if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
         session.save_models();

@@ -21,7 +21,11 @@ const ROWS: u64 = 1200;
 const COLS: usize = 4000;
 
 /// Returns this rank's rows, with the last row above and the first row below them, which neighbours have.
-fn exchange_borders(comm: &dyn Comm, units: &[u64], rows: Vec<f64>) -> [Vec<f64>; 3] {
+fn exchange_borders(
+    comm: &dyn Comm,
+    units: &[u64],
+    rows: Vec<f64>,
+) -> Result<[Vec<f64>; 3], Error> {
     let (rank, len) = (comm.rank(), rows.len());
     let above = units[..rank].iter().rposition(|&count| count > 0);
     let below = units[rank..].iter().skip(1).position(|&count| count > 0);
@@ -39,8 +43,8 @@ fn exchange_borders(comm: &dyn Comm, units: &[u64], rows: Vec<f64>) -> [Vec<f64>
     }
     // The plate is hot above its first row and cold below its last.
     let buffers = vec![rows, vec![1.0; COLS], vec![0.0; COLS]];
-    let buffers = Transfer::start(comm, buffers, &sends, &recvs).finish();
-    buffers.try_into().unwrap_or_default()
+    let buffers = Transfer::start(comm, buffers, &sends, &recvs)?.finish()?;
+    Ok(buffers.try_into().unwrap_or_default())
 }
 
 fn update_rows([rows, above, below]: &[Vec<f64>; 3]) -> Vec<f64> {
@@ -61,11 +65,11 @@ fn update_rows([rows, above, below]: &[Vec<f64>; 3]) -> Vec<f64> {
 /// Runs all sweeps. Returns the sum of the cells' bits.
 fn run_sweeps(comm: &Arc<dyn Comm>, pace: &Pace, config: &RebalanceConfig) -> Result<u64, Error> {
     let mut balancer = Rebalancer::new(Arc::clone(comm), ROWS, config, LoopPart::default())?;
-    let mut work = Work::new(&**comm);
+    let mut work = Work::new(&**comm)?;
     let mut rows = vec![0.5; balancer.units()[comm.rank()] as usize * COLS];
     for sweep in 0..pace.sweeps {
         let start = Instant::now();
-        let bordered = exchange_borders(&**comm, balancer.units(), std::mem::take(&mut rows));
+        let bordered = exchange_borders(&**comm, balancer.units(), std::mem::take(&mut rows))?;
         let count = balancer.units()[comm.rank()];
         let seconds = pace.time_work(comm.rank(), (sweep, count), &mut work, || {
             rows = update_rows(&bordered)
@@ -78,8 +82,8 @@ fn run_sweeps(comm: &Arc<dyn Comm>, pace: &Pace, config: &RebalanceConfig) -> Re
     let mut sum = [rows
         .iter()
         .fold(0, |sum: u64, cell| sum.wrapping_add(cell.to_bits()))];
-    comm.sum_u64(&mut sum);
-    work.print_summary(pace, ROWS, &balancer.report()?);
+    comm.sum_u64(&mut sum)?;
+    work.print_summary(pace, ROWS, &balancer.report()?)?;
     Ok(sum[0])
 }
 

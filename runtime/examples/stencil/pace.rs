@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use isochron::Error;
 use isochron::comm::Comm;
 use isochron::rebalance::{RebalanceConfig, RebalanceReport};
 use isochron_devices::thread_cpu_time_s;
@@ -99,14 +100,14 @@ pub struct Work<'c> {
 }
 
 impl<'c> Work<'c> {
-    pub fn new(comm: &'c dyn Comm) -> Self {
-        comm.barrier();
-        Self {
+    pub fn new(comm: &'c dyn Comm) -> Result<Self, Error> {
+        comm.barrier()?;
+        Ok(Self {
             comm,
             rows: vec![0.0; comm.size()],
             cpu_s: vec![0.0; comm.size()],
             seconds: [0.0; 2],
-        }
+        })
     }
 
     pub fn end_sweep(&mut self, sweep: u64, start: Instant) {
@@ -114,10 +115,16 @@ impl<'c> Work<'c> {
     }
 
     /// Prints the seconds of the run over those of the ideal division, and its moves.
-    pub fn print_summary(mut self, pace: &Pace, rows: u64, report: &RebalanceReport) {
-        self.comm.sum_f64(&mut self.rows);
-        self.comm.sum_f64(&mut self.cpu_s);
-        let seconds = self.seconds.map(|seconds| self.comm.largest(seconds));
+    pub fn print_summary(
+        mut self,
+        pace: &Pace,
+        rows: u64,
+        report: &RebalanceReport,
+    ) -> Result<(), Error> {
+        self.comm.sum_f64(&mut self.rows)?;
+        self.comm.sum_f64(&mut self.cpu_s)?;
+        let [first_s, last_s] = self.seconds;
+        let seconds = [self.comm.largest(first_s)?, self.comm.largest(last_s)?];
         let mut ideal_s = [0.0; 2];
         for sweep in 0..pace.sweeps {
             let ranks = 0..self.comm.size();
@@ -135,5 +142,6 @@ impl<'c> Work<'c> {
                 sweeps.len(),
             );
         }
+        Ok(())
     }
 }

@@ -10,7 +10,8 @@ use crate::error::Error;
 /// contributes its outcome: all go on, or all leave with the error of the lowest rank that failed.
 ///
 /// # Errors
-/// [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank).
+/// [`Error::Rank`] on every rank when any rank contributed an error (the error itself when there is one rank); those of
+/// [`Comm`].
 ///
 /// # Collective
 /// All ranks.
@@ -22,7 +23,10 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     let failure = outcome.as_ref().err().map_or_else(Vec::new, |error| {
         encode(&(comm.host(), error.to_string(), error.class()))
     });
-    let all = comm.all_gather(&failure);
+    let all = match comm.all_gather(&failure) {
+        Ok(all) => all,
+        Err(lost) => return Err(outcome.err().unwrap_or(lost)),
+    };
     let Some((rank, failure)) = all.iter().enumerate().find(|(_, bytes)| !bytes.is_empty()) else {
         return outcome;
     };

@@ -10,12 +10,12 @@ impl dyn Comm + '_ {
     /// Gathers every rank's value, by rank, on every rank.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank, for the lowest rank whose value is not one of `V`.
+    /// [`Error::Unreadable`] on every rank, for the lowest rank whose value is not one of `V`; those of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with values of the same type.
     pub fn gather<V: Serialize + DeserializeOwned>(&self, mine: &V) -> Result<Vec<V>, Error> {
-        let all = self.all_gather(&encode(mine));
+        let all = self.all_gather(&encode(mine))?;
         let values = all.iter().enumerate();
         values.map(|(rank, bytes)| decode(rank, bytes)).collect()
     }
@@ -23,7 +23,7 @@ impl dyn Comm + '_ {
     /// Returns the value of `root` on every rank; the other ranks give `None`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] on every rank when `root` gives no value of `V`.
+    /// [`Error::Unreadable`] on every rank when `root` gives no value of `V`; those of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with the same `root` and values of the same type.
@@ -33,19 +33,22 @@ impl dyn Comm + '_ {
         value: Option<V>,
     ) -> Result<V, Error> {
         let mut bytes = value.as_ref().map_or_else(Vec::new, encode);
-        self.broadcast(root, &mut bytes);
+        self.broadcast(root, &mut bytes)?;
         decode(root, &bytes)
     }
 
     /// Returns the largest of all ranks' values, none of which is negative; NaN counts as 0.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks.
-    pub fn largest(&self, value: f64) -> f64 {
+    pub fn largest(&self, value: f64) -> Result<f64, Error> {
         let mut all = vec![0.0; self.size()];
         all[self.rank()] = value;
-        self.sum_f64(&mut all);
-        all.into_iter().fold(0.0, f64::max)
+        self.sum_f64(&mut all)?;
+        Ok(all.into_iter().fold(0.0, f64::max))
     }
 }
 
@@ -79,6 +82,6 @@ mod tests {
         assert!(text.contains("rank 0"), "{text}");
         let text = comm.share::<u32>(0, None).unwrap_err().to_string();
         assert!(text.contains("rank 0"), "{text}");
-        assert_eq!(comm.largest(2.5), 2.5);
+        assert_eq!(comm.largest(2.5).unwrap(), 2.5);
     }
 }

@@ -17,6 +17,13 @@ const SIZE_VARIABLES: [&str; 4] = [
     "PALS_SIZE",
     "SLURM_STEP_NUM_TASKS",
 ];
+/// Environment variables in which launchers give a process's index among those of its host, and their number.
+const PLACE_VARIABLES: [[&str; 2]; 4] = [
+    ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"],
+    ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"],
+    ["PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"],
+    ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"],
+];
 /// Further variables that only a launcher sets.
 const LAUNCH_VARIABLES: [&str; 4] = [
     "OMPI_COMM_WORLD_RANK",
@@ -32,6 +39,22 @@ pub fn launched_rank() -> usize {
         .chain(&["SLURM_PROCID"])
         .find_map(|name| std::env::var(name).ok()?.parse().ok())
         .unwrap_or(0)
+}
+
+/// Returns this process's index among those that its launcher has started on this host, and their number, as the launcher says.
+pub(crate) fn launched_place() -> Option<(usize, usize)> {
+    find_place(&|name| std::env::var(name).ok())
+}
+
+fn find_place(var: &dyn Fn(&str) -> Option<String>) -> Option<(usize, usize)> {
+    PLACE_VARIABLES.iter().find_map(|[index, count]| {
+        let index: usize = var(index)?.parse().ok()?;
+        // Slurm writes "2(x3)" for three hosts with two tasks each; hosts with other numbers follow after a comma.
+        let count = var(count)?;
+        let digits = count.split(|c: char| !c.is_ascii_digit()).next()?;
+        let count = digits.parse().ok().filter(|_| !count.contains(','))?;
+        (index < count).then_some((index, count))
+    })
 }
 
 /// Returns the number of processes that the launcher says it started; 0 if it does not say, `None` without a launcher.
@@ -68,6 +91,15 @@ pub fn connect() -> Result<Arc<dyn Comm>, Error> {
         return Ok(Arc::new(LocalComm::new()));
     }
     connect_launched(launched.unwrap_or(0), choice)
+}
+
+/// Makes a panic in any thread of this process end the whole job, for programs in which a rank that panics cannot be done without.
+///
+/// It installs a panic hook, which holds for the whole process. Without it, the other ranks get [`Error::Rank`] from their next
+/// call that waits for the rank that panicked.
+pub fn abort_on_panic() {
+    #[cfg(feature = "mpi")]
+    super::mpi::abort_on_panic();
 }
 
 /// Reads the value of the variable. Returns `true` for MPI, and if there is none.
@@ -116,13 +148,27 @@ fn connect_launched(_launched: usize, choice: Option<&str>) -> Result<Arc<dyn Co
 
 #[cfg(test)]
 mod tests {
-    use super::launched_size;
+    use super::{find_place, launched_size};
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
         |name| {
             set.iter()
                 .find(|(n, _)| *n == name)
                 .map(|(_, v)| (*v).to_string())
+        }
+    }
+
+    #[test]
+    fn the_place_on_a_host_is_what_the_launcher_says() {
+        assert_eq!(find_place(&with(&[])), None);
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+        ];
+        assert_eq!(find_place(&with(&open_mpi)), Some((1, 4)));
+        for (tasks, place) in [("3(x2)", Some((2, 3))), ("3(x2),1", None), ("2", None)] {
+            let slurm = [("SLURM_LOCALID", "2"), ("SLURM_STEP_TASKS_PER_NODE", tasks)];
+            assert_eq!(find_place(&with(&slurm)), place);
         }
     }
 

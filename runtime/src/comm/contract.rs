@@ -1,15 +1,20 @@
 //! The contract of a communicator, and of messages under way.
 
 use super::pause::Pause;
+use crate::error::Error;
 
 /// A group of ranks that send each other messages.
 ///
-/// An MPI error ends the whole job: no method reports one. Collectives over values of any type are methods of `dyn
-/// Comm`.
+/// Collectives over values of any type are methods of `dyn Comm`.
+///
+/// # Errors
+/// Of every method that returns a `Result`: [`Error::Mpi`] on the rank whose message-passing library reports an error, and
+/// [`Error::Rank`] on every other rank, which waits for it no longer. A failure lasts: every later call returns it, too.
 ///
 /// # Collective
 /// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host),
-/// [`implementation`](Comm::implementation) and [`start`](Comm::start): all ranks call it, in the same order.
+/// [`implementation`](Comm::implementation), [`start`](Comm::start) and [`abandon`](Comm::abandon): all ranks call it, in the
+/// same order.
 pub trait Comm {
     /// This rank, `0 <= rank < size`.
     fn rank(&self) -> usize;
@@ -24,19 +29,19 @@ pub trait Comm {
     fn implementation(&self) -> &str;
 
     /// Returns when every rank has called it.
-    fn barrier(&self);
+    fn barrier(&self) -> Result<(), Error>;
 
     /// Replaces `data` on every rank by that of `root`, which is the same on all ranks.
-    fn broadcast(&self, root: usize, data: &mut Vec<u8>);
+    fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Returns every rank's `data`, by rank; lengths may differ.
-    fn all_gather(&self, data: &[u8]) -> Vec<Vec<u8>>;
+    fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error>;
 
     /// Replaces `values`, of the same length on all ranks, by their sums over all ranks.
-    fn sum_f64(&self, values: &mut [f64]);
+    fn sum_f64(&self, values: &mut [f64]) -> Result<(), Error>;
 
     /// Replaces `values`, of the same length on all ranks, by their sums over all ranks, modulo 2⁶⁴.
-    fn sum_u64(&self, values: &mut [u64]);
+    fn sum_u64(&self, values: &mut [u64]) -> Result<(), Error>;
 
     /// Starts to receive and to send; returns at once. Not collective.
     ///
@@ -45,15 +50,24 @@ pub trait Comm {
     /// the safe way to call it.
     ///
     /// # Safety
-    /// The memory of the messages stays allocated until they are done. They are done when the returned value says so or
-    /// has been dropped. Until then nothing writes to memory that is sent or touches memory that is received. Memory
-    /// that is received overlaps no other message.
+    /// The memory of the messages stays allocated until they are done, and for ever if this call or the returned value
+    /// reports an error. They are done when the returned value says so or has been dropped without an error. Until then
+    /// nothing writes to memory that is sent or touches memory that is received. Memory that is received overlaps no other
+    /// message.
     #[doc(hidden)]
     #[allow(
         unsafe_code,
         reason = "memory that is lent until an event has no safe signature"
     )]
-    unsafe fn start(&self, sends: &[MessageSpan], recvs: &[MessageSpan]) -> Box<dyn InFlight + '_>;
+    unsafe fn start(
+        &self,
+        sends: &[MessageSpan],
+        recvs: &[MessageSpan],
+    ) -> Result<Box<dyn InFlight + '_>, Error>;
+
+    /// Tells the other ranks that this one takes part no longer, for the given reason: their calls return [`Error::Rank`].
+    /// Not collective. Without other ranks, it does nothing.
+    fn abandon(&self, _cause: &str) {}
 }
 
 /// Memory of a message, and the rank at its other end.
@@ -71,19 +85,26 @@ pub struct MessageSpan {
     pub bytes: usize,
 }
 
-/// The largest tag that every MPI library knows.
-pub const MAX_TAG: u32 = 32767;
+/// The largest tag of a message. Every MPI library knows one more, which tells of a rank that has failed.
+pub const MAX_TAG: u32 = 32766;
 
 /// Messages under way. Dropping it waits until they are done.
 pub trait InFlight {
     /// Makes the messages progress; returns `true` once all have arrived and left.
-    fn progress(&mut self) -> bool;
+    ///
+    /// # Errors
+    /// As those of [`Comm`].
+    fn progress(&mut self) -> Result<bool, Error>;
 
     /// Waits until all have arrived and left, with growing pauses.
-    fn wait(&mut self) {
+    ///
+    /// # Errors
+    /// As those of [`Comm`].
+    fn wait(&mut self) -> Result<(), Error> {
         let mut pause = Pause::default();
-        while !self.progress() {
+        while !self.progress()? {
             pause.wait();
         }
+        Ok(())
     }
 }

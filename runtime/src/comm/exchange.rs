@@ -6,6 +6,7 @@ use isochron_devices::thread_cpu_time_s;
 
 use super::contract::Comm;
 use super::transfer::{Message, Transfer};
+use crate::error::Error;
 
 /// Rounds of short messages before messages are timed.
 const GATHERING_ROUNDS: usize = 3;
@@ -39,13 +40,14 @@ impl<'c> Exchange<'c> {
     }
 
     /// Exchanges the messages, and calls `pause` between two looks at them.
-    fn run(&mut self, mut pause: impl FnMut()) {
+    fn run(&mut self, mut pause: impl FnMut()) -> Result<(), Error> {
         let buffers = std::mem::take(&mut self.buffers);
-        let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs);
-        while !transfer.progress() {
+        let mut transfer = Transfer::start(self.comm, buffers, &self.sends, &self.recvs)?;
+        while !transfer.progress()? {
             pause();
         }
-        self.buffers = transfer.finish();
+        self.buffers = transfer.finish()?;
+        Ok(())
     }
 }
 
@@ -85,17 +87,17 @@ pub(super) fn measure_exchange_s(
     comm: &dyn Comm,
     (bytes, tries): (usize, usize),
     rest: Duration,
-) -> [f64; 2] {
+) -> Result<[f64; 2], Error> {
     let mut watch = StallWatch::begin_with_rest(rest);
     // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
     // each other, and two their neighbours.
     for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
-        Exchange::new(comm, 1).run(|| watch.yield_core());
+        Exchange::new(comm, 1).run(|| watch.yield_core())?;
     }
     let mut exchange = Exchange::new(comm, bytes);
     let mut starts = vec![Instant::now()];
     for _ in 0..tries {
-        exchange.run(|| watch.yield_core());
+        exchange.run(|| watch.yield_core())?;
         // The rank may have stood still while it took the last message.
         watch.yield_core();
         starts.push(Instant::now());
@@ -103,22 +105,22 @@ pub(super) fn measure_exchange_s(
     let in_a_row = tries.min(2);
     let windows = starts.windows(in_a_row + 1);
     let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
-    [
+    Ok([
         fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
         watch.longest.as_secs_f64(),
-    ]
+    ])
 }
 
 /// Measures the CPU time, in seconds, of an exchange of messages of `bytes` bytes: the least of some.
-pub(super) fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> f64 {
+pub(super) fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> Result<f64, Error> {
     let mut exchange = Exchange::new(comm, bytes);
     let mut least_s = f64::INFINITY;
     for _ in 0..tries {
         let start_s = thread_cpu_time_s();
-        exchange.run(|| std::thread::sleep(LOOK_INTERVAL));
+        exchange.run(|| std::thread::sleep(LOOK_INTERVAL))?;
         least_s = least_s.min(thread_cpu_time_s() - start_s);
     }
-    least_s
+    Ok(least_s)
 }
 
 /// Makes a message of `bytes` bytes for each rank, in buffers from `first` on.

@@ -6,6 +6,7 @@ use isochron_hierarchy::predict::Links;
 
 use super::contract::Comm;
 use super::exchange::{REST, measure_core_s, measure_exchange_s};
+use crate::error::Error;
 
 /// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest
 /// takes much longer than that on any network.
@@ -108,6 +109,9 @@ struct Attempt {
 /// rank did not run.
 type Timing = [f64; 3];
 
+/// Makes an attempt.
+type ExchangeAttempt<'x> = dyn FnMut(Attempt) -> Result<Timing, Error> + 'x;
+
 impl LinkLadder {
     /// Takes the times of an earlier job: the bytes and the seconds of messages, and the CPU time of a byte by rank.
     /// Returns `None` without a time of the shortest message.
@@ -148,39 +152,43 @@ impl LinkLadder {
     /// Measures the links, or goes on with longer messages if a run of `run_s` predicted seconds allows more time. It
     /// is 0 if the run's time is unknown.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks.
-    pub fn climb(&mut self, comm: &dyn Comm, run_s: f64) {
+    pub fn climb(&mut self, comm: &dyn Comm, run_s: f64) -> Result<(), Error> {
         if comm.size() == 1 {
-            return;
+            return Ok(());
         }
         // Only now all ranks are here.
-        let run_s = comm.largest(run_s);
+        let run_s = comm.largest(run_s)?;
         let mut start = Instant::now();
         let before_s = self.spent_s;
         self.climb_by(run_s, &mut |attempt| {
             let [exchange_s, stall_s] =
-                measure_exchange_s(comm, (LENGTHS[attempt.index], attempt.tries), attempt.rest);
+                measure_exchange_s(comm, (LENGTHS[attempt.index], attempt.tries), attempt.rest)?;
             let took_s = start.elapsed().as_secs_f64();
             start = Instant::now();
             largest_timing(comm, [exchange_s, took_s, stall_s])
-        });
+        })?;
         if self.spent_s > before_s {
             tracing::debug!(links = ?self.links(), self.spent_s, "measured the links");
         }
+        Ok(())
     }
 
     /// Measures by `exchange`, which makes an attempt on the slowest link.
-    fn climb_by(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) {
+    fn climb_by(&mut self, run_s: f64, exchange: &mut ExchangeAttempt<'_>) -> Result<(), Error> {
         if self.origin != LinkOrigin::Measured {
-            if self.confirm(run_s, exchange) {
-                return;
+            if self.confirm(run_s, exchange)? {
+                return Ok(());
             }
             *self = Self::default();
         }
         while let Some(attempt) = self.next_attempt(self.budget_s(run_s)) {
             let Attempt { index, tries, .. } = attempt;
-            let [time_s, took_s, stall_s] = exchange(attempt);
+            let [time_s, took_s, stall_s] = exchange(attempt)?;
             tracing::trace!(
                 bytes = LENGTHS[index],
                 time_s,
@@ -205,7 +213,7 @@ impl LinkLadder {
                     let [time_s, took_s, _] = exchange(Attempt {
                         tries: 1,
                         ..attempt
-                    });
+                    })?;
                     [time_s, took_s]
                 }
                 false => [mean_s, 0.0],
@@ -217,6 +225,7 @@ impl LinkLadder {
                 self.rungs[index].time_s = mean_s.min(again[0]);
             }
         }
+        Ok(())
     }
 
     /// Returns `true` if a run of `run_s` predicted seconds needs no message to measure the links.
@@ -231,9 +240,9 @@ impl LinkLadder {
     }
 
     /// Checks the times of an earlier job, once and if that is cheap. Returns `false` if they are off.
-    fn confirm(&mut self, run_s: f64, exchange: &mut dyn FnMut(Attempt) -> Timing) -> bool {
+    fn confirm(&mut self, run_s: f64, exchange: &mut ExchangeAttempt<'_>) -> Result<bool, Error> {
         if self.is_settled(run_s) {
-            return true;
+            return Ok(true);
         }
         let index = self.rungs.len() - 1;
         let known_s = self.rungs[index].time_s;
@@ -244,15 +253,15 @@ impl LinkLadder {
                 index,
                 tries: CHECKS,
                 rest: REST * 4u32.pow(attempt),
-            });
+            })?;
             self.spent_s += took_s;
             tracing::debug!(known_s, time_s, stall_s, "checked the links");
             let ratio = time_s / known_s;
             if (1.0 / CHECK_TOLERANCE..CHECK_TOLERANCE).contains(&ratio) {
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     }
 
     /// Returns `true` if another attempt of this length may count for nothing.
@@ -349,26 +358,31 @@ impl LinkLadder {
     /// messages that were timed, unless it is known. All ranks send and receive meanwhile. The time goes into copies
     /// and system calls, which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks.
-    pub fn measure_core_s(&mut self, comm: &dyn Comm) -> Vec<f64> {
+    pub fn measure_core_s(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
         if self.core_s.is_empty() {
-            self.core_s = vec![0.0; comm.size()];
-            self.core_s[comm.rank()] = self.find_core_s(comm);
-            comm.sum_f64(&mut self.core_s);
+            let mut core_s = vec![0.0; comm.size()];
+            core_s[comm.rank()] = self.find_core_s(comm)?;
+            comm.sum_f64(&mut core_s)?;
+            self.core_s = core_s;
         }
-        self.core_s.clone()
+        Ok(self.core_s.clone())
     }
 
     /// Measures the CPU time of a byte on this rank.
-    fn find_core_s(&self, comm: &dyn Comm) -> f64 {
+    fn find_core_s(&self, comm: &dyn Comm) -> Result<f64, Error> {
         let Some(&last) = self.rungs.last().filter(|last| last.bytes >= LONG_BYTES) else {
-            return 0.0;
+            return Ok(0.0);
         };
         let tries = (LEAST_BUDGET_S / last.time_s).clamp(1.0, TRIES as f64) as usize;
         // Looking for a message takes CPU time as well, and the latency is part of every message.
-        let [short_s, long_s] = [1, last.bytes].map(|bytes| measure_core_s(comm, bytes, tries));
-        (long_s - short_s).max(0.0) / (4 * last.bytes) as f64
+        let short_s = measure_core_s(comm, 1, tries)?;
+        let long_s = measure_core_s(comm, last.bytes, tries)?;
+        Ok((long_s - short_s).max(0.0) / (4 * last.bytes) as f64)
     }
 }
 
@@ -395,14 +409,14 @@ fn fit_links(short_s: f64, (bytes, long_s): (usize, f64)) -> Links {
 }
 
 /// Returns the largest of all ranks' values, each by itself.
-fn largest_timing(comm: &dyn Comm, mine: Timing) -> Timing {
+fn largest_timing(comm: &dyn Comm, mine: Timing) -> Result<Timing, Error> {
     let mut all = vec![[0.0; 3]; comm.size()];
     all[comm.rank()] = mine;
-    comm.sum_f64(all.as_flattened_mut());
+    comm.sum_f64(all.as_flattened_mut())?;
     let ranks = all.into_iter();
-    ranks.fold([0.0; 3], |most, of_rank| {
+    Ok(ranks.fold([0.0; 3], |most, of_rank| {
         std::array::from_fn(|value| most[value].max(of_rank[value]))
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -412,13 +426,15 @@ mod tests {
     /// Climbs on a made-up network, and returns the seconds spent, the longest exchange of them, and the links.
     fn climb(ladder: &mut LinkLadder, run_s: f64, network: Links) -> (f64, f64, Links) {
         let (mut spent_s, mut longest_s) = (0.0, 0.0f64);
-        ladder.climb_by(run_s, &mut |attempt| {
-            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-            let time_s = network.latency_s + 2.0 * bytes as f64 / network.bytes_per_s;
-            spent_s += tries as f64 * time_s;
-            longest_s = longest_s.max(time_s);
-            [time_s, tries as f64 * time_s, 0.0]
-        });
+        ladder
+            .climb_by(run_s, &mut |attempt| {
+                let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
+                let time_s = network.latency_s + 2.0 * bytes as f64 / network.bytes_per_s;
+                spent_s += tries as f64 * time_s;
+                longest_s = longest_s.max(time_s);
+                Ok([time_s, tries as f64 * time_s, 0.0])
+            })
+            .unwrap();
         (spent_s, longest_s, ladder.links().unwrap())
     }
 
@@ -433,9 +449,9 @@ mod tests {
     fn a_single_rank_has_no_links() {
         let comm = super::super::LocalComm::new();
         let mut ladder = LinkLadder::default();
-        ladder.climb(&comm, 1.0);
+        ladder.climb(&comm, 1.0).unwrap();
         assert_eq!(ladder.links(), None);
-        assert_eq!(ladder.measure_core_s(&comm), [0.0]);
+        assert_eq!(ladder.measure_core_s(&comm).unwrap(), [0.0]);
     }
 
     #[test]
@@ -503,20 +519,22 @@ mod tests {
     #[test]
     fn a_link_that_carries_only_the_first_bytes_fast_is_slow() {
         let (mut ladder, mut burst) = (LinkLadder::default(), 32768.0);
-        ladder.climb_by(2.0, &mut |attempt| {
-            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-            let mut times_s = Vec::new();
-            for _ in 0..tries {
-                burst -= 2.0 * bytes as f64;
-                times_s.push(1e-4 + f64::max(-burst, 0.0) / 125e3);
-                burst = burst.max(0.0);
-            }
-            [
-                times_s.iter().copied().fold(1.0, f64::min),
-                times_s.iter().sum(),
-                0.0,
-            ]
-        });
+        ladder
+            .climb_by(2.0, &mut |attempt| {
+                let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
+                let mut times_s = Vec::new();
+                for _ in 0..tries {
+                    burst -= 2.0 * bytes as f64;
+                    times_s.push(1e-4 + f64::max(-burst, 0.0) / 125e3);
+                    burst = burst.max(0.0);
+                }
+                Ok([
+                    times_s.iter().copied().fold(1.0, f64::min),
+                    times_s.iter().sum(),
+                    0.0,
+                ])
+            })
+            .unwrap();
         let found = ladder.links().unwrap();
         assert!(
             (1.0..2.0).contains(&(found.bytes_per_s / 125e3)),
@@ -528,13 +546,15 @@ mod tests {
     fn a_stall_is_no_slow_link() {
         for stalled in 0..12 {
             let (mut ladder, mut count) = (LinkLadder::default(), 0);
-            ladder.climb_by(0.0, &mut |attempt| {
-                let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-                let time_s = 1e-6 + 2.0 * bytes as f64 / 1e10;
-                let stall_s = if count == stalled { 0.03 } else { 0.0 };
-                count += 1;
-                [time_s + stall_s, tries as f64 * time_s + stall_s, 0.0]
-            });
+            ladder
+                .climb_by(0.0, &mut |attempt| {
+                    let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
+                    let time_s = 1e-6 + 2.0 * bytes as f64 / 1e10;
+                    let stall_s = if count == stalled { 0.03 } else { 0.0 };
+                    count += 1;
+                    Ok([time_s + stall_s, tries as f64 * time_s + stall_s, 0.0])
+                })
+                .unwrap();
             let found = ladder.links().unwrap();
             assert!(
                 (found.bytes_per_s / 1e10 - 1.0).abs() < 0.01,
@@ -591,24 +611,26 @@ mod tests {
                     stall_s: 0.0,
                 };
                 let mut ladder = LinkLadder::default();
-                ladder.climb_by(1.5, &mut |attempt| {
-                    let start_s = host.now_s;
-                    host.stall_s = 0.0;
-                    host.now_s += attempt.rest.as_secs_f64();
-                    host.compute(2e-4);
-                    let mut times_s = Vec::new();
-                    for _ in 0..attempt.tries {
-                        let begin_s = host.now_s;
-                        host.compute(1e-4 + 2.0 * LENGTHS[attempt.index] as f64 / 1e9);
-                        times_s.push(host.now_s - begin_s);
-                    }
-                    host.compute(1e-4);
-                    [
-                        times_s.into_iter().fold(f64::INFINITY, f64::min),
-                        host.now_s - start_s,
-                        host.stall_s,
-                    ]
-                });
+                ladder
+                    .climb_by(1.5, &mut |attempt| {
+                        let start_s = host.now_s;
+                        host.stall_s = 0.0;
+                        host.now_s += attempt.rest.as_secs_f64();
+                        host.compute(2e-4);
+                        let mut times_s = Vec::new();
+                        for _ in 0..attempt.tries {
+                            let begin_s = host.now_s;
+                            host.compute(1e-4 + 2.0 * LENGTHS[attempt.index] as f64 / 1e9);
+                            times_s.push(host.now_s - begin_s);
+                        }
+                        host.compute(1e-4);
+                        Ok([
+                            times_s.into_iter().fold(f64::INFINITY, f64::min),
+                            host.now_s - start_s,
+                            host.stall_s,
+                        ])
+                    })
+                    .unwrap();
                 let found = ladder.links().unwrap();
                 assert!(found.bytes_per_s > 1e8, "{percent} {begin}: {found:?}");
                 assert!(ladder.rungs.len() >= 3, "{percent} {begin}: {ladder:?}");
@@ -620,10 +642,12 @@ mod tests {
     fn a_rank_that_always_stands_still_ends_the_measurement_all_the_same() {
         for took_s in [1e-3, 0.05, 0.3] {
             let (mut ladder, mut spent_s) = (LinkLadder::default(), 0.0);
-            ladder.climb_by(0.0, &mut |_| {
-                spent_s += took_s;
-                [took_s, took_s, took_s + STALL_S]
-            });
+            ladder
+                .climb_by(0.0, &mut |_| {
+                    spent_s += took_s;
+                    Ok([took_s, took_s, took_s + STALL_S])
+                })
+                .unwrap();
             assert!(
                 spent_s <= MOST_STALLED_S + 3.0 * took_s + 0.25,
                 "{took_s}: {spent_s}"
@@ -637,14 +661,16 @@ mod tests {
         for burst in [0.0, 8192.0] {
             for late_s in [0.0, 1.5e-3] {
                 let (mut ladder, mut count) = (LinkLadder::default(), 0);
-                ladder.climb_by(0.0, &mut |attempt| {
-                    let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-                    count += 1;
-                    let late_s = if count % 2 == 0 { late_s } else { 0.0 };
-                    let sent = f64::max(2.0 * bytes as f64 - burst, 0.0);
-                    let time_s = 2e-3 + late_s + sent / 1.25e6;
-                    [time_s, tries as f64 * time_s, 0.0]
-                });
+                ladder
+                    .climb_by(0.0, &mut |attempt| {
+                        let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
+                        count += 1;
+                        let late_s = if count % 2 == 0 { late_s } else { 0.0 };
+                        let sent = f64::max(2.0 * bytes as f64 - burst, 0.0);
+                        let time_s = 2e-3 + late_s + sent / 1.25e6;
+                        Ok([time_s, tries as f64 * time_s, 0.0])
+                    })
+                    .unwrap();
                 let found = ladder.links().unwrap();
                 assert!(found.bytes_per_s < 3e6, "{burst} {late_s}: {found:?}");
             }
@@ -654,12 +680,14 @@ mod tests {
     #[test]
     fn a_busy_host_is_no_slow_link() {
         let mut ladder = LinkLadder::default();
-        ladder.climb_by(0.4, &mut |attempt| {
-            let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
-            // Only the very first message finds both ranks at work.
-            let time_s = if bytes == 1 { 3e-5 } else { 4e-3 };
-            [time_s, tries as f64 * time_s, 0.0]
-        });
+        ladder
+            .climb_by(0.4, &mut |attempt| {
+                let (bytes, tries) = (LENGTHS[attempt.index], attempt.tries);
+                // Only the very first message finds both ranks at work.
+                let time_s = if bytes == 1 { 3e-5 } else { 4e-3 };
+                Ok([time_s, tries as f64 * time_s, 0.0])
+            })
+            .unwrap();
         let found = ladder.links().unwrap();
         assert!(
             found.bytes_per_s > 1e6 && found.latency_s > 1e-3,

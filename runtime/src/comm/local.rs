@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::contract::{Comm, InFlight, MessageSpan};
+use crate::error::Error;
 
 /// The communicator of a single rank: collectives return at once.
 #[derive(Debug)]
@@ -49,37 +50,48 @@ impl Comm for LocalComm {
         "none (one process)"
     }
 
-    fn barrier(&self) {}
+    fn barrier(&self) -> Result<(), Error> {
+        Ok(())
+    }
 
-    fn broadcast(&self, root: usize, _data: &mut Vec<u8>) {
+    fn broadcast(&self, root: usize, _data: &mut Vec<u8>) -> Result<(), Error> {
         assert_eq!(root, 0, "the local communicator has rank 0 only");
+        Ok(())
     }
 
-    fn all_gather(&self, data: &[u8]) -> Vec<Vec<u8>> {
-        vec![data.to_vec()]
+    fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(vec![data.to_vec()])
     }
 
-    fn sum_f64(&self, _values: &mut [f64]) {}
+    fn sum_f64(&self, _values: &mut [f64]) -> Result<(), Error> {
+        Ok(())
+    }
 
-    fn sum_u64(&self, _values: &mut [u64]) {}
+    fn sum_u64(&self, _values: &mut [u64]) -> Result<(), Error> {
+        Ok(())
+    }
 
     #[allow(
         unsafe_code,
         reason = "the caller keeps the contract; there is no message"
     )]
-    unsafe fn start(&self, sends: &[MessageSpan], recvs: &[MessageSpan]) -> Box<dyn InFlight + '_> {
+    unsafe fn start(
+        &self,
+        sends: &[MessageSpan],
+        recvs: &[MessageSpan],
+    ) -> Result<Box<dyn InFlight + '_>, Error> {
         assert!(
             sends.is_empty() && recvs.is_empty(),
             "a single rank has no other rank to exchange messages with"
         );
-        Box::new(NoMessages)
+        Ok(Box::new(NoMessages))
     }
 }
 
 struct NoMessages;
 
 impl InFlight for NoMessages {
-    fn progress(&mut self) -> bool {
-        true
+    fn progress(&mut self) -> Result<bool, Error> {
+        Ok(true)
     }
 }

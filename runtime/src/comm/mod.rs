@@ -10,6 +10,7 @@
 //! polls with growing pauses.
 
 mod agree;
+mod arguments;
 mod collectives;
 mod connect;
 mod contract;
@@ -32,7 +33,9 @@ mod settings;
 mod transfer;
 
 pub use agree::agree;
-pub use connect::{connect, launched_rank};
+pub(crate) use arguments::{CollectiveCall, EnteredCall};
+pub(crate) use connect::launched_place;
+pub use connect::{abort_on_panic, connect, launched_rank};
 pub use contract::Comm;
 // For communicators of other crates. Messages are started by `Transfer`, which is safe.
 #[doc(hidden)]

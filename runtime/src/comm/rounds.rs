@@ -17,15 +17,15 @@ impl<'c> MeasureRounds<'c> {
         Self { comm, over: false }
     }
 
-    /// Returns `true` if there is another round; `needed` says if this rank needs one.
+    /// Returns `true` if there is another round; `needed` says if this rank needs one. If the communicator has failed, there is
+    /// none: that lasts, so the next call reports it.
     ///
     /// # Collective
     /// All ranks, until it is false.
     pub fn ask_for_round(&mut self, needed: bool) -> bool {
         if !self.over {
             let mut needing = [u64::from(needed)];
-            self.comm.sum_u64(&mut needing);
-            self.over = needing[0] == 0;
+            self.over = self.comm.sum_u64(&mut needing).is_err() || needing[0] == 0;
         }
         !self.over
     }

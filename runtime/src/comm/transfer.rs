@@ -5,6 +5,7 @@ use std::ops::Range;
 #[cfg(doc)]
 use super::contract::MAX_TAG;
 use super::contract::{Comm, InFlight, MessageSpan};
+use crate::error::Error;
 
 /// One message of a [`Transfer`]: a range of elements of one of its buffers, and the other rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,6 @@ impl Message {
 
 /// Messages under way, with the buffers that they lie in. No code can touch the buffers before all messages are done.
 pub struct Transfer<'c, T> {
-    // Declared before the buffers: it is dropped, and so has waited, before they are freed.
     flight: Box<dyn InFlight + 'c>,
     buffers: Vec<Vec<T>>,
 }
@@ -45,6 +45,9 @@ pub struct Transfer<'c, T> {
 impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
     /// Starts the messages. Those with one tag between one pair of ranks arrive in the order in which both list them,
     /// transfer by transfer. Empty ones are not sent.
+    ///
+    /// # Errors
+    /// Those of [`Comm`]; the buffers are never freed then.
     ///
     /// # Panics
     /// If a message does not lie in its buffer, a received message overlaps another one, or a tag is beyond
@@ -54,7 +57,7 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
         mut buffers: Vec<Vec<T>>,
         sends: &[Message],
         recvs: &[Message],
-    ) -> Self {
+    ) -> Result<Self, Error> {
         check_disjoint(sends, recvs);
         // Taken once: a later reference into a buffer would end the claim of the pointers before it.
         let places: Vec<(*mut T, usize)> = buffers
@@ -63,21 +66,41 @@ impl<'c, T: bytemuck::Pod> Transfer<'c, T> {
             .collect();
         let (sends, recvs) = (find_spans(sends, &places), find_spans(recvs, &places));
         // SAFETY: the spans lie in the buffers. This value owns their memory, which neither moves nor is freed, also
-        // when the value is leaked, and no code reaches it before `finish`. Received memory overlaps no other message,
-        // and every pattern of bits is an element.
-        let flight = unsafe { comm.start(&sends, &recvs) };
-        Self { flight, buffers }
+        // when the value is leaked, and no code reaches it before `finish`. After an error it is leaked. Received memory
+        // overlaps no other message, and every pattern of bits is an element.
+        match unsafe { comm.start(&sends, &recvs) } {
+            Ok(flight) => Ok(Self { flight, buffers }),
+            Err(error) => {
+                std::mem::forget(buffers);
+                Err(error)
+            }
+        }
     }
 
     /// Makes the messages progress; returns `true` once all have arrived and left.
-    pub fn progress(&mut self) -> bool {
+    ///
+    /// # Errors
+    /// Those of [`Comm`]; the buffers are never freed then.
+    pub fn progress(&mut self) -> Result<bool, Error> {
         self.flight.progress()
     }
 
     /// Waits for the messages and returns the buffers.
-    pub fn finish(mut self) -> Vec<Vec<T>> {
-        self.flight.wait();
-        std::mem::take(&mut self.buffers)
+    ///
+    /// # Errors
+    /// Those of [`Comm`]; the buffers are never freed then.
+    pub fn finish(mut self) -> Result<Vec<Vec<T>>, Error> {
+        self.flight.wait()?;
+        Ok(std::mem::take(&mut self.buffers))
+    }
+}
+
+impl<T> Drop for Transfer<'_, T> {
+    /// Waits for the messages before the buffers are freed. A library that has failed may still write to them.
+    fn drop(&mut self) {
+        if self.flight.wait().is_err() {
+            std::mem::forget(std::mem::take(&mut self.buffers));
+        }
     }
 }
 

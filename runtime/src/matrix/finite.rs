@@ -5,7 +5,7 @@ use std::fmt;
 use isochron_devices::{Element, ElementType};
 
 use super::{HeldMatrix, Region};
-use crate::comm::Comm;
+use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 
 /// Elements of a matrix that are NaN or infinite, such as numbers beyond the range of their type.
@@ -51,6 +51,10 @@ impl<T: Element> HeldMatrix<'_, T> {
     /// # Collective
     /// All ranks.
     pub fn find_not_finite(&self, comm: &dyn Comm) -> Result<Option<NotFinite>, Error> {
+        let _call = CollectiveCall::new(comm, "Matrix::find_not_finite")
+            .with("element", &T::TYPE)
+            .with("shape", &(self.spread.rows(), self.spread.cols()))
+            .enter()?;
         let all = comm.gather(&self.find_on_this_rank())?;
         let count = all.iter().map(|(count, _)| count).sum();
         let first = all.into_iter().filter_map(|(_, first)| first).min();

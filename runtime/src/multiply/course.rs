@@ -266,7 +266,7 @@ impl<'d, T: Element> Course<'d, T> {
         let Some(now) = self.undecided.take() else {
             return Ok(false);
         };
-        let logs = self.gather_logs();
+        let logs = self.gather_logs()?;
         // After a failure the steps go on without arithmetic: there is nothing to learn.
         if logs.iter().any(|log| log.has_failed) {
             return Ok(false);
@@ -289,30 +289,31 @@ impl<'d, T: Element> Course<'d, T> {
     ///
     /// # Collective
     /// All ranks, if there is a director.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self) -> Result<(), Error> {
         if self.director.is_none() {
-            return;
+            return Ok(());
         }
-        let logs = self.gather_logs();
+        let logs = self.gather_logs()?;
         let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
         if let Some(director) = self.director.as_mut().filter(|_| is_head) {
             let ranks: Vec<Vec<RankStep>> = logs.into_iter().map(|log| log.steps).collect();
             director.note_last_steps(&ranks);
         }
+        Ok(())
     }
 
     /// Gathers what each rank has done since the last decision, and begins the next log.
-    fn gather_logs(&mut self) -> Vec<StepLog> {
+    fn gather_logs(&mut self) -> Result<Vec<StepLog>, Error> {
         let mine = self.log.encode();
         self.log = StepLog {
             k: self.log.k,
             ..StepLog::default()
         };
-        let all = self.comm.all_gather(bytemuck::cast_slice(&mine));
+        let all = self.comm.all_gather(bytemuck::cast_slice(&mine))?;
         let ranks = all.iter().zip(&self.assignment.slices);
-        ranks
+        Ok(ranks
             .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
-            .collect()
+            .collect())
     }
 
     /// Lets the director of the head rank decide.

@@ -50,7 +50,7 @@ pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
 pub use summa::{Factors, MakePart};
 
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
@@ -151,8 +151,8 @@ impl<T: Element> Scalars<T> {
 ///
 /// # Errors
 /// [`Error::Device`] or [`Error::Allocation`], on every rank, when a device of any rank fails; C is then
-/// unspecified. [`Error::Shape`] when a matrix is not spread as the plan says, or the plan is for another element type
-/// or holds A and B in parts.
+/// unspecified. [`Error::Settings`] on every rank when ranks have different plans or scalars. [`Error::Shape`] when a
+/// matrix is not spread as the plan says, or the plan is for another element type or holds A and B in parts.
 ///
 /// # Collective
 /// All ranks.
@@ -256,6 +256,7 @@ impl<'a> MultiplyRun<'a> {
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
         let _entered = span.enter();
+        let _call = enter_multiplication(comm, plan, scalars)?;
         agree(comm, check_matrices(plan, &factors, c, rank))?;
         let parts = plan.unlike_parts().into_iter();
         let schedules: Vec<_> = parts
@@ -277,7 +278,7 @@ impl<'a> MultiplyRun<'a> {
         let course = Course::begin(comm, plan, director, c.frame())?;
         let mut course = course.with_observer(observer);
 
-        comm.barrier();
+        comm.barrier()?;
         tracing::info!(
             steps = plan.steps(rank),
             width = plan.panel(),
@@ -299,6 +300,7 @@ impl<'a> MultiplyRun<'a> {
             slices,
             sent: Moved::default(),
             failure: None,
+            is_lost: false,
             observer,
             leaves_c,
             steps: (0, 0),
@@ -315,11 +317,11 @@ impl<'a> MultiplyRun<'a> {
                 summa.times.sum_s = start.elapsed().as_secs_f64();
             }
         }
-        comm.barrier();
+        comm.barrier()?;
         let wall_s = start.elapsed().as_secs_f64();
 
         agree(comm, summa.failure.map_or(Ok(()), Err))?;
-        course.end();
+        course.end()?;
         Ok(Execution {
             wall_s,
             messages: summa.sent.messages,
@@ -328,6 +330,27 @@ impl<'a> MultiplyRun<'a> {
             ..summa.times
         })
     }
+}
+
+/// Enters a multiplication, if all ranks have the same plan and scalars.
+///
+/// # Errors
+/// [`Error::Settings`] on every rank.
+///
+/// # Collective
+/// All ranks.
+pub(crate) fn enter_multiplication<'c, T: Element>(
+    comm: &'c dyn Comm,
+    plan: &Plan,
+    Scalars { alpha, beta }: Scalars<T>,
+) -> Result<EnteredCall<'c>, Error> {
+    CollectiveCall::new(comm, "multiplication")
+        .with("problem", plan.problem())
+        .with_digest("plan", plan)
+        .with("element", &T::TYPE)
+        .with_debug("alpha", &alpha)
+        .with_debug("beta", &beta)
+        .enter()
 }
 
 /// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to

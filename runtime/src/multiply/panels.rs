@@ -189,7 +189,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
         operands: &StepOperands<'a, '_, T>,
         schedule: &StepSchedule,
         step: usize,
-    ) -> Moved {
+    ) -> Result<Moved, Error> {
         assert!(
             self.coming.is_none(),
             "panels are sent for while they travel"
@@ -224,21 +224,22 @@ impl<'a, T: Element> StepPanels<'a, T> {
             "panels are sent for"
         );
         let memory = vec![std::mem::take(&mut self.room.memory)];
-        self.coming = Some(Transfer::start(operands.comm, memory, &sends, &recvs));
-        sent
+        self.coming = Some(Transfer::start(operands.comm, memory, &sends, &recvs)?);
+        Ok(sent)
     }
 
     /// Makes the messages progress and puts arrivals into place. Returns `true` once the panels are here.
-    pub(super) fn progress(&mut self) -> bool {
-        let coming = self.coming.as_mut();
-        if coming.is_some_and(|transfer| !transfer.progress()) {
-            return false;
+    pub(super) fn progress(&mut self) -> Result<bool, Error> {
+        if let Some(coming) = &mut self.coming
+            && !coming.progress()?
+        {
+            return Ok(false);
         }
         if let Some(transfer) = self.coming.take() {
-            self.room.memory = transfer.finish().pop().unwrap_or_default();
+            self.room.memory = transfer.finish()?.pop().unwrap_or_default();
             self.unpack_staged();
         }
-        true
+        Ok(true)
     }
 
     /// Copies the messages that arrived apart from the panels into them.

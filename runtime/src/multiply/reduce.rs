@@ -78,9 +78,9 @@ pub(super) fn sum_c<T: Element>(
     let movement = Movement::in_rounds(comm, &contributions, (&spread, Order::Columns), rounds);
     let movement = agree(comm, movement)?;
     let source = partial.stored();
-    Ok(movement.run(comm, source, c.stored_mut(), &|sum, value| {
+    movement.run(comm, source, c.stored_mut(), &|sum, value| {
         *sum = *sum + value;
-    }))
+    })
 }
 
 #[cfg(test)]

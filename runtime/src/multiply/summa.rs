@@ -47,6 +47,8 @@ pub(super) struct Summa<'a, 'f, 'm, T: 'static> {
     /// The first failure of a device. The messages go on without the arithmetic, since other ranks wait for them; the
     /// ranks agree on the failure at the end.
     pub failure: Option<Error>,
+    /// `true` if C was lost while it moved: no device can go on.
+    pub is_lost: bool,
     pub observer: Option<&'a dyn Observer>,
     /// C may stay where the last step was computed.
     pub leaves_c: bool,
@@ -75,10 +77,11 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         let done = self.run_parts(sets, c, course);
         self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
-        if course.layouts() > 0 && !self.leaves_c {
-            self.return_c(c)?;
-        }
-        done
+        let returned = match course.layouts() > 0 && !self.leaves_c {
+            true => self.return_c(c),
+            false => Ok(()),
+        };
+        done.and(returned)
     }
 
     /// Runs the steps of all parts of k.
@@ -100,7 +103,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             self.run_part(part, sets, c, course)?;
             // Making the next part costs time, and is useless if a device of any rank has failed.
             let failed = f64::from(u8::from(self.failure.is_some()));
-            if self.plan.k_parts() > 1 && self.comm.largest(failed) > 0.0 {
+            if self.plan.k_parts() > 1 && self.comm.largest(failed)? > 0.0 {
                 break;
             }
         }
@@ -139,9 +142,9 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             sets.rotate_left(usize::from(step > 0));
             self.tell_progress();
             if let Some(change) = ahead.course.take_change(ahead.first + step) {
-                self.change_assignment(change, ahead.course, c);
+                self.change_assignment(change, ahead.course, c)?;
             }
-            self.run_step(step, &mut ahead, sets, c);
+            self.run_step(step, &mut ahead, sets, c)?;
         }
         ahead.decide_rest();
         self.sent = self.sent.and(ahead.sent);
@@ -158,7 +161,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         change: PreparedChange<T>,
         course: &mut Course<'a, T>,
         c: &mut HeldMatrix<'_, T>,
-    ) {
+    ) -> Result<(), Error> {
         let (start, sent) = (Instant::now(), self.sent.bytes);
         let mut depth = self.plan.depth(self.comm.rank());
         depth.k_total = depth.k_total.saturating_sub(course.k_done());
@@ -167,7 +170,9 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             Some(part_move) => {
                 self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
                 self.slices = change.slices;
-                self.move_c(part_move, c);
+                let moved = self.move_c(part_move, c);
+                self.is_lost = moved.is_err();
+                moved?;
                 self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
             }
             None => {
@@ -183,24 +188,26 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         // The step that begins has been told already.
         let seconds = self.note_change(self.steps.0 - 1, start, sent);
         course.log_change(seconds, moves);
+        Ok(())
     }
 
     /// Moves C to another spread: within its memory, or to new memory, which the devices write first.
-    fn move_c(&mut self, part_move: PartMove<T>, c: &mut HeldMatrix<'_, T>) {
+    fn move_c(&mut self, part_move: PartMove<T>, c: &mut HeldMatrix<'_, T>) -> Result<(), Error> {
         let PartMove { movement, aim } = part_move;
         let moved = match aim {
-            MoveAim::Here(spread) => c.move_within(self.comm, spread, movement),
+            MoveAim::Here(spread) => c.move_within(self.comm, spread, movement)?,
             MoveAim::New(mut target) => {
                 if self.failure.is_none() {
                     let placed = self.team.scale(T::ZERO, target.local_mut(), &self.slices);
                     self.failure = placed.err().map(Error::from);
                 }
-                let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace);
+                let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace)?;
                 c.replace_by(target);
                 moved
             }
         };
         self.sent = self.sent.and(moved);
+        Ok(())
     }
 
     /// Moves C back to where the caller has it.
@@ -214,7 +221,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
             let part_move = PartMove::plan(comm, (c.spread(), home), c.frame(), Matrix::zeros);
             let part_move = agree(comm, part_move)?;
             self.slices = self.plan.slices(rank);
-            self.move_c(part_move, c);
+            self.move_c(part_move, c)?;
         }
         self.note_change(self.steps.0, start, sent);
         Ok(())
@@ -253,17 +260,18 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         ahead: &mut StepsAhead<'_, 'a, '_, T>,
         sets: &mut [StepPanels<'a, T>],
         c: &mut HeldMatrix<'_, T>,
-    ) {
+    ) -> Result<(), Error> {
         let span = tracing::trace_span!("step", step);
         let _entered = span.enter();
         let operands = ahead.operands;
-        self.wait_for_panels(sets, c);
+        ahead.lost.take().map_or(Ok(()), Err)?;
+        self.wait_for_panels(sets, c)?;
         let (now, later) = sets.split_at_mut(1);
         let panels = now[0].both_views(operands).into();
         let k = now[0].k();
         // Panels for another part of C have no devices yet.
         let next_fits = step + 1 < ahead.unsent && !ahead.moves_at(step + 1);
-        let next_is_here = next_fits && later[0].progress();
+        let next_is_here = next_fits && later[0].progress()?;
         let alpha = self.alpha;
         let times = if c.part().is_empty() {
             // There is nothing to compute, but other ranks need pieces that this rank holds.
@@ -289,22 +297,28 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         ahead
             .course
             .log_step((k, rows), &self.slices, times.as_deref());
+        Ok(())
     }
 
     /// Waits for the panels of the first set, which should be here already. Messages that others wait for may pass through
     /// the sets of later steps, so those progress too. A rank that computes counts the wait as `exposed_s`.
-    fn wait_for_panels(&mut self, sets: &mut [StepPanels<'_, T>], c: &HeldMatrix<'_, T>) {
+    fn wait_for_panels(
+        &mut self,
+        sets: &mut [StepPanels<'_, T>],
+        c: &HeldMatrix<'_, T>,
+    ) -> Result<(), Error> {
         let start = Instant::now();
         let mut pause = Pause::default();
-        while !sets[0].progress() {
+        while !sets[0].progress()? {
             for later in &mut sets[1..] {
-                later.progress();
+                later.progress()?;
             }
             pause.wait();
         }
         if !c.part().is_empty() {
             self.times.exposed_s += start.elapsed().as_secs_f64();
         }
+        Ok(())
     }
 
     /// Runs a call of all devices, counts their busy times and returns them, or notes its failure. After a failure nothing
@@ -313,7 +327,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
         &mut self,
         call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
     ) -> Option<Vec<UpdateTime>> {
-        if self.failure.is_some() {
+        if self.failure.is_some() || self.is_lost {
             return None;
         }
         match call(self.team, &self.slices) {
@@ -347,6 +361,8 @@ struct StepsAhead<'s, 'a, 'o, T: 'static> {
     sent: Moved,
     /// The error of a decision. The steps go on, since panels are under way.
     failure: Option<Error>,
+    /// The error of a message. It ends the steps.
+    lost: Option<Error>,
 }
 
 impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
@@ -367,6 +383,7 @@ impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
             unsent: 0,
             sent: Moved::default(),
             failure: None,
+            lost: None,
         };
         ahead.open_span(0);
         ahead
@@ -375,19 +392,32 @@ impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
     /// Sends for the steps from `first` on, as far as there are sets for them, and makes their messages progress. Returns
     /// `true` while any are under way.
     fn drive_messages(&mut self, first: usize, sets: &mut [StepPanels<'a, T>]) -> bool {
+        let driven = self.try_messages(first, sets);
+        driven.unwrap_or_else(|error| {
+            self.lost.get_or_insert(error);
+            false
+        })
+    }
+
+    /// Does the work of [`drive_messages`](Self::drive_messages).
+    fn try_messages(
+        &mut self,
+        first: usize,
+        sets: &mut [StepPanels<'a, T>],
+    ) -> Result<bool, Error> {
         let mut under_way = false;
         for (step, panels) in (first..self.steps).zip(sets) {
             if step == self.unsent {
                 self.decide(step);
                 let room = self.course.take_room(panels.layout());
                 panels.enter_layout(self.course.layouts(), room);
-                let sent = panels.start(self.operands, &self.schedule, step);
+                let sent = panels.start(self.operands, &self.schedule, step)?;
                 self.sent = self.sent.and(sent);
                 self.unsent += 1;
             }
-            under_way |= !panels.progress();
+            under_way |= !panels.progress()?;
         }
-        under_way
+        Ok(under_way)
     }
 
     /// Takes the decisions that are due before a step is sent for.

@@ -121,7 +121,7 @@ fn move_elements<T: bytemuck::Pod>(
         .copy_from_slice(&data[old[kept_from.start]..old[kept_from.end]]);
     let sends = list_messages(rank, 0, &old, sends);
     let recvs = list_messages(rank, 1, &new, recvs);
-    let mut buffers = Transfer::start(comm, vec![data, moved], &sends, &recvs).finish();
+    let mut buffers = Transfer::start(comm, vec![data, moved], &sends, &recvs)?.finish()?;
     Ok(buffers.swap_remove(1))
 }
 

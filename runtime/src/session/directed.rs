@@ -1,16 +1,19 @@
 //! Multiplications whose parts change in mid-run, within the memory of the hosts.
 
+use std::sync::Arc;
+
 use isochron_devices::{DeviceKind, Element, JobNeeds, UpdateTime, memory_bounds};
 
 use super::Session;
 use super::clock::{HostClock, VisitTimes};
 use super::memory::{MemoryNeed, make_room, share_memory};
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::multiply::{
     ChangeCost, DeviceTime, Directive, Director, Execution, Factors, LearningDirector,
     LearningSettings, Plan, RankStep, RunConditions, RunRecord, Scalars, StepTimes,
+    enter_multiplication,
 };
 
 /// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
@@ -144,6 +147,9 @@ impl Session {
     /// # Collective
     /// All ranks, with the same record.
     pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
+        let comm = Arc::clone(&self.comm);
+        let call = CollectiveCall::new(comm.as_ref(), "Session::replay");
+        let _call = call.with_digest("record", &record).enter()?;
         let (plan, rank) = (record.plan().clone(), self.comm.rank());
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
@@ -162,6 +168,8 @@ impl Session {
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
         if plan.look().is_none() {
             return self.multiplication(plan).run(scalars, factors, c);
         }

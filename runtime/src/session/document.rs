@@ -1,10 +1,12 @@
 //! Plans as documents for readers, with their predictions, and plans of documents for the ranks that are here.
 
+use std::sync::Arc;
+
 use isochron_devices::MeasureTally;
 use serde::{Deserialize, Serialize};
 
 use super::{Session, memory};
-use crate::comm::agree;
+use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
 use crate::matrix::Region;
 use crate::multiply::{Plan, PlannedDevice, PlannedNode, find_difference};
@@ -70,6 +72,8 @@ impl Session {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn describe(&self, plan: &Plan) -> Result<PlanDocument, Error> {
+        let call = CollectiveCall::new(self.comm.as_ref(), "Session::describe");
+        let _call = call.with_digest("plan", plan).enter()?;
         let mine = agree(self.comm.as_ref(), self.predict_node(plan))?;
         let predicted = Prediction {
             arithmetic_s: plan.predicted_s(),
@@ -115,6 +119,9 @@ impl Session {
     /// All ranks, with the same plan.
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
         let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let call = CollectiveCall::new(comm.as_ref(), "Session::adopt");
+        let _call = call.with_digest("plan", &plan).enter()?;
         self.check_given(&plan)?;
         memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, &|_| 0)
     }

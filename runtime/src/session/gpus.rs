@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::claims::{GpuClaims, GpuRefusal, GpuSeeker, GpuWish};
+use super::host_share::leave_out_claimed;
 use super::platform::NodeSpec;
 use super::rank_gpu::RankGpu;
 use super::slices;
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, agree, launched_place};
 use crate::error::Error;
 
 /// A GPU that a rank could drive.
@@ -28,6 +29,8 @@ struct RankOffers {
     /// The wishes of its devices in the platform file. `None` if the file lists no device of the rank, which then drives
     /// the GPUs that it is dealt.
     wishes: Option<Vec<GpuWish>>,
+    /// Its index among the processes that its launcher has started on the host, and their number.
+    place: Option<(usize, usize)>,
 }
 
 /// Assigns the GPUs of this rank: one for each GPU device of its node in the platform file, in their order. A node without
@@ -51,16 +54,26 @@ pub(super) fn assign_gpus(
     let wishes = (!node.devices.is_empty()).then(|| list_wishes(node));
     let found = match &wishes {
         Some(none) if none.is_empty() => Vec::new(),
-        _ => visible_gpus(comm, notices),
+        Some(_) => visible_gpus(comm, notices),
+        None => {
+            let mut gpus = visible_gpus(comm, notices);
+            leave_out_claimed(&mut gpus);
+            gpus
+        }
     };
     let offers = found.iter().map(|gpu| GpuOffer::new(topology, gpu));
     let offers = RankOffers {
         host: comm.host().to_owned(),
         gpus: offers.collect(),
         wishes,
+        place: launched_place(),
     };
     let mut ranks: Vec<_> = comm.gather(&offers)?.into_iter().enumerate().collect();
     ranks.retain(|(_, offers)| offers.host == comm.host());
+    let here = ranks.len();
+    for (_, offers) in &mut ranks {
+        offers.leave_to_others(here);
+    }
     let assigned = match assign_by_rank(&ranks) {
         // The other ranks of the host learn of the refusal from the rank with the wish.
         Err(refusal) if refusal.rank != comm.rank() => Ok(BTreeMap::new()),
@@ -155,6 +168,21 @@ fn visible_gpus(comm: &dyn Comm, notices: &mut Vec<String>) -> Vec<CudaInfo> {
     survey.devices
 }
 
+impl RankOffers {
+    /// Leaves GPUs to the processes of the host that are no ranks of this communicator, if more than `here` were launched there.
+    /// They deal the GPUs among all of them, in the order of the UUIDs.
+    fn leave_to_others(&mut self, here: usize) {
+        let Some((index, count)) = self.place.filter(|(_, count)| *count > here) else {
+            return;
+        };
+        if self.wishes.is_none() {
+            self.gpus.sort_by(|a, b| a.uuid.cmp(&b.uuid));
+            let gpus = std::mem::take(&mut self.gpus).into_iter();
+            self.gpus = gpus.skip(index).step_by(count).collect();
+        }
+    }
+}
+
 impl GpuOffer {
     fn new(topology: &Topology, gpu: &CudaInfo) -> Self {
         let distances = gpu.pci_bus_id.parse().map(|id| topology.pci_distances(&id));
@@ -225,6 +253,7 @@ mod tests {
             host: "h".to_owned(),
             gpus: offers(&gpus),
             wishes,
+            place: None,
         }
     }
 
@@ -258,6 +287,22 @@ mod tests {
         let assigned = assign_by_rank(&ranks).unwrap();
         assert_eq!(assigned[&1], [("a".to_owned(), 2)]);
         assert!(assigned[&2].is_empty());
+    }
+
+    #[test]
+    fn gpus_are_left_to_ranks_of_other_communicators() {
+        let cases = [
+            (0, 1, vec!["a", "c"]),
+            (1, 1, vec!["b"]),
+            (1, 2, vec!["c", "a", "b"]),
+        ];
+        for (index, here, left) in cases {
+            let mut offers = rank(&["c", "a", "b"], None);
+            offers.place = Some((index, 2));
+            offers.leave_to_others(here);
+            let gpus = offers.gpus.iter().map(|gpu| gpu.uuid.as_str());
+            assert_eq!(gpus.collect::<Vec<_>>(), left);
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod find;
 mod gemm;
 mod given;
 mod gpus;
+mod host_share;
 mod known;
 mod load;
 mod log;
@@ -44,7 +45,7 @@ pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
 
-use crate::comm::{Comm, LinkLadder, agree};
+use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
@@ -53,6 +54,7 @@ use crate::multiply::{
 use crate::progress::Observer;
 use crate::store::{KeyedWork, StoreMode, StoredSample};
 use given::GivenModels;
+use host_share::HostShare;
 use known::{JobStore, KnownDevice};
 use load::Load;
 use log::LineLog;
@@ -105,6 +107,8 @@ pub struct Session {
     has_models: bool,
     /// The sensors of this rank's devices.
     heat: HeatSensors,
+    /// This rank's cores and GPUs. Dropped last: devices have them until they are dropped.
+    _share: HostShare,
 }
 
 impl Session {
@@ -119,6 +123,11 @@ impl Session {
         let _entered = span.enter();
         let shared = comm;
         let comm = shared.as_ref();
+        let _call = CollectiveCall::new(comm, "SessionBuilder::build")
+            .with("measure", &settings.measure)
+            .with_debug("store", &settings.store)
+            .with_debug("models", &settings.models)
+            .enter()?;
         let node = settings.find_node(comm)?;
         let topology = settings.find_topology(comm)?;
         let mut notices = topology.notices();
@@ -126,6 +135,7 @@ impl Session {
             tracing::info!(host = comm.host(), "{notice}");
         }
         let place = place_on_host(comm, &topology)?;
+        let (share, topology, place) = HostShare::take(topology, place, &mut notices);
         let gpus = gpus::assign_gpus(comm, &topology, &node, &mut notices)?;
         let made = (|| {
             settings.measure.validate()?;
@@ -135,6 +145,8 @@ impl Session {
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
         let mut team = agree(comm, made)?;
+        let uuids = gpus.iter().map(|gpu| gpu.info.uuid.clone());
+        share.keep(team.infos(), uuids);
         let load = Load::new(comm, &topology, team.infos())?;
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
@@ -160,7 +172,8 @@ impl Session {
             given,
             has_models: settings.models.is_some(),
             heat: find_sensors(&topology, team.infos(), &gpus),
-            comm: shared,
+            _share: share,
+            comm: Arc::clone(&shared),
             team,
             measure: settings.measure,
             node_name: node.name,
@@ -216,6 +229,9 @@ impl Session {
         slices: &[usize],
         depth: Depth,
     ) -> Result<(), Error> {
+        let comm = Arc::clone(&self.comm);
+        let call = CollectiveCall::new(comm.as_ref(), "Session::prepare_updates");
+        let _call = call.with("element", &T::TYPE).enter()?;
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
         memory::prepare_operands(self.comm.as_ref(), &mut self.team, operands, (&job, slices))
     }
@@ -231,6 +247,11 @@ impl Session {
     /// All ranks, with the same arguments.
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
         let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let _call = CollectiveCall::new(comm.as_ref(), "Session::plan")
+            .with("problem", &problem)
+            .with("config", config)
+            .enter()?;
         memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
         self.plan_beside(problem, config, &|_| 0)
     }
@@ -486,10 +507,13 @@ fn load_models(
     agree(comm, given.transpose())
 }
 
-/// Returns this rank's index among the [`core_sharers`] of its host, and their number.
+/// Returns this rank's index among the ranks of its host that may use the same processing units, and their number. The ranks
+/// of other communicators count as well, as far as the launcher tells of them.
 fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
     let all = core_sharers(comm, topology)?;
-    Ok((all.partition_point(|&rank| rank < comm.rank()), all.len()))
+    let among_all = launched_place().map(|place| topology.place_among(place));
+    let here = (all.partition_point(|&rank| rank < comm.rank()), all.len());
+    Ok(among_all.filter(|place| place.1 > here.1).unwrap_or(here))
 }
 
 /// Returns the ranks of this host that may use the same processing units as this one, including itself. A rank that the

@@ -3,8 +3,8 @@
 use isochron_devices::Element;
 use num_complex::Complex64;
 
-use super::{SEED, Verdict};
-use crate::comm::{Comm, agree};
+use super::{SEED, Verdict, enter_factors};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, hash};
 use crate::multiply::Scalars;
@@ -48,12 +48,17 @@ impl<T: Element> Exact<T> {
         c: &HeldMatrix<'_, T>,
         seed: u64,
     ) -> Result<Self, Error> {
+        let _call = CollectiveCall::new(comm, "Exact::begin")
+            .with_debug("scalars", &scalars)
+            .with("C", &(c.spread().rows(), c.spread().cols()))
+            .with("seed", &seed)
+            .enter()?;
         let Scalars { alpha, beta } = scalars;
         let checked = check_whole("alpha", alpha).and_then(|_| match check_whole("beta", beta)? {
             0.0 => Ok(0.0),
             beta => Ok(beta * largest_magnitude("C", c)?),
         });
-        let c_max = comm.largest(agree(comm, checked)?);
+        let c_max = comm.largest(agree(comm, checked)?)?;
         check_limit::<T>(c_max)?;
         let seed = hash(SEED, seed as usize, 2);
         let mut expected = vec![Residue::default(); c.spread().rows()];
@@ -78,6 +83,7 @@ impl<T: Element> Exact<T> {
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
+        let _call = enter_factors((comm, "Exact::add"), (self.seed, self.scalars), [&a, &b])?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {
             return Ok(());
@@ -86,22 +92,32 @@ impl<T: Element> Exact<T> {
             let of_a = largest_magnitude("A", a.matrix())?;
             Ok([alpha, of_a, largest_magnitude("B", b.matrix())?])
         });
-        let sizes = agree(comm, sizes)?.map(|size| comm.largest(size));
-        self.largest += sizes.iter().product::<f64>() * a.cols() as f64;
+        let mut bound = a.cols() as f64;
+        for size in agree(comm, sizes)? {
+            bound *= comm.largest(size)?;
+        }
+        self.largest += bound;
         check_limit::<T>(self.largest)?;
         let x = draw_vector(self.seed, b.cols());
         let mut bx = vec![Residue::default(); b.rows()];
         add_product(&mut bx, residue(T::ONE), &b, &x);
-        sum_over_ranks(comm, &mut bx);
+        sum_over_ranks(comm, &mut bx)?;
         add_product(&mut self.expected, residue(alpha), &a, &bx);
         Ok(())
     }
 
     /// Finishes the check with C after the multiplication.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
-    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Verdict {
+    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Result<Verdict, Error> {
+        let call = CollectiveCall::new(comm, "Exact::finish");
+        let _call = call
+            .with("C", &(c.spread().rows(), c.spread().cols()))
+            .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let mut expected = self.expected;
         let mut found = vec![Residue::default(); expected.len()];
@@ -111,14 +127,14 @@ impl<T: Element> Exact<T> {
             add_product(&mut found, residue(T::ONE), &Operand::from(c), &x);
         }
         let mut broken = [u64::from(!is_whole)];
-        comm.sum_u64(&mut broken);
-        sum_over_ranks(comm, &mut expected);
-        sum_over_ranks(comm, &mut found);
+        comm.sum_u64(&mut broken)?;
+        sum_over_ranks(comm, &mut expected)?;
+        sum_over_ranks(comm, &mut found)?;
         let passed = broken[0] == 0 && expected == found;
-        Verdict {
+        Ok(Verdict {
             passed,
             residual: if passed { 0.0 } else { f64::INFINITY },
-        }
+        })
     }
 }
 
@@ -253,16 +269,17 @@ fn add_product<T: Element>(
 
 /// Sums over all ranks modulo p. The halves of 32 bits are summed apart, so that no sum overflows with fewer than 2³²
 /// ranks.
-fn sum_over_ranks(comm: &dyn Comm, values: &mut [Residue]) {
+fn sum_over_ranks(comm: &dyn Comm, values: &mut [Residue]) -> Result<(), Error> {
     let parts = values.iter().flat_map(|value| [value.re, value.im]);
     let mut halves: Vec<u64> = parts
         .flat_map(|part| [part & 0xffff_ffff, part >> 32])
         .collect();
-    comm.sum_u64(&mut halves);
+    comm.sum_u64(&mut halves)?;
     for (value, halves) in values.iter_mut().zip(halves.chunks_exact(4)) {
         value.re = join_halves(halves[0], halves[1]);
         value.im = join_halves(halves[2], halves[3]);
     }
+    Ok(())
 }
 
 /// Returns `low + 2³²·high` modulo p.

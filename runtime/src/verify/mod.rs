@@ -15,6 +15,13 @@ mod probe;
 pub use exact::Exact;
 pub use probe::Probe;
 
+use isochron_devices::Element;
+
+use crate::comm::{CollectiveCall, Comm, EnteredCall};
+use crate::error::Error;
+use crate::matrix::Operand;
+use crate::multiply::Scalars;
+
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
@@ -26,3 +33,22 @@ pub struct Verdict {
 
 /// Seed of the probe vectors, to be mixed with the caller's.
 const SEED: u64 = 0x15_0c_48_20;
+
+/// Enters a call that adds factors to a check with this seed and these scalars.
+///
+/// # Errors
+/// [`Error::Settings`] on every rank.
+///
+/// # Collective
+/// All ranks.
+fn enter_factors<'c, T: Element>(
+    (comm, name): (&'c dyn Comm, &'static str),
+    check: (u64, Scalars<T>),
+    [a, b]: [&Operand<'_, T>; 2],
+) -> Result<EnteredCall<'c>, Error> {
+    CollectiveCall::new(comm, name)
+        .with_debug("check", &check)
+        .with("A", &(a.rows(), a.cols()))
+        .with("B", &(b.rows(), b.cols()))
+        .enter()
+}

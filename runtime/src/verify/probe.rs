@@ -3,8 +3,9 @@
 use isochron_devices::Element;
 use num_complex::Complex64;
 
-use super::{SEED, Verdict};
-use crate::comm::Comm;
+use super::{SEED, Verdict, enter_factors};
+use crate::comm::{CollectiveCall, Comm};
+use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, hash};
 use crate::multiply::Scalars;
 
@@ -59,27 +60,39 @@ impl<T: Element> Probe<T> {
 
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
-    pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) {
+    pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
+        let _call = enter_factors((comm, "Probe::add"), (self.seed, self.scalars), [&a, &b])?;
         let (n, k) = (b.cols(), b.rows());
         self.k += k;
         if self.scalars.alpha == T::ZERO {
-            return;
+            return Ok(());
         }
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let mut bx = GaugedVector::zeros(k);
         bx.add_product(T::ONE, &b, &GaugedVector::draw_signs(self.seed, n));
-        bx.sum_over_ranks(comm);
+        bx.sum_over_ranks(comm)?;
         self.expected.add_product(self.scalars.alpha, &a, &bx);
+        Ok(())
     }
 
     /// Finishes the check with C after the multiplication. NaN or infinite residuals do not pass.
     ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
-    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Verdict {
+    pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Result<Verdict, Error> {
+        let call = CollectiveCall::new(comm, "Probe::finish");
+        let _call = call
+            .with("C", &(c.spread().rows(), c.spread().cols()))
+            .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let n = c.spread().cols();
         let x = GaugedVector::draw_signs(self.seed, n).sums;
@@ -87,7 +100,7 @@ impl<T: Element> Probe<T> {
         Operand::from(c).for_each(|row, col, element| {
             residual.sums[row] -= element.value() * x[col];
         });
-        residual.sum_over_ranks(comm);
+        residual.sum_over_ranks(comm)?;
         let alpha = part_sum(self.scalars.alpha.value()).re;
         let [factor, underflow] = find_bound::<T>(n, self.k, alpha);
         let ratios = residual
@@ -96,10 +109,10 @@ impl<T: Element> Probe<T> {
             .zip(&residual.gauge)
             .map(|(r, g)| residual_ratio(r.norm(), factor * g.re + underflow));
         let residual = ratios.fold(0.0, f64::max);
-        Verdict {
+        Ok(Verdict {
             passed: residual <= 1.0,
             residual,
-        }
+        })
     }
 }
 
@@ -153,9 +166,9 @@ impl GaugedVector {
         });
     }
 
-    fn sum_over_ranks(&mut self, comm: &dyn Comm) {
-        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.sums));
-        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.gauge));
+    fn sum_over_ranks(&mut self, comm: &dyn Comm) -> Result<(), Error> {
+        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.sums))?;
+        comm.sum_f64(bytemuck::cast_slice_mut(&mut self.gauge))
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron::comm::mpi::MpiComm;
-use isochron::comm::{Comm, connect};
+use isochron::comm::{Comm, abort_on_panic, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
@@ -78,11 +78,13 @@ fn main() {
     let arguments = CaseArguments::read();
     let Some(longest) = arguments.longest else {
         let comm = connect().expect("a communicator");
+        abort_on_panic();
         run_all(&comm, &arguments);
         run_own_loops(&comm, &arguments.only);
         return;
     };
     let comm = MpiComm::initialize().expect("MPI");
+    abort_on_panic();
     run_long_messages(&comm.with_longest_message(longest));
 }
 

@@ -17,6 +17,7 @@ mod command;
 mod cuda;
 mod docs;
 mod elements;
+mod embedding;
 mod examples;
 mod gpu_campaign;
 mod gpu_ranks;

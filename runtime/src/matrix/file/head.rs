@@ -39,7 +39,7 @@ pub(super) fn read_pieces<T: Element>(
             .map_err(|reason| Error::file(path, reason))
             .and_then(|()| Movement::new(comm, &on_head, aim, usize::MAX));
         let movement = agree(comm, movement)?;
-        moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace));
+        moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace)?);
     }
     // The end of the file, also after no pieces.
     let finished = read.map_or(Ok(()), |read| read(&mut []));
@@ -62,7 +62,7 @@ pub(super) fn write_pieces<T: Element>(
         let movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
-        moved = moved.and(movement.run(comm, matrix.stored(), target, &replace));
+        moved = moved.and(movement.run(comm, matrix.stored(), target, &replace)?);
         let written = output
             .as_mut()
             .map_or(Ok(()), |o| o.write_elements(&buffer));

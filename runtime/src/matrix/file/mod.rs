@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::redistribute::Moved;
 use super::{Matrix, Order, Spread};
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::input;
 use crate::output::PartialFile;
@@ -107,6 +107,8 @@ fn do_on_head<R>(
 /// # Collective
 /// All ranks.
 pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
+    let call = CollectiveCall::new(comm, "file::read_shape");
+    let _call = call.with_debug("path", &path).enter()?;
     let opened = do_on_head(comm, || open_file::<Complex64>(path))?;
     comm.share(HEAD, opened.map(|(shape, _)| shape))
 }
@@ -126,6 +128,11 @@ pub fn read<T: Element>(
     spread: Spread,
 ) -> Result<(Matrix<T>, Moved), Error> {
     let begin = Instant::now();
+    let _call = CollectiveCall::new(comm, "file::read")
+        .with_debug("path", &path)
+        .with("element", &T::TYPE)
+        .with_spread("spread", &spread)
+        .enter()?;
     let mut opened = do_on_head(comm, || open_file(path))?;
     let shape: FileShape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
     let wanted = (spread.rows(), spread.cols());
@@ -176,6 +183,11 @@ pub fn reserve(
     (rows, cols): (usize, usize),
     element: ElementType,
 ) -> Result<OutputFile, Error> {
+    let _call = CollectiveCall::new(comm, "file::reserve")
+        .with_debug("path", &path)
+        .with("shape", &(rows, cols))
+        .with("element", &element)
+        .enter()?;
     let partial = do_on_head(comm, || {
         let estimate_bytes = Format::<f64>::of_path(path)?.estimate_bytes;
         let elements = (rows as u64).saturating_mul(cols as u64);
@@ -197,6 +209,11 @@ impl OutputFile {
     /// All ranks.
     pub fn write<T: Element>(self, comm: &dyn Comm, matrix: &Matrix<T>) -> Result<Moved, Error> {
         let begin = Instant::now();
+        let _call = CollectiveCall::new(comm, "OutputFile::write")
+            .with_debug("path", &self.path)
+            .with("element", &T::TYPE)
+            .with_spread("spread", matrix.spread())
+            .enter()?;
         if matrix.spread().is_window() {
             let reason = "a window of a matrix is not written as a file: no rank holds the rest";
             return Err(Error::Shape(reason.to_owned()));

@@ -167,7 +167,7 @@ pub(super) fn write_in_place<T: Element>(
     };
     let file = target.open();
     let mut blind = [u64::from(file.is_none())];
-    comm.sum_u64(&mut blind);
+    comm.sum_u64(&mut blind)?;
     let (Some(file), [0]) = (file, blind) else {
         tracing::debug!(file = %path.display(), "ranks do not see the same file: the head writes it");
         return Ok(false);

@@ -82,7 +82,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         source: Stored<'_, T>,
         target: StoredMut<'_, T>,
         put: &impl Fn(&mut T, T),
-    ) -> Moved {
+    ) -> Result<Moved, Error> {
         let strides = if source.order == self.order {
             Strides::lines(source.ld)
         } else {
@@ -105,7 +105,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         comm: &dyn Comm,
         (data, ld): (&mut [T], usize),
         starts: [usize; 2],
-    ) -> Moved {
+    ) -> Result<Moved, Error> {
         self.plan.leave_own();
         let memory = MoveMemory::Shared { data, ld, starts };
         self.run_rounds(comm, memory, &replace)
@@ -116,19 +116,19 @@ impl<T: bytemuck::Pod> Movement<T> {
         comm: &dyn Comm,
         mut memory: MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
-    ) -> Moved {
+    ) -> Result<Moved, Error> {
         let mut moved = Moved::default();
         let mut under_way: Option<(usize, Transfer<'_, T>)> = None;
         for round in 0..self.plan.rounds {
-            let transfer = self.start_round(comm, round, memory.source(), &mut moved);
+            let transfer = self.start_round(comm, round, memory.source(), &mut moved)?;
             if let Some(before) = under_way.replace((round, transfer)) {
-                self.finish_round(before, &mut memory, put);
+                self.finish_round(before, &mut memory, put)?;
             }
         }
         if let Some(last) = under_way {
-            self.finish_round(last, &mut memory, put);
+            self.finish_round(last, &mut memory, put)?;
         }
-        moved
+        Ok(moved)
     }
 
     /// Packs and starts the messages of a round.
@@ -138,7 +138,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         round: usize,
         source: (&[T], Strides),
         moved: &mut Moved,
-    ) -> Transfer<'c, T> {
+    ) -> Result<Transfer<'c, T>, Error> {
         let mut buffers = self.spare.pop().unwrap_or_default();
         let messages = self.plan.list_messages(round);
         for (buffer, messages) in buffers.iter_mut().zip(&messages) {
@@ -157,12 +157,13 @@ impl<T: bytemuck::Pod> Movement<T> {
         (round, transfer): (usize, Transfer<'_, T>),
         memory: &mut MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
-    ) {
+    ) -> Result<(), Error> {
         let (source, target) = memory.split();
-        let mut buffers = transfer.finish().into_iter();
+        let mut buffers = transfer.finish()?.into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
         self.plan.unpack_round(round, &pair[1], source, target, put);
         self.spare.push(pair);
+        Ok(())
     }
 }
 

@@ -54,10 +54,9 @@ pub use engine::Moved;
 pub(crate) use engine::{Movement, count_under_way};
 
 use super::copy::replace;
-use super::spread::digest;
 use super::spread::error::SpreadError;
 use super::{HeldMatrix, Matrix, Spread, Stored, StoredMut};
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 
 #[cfg(doc)]
@@ -96,7 +95,7 @@ impl<T> Default for RedistributeConfig<T> {
 ///
 /// # Errors
 /// On every rank if any rank fails: [`Error::Spread`] for spreads of different shapes or of another number of ranks, memory
-/// that cannot hold its part, and ranks with unlike arguments; [`Error::Allocation`].
+/// that cannot hold its part; [`Error::Settings`] for arguments that differ between ranks; [`Error::Allocation`].
 ///
 /// # Collective
 /// All ranks, with the same spreads, orders, element size, limit and transposition. Leading dimensions may differ.
@@ -109,19 +108,18 @@ pub fn redistribute<T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    let settings = (config.transposed, size_of::<T>(), config.limit_bytes);
-    let fingerprint = digest(&(
-        [from, to].map(Spread::fingerprint),
-        [source.order, target.order],
-        settings,
-    ));
+    // With other arguments, the ranks would wait for messages that none sends.
+    let _call = CollectiveCall::new(comm, "redistribute")
+        .with_spread("source", from)
+        .with_spread("target", to)
+        .with_debug("source.order", &source.order)
+        .with_debug("target.order", &target.order)
+        .with("transposed", &config.transposed)
+        .with("element size", &size_of::<T>())
+        .with("limit_bytes", &config.limit_bytes)
+        .enter()?;
     let planned = plan_movement(comm, (from, &source), (to, &target), config);
     let movement = agree(comm, planned)?;
-    // The ranks would wait for messages that none sends.
-    let all = comm.gather(&fingerprint)?;
-    if let Some(rank) = all.iter().position(|other| *other != all[0]) {
-        return Err(SpreadError::Differ { rank }.into());
-    }
     let order = match config.transposed {
         false => source.order,
         true => source.order.transposed(),
@@ -130,7 +128,7 @@ pub fn redistribute<T: bytemuck::Pod>(
     let mut moved = match config.map {
         Some(map) => movement.run(comm, source, target, &|to, value| *to = map(value)),
         None => movement.run(comm, source, target, &replace),
-    };
+    }?;
     moved.seconds = start.elapsed().as_secs_f64();
     tracing::debug!(
         seconds = moved.seconds,
@@ -188,7 +186,7 @@ impl<T: Element> HeldMatrix<'_, T> {
         comm: &dyn Comm,
         to: Spread,
         movement: Movement<T>,
-    ) -> Moved {
+    ) -> Result<Moved, Error> {
         let frame = self.frame.move_to(to.part(comm.rank()));
         let frame = frame.unwrap_or_else(|| panic!("the memory has no room for the part"));
         let starts = [self.frame, frame].map(|frame| frame.start());

@@ -138,13 +138,4 @@ pub enum SpreadError {
         /// The rank.
         rank: usize,
     },
-    /// Ranks were given different arguments.
-    #[error(
-        "rank {rank} moves between other spreads, or with another order, element size or limit, than rank 0: \
-         all ranks must ask for the same"
-    )]
-    Differ {
-        /// The lowest rank that differs from rank 0.
-        rank: usize,
-    },
 }

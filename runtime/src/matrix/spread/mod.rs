@@ -339,7 +339,7 @@ impl Spread {
     }
 
     /// Returns a number that equal spreads have in common, and others hardly ever.
-    pub(in crate::matrix) fn fingerprint(&self) -> u64 {
+    pub(crate) fn fingerprint(&self) -> u64 {
         digest(&[&self.rows, &self.cols].map(|dimension| (dimension.len, dimension.digest_lists())))
     }
 }

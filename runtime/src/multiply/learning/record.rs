@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::director::RunConditions;
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::input::read_text;
 use crate::multiply::director::{Directive, RankStep};
@@ -122,6 +122,8 @@ impl RunRecord {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
+        let call = CollectiveCall::new(comm, "RunRecord::load");
+        let _call = call.with_debug("path", &path).enter()?;
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
             Self::parse(&text, path)

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::{Plan, SCHEMA};
-use crate::comm::{Comm, agree};
+use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::input::read_text;
 
@@ -26,12 +26,14 @@ impl Plan {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
+        let call = CollectiveCall::new(comm, "Plan::load");
+        let _call = call.with_debug("path", &path).enter()?;
         let read = match comm.rank() {
             0 => read_text(path).map_err(|error| Error::file(path, error)),
             _ => Ok(String::new()),
         };
         let mut bytes = agree(comm, read)?.into_bytes();
-        comm.broadcast(0, &mut bytes);
+        comm.broadcast(0, &mut bytes)?;
         Self::parse(&bytes, path)
     }
 

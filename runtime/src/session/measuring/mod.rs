@@ -265,13 +265,13 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         let comm = self.node.comm;
         Ok(match request {
             PlanRequest::MessageCosts => {
-                let byte_s = self.measure_messages();
+                let byte_s = self.measure_messages()?;
                 if let Some(looking) = &mut self.looking {
                     looking.look.byte_s.clone_from(&byte_s);
                 }
                 PlanAnswer::MessageCosts(byte_s)
             }
-            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)),
+            PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)?),
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
                 PlanAnswer::Times(comm.gather(&mine)?)
@@ -285,9 +285,9 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     ///
     /// # Collective
     /// All ranks.
-    fn measure_links(&mut self, run_s: f64) -> Links {
-        self.ladder.climb(self.node.comm, run_s);
-        self.find_links().unwrap_or(FREE)
+    fn measure_links(&mut self, run_s: f64) -> Result<Links, Error> {
+        self.ladder.climb(self.node.comm, run_s)?;
+        Ok(self.find_links().unwrap_or(FREE))
     }
 
     /// Returns the capacity of the links as far as measured. Ranks of one host copy messages in its memory: if that
@@ -307,21 +307,21 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
     ///
     /// # Collective
     /// All ranks.
-    fn measure_messages(&mut self) -> Vec<f64> {
+    fn measure_messages(&mut self) -> Result<Vec<f64>, Error> {
         let comm = self.node.comm;
         let mut byte_s = vec![0.0; comm.size()];
         byte_s[comm.rank()] = self.load.message_cost;
-        comm.sum_f64(&mut byte_s);
+        comm.sum_f64(&mut byte_s)?;
         if byte_s.iter().all(|&cost| cost <= 0.0) {
-            return byte_s;
+            return Ok(byte_s);
         }
-        self.ladder.climb(comm, 0.0);
-        let core_s = self.ladder.measure_core_s(comm);
+        self.ladder.climb(comm, 0.0)?;
+        let core_s = self.ladder.measure_core_s(comm)?;
         for (cost, core_s) in byte_s.iter_mut().zip(&core_s) {
             *cost *= core_s;
         }
         tracing::debug!(?core_s, devices_s = ?byte_s, "a byte of a message");
-        byte_s
+        Ok(byte_s)
     }
 
     /// Returns `true` if every rank has the memory for a plan of this division, or for a [leaner](Plan::make_leaner)

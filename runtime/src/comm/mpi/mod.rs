@@ -1,0 +1,507 @@
+//! Ranks over MPI: the only user of rsmpi.
+//!
+//! Every operation is started non-blocking and completed by polling with growing pauses. Blocking calls of some
+//! libraries (MPICH) spin while they wait, on a core that the devices need.
+//!
+//! Operations go through the `ffi` layer of rsmpi. Its safe requests report no errors, and cannot be held in one list with
+//! run-time lengths. An operation owns the memory that it uses until it is complete. After an error the library may still use
+//! that memory, so it is never freed.
+//!
+//! A program's own communicator is only duplicated. The duplicate returns errors; the program's error handlers stay as they
+//! are. No call is made before MPI is initialised or after it is finalised.
+
+mod failure;
+mod flight;
+
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::os::raw::c_int;
+use std::sync::Arc;
+
+use mpi::Threading;
+use mpi::environment::{self, Universe};
+use mpi::ffi;
+use mpi::raw::AsRaw as _;
+use mpi::traits::{Communicator, Equivalence};
+
+use super::agree::agree;
+use super::contract::{Comm, InFlight, MessageSpan};
+use super::pause::Pause;
+use super::settings::{Settings, describe_differences};
+use crate::error::Error;
+use failure::{Failure, describe_code};
+use flight::Requests;
+
+/// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
+const LONGEST: usize = 1 << 30;
+/// Largest number of values that are summed at once.
+const MAX_SUMMED: usize = 1 << 27;
+
+/// The name of the number of values to be summed.
+const LENGTH: &str = "number of values";
+
+/// Exit status of a job that a panic ended.
+const PANIC_STATUS: i32 = 101;
+
+/// The ranks of an MPI communicator.
+///
+/// An error of MPI on one rank is an error on all: that rank gets [`Error::Mpi`], and the others [`Error::Rank`]. The same
+/// holds for a rank that panics while it uses or drops this value.
+///
+/// MPI may be finalised while this value lives: its methods then return errors, and dropping it does nothing. It stays on
+/// the thread that made it.
+pub struct MpiComm {
+    /// This value's own.
+    comm: ffi::MPI_Comm,
+    rank: usize,
+    size: usize,
+    host: String,
+    implementation: String,
+    longest: usize,
+    /// The reason for which every call fails from now on.
+    failure: RefCell<Option<Failure>>,
+    /// Number of looks at unfinished operations.
+    polls: Cell<u32>,
+    /// Finalises MPI when it is dropped, which happens after the communicator was freed.
+    universe: Option<Universe>,
+    /// MPI need not allow calls from other threads.
+    _thread: PhantomData<*const ()>,
+}
+
+impl MpiComm {
+    /// Initialises MPI and takes all processes of the job.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then; and for a library without
+    /// `MPI_THREAD_FUNNELED`.
+    ///
+    /// # Collective
+    /// All processes of the job.
+    pub fn initialize() -> Result<Self, Error> {
+        let (universe, _) =
+            mpi::initialize_with_threading(Threading::Funneled).ok_or_else(|| {
+                let reason = "MPI runs already in this process; adopt its communicator";
+                Error::parameter("MPI", "initialised", reason)
+            })?;
+        let mut comm = Self::adopt(&universe.world())?;
+        comm.universe = Some(universe);
+        Ok(comm)
+    }
+
+    /// Makes a communicator over the ranks of `comm`, for programs that have initialised MPI themselves.
+    ///
+    /// Its messages do not mix with those of `comm`, which stays as it is, with its error handler.
+    ///
+    /// # Errors
+    /// As [`adopt_raw`](Self::adopt_raw).
+    ///
+    /// # Collective
+    /// All ranks of `comm`.
+    pub fn adopt(comm: &impl Communicator) -> Result<Self, Error> {
+        // SAFETY: a communicator of rsmpi is live while it is borrowed.
+        unsafe { Self::adopt_raw(comm.as_raw()) }
+    }
+
+    /// Makes a communicator over the ranks of `comm`, as [`adopt`](Self::adopt) does. The handle stays the caller's.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] when MPI is not initialised or finalised already, and for the null communicator or one between
+    /// two groups. On every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
+    /// with `MPI_THREAD_SINGLE`. [`Error::Mpi`] when MPI fails.
+    ///
+    /// # Safety
+    /// `comm` is a handle of the MPI library that this program is linked with, and has not been freed.
+    ///
+    /// # Collective
+    /// All ranks of `comm`.
+    pub unsafe fn adopt_raw(comm: ffi::MPI_Comm) -> Result<Self, Error> {
+        // SAFETY: by this function's contract.
+        let made = unsafe { Self::duplicate(comm) }?;
+        agree(&made, check_thread())?;
+        Ok(made)
+    }
+
+    /// Duplicates a communicator.
+    ///
+    /// # Safety
+    /// As [`adopt_raw`](Self::adopt_raw).
+    unsafe fn duplicate(comm: ffi::MPI_Comm) -> Result<Self, Error> {
+        if !is_running() {
+            let reason = "MPI has to be initialised and not yet finalised";
+            return Err(Error::parameter("MPI", "not running", reason));
+        }
+        // SAFETY: MPI runs; by the contract, these handles and those made of them are live.
+        unsafe {
+            let null = ffi::RSMPI_COMM_NULL;
+            if comm == null {
+                let reason = "this process is no rank of it";
+                return Err(Error::parameter("communicator", "MPI_COMM_NULL", reason));
+            }
+            let (mut own, mut inter, mut rank, mut size) = (null, 0, 0, 0);
+            ffi::MPI_Comm_rank(comm, &mut rank);
+            let call = ("MPI_Comm_test_inter", rank as usize);
+            describe_code(call, ffi::MPI_Comm_test_inter(comm, &mut inter))?;
+            if inter != 0 {
+                let reason = "its ranks are two groups; merge them by MPI_Intercomm_merge";
+                return Err(Error::parameter(
+                    "communicator",
+                    "intercommunicator",
+                    reason,
+                ));
+            }
+            let call = ("MPI_Comm_dup", rank as usize);
+            describe_code(call, ffi::MPI_Comm_dup(comm, &mut own))?;
+            ffi::MPI_Comm_set_errhandler(own, ffi::RSMPI_ERRORS_RETURN);
+            ffi::MPI_Comm_size(own, &mut size);
+            Ok(Self::wrap(own, [rank, size]))
+        }
+    }
+
+    fn wrap(comm: ffi::MPI_Comm, [rank, size]: [c_int; 2]) -> Self {
+        let host = environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
+        let version = environment::library_version().unwrap_or_else(|_| "MPI".to_string());
+        Self {
+            comm,
+            rank: rank as usize,
+            size: size as usize,
+            host,
+            implementation: short_version(&version),
+            longest: LONGEST,
+            failure: RefCell::default(),
+            polls: Cell::default(),
+            universe: None,
+            _thread: PhantomData,
+        }
+    }
+
+    /// Sets the length of the pieces that longer messages are cut into; 1 GiB by default.
+    ///
+    /// A message may have more bytes than MPI can count (2³¹ - 1). Shorter pieces help networks that choke on long
+    /// messages, and tests.
+    ///
+    /// # Panics
+    /// When `bytes` is 0 or more than an MPI count.
+    ///
+    /// # Collective
+    /// All ranks, with the same number, while no message is under way.
+    pub fn with_longest_message(mut self, bytes: usize) -> Self {
+        let counted = c_int::try_from(bytes).is_ok();
+        assert!(
+            bytes > 0 && counted,
+            "messages cannot be {bytes} bytes long"
+        );
+        self.longest = bytes;
+        self
+    }
+
+    /// Starts an operation by `start`, and waits for it. Returns its memory, which lies on the heap.
+    fn run<M>(
+        &self,
+        call: &'static str,
+        mut memory: M,
+        start: impl FnOnce(&mut M, &mut ffi::MPI_Request) -> c_int,
+    ) -> Result<M, Error> {
+        self.check_usable(call)?;
+        let mut request = null_request();
+        let started = self.check_code(call, start(&mut memory, &mut request));
+        match started.and_then(|()| self.wait_for(call, request)) {
+            Ok(()) => Ok(memory),
+            Err(error) => {
+                std::mem::forget(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Polls until the operation is complete.
+    fn wait_for(&self, call: &'static str, mut request: ffi::MPI_Request) -> Result<(), Error> {
+        let mut pause = Pause::default();
+        while !self.test_all(call, std::slice::from_mut(&mut request))? {
+            pause.wait();
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if all `requests` are complete. Completed ones become null requests, which count as complete.
+    ///
+    /// They are tested one by one, because MPICH has no communicator, and so no error handler of ours, for several. The first
+    /// one that is not complete makes all progress.
+    fn test_all(
+        &self,
+        call: &'static str,
+        requests: &mut [ffi::MPI_Request],
+    ) -> Result<bool, Error> {
+        self.check_usable(call)?;
+        for request in requests {
+            let mut flag = 0;
+            // SAFETY: the request was made by this module and is live or null; its status is not wanted.
+            let code = unsafe { ffi::MPI_Test(request, &mut flag, ffi::RSMPI_STATUS_IGNORE) };
+            self.check_code(call, code)?;
+            if flag == 0 {
+                self.look_for_failure()?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Compares a value of all ranks.
+    fn compare(&self, name: &str, value: usize) -> Result<(), Error> {
+        let mut values = vec![0; self.size];
+        values[self.rank] = value as u64;
+        self.reduce_sum(&mut values)?;
+        compare_values(name, &values)
+    }
+
+    fn reduce_sum<T: Equivalence + Copy>(&self, values: &mut [T]) -> Result<(), Error> {
+        for values in values.chunks_mut(MAX_SUMMED) {
+            let memory = [values.to_vec(), values.to_vec()];
+            let [_, sums] = self.run("MPI_Iallreduce", memory, |[sent, received], request| {
+                let (n, kind) = (count(sent.len()), T::equivalent_datatype().as_raw());
+                let (from, to) = (sent.as_ptr().cast(), received.as_mut_ptr().cast());
+                // SAFETY: both have `n` elements of that type, and `run` keeps them until the end.
+                unsafe {
+                    ffi::MPI_Iallreduce(from, to, n, kind, ffi::RSMPI_SUM, self.comm, request)
+                }
+            })?;
+            values.copy_from_slice(&sums);
+        }
+        Ok(())
+    }
+}
+
+impl From<MpiComm> for Arc<dyn Comm> {
+    #[allow(
+        clippy::arc_with_non_send_sync,
+        reason = "owners in one thread; other communicators may be sent"
+    )]
+    fn from(comm: MpiComm) -> Self {
+        Arc::new(comm)
+    }
+}
+
+impl Drop for MpiComm {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.abandon(failure::PANICKED);
+        }
+        // After a failure operations may be under way for ever.
+        if self.failure.get_mut().is_none() && is_running() {
+            // SAFETY: MPI runs, the communicator is this value's own, and no operation is under way: each borrows it.
+            unsafe { ffi::MPI_Comm_free(&mut self.comm) };
+        }
+    }
+}
+
+impl Comm for MpiComm {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn implementation(&self) -> &str {
+        &self.implementation
+    }
+
+    fn barrier(&self) -> Result<(), Error> {
+        // SAFETY: the communicator is live.
+        self.run("MPI_Ibarrier", (), |_, request| unsafe {
+            ffi::MPI_Ibarrier(self.comm, request)
+        })
+    }
+
+    fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error> {
+        let mut shared = vec![0; self.size + 1];
+        shared[self.rank] = root as u64;
+        shared[self.size] = data.len() as u64 * u64::from(self.rank == root);
+        self.reduce_sum(&mut shared)?;
+        compare_values("root", &shared[..self.size])?;
+        data.resize(shared[self.size] as usize, 0);
+        for start in (0..data.len()).step_by(self.longest) {
+            let memory = std::mem::take(data);
+            *data = self.run("MPI_Ibcast", memory, |memory, request| {
+                let piece = &mut memory[start..];
+                let bytes = count(piece.len().min(self.longest));
+                // SAFETY: the piece has at least these bytes, and `run` keeps them until the end.
+                unsafe {
+                    let first = piece.as_mut_ptr().cast();
+                    ffi::MPI_Ibcast(first, bytes, byte(), count(root), self.comm, request)
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let mut lengths = vec![0; self.size];
+        lengths[self.rank] = data.len() as u64;
+        self.reduce_sum(&mut lengths)?;
+        let total: usize = lengths.iter().map(|&len| len as usize).sum();
+        if total > self.longest {
+            // One operation cannot count all bytes.
+            let broadcasts = (0..self.size).map(|root| {
+                let mine = if root == self.rank { data } else { &[] };
+                let mut part = mine.to_vec();
+                self.broadcast(root, &mut part).map(|()| part)
+            });
+            return broadcasts.collect();
+        }
+        if total == 0 {
+            return Ok(vec![Vec::new(); lengths.len()]);
+        }
+        let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
+        let starts: Vec<c_int> = counts
+            .iter()
+            .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
+            .collect();
+        // The pointer of an empty vector may be 1, which is MPI_IN_PLACE to Open MPI; that of a larger one never is.
+        let sent = [data, &[0]].concat();
+        let memory = ([sent, vec![0; total]], [counts, starts]);
+        let memory = self.run("MPI_Iallgatherv", memory, |memory, request| {
+            let ([sent, all], [counts, starts]) = memory;
+            let (from, to) = (sent.as_ptr().cast(), all.as_mut_ptr().cast());
+            let (n, counts, starts) = (count(data.len()), counts.as_ptr(), starts.as_ptr());
+            // SAFETY: all parts lie in `all`, which has their sum; `run` keeps the memory until the end.
+            unsafe {
+                ffi::MPI_Iallgatherv(
+                    from,
+                    n,
+                    byte(),
+                    to,
+                    counts,
+                    starts,
+                    byte(),
+                    self.comm,
+                    request,
+                )
+            }
+        })?;
+        let ([_, all], [counts, starts]) = memory;
+        let parts = starts.iter().zip(&counts);
+        Ok(parts
+            .map(|(&start, &len)| all[start as usize..][..len as usize].to_vec())
+            .collect())
+    }
+
+    fn sum_f64(&self, values: &mut [f64]) -> Result<(), Error> {
+        self.compare(LENGTH, values.len())?;
+        self.reduce_sum(values)
+    }
+
+    fn sum_u64(&self, values: &mut [u64]) -> Result<(), Error> {
+        self.compare(LENGTH, values.len())?;
+        self.reduce_sum(values)
+    }
+
+    unsafe fn start(
+        &self,
+        sends: &[MessageSpan],
+        recvs: &[MessageSpan],
+    ) -> Result<Box<dyn InFlight + '_>, Error> {
+        self.check_usable("MPI_Irecv")?;
+        // SAFETY: by the caller's contract, which is the same.
+        let requests = unsafe { Requests::start(self, sends, recvs) }?;
+        Ok(Box::new(requests))
+    }
+
+    fn abandon(&self, cause: &str) {
+        self.fail(cause);
+    }
+}
+
+/// Compares the values of all ranks, which are given by rank.
+fn compare_values(name: &str, values: &[u64]) -> Result<(), Error> {
+    if values.iter().all(|value| *value == values[0]) {
+        return Ok(());
+    }
+    let ranks = values.iter();
+    let ranks = ranks.map(|value| Settings::from([(name.to_owned(), value.to_string())]));
+    let differences = describe_differences(&ranks.collect::<Vec<_>>());
+    Err(Error::Settings(differences))
+}
+
+/// Returns `true` between the initialisation of MPI and its end.
+fn is_running() -> bool {
+    environment::is_initialized() && !environment::is_finalized()
+}
+
+/// Checks that MPI allows the calling thread to call it while other threads compute.
+fn check_thread() -> Result<(), Error> {
+    const LEVEL: &str = "MPI thread level";
+    let mut main = 0;
+    // SAFETY: MPI runs.
+    unsafe { ffi::MPI_Is_thread_main(&mut main) };
+    match environment::threading_support() {
+        Threading::Single => {
+            let reason = "devices compute with threads: initialise MPI by MPI_Init_thread with MPI_THREAD_FUNNELED or more";
+            Err(Error::parameter(LEVEL, "MPI_THREAD_SINGLE", reason))
+        }
+        Threading::Funneled if main == 0 => {
+            let reason = "only the thread that initialised MPI may call it: adopt the communicator there, or initialise MPI \
+                          with MPI_THREAD_SERIALIZED or more";
+            Err(Error::parameter(LEVEL, "MPI_THREAD_FUNNELED", reason))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn null_request() -> ffi::MPI_Request {
+    // SAFETY: reading a constant that the library has set before MPI_Init returned.
+    unsafe { ffi::RSMPI_REQUEST_NULL }
+}
+
+fn byte() -> ffi::MPI_Datatype {
+    u8::equivalent_datatype().as_raw()
+}
+
+fn count(n: usize) -> c_int {
+    c_int::try_from(n).unwrap_or_else(|_| panic!("{n} does not fit an MPI count"))
+}
+
+/// Returns the first line of the library's description, without the padding and the build details.
+fn short_version(version: &str) -> String {
+    let line = version
+        .trim_end_matches('\0')
+        .lines()
+        .next()
+        .unwrap_or("MPI");
+    let line = line.replace('\t', " ");
+    line.split(',').next().unwrap_or("MPI").trim().to_string()
+}
+
+/// Does the work of [`abort_on_panic`](super::abort_on_panic).
+pub(super) fn abort_on_panic() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        default(info);
+        if is_running() {
+            // SAFETY: MPI runs; MPI_Abort has no other precondition, and does not return. From a thread other than the main
+            // one the standard promises nothing, but Open MPI and MPICH end the job; without this call the job would hang.
+            unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, PANIC_STATUS) };
+        }
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_version;
+
+    #[test]
+    fn implementation_names_are_one_short_line() {
+        assert_eq!(
+            short_version("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"),
+            "Open MPI v4.1.4"
+        );
+        assert_eq!(
+            short_version("MPICH Version:\t4.0.2\nMPICH Release date:\t..."),
+            "MPICH Version: 4.0.2"
+        );
+    }
+}

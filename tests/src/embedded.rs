@@ -1,0 +1,543 @@
+//! Programs that run MPI themselves and embed Isochron, each on all ranks of a job.
+
+#![allow(unsafe_code, reason = "programs that call MPI themselves")]
+#![allow(clippy::print_stdout, reason = "a case that is skipped says so")]
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use isochron::comm::mpi::MpiComm;
+use isochron::comm::{Comm, LocalComm, Message, Transfer};
+use isochron::matrix::redistribute::RedistributeConfig;
+use isochron::matrix::{Generator, Matrix, Spread, Stored};
+use isochron::mpi::ffi;
+use isochron::multiply::{Directive, Director, Factors, Plan, Problem, Scalars, StepTimes};
+use isochron::progress::{Observer, Progress};
+use isochron::session::{Cores, DeviceSpec, NodeSpec, Session};
+use isochron::verify::Probe;
+use isochron::{Error, ErrorClass};
+use isochron_devices::{BlasChoice, Grouping, MeasureConfig, Topology};
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+
+/// Runs the case of this name on this rank.
+///
+/// # Panics
+/// If the case does not hold.
+pub fn run_case(name: &str) {
+    match name {
+        "thread-level" => refuse_thread_level(),
+        "wrong-communicators" => refuse_wrong_communicators(),
+        "after-finalize" => outlive_mpi(),
+        "mpi-errors" => return_mpi_errors(),
+        "caught-panic" => survive_caught_panics(),
+        "panic" => leave_by_panic(),
+        "arguments" => compare_arguments(),
+        "own-mask" => stay_within_mask(),
+        "host-shared" => share_host(),
+        "host-blas" => leave_host_blas(),
+        _ => panic!("there is no case {name}"),
+    }
+}
+
+/// The program's own MPI.
+struct OwnMpi {
+    world: ffi::MPI_Comm,
+    rank: usize,
+    size: usize,
+}
+
+impl OwnMpi {
+    /// Initialises MPI with a level of thread support.
+    fn initialize(level: i32) -> Self {
+        let (mut rank, mut size, mut provided) = (0, 0, 0);
+        // SAFETY: the first calls of MPI in this process, with places for their results.
+        unsafe {
+            let none = ptr::null_mut();
+            ffi::MPI_Init_thread(ptr::null_mut(), none, level, &mut provided);
+            let world = ffi::RSMPI_COMM_WORLD;
+            ffi::MPI_Comm_rank(world, &mut rank);
+            ffi::MPI_Comm_size(world, &mut size);
+            assert!(provided >= level);
+            Self {
+                world,
+                rank: rank as usize,
+                size: size as usize,
+            }
+        }
+    }
+
+    fn funneled() -> Self {
+        // SAFETY: a constant.
+        Self::initialize(unsafe { ffi::RSMPI_THREAD_FUNNELED })
+    }
+
+    fn adopt(&self) -> Result<Arc<dyn Comm>, Error> {
+        // SAFETY: a communicator of this MPI.
+        unsafe { MpiComm::adopt_raw(self.world) }.map(Arc::from)
+    }
+
+    /// Waits for all ranks on the program's own communicator.
+    fn meet(&self) {
+        // SAFETY: MPI runs.
+        unsafe { ffi::MPI_Barrier(self.world) };
+    }
+
+    fn finalize(self) {
+        // SAFETY: MPI runs, and nothing is called after it.
+        unsafe { ffi::MPI_Finalize() };
+    }
+}
+
+/// Isochron computes with threads, which `MPI_THREAD_SINGLE` forbids.
+fn refuse_thread_level() {
+    // SAFETY: a constant.
+    let mpi = OwnMpi::initialize(unsafe { ffi::RSMPI_THREAD_SINGLE });
+    let text = mpi.adopt().err().expect("a refusal").to_string();
+    for part in [
+        "MPI_THREAD_SINGLE",
+        "MPI_Init_thread",
+        "MPI_THREAD_FUNNELED",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    mpi.finalize();
+}
+
+/// What is no communicator of ranks that work together is refused; the program's error handler stays as it is.
+fn refuse_wrong_communicators() {
+    // SAFETY: MPI does not run yet, which is what is tested.
+    let early = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_NULL) };
+    assert!(early.err().unwrap().to_string().contains("initialised"));
+    let mpi = OwnMpi::funneled();
+    // SAFETY: a constant handle, and handles of communicators made here.
+    unsafe {
+        let null = MpiComm::adopt_raw(ffi::RSMPI_COMM_NULL);
+        assert!(null.err().unwrap().to_string().contains("MPI_COMM_NULL"));
+        let (mut half, mut inter) = (ffi::RSMPI_COMM_NULL, ffi::RSMPI_COMM_NULL);
+        let color = (mpi.rank % 2) as i32;
+        ffi::MPI_Comm_split(mpi.world, color, 0, &mut half);
+        ffi::MPI_Intercomm_create(half, 0, mpi.world, 1 - color, 7, &mut inter);
+        let text = MpiComm::adopt_raw(inter).err().unwrap().to_string();
+        assert!(text.contains("MPI_Intercomm_merge"), "{text}");
+        let mut handlers = [ffi::RSMPI_ERRORS_RETURN; 2];
+        ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[0]);
+        let comm = mpi.adopt().unwrap();
+        ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[1]);
+        assert!(handlers[0] == handlers[1] && handlers[0] == ffi::RSMPI_ERRORS_ARE_FATAL);
+        assert_eq!((comm.rank(), comm.size()), (mpi.rank, mpi.size));
+    }
+    let from_elsewhere = std::thread::scope(|scope| {
+        let adopt = || {
+            // SAFETY: the communicator of all ranks; no other thread calls MPI meanwhile.
+            let comm = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_WORLD) };
+            comm.err().map(|error| error.to_string())
+        };
+        scope.spawn(adopt).join().unwrap()
+    });
+    let text = from_elsewhere.expect("a refusal");
+    assert!(text.contains("MPI_THREAD_FUNNELED"), "{text}");
+    mpi.finalize();
+}
+
+/// Sessions and communicators may be dropped after the end of MPI.
+fn outlive_mpi() {
+    let mpi = OwnMpi::funneled();
+    let comm = mpi.adopt().unwrap();
+    let session = open_session(&comm);
+    mpi.finalize();
+    let text = comm.barrier().unwrap_err().to_string();
+    assert!(text.contains("finalised"), "{text}");
+    drop(session);
+    drop(comm);
+}
+
+/// An error of MPI on one rank is one on all, and names the call, the rank and MPI's reason. The program's own MPI goes on.
+fn return_mpi_errors() {
+    let mpi = OwnMpi::funneled();
+    for (bytes, call, reason) in [(10, "MPI_Test", "trunc"), (100, "MPI_Isend", "rank")] {
+        let comm = mpi.adopt().unwrap();
+        let error = break_message(comm.as_ref(), bytes).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Run);
+        let text = error.to_string();
+        assert!(text.to_lowercase().contains(reason), "{text}");
+        assert!(text.contains("rank 1") && text.contains(call), "{text}");
+        let here = matches!(error, Error::Mpi { rank: 1, .. });
+        assert_eq!(here, mpi.rank == 1, "{text}");
+        // It lasts.
+        assert!(matches!(comm.barrier(), Err(Error::Rank { rank: 1, .. })));
+        assert!(Session::builder().build(comm).is_err());
+    }
+    mpi.meet();
+    mpi.adopt().unwrap().barrier().unwrap();
+    mpi.finalize();
+}
+
+/// Sends 100 bytes to rank 1, which expects `bytes`. If it expects all, it sends some to a rank that does not exist.
+fn break_message(comm: &dyn Comm, bytes: usize) -> Result<(), Error> {
+    let message = |rank, bytes| [Message::plain(rank, 0, 0..bytes)];
+    let buffers = vec![vec![0u8; 100]];
+    match comm.rank() {
+        0 => Transfer::start(comm, buffers, &message(1, 100), &[])?.finish()?,
+        1 => Transfer::start(comm, buffers, &[], &message(0, bytes))?.finish()?,
+        _ => buffers,
+    };
+    if comm.rank() == 1 {
+        Transfer::start(comm, vec![vec![0u8; 100]], &message(99, 100), &[])?.finish()?;
+    }
+    comm.barrier()
+}
+
+const SCALARS: Scalars<f64> = Scalars {
+    alpha: 1.0,
+    beta: 0.0,
+};
+
+/// Settings by which no device is measured.
+fn unmeasured() -> BalanceConfig {
+    BalanceConfig {
+        strategy: Strategy::Homogeneous,
+        ..BalanceConfig::default()
+    }
+}
+
+fn open_session(comm: &Arc<dyn Comm>) -> Session {
+    let builder = Session::builder().blas(BlasChoice::Embedded);
+    builder.build(Arc::clone(comm)).unwrap()
+}
+
+/// Panics on the head rank, where the others wait for its decision.
+struct Panicking;
+
+impl Director for Panicking {
+    fn count_first_steps(&mut self) -> usize {
+        2
+    }
+
+    fn decide(&mut self, _at: &StepTimes<'_>) -> Result<Directive, Error> {
+        panic!("a panic that the test wants");
+    }
+}
+
+/// Multiplies with a director that panics.
+fn multiply_and_panic(comm: &Arc<dyn Comm>) -> Result<(), Error> {
+    let mut session = open_session(comm);
+    let problem = Problem::new(64, 64, 256, 8)?.with_panel(8)?;
+    let plan = session.plan(problem, &unmeasured())?;
+    let a = Matrix::generate(plan.a(), comm.rank(), Generator::Uniform { seed: 1 })?;
+    let b = Matrix::generate(plan.b(), comm.rank(), Generator::Uniform { seed: 2 })?;
+    let mut c = session.zeros(&plan)?;
+    let factors = Factors::Held((&a, &b));
+    session.multiply_directed(&plan, SCALARS, factors, &mut c, &mut Panicking)?;
+    Ok(())
+}
+
+/// A panic that the program catches ends neither the job nor the waiting of the others: they get its rank.
+fn survive_caught_panics() {
+    let mpi = OwnMpi::funneled();
+    let comm = mpi.adopt().unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(|| multiply_and_panic(&comm)));
+    match outcome {
+        Err(_) => assert_eq!(mpi.rank, 0),
+        Ok(outcome) => assert_tells_of_panic(outcome.unwrap_err(), [mpi.rank, 0]),
+    }
+    mpi.meet();
+    drop(comm);
+    // With another communicator all goes on.
+    let comm = mpi.adopt().unwrap();
+    open_session(&comm);
+    mpi.finalize();
+}
+
+/// Expects on this rank the error of a panic on the other.
+fn assert_tells_of_panic(error: Error, [here, there]: [usize; 2]) {
+    assert_ne!(here, there);
+    let text = error.to_string();
+    assert!(text.starts_with(&format!("rank {there} on ")), "{text}");
+    assert!(text.contains("panicked"), "{text}");
+}
+
+/// A panic outside of all calls drops the communicator, and the other ranks wait no longer.
+fn leave_by_panic() {
+    let mpi = OwnMpi::funneled();
+    let (rank, comm) = (mpi.rank, mpi.adopt().unwrap());
+    let outcome = catch_unwind(AssertUnwindSafe(move || {
+        let mut session = open_session(&comm);
+        assert_ne!(rank, 1, "a panic that the test wants");
+        let problem = Problem::new(64, 64, 64, 8).unwrap();
+        session.plan(problem, &unmeasured()).map(|_| ())
+    }));
+    match outcome {
+        Err(_) => assert_eq!(rank, 1),
+        Ok(outcome) => assert_tells_of_panic(outcome.unwrap_err(), [rank, 1]),
+    }
+    mpi.meet();
+    mpi.finalize();
+}
+
+/// Expects the same refusal on every rank, with these words.
+fn assert_refused<T>(refused: Result<T, Error>, parts: &[&str]) {
+    let error = refused.err().expect("a refusal");
+    assert_eq!(error.class(), ErrorClass::Input, "{error}");
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Ranks that call with other arguments than the others are told so, with the argument, and none waits. The session can be
+/// used afterwards.
+fn compare_arguments() {
+    let mpi = OwnMpi::funneled();
+    let comm = mpi.adopt().unwrap();
+    let odd = usize::from(mpi.rank == 1);
+    let others = if mpi.size == 2 {
+        "rank 0"
+    } else {
+        "ranks 0, 2"
+    };
+    let mut session = open_session(&comm);
+    let problem = |m| Problem::new(m, 40, 48, 8).unwrap();
+    let text = format!("Session::plan: problem.m is 32 on {others}, 33 on rank 1");
+    let refused = session.plan(problem(32 + odd), &unmeasured());
+    assert_refused(refused, &[text.as_str()]);
+    let config = BalanceConfig {
+        max_iterations: 5 + odd as u32,
+        ..unmeasured()
+    };
+    let refused = session.plan(problem(32), &config);
+    assert_refused(refused, &["config.max", "6 on rank 1"]);
+    let measure = MeasureConfig {
+        min_reps: 3 + odd as u32,
+        ..MeasureConfig::default()
+    };
+    let refused = Session::builder().measure(measure).build(Arc::clone(&comm));
+    assert_refused(
+        refused,
+        &[
+            "SessionBuilder::build: measure.min_reps is 3",
+            "4 on rank 1",
+        ],
+    );
+
+    let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
+    compare_multiplications(comm.as_ref(), &mut session, (&plans, odd));
+    compare_low_calls(comm.as_ref(), odd);
+    let unlike = match odd {
+        1 => session.describe(&plans[0]).map(|_| ()),
+        _ => session.adopt(plans[0].clone()).map(|_| ()),
+    };
+    assert_refused(
+        unlike,
+        &["call is Session::adopt on", "Session::describe on rank 1"],
+    );
+    mpi.meet();
+    drop(session);
+    drop(comm);
+    mpi.finalize();
+}
+
+fn compare_multiplications(
+    comm: &dyn Comm,
+    session: &mut Session,
+    (plans, odd): (&[Plan; 2], usize),
+) {
+    let plan = &plans[0];
+    let generate =
+        |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
+    let (a, b) = (generate(plan.a()), generate(plan.b()));
+    let mut c = session.zeros(plan).unwrap();
+    let alpha = 1.0 + odd as f64;
+    let scalars = Scalars { alpha, beta: 0.0 };
+    let refused = session.multiply(plan, scalars, (&a, &b), &mut c);
+    assert_refused(refused, &["alpha is 1.0 on", "2.0 on rank 1"]);
+    let refused = session.multiply(&plans[odd], SCALARS, (&a, &b), &mut c);
+    assert_refused(
+        refused,
+        &["plan is number", "problem.m is 32 on", "24 on rank 1"],
+    );
+    let mut check = Probe::begin(SCALARS, &c, 7 + odd as u64);
+    let refused = check.add(comm, plan.operands((&a, &b)));
+    assert_refused(refused, &["Probe::add: check is", "on rank 1"]);
+    let size = comm.size();
+    let to = Spread::on_one(32, 40, odd, size).unwrap();
+    assert_refused(
+        c.redistribute(comm, to),
+        &["redistribute: target is 32x40", "rank 1"],
+    );
+    let config = RedistributeConfig {
+        limit_bytes: 1000 + odd,
+        ..RedistributeConfig::default()
+    };
+    let source = (c.spread(), Stored::by_columns(&[], 32));
+    let refused = Matrix::<f64>::from_spread(comm, source, plan.c(), &config);
+    assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
+    // All is as before.
+    session.multiply(plan, SCALARS, (&a, &b), &mut c).unwrap();
+}
+
+fn compare_low_calls(comm: &dyn Comm, odd: usize) {
+    let refused = comm.broadcast(odd, &mut vec![1]);
+    assert_refused(refused, &["root is 0 on", "1 on rank 1"]);
+    assert_refused(comm.share(odd, Some(3)), &["root is 0 on"]);
+    let values = "number of values is 2 on";
+    assert_refused(
+        comm.sum_u64(&mut vec![1; 2 + odd]),
+        &[values, "3 on rank 1"],
+    );
+    assert_refused(comm.sum_f64(&mut vec![1.0; 2 + odd]), &[values]);
+    comm.barrier().unwrap();
+}
+
+/// Multiplies matrices of ones, and checks the product.
+fn multiply_ones(session: &mut Session) {
+    let comm = Arc::clone(session.comm());
+    let problem = Problem::new(96, 96, 512, 16)
+        .unwrap()
+        .with_panel(16)
+        .unwrap();
+    let plan = session.plan(problem, &unmeasured()).unwrap();
+    let ones =
+        |spread| Matrix::<f64>::generate(spread, comm.rank(), Generator::Constant(1.0)).unwrap();
+    let (a, b) = (ones(plan.a()), ones(plan.b()));
+    let mut c = session.zeros(&plan).unwrap();
+    session.multiply(&plan, SCALARS, (&a, &b), &mut c).unwrap();
+    assert!(c.local().data().iter().all(|&value| value == 512.0));
+}
+
+/// Returns the cores of a session's devices.
+fn list_cores(session: &Session) -> Vec<u32> {
+    let devices = session.devices().iter();
+    devices.flat_map(|device| device.cores.clone()).collect()
+}
+
+/// No thread of a session runs where the process may not.
+fn stay_within_mask() {
+    let allowed = list_allowed();
+    assert_eq!(allowed.len(), 1, "started by taskset");
+    let mpi = OwnMpi::funneled();
+    let mut session = open_session(&mpi.adopt().unwrap());
+    multiply_ones(&mut session);
+    assert_eq!(list_allowed(), allowed);
+    drop(session);
+    mpi.finalize();
+}
+
+/// Lists where the threads of this process may run.
+fn list_allowed() -> BTreeSet<String> {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let masks = threads.map(|thread| {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let mut lines = status.lines();
+        let mask = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        mask.unwrap().trim().to_owned()
+    });
+    masks.collect()
+}
+
+/// Sessions of other communicators on the same host, and of the same process, have cores of their own.
+fn share_host() {
+    let mpi = OwnMpi::funneled();
+    let cores = Topology::discover().unwrap().cores().len();
+    // SAFETY: a communicator of this MPI.
+    let alone = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_SELF) };
+    let alone: Arc<dyn Comm> = alone.unwrap().into();
+    let mut session = open_session(&alone);
+    let mine = list_cores(&session);
+    let all = mpi.adopt().unwrap().gather(&mine).unwrap().concat();
+    let different: BTreeSet<u32> = all.iter().copied().collect();
+    assert_eq!(different.len(), cores, "each core is used: {all:?}");
+    assert!(
+        mpi.size > cores || all.len() == cores,
+        "and used once: {all:?}"
+    );
+    multiply_ones(&mut session);
+    drop(session);
+    mpi.meet();
+    divide_process(&mine);
+    mpi.meet();
+    drop(alone);
+    mpi.finalize();
+}
+
+/// Returns `true` if a session has no core for itself alone.
+fn takes_turns(session: &Session) -> bool {
+    let mut notices = session.notices().iter();
+    notices.any(|notice| notice.contains("take turns"))
+}
+
+/// Divides `cores`, the share of this process, among its sessions.
+fn divide_process(cores: &[u32]) {
+    let node = NodeSpec::new("part");
+    let node = node.with_device(DeviceSpec::new("one").on_cores(Cores::Count(1)));
+    let builder = Session::builder().blas(BlasChoice::Embedded);
+    let first = builder.clone().node(node).build(LocalComm::new()).unwrap();
+    let mut second = builder.clone().build(LocalComm::new()).unwrap();
+    let [of_first, of_second] = [&first, &second].map(list_cores);
+    if cores.len() > 1 {
+        assert!(of_first.iter().all(|core| !of_second.contains(core)));
+        assert_eq!(of_first.len() + of_second.len(), cores.len());
+    } else {
+        assert!(takes_turns(&second));
+    }
+    // Nothing is left for a third one, which works all the same while the second one does.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut third = Session::builder().blas(BlasChoice::Embedded);
+            third = third.grouping(Grouping::Node);
+            let mut third = third.build(LocalComm::new()).unwrap();
+            assert!(takes_turns(&third));
+            multiply_ones(&mut third);
+        });
+        multiply_ones(&mut second);
+    });
+    drop((first, second));
+    let whole = builder.build(LocalComm::new()).unwrap();
+    assert_eq!(list_cores(&whole), cores);
+}
+
+/// Checks at every step that the program's OpenBLAS has two threads.
+struct HostThreads {
+    count: unsafe extern "C" fn() -> i32,
+    looks: Cell<usize>,
+}
+
+impl Observer for HostThreads {
+    fn observe(&self, _progress: Progress) {
+        // SAFETY: a function of OpenBLAS with this signature.
+        assert_eq!(unsafe { (self.count)() }, 2);
+        self.looks.set(self.looks.get() + 1);
+    }
+}
+
+/// A program that has set its OpenBLAS to two threads has two, before, while and after a session multiplies by OpenBLAS.
+fn leave_host_blas() {
+    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+    let mpi = OwnMpi::funneled();
+    // SAFETY: the library that the system has installed, with the names of its functions known to all others.
+    let library = unsafe { Library::open(Some("libopenblas.so.0"), RTLD_NOW | RTLD_GLOBAL) };
+    let Ok(library) = library else {
+        println!("skipped: OpenBLAS is not installed");
+        return mpi.finalize();
+    };
+    // SAFETY: functions of OpenBLAS with these signatures.
+    let count = unsafe {
+        let set = library.get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads");
+        set.unwrap()(2);
+        *library.get(b"openblas_get_num_threads").unwrap()
+    };
+    let looks = Cell::new(0);
+    let observer = Rc::new(HostThreads { count, looks });
+    for blas in [BlasChoice::OpenBlas, BlasChoice::Auto] {
+        let builder = Session::builder().blas(blas).observer(observer.clone());
+        let mut session = builder.build(mpi.adopt().unwrap()).unwrap();
+        multiply_ones(&mut session);
+        drop(session);
+        observer.observe(Progress::Slowest { rank: 0 });
+    }
+    assert!(observer.looks.get() > 20);
+    mpi.finalize();
+}
