@@ -8,7 +8,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
-use isochron_devices::{CblasLibrary, Gemm, View, ViewMut, leading_dimension, try_reserve_matrix};
+use isochron_devices::{
+    BlasGemm, CblasLibrary, View, ViewMut, leading_dimension, try_reserve_matrix,
+};
 
 use crate::shape::ProductShape;
 

@@ -1,6 +1,6 @@
 //! The types of matrix elements.
 
-use crate::{Blas, Gemm, Updates, Worker};
+use crate::{Blas, BlasGemm, Updates, Worker};
 use num_complex::{Complex32, Complex64, ComplexFloat};
 use num_traits::{ConstOne, ConstZero};
 use serde::{Deserialize, Serialize};
@@ -95,7 +95,7 @@ pub trait Element:
     }
 
     /// Selects the multiplication of `blas` for this type.
-    fn select_gemm(blas: &dyn Blas) -> &dyn Gemm<Self>;
+    fn select_gemm(blas: &dyn Blas) -> &dyn BlasGemm<Self>;
 
     /// Selects the arithmetic of a device with elements of this type.
     fn updates(worker: &mut dyn Worker) -> &mut dyn Updates<Self>;
@@ -120,7 +120,7 @@ macro_rules! element {
                 $of
             }
 
-            fn select_gemm(blas: &dyn Blas) -> &dyn Gemm<Self> {
+            fn select_gemm(blas: &dyn Blas) -> &dyn BlasGemm<Self> {
                 blas
             }
 

@@ -76,7 +76,7 @@ mod view;
 mod visit;
 mod worker;
 
-pub use blas::{Blas, BlasChoice, CblasLibrary, EmbeddedBlas, Gemm};
+pub use blas::{Blas, BlasChoice, BlasGemm, CblasLibrary, EmbeddedBlas};
 pub use clock::DeviceClock;
 pub use conditions::HostConditions;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};

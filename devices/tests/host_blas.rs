@@ -74,6 +74,7 @@ fn a_host_program_that_set_two_threads_of_openblas_finds_two() {
         eprintln!("skipped: no {FILE}");
         return;
     };
+    // SAFETY: these are the signatures of cblas.h.
     let (set, get) = unsafe {
         let set = host.get::<SetsInt>(b"openblas_set_num_threads").unwrap();
         let get = host.get::<GivesInt>(b"openblas_get_num_threads").unwrap();
@@ -89,7 +90,9 @@ fn a_host_program_that_set_two_threads_of_openblas_finds_two() {
     ] {
         let blas = choose_blas(&choice).unwrap();
         assert_multiplies(&blas);
-        assert_eq!(unsafe { get() }, 2, "{choice}");
+        // SAFETY: as above.
+        let threads = unsafe { get() };
+        assert_eq!(threads, 2, "{choice}");
     }
     let name = choose_blas(&BlasChoice::OpenBlas)
         .unwrap()

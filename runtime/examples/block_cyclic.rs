@@ -1,9 +1,9 @@
 //! ScaLAPACK-style matrices in a communicator of the program's own: `mpirun -n 3 block_cyclic`.
+#![allow(clippy::expect_used, reason = "an example without MPI cannot go on")]
 use isochron::mpi::{self, Threading, topology::Color, traits::Communicator as _};
 use isochron::prelude::*;
 
-/// Leading dimension of all local matrices, larger than needed.
-const LLD: usize = 320;
+const LLD: usize = 320; // leading dimension of all local matrices, larger than needed
 
 /// Plans C += A·B once and runs it ten times. The first of the 32×24 blocks is with the last rank.
 fn multiply<T: Element>(session: &mut Session) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use crate::KernelParameters;
 use crate::memory::{MemoryCount, count_units, make_element};
-use isochron_devices::{Blas, Gemm, View, ViewMut};
+use isochron_devices::{Blas, BlasGemm, View, ViewMut};
 use isochron_kernel::{Interrupt, Kernel, KernelError};
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Multiply for Arc<dyn Blas> {
             interrupt.check()?;
             let part = from..cols.min(from + 256);
             let columns = c.reborrow().into_block(0..rows, part.clone());
-            Gemm::<f64>::gemm(self.as_ref(), 1.0, a, b.columns(part), columns);
+            BlasGemm::<f64>::gemm(self.as_ref(), 1.0, a, b.columns(part), columns);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
-use super::{Blas, EmbeddedBlas, Gemm, has_work};
+use super::{Blas, BlasGemm, EmbeddedBlas, has_work};
 use crate::{DeviceError, Element, PanelPair, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
@@ -227,7 +227,7 @@ impl Blas for CblasLibrary {
 
 macro_rules! multiply_by {
     ($function:ident, $element:ty, $pass_factor:expr) => {
-        impl Gemm<$element> for CblasLibrary {
+        impl BlasGemm<$element> for CblasLibrary {
             fn gemm(
                 &self,
                 alpha: $element,

@@ -272,7 +272,7 @@ fn trial_element<T: Element>(i: usize, j: usize) -> T {
 mod tests {
     use super::*;
     use crate::ElementType;
-    use crate::blas::Gemm;
+    use crate::blas::BlasGemm;
 
     #[test]
     fn words_are_read_and_written_back() {
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    impl<T: Element> Gemm<T> for IdleBlas {
+    impl<T: Element> BlasGemm<T> for IdleBlas {
         fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
             if T::TYPE != ElementType::C64 {
                 EmbeddedBlas.gemm(alpha, a, b, c);

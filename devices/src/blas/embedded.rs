@@ -1,6 +1,6 @@
 //! The BLAS that needs no installed library: the `gemm` crate, pure Rust.
 
-use super::{Blas, Gemm, has_work};
+use super::{Blas, BlasGemm, has_work};
 use crate::{Element, View, ViewMut};
 
 /// Inner dimension of one call. Beyond it the kernels lose a fifth of their speed.
@@ -18,7 +18,7 @@ impl Blas for EmbeddedBlas {
     }
 }
 
-impl<T: Element> Gemm<T> for EmbeddedBlas {
+impl<T: Element> BlasGemm<T> for EmbeddedBlas {
     fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
         if !has_work(alpha, &a, &b, &c) {
             return;

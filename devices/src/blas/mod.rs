@@ -21,13 +21,15 @@ use std::fmt;
 
 /// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at
 /// once. [`Element::select_gemm`] selects the one for a type.
-pub trait Blas: Gemm<f32> + Gemm<f64> + Gemm<Complex32> + Gemm<Complex64> + Send + Sync {
+pub trait Blas:
+    BlasGemm<f32> + BlasGemm<f64> + BlasGemm<Complex32> + BlasGemm<Complex64> + Send + Sync
+{
     /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;
 }
 
 /// The multiplication of a [`Blas`] for elements of one type.
-pub trait Gemm<T> {
+pub trait BlasGemm<T> {
     /// Computes `C += alpha·A·B` with A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0;
     /// `alpha = 0` does not change C and reads neither A nor B.
     ///

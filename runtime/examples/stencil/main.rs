@@ -13,7 +13,7 @@ use isochron::Error;
 use isochron::comm::{Comm, Message, Transfer, connect};
 use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 
-use pace::{Pace, Work};
+use pace::{SlowRank, SweepWork};
 
 mod pace;
 
@@ -63,9 +63,13 @@ fn update_rows([rows, above, below]: &[Vec<f64>; 3]) -> Vec<f64> {
 }
 
 /// Runs all sweeps. Returns the sum of the cells' bits.
-fn run_sweeps(comm: &Arc<dyn Comm>, pace: &Pace, config: &RebalanceConfig) -> Result<u64, Error> {
+fn run_sweeps(
+    comm: &Arc<dyn Comm>,
+    pace: &SlowRank,
+    config: &RebalanceConfig,
+) -> Result<u64, Error> {
     let mut balancer = Rebalancer::new(Arc::clone(comm), ROWS, config, LoopPart::default())?;
-    let mut work = Work::new(&**comm)?;
+    let mut work = SweepWork::new(&**comm)?;
     let mut rows = vec![0.5; balancer.units()[comm.rank()] as usize * COLS];
     for sweep in 0..pace.sweeps {
         let start = Instant::now();
@@ -89,7 +93,7 @@ fn run_sweeps(comm: &Arc<dyn Comm>, pace: &Pace, config: &RebalanceConfig) -> Re
 
 fn main() -> Result<(), Error> {
     let comm = connect()?;
-    let pace = Pace::read(comm.size());
+    let pace = SlowRank::read(comm.size());
     let even = RebalanceConfig {
         trigger: 1e12,
         ..pace.configure()

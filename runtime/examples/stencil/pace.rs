@@ -18,14 +18,14 @@ const NOISE: f64 = 0.06;
 const ROW_S: f64 = 1e-3;
 
 /// The words of the command line.
-pub struct Pace {
+pub struct SlowRank {
     pub sweeps: u64,
     slow_rank: usize,
     slow_from: u64,
     is_made_up: bool,
 }
 
-impl Pace {
+impl SlowRank {
     /// Reads the command line. The last of `ranks` ranks is the slow one.
     pub fn read(ranks: usize) -> Self {
         let words: Vec<String> = std::env::args().skip(1).collect();
@@ -58,7 +58,7 @@ impl Pace {
         &self,
         rank: usize,
         (sweep, rows): (u64, u64),
-        work: &mut Work,
+        work: &mut SweepWork,
         run: impl FnOnce(),
     ) -> f64 {
         let (begun, cpu_s) = (Instant::now(), thread_cpu_time_s());
@@ -91,7 +91,7 @@ fn draw_normal(seed: u64) -> f64 {
 }
 
 /// The work of the ranks, and the seconds of the run.
-pub struct Work<'c> {
+pub struct SweepWork<'c> {
     comm: &'c dyn Comm,
     rows: Vec<f64>,
     cpu_s: Vec<f64>,
@@ -99,7 +99,7 @@ pub struct Work<'c> {
     seconds: [f64; 2],
 }
 
-impl<'c> Work<'c> {
+impl<'c> SweepWork<'c> {
     pub fn new(comm: &'c dyn Comm) -> Result<Self, Error> {
         comm.barrier()?;
         Ok(Self {
@@ -117,7 +117,7 @@ impl<'c> Work<'c> {
     /// Prints the seconds of the run over those of the ideal division, and its moves.
     pub fn print_summary(
         mut self,
-        pace: &Pace,
+        pace: &SlowRank,
         rows: u64,
         report: &RebalanceReport,
     ) -> Result<(), Error> {

@@ -91,7 +91,7 @@ struct Told {
 
 /// What rank 0 tells the others.
 #[derive(Serialize, Deserialize)]
-struct Decided {
+struct LoopDecision {
     advice: Advice,
     due_in: u64,
 }
@@ -228,8 +228,8 @@ impl Rebalancer {
             None => Ok(None),
         };
         let decided = agree(&*self.comm, decided.map_err(Error::from))?;
-        let decided = decided.map(|(advice, due_in)| Decided { advice, due_in });
-        let Decided { advice, due_in } = self.comm.share(0, decided)?;
+        let decided = decided.map(|(advice, due_in)| LoopDecision { advice, due_in });
+        let LoopDecision { advice, due_in } = self.comm.share(0, decided)?;
         self.due_in = due_in;
         let Advice::Move(units) = advice else {
             return Ok(false);

@@ -30,15 +30,15 @@ const TELLING_PAUSE: Duration = Duration::from_micros(20);
 
 /// The failure of a rank.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(super) struct RankFailure {
     rank: usize,
     host: String,
     cause: String,
 }
 
-impl From<&Failure> for Error {
-    fn from(failure: &Failure) -> Self {
-        let Failure { rank, host, cause } = failure.clone();
+impl From<&RankFailure> for Error {
+    fn from(failure: &RankFailure) -> Self {
+        let RankFailure { rank, host, cause } = failure.clone();
         let class = ErrorClass::Run;
         Error::Rank {
             rank,
@@ -78,7 +78,7 @@ impl MpiComm {
     pub(super) fn fail(&self, cause: &str) {
         let mut known = self.failure.borrow_mut();
         if known.is_none() && is_running() {
-            let failure = known.insert(Failure {
+            let failure = known.insert(RankFailure {
                 rank: self.rank,
                 host: self.host.clone(),
                 cause: cause.chars().take(LONGEST_CAUSE / 4).collect(),
@@ -87,7 +87,7 @@ impl MpiComm {
         }
     }
 
-    fn tell_failure(&self, failure: &Failure) {
+    fn tell_failure(&self, failure: &RankFailure) {
         // The library may read it at any later time.
         let word: &'static [u8] = encode(failure).leak();
         let others = (0..self.size).filter(|&rank| rank != self.rank);
@@ -132,6 +132,7 @@ impl MpiComm {
             return Ok(());
         }
         let (mut flag, mut bytes, mut status) = (0, 0, MaybeUninit::uninit());
+        // SAFETY: a constant that the library has set before MPI_Init returned.
         let any = unsafe { ffi::RSMPI_ANY_SOURCE };
         // SAFETY: the communicator is live, and the status is written if there is a message.
         let code =
@@ -151,7 +152,7 @@ impl MpiComm {
         let code =
             unsafe { ffi::MPI_Recv(start, bytes, byte(), from, FAILURE_TAG, self.comm, status) };
         self.check_code("MPI_Recv", code)?;
-        let failure: Failure = decode(from as usize, &word)?;
+        let failure: RankFailure = decode(from as usize, &word)?;
         Err((&*self.failure.borrow_mut().insert(failure)).into())
     }
 }

@@ -29,7 +29,7 @@ use super::contract::{Comm, InFlight, MessageSpan};
 use super::pause::Pause;
 use super::settings::{Settings, describe_differences};
 use crate::error::Error;
-use failure::{Failure, describe_code};
+use failure::{RankFailure, describe_code};
 use flight::Requests;
 
 /// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
@@ -59,7 +59,7 @@ pub struct MpiComm {
     implementation: String,
     longest: usize,
     /// The reason for which every call fails from now on.
-    failure: RefCell<Option<Failure>>,
+    failure: RefCell<Option<RankFailure>>,
     /// Number of looks at unfinished operations.
     polls: Cell<u32>,
     /// Finalises MPI when it is dropped, which happens after the communicator was freed.
