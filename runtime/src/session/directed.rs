@@ -132,8 +132,9 @@ impl Session {
         self.keeps_records = true;
     }
 
-    /// Lets the multiplications that follow leave C where their last step was computed ([`Matrix::spread`]). Else a C
-    /// that has moved returns to where the plan has it.
+    /// Lets the multiplications that follow leave C where their last step was computed, as
+    /// [`MultiplyRun::leaving_c`](crate::multiply::MultiplyRun::leaving_c) does. Else a C that has moved returns to where
+    /// the plan has it.
     pub fn leave_c(&mut self) {
         self.leaves_c = true;
     }
