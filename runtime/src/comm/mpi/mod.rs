@@ -8,7 +8,8 @@
 //! that memory, so it is never freed.
 //!
 //! A program's own communicator is only duplicated. The duplicate returns errors; the program's error handlers stay as they
-//! are. No call is made before MPI is initialised or after it is finalised.
+//! are. No call is made before MPI is initialised or after it is finalised. MPICH 4.0 asks the error handler of
+//! `MPI_COMM_SELF` about a message under way that fails: it ends the job there, unless the program has set another one.
 
 mod failure;
 mod flight;
@@ -224,8 +225,8 @@ impl MpiComm {
 
     /// Returns `true` if all `requests` are complete. Completed ones become null requests, which count as complete.
     ///
-    /// They are tested one by one, because MPICH has no communicator, and so no error handler of ours, for several. The first
-    /// one that is not complete makes all progress.
+    /// They are tested one by one: `MPI_Testall` does not tell which error there was. The first one that is not complete makes
+    /// all progress.
     fn test_all(
         &self,
         call: &'static str,

@@ -54,7 +54,9 @@ fn list_cases(platform: &str) -> [(String, &'static [&'static str], &'static str
             "% peak",
         ),
         (
-            format!("mxm --m 64 --n 64 --k 256 --block 8 --panel 8 --platform {platform}"),
+            format!(
+                "mxm --m 64 --n 64 --k 256 --block 8 --panel 8 --split c --platform {platform}"
+            ),
             &[
                 "measuring: iteration 1",
                 "multiplying: step 1 of 32, expected slowest: node",
