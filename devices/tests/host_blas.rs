@@ -134,7 +134,7 @@ fn a_library_that_the_program_has_not_loaded_stays_unloaded() {
     assert_ne!(count_mappings("memfd:libopenblas"), 0);
 }
 
-/// An MKL that counts what is set, and whose products tell if they were computed alone.
+/// A made-up MKL. It counts the calls of its setters, and its products show if they ran on one thread.
 const MADE_UP_MKL: &str = r#"
 static int process_wide, is_shared; static _Thread_local int local;
 void MKL_Get_Version_String(char *text, int n) { const char *t = "Math Kernel Library Version 9.9-Product"; while (n-- > 1 && (*text++ = *t++)); }

@@ -14,8 +14,8 @@ use std::sync::{Mutex, PoisonError};
 /// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed
 /// by value, and `*const T` for complex ones, passed by address.
 ///
-/// Dimensions are passed as 64-bit integers all the same, in places of 64 bits of which the function reads as many as it
-/// needs. So an MKL that the program has set to 64-bit integers is called rightly, too.
+/// Dimensions are passed as 64-bit integers. A function with 32-bit integers reads the lower half, so the call is right for
+/// an MKL with either width.
 type CblasGemm<T, S> = unsafe extern "C" fn(
     c_int,
     c_int,

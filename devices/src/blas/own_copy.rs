@@ -151,7 +151,7 @@ fn read_segments(file: &[u8]) -> Option<Vec<Segment>> {
     segments.collect()
 }
 
-/// Reads a number of so many bytes, the lowest first.
+/// Reads a little-endian number of this many bytes.
 fn read_number(file: &[u8], at: u64, bytes: usize) -> Option<u64> {
     let bytes = file.get(usize::try_from(at).ok()?..)?.get(..bytes)?;
     Some(

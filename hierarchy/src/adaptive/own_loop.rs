@@ -5,7 +5,7 @@ use super::proposal::Place;
 use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
 use crate::model::SpeedModel;
 
-/// What a change of the division has to win.
+/// Conditions under which a change of the division pays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stakes {
     /// Steps that a change pays in.
@@ -15,7 +15,7 @@ pub(crate) struct Stakes {
 }
 
 impl Adaptive {
-    /// Starts a loop of which the steps are not counted. The first division is the caller's.
+    /// Starts a loop with an unknown number of steps. The caller gives the first division.
     ///
     /// # Errors
     /// As [`Adaptive::new`].

@@ -299,7 +299,7 @@ impl RuggedLearner {
             .fold(0.0, f64::max)
     }
 
-    /// Returns the least that the longest time may be, of which the mean is `now_s`.
+    /// Returns a lower bound of the longest time. `now_s` is the mean of all times.
     fn find_least_longest(&self, now_s: f64) -> f64 {
         let means = self
             .parts
