@@ -299,7 +299,7 @@ impl RuggedLearner {
             .fold(0.0, f64::max)
     }
 
-    /// Returns a lower bound of the longest time. `now_s` is the mean of all times.
+    /// Returns a lower bound of the longest time, whose estimate is `now_s`.
     fn find_least_longest(&self, now_s: f64) -> f64 {
         let means = self
             .parts
