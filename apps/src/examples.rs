@@ -31,6 +31,17 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"],
     ),
     (
+        "fft2d",
+        &[
+            "mpirun -n 2 isochron fft2d --size 2048 --out models --verify",
+            "mpirun -n 2 isochron fft2d --size 2048 --strategy balanced --models a.points b.points",
+        ],
+    ),
+    (
+        "dgemv",
+        &["mpirun -n 2 isochron dgemv --size 8192 --out models --verify"],
+    ),
+    (
         "model",
         &["isochron model models/rank0-jacobi.points --fit akima --plot"],
     ),

@@ -9,8 +9,10 @@ mod balance;
 mod choices;
 mod config;
 mod devices;
+mod dgemv;
 mod examples;
 mod failure;
+mod fft2d;
 mod launch;
 mod layout;
 mod lines;
@@ -25,6 +27,7 @@ mod numbers;
 mod output;
 mod partition;
 mod points;
+mod rows;
 mod table;
 mod terminal_line;
 mod topology;
@@ -75,6 +78,10 @@ enum Subcommands {
     Measure(Box<measure::MeasureArguments>),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
+    /// Transform a matrix by a Fourier transform in two dimensions, its rows divided by times of any shape
+    Fft2d(Box<rows::RowsArguments>),
+    /// Multiply a matrix and a vector, y = A*x, the rows divided by times of any shape
+    Dgemv(Box<rows::RowsArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
@@ -183,6 +190,12 @@ fn run_command<'a>(
         Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
         Subcommands::Balance(arguments) => {
             return balance::run(comm.as_ref(), arguments).map(|()| None);
+        }
+        Subcommands::Fft2d(arguments) => {
+            return rows::run::<fft2d::Fft2d>(comm.as_ref(), arguments).map(|()| None);
+        }
+        Subcommands::Dgemv(arguments) => {
+            return rows::run::<dgemv::Dgemv>(comm.as_ref(), arguments).map(|()| None);
         }
         Subcommands::Config(arguments) => {
             return config::run(comm.as_ref(), arguments).map(|()| None);

@@ -12,6 +12,7 @@ mod balance;
 mod direct;
 mod goal;
 mod gpu;
+mod hpopta;
 mod hybrid;
 mod launch;
 mod learning;
@@ -60,6 +61,8 @@ enum CampaignCommand {
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
     #[command(name = "thesis-3")]
     Thesis(thesis::ThesisArguments),
+    /// Figures 1 to 3 of the HPOPTA paper's supplement: DGEMV and FFT, predicted and actual times
+    Hpopta(hpopta::HpoptaArguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,5 +78,6 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
+        CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
     }
 }

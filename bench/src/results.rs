@@ -249,6 +249,7 @@ mod tests {
     fn the_published_files_are_read_and_make_their_pages() -> anyhow::Result<()> {
         check_published::<crate::algorithms::AlgorithmsResults>()?;
         check_published::<crate::balance::BalanceResults>()?;
+        check_published::<crate::hpopta::HpoptaResults>()?;
         check_published::<crate::hybrid::HybridResults>()?;
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::measure::MeasureResults>()?;

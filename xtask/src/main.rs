@@ -104,8 +104,8 @@ enum Task {
     },
     /// Measure figures and tables of a publication here, and make them again
     Reproduce {
-        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2)
-        #[arg(value_parser = ["thesis-3"])]
+        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2), hpopta (figures 1 to 3 of the supplement)
+        #[arg(value_parser = ["thesis-3", "hpopta"])]
         name: String,
         /// Passed on as they are
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -15,6 +15,17 @@ impl Dgemv {
     pub fn new(parameters: KernelParameters) -> Self {
         Self(DenseRows::new(parameters))
     }
+
+    /// Returns the rows of A, one after the other, and x, to be written.
+    pub fn split_operands(&mut self) -> (&mut [f64], &mut [f64]) {
+        (&mut self.0.a, &mut self.0.x)
+    }
+
+    /// Returns the product y of the last run.
+    #[must_use]
+    pub fn product(&self) -> &[f64] {
+        &self.0.y
+    }
 }
 
 impl Kernel for Dgemv {

@@ -35,6 +35,17 @@ impl FftRows {
             scratch,
         }
     }
+
+    /// Returns the rows, one after the other, to be written, and their transforms by the last run.
+    pub fn split_rows(&mut self) -> (&mut [Complex64], &[Complex64]) {
+        (&mut self.rows, &self.transformed)
+    }
+
+    /// Returns the rows, one after the other.
+    #[must_use]
+    pub fn rows(&self) -> &[Complex64] {
+        &self.rows
+    }
 }
 
 impl Kernel for FftRows {

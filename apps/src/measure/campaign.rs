@@ -125,7 +125,7 @@ impl Campaign<'_> {
             text += &format!(", ±{percent:.1} % at {confidence:.0} %");
         }
         let size = match &self.sizes {
-            CampaignSizes::Line(_) => count(m, "unit"),
+            CampaignSizes::Line(_) | CampaignSizes::Listed(_) => count(m, "unit"),
             CampaignSizes::Surface(_) => format!("{m}×{n} blocks"),
         };
         format!("{text}, now {size}")

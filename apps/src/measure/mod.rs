@@ -9,9 +9,10 @@ mod part;
 mod report;
 mod sizes;
 
+pub use campaign::Campaign;
 pub use files::{FileKind, PointsFiles};
 pub use kernel::serve_if_asked;
-pub use options::{KernelArguments, OpenKernel};
+pub use options::{KernelArguments, OpenKernel, WIDTH};
 pub use part::{MeasuredPart, flatten_point, make_point, measure_in_step};
 
 use std::collections::BTreeSet;
@@ -31,11 +32,10 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::mxm::problem::DEFAULT_BLOCK;
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
-use campaign::Campaign;
 use devices::{DeviceArguments, MXM};
 use options::OpenWork;
 use report::{MeasureDocument, MeasuredModelDocument};
-use sizes::CampaignSizes;
+pub use sizes::CampaignSizes;
 
 /// The repetitions of a measurement by default.
 pub const DEFAULTS: MeasureConfig = MeasureConfig {

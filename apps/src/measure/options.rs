@@ -39,6 +39,9 @@ pub struct KernelArguments {
     pub unbound: bool,
 }
 
+/// The header that tells the length of a row.
+pub const WIDTH: &str = "width";
+
 /// Block size of `gemm` and `naive-gemm`, if none is asked for.
 const DEFAULT_BLOCK: usize = 32;
 
@@ -63,6 +66,18 @@ pub struct OpenKernel {
 }
 
 impl KernelArguments {
+    /// Chooses a built-in kernel of rows of this length, bound to its core.
+    pub fn of_rows(kernel: &str, width: usize) -> Self {
+        Self {
+            kernel: kernel.to_owned(),
+            block: None,
+            width,
+            blas: BlasChoice::default(),
+            isolate: false,
+            unbound: false,
+        }
+    }
+
     /// Binds this rank to its core, unless it is to be unbound, and opens the kernel there.
     ///
     /// # Errors
@@ -95,7 +110,7 @@ impl KernelArguments {
         };
         let run = agree(comm, choice.open(self.isolate))?;
         let measured_with = self.describe(config, choice.is_built_in());
-        let part = self.describe_part(comm, core, &measured_with);
+        let part = self.describe_part(comm, core, (&measured_with, choice.is_built_in()));
         Ok(OpenKernel {
             run,
             parts: comm.gather(&part)?,
@@ -124,7 +139,7 @@ impl KernelArguments {
         &self,
         comm: &dyn Comm,
         core: Option<u32>,
-        measured_with: &str,
+        (measured_with, is_built_in): (&str, bool),
     ) -> MeasuredPart {
         let mut part = MeasuredPart {
             rank: comm.rank(),
@@ -146,6 +161,8 @@ impl KernelArguments {
         part.add_headers(headers.into_iter());
         if ["gemm", "naive-gemm"].contains(&self.kernel.as_str()) {
             part.add_headers([("block", self.block().to_string())].into_iter());
+        } else if is_built_in {
+            part.add_headers([(WIDTH, self.width.to_string())].into_iter());
         }
         part
     }

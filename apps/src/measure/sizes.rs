@@ -9,6 +9,8 @@ use super::part::{Size, flatten_point};
 pub enum CampaignSizes {
     /// Of models in one dimension.
     Line(ModelSizes),
+    /// Of models in one dimension, these sizes that are left, ascending.
+    Listed(Vec<u64>),
     /// Of surfaces.
     Surface(SurfaceSizes),
 }
@@ -18,6 +20,7 @@ impl CampaignSizes {
     pub fn next_size(&self) -> Option<Size> {
         match self {
             Self::Line(sizes) => sizes.next_size().map(|d| (d, 1)),
+            Self::Listed(left) => left.first().map(|&d| (d, 1)),
             Self::Surface(sizes) => sizes.next_size(),
         }
     }
@@ -32,6 +35,10 @@ impl CampaignSizes {
                 let known = known.map(|point| point.as_ref().map(flatten_point));
                 sizes.observe(size.0, &known.collect::<Vec<_>>());
             }
+            Self::Listed(left) => {
+                let is_hopeless = known.into_iter().all(|point| point.is_none());
+                left.retain(|&d| d != size.0 && !(is_hopeless && d > size.0));
+            }
             Self::Surface(sizes) => {
                 let possible = known.map(|point| point.is_some());
                 sizes.observe(size, &possible.collect::<Vec<_>>());
@@ -43,7 +50,35 @@ impl CampaignSizes {
     pub fn estimate_left(&self) -> usize {
         match self {
             Self::Line(sizes) => sizes.estimate_left(),
+            Self::Listed(left) => left.len(),
             Self::Surface(sizes) => sizes.count_left(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use isochron_hierarchy::model::SurfacePoint;
+
+    #[test]
+    fn listed_sizes_end_where_they_are_hopeless_to_all() {
+        let mut sizes = CampaignSizes::Listed(vec![2, 4, 6]);
+        let point = |reps| {
+            Some(SurfacePoint {
+                m: 2,
+                n: 1,
+                t_s: 1.0,
+                reps,
+                ci_s: 0.0,
+            })
+        };
+        sizes.observe((2, 1), &vec![point(0), point(3)]);
+        assert_eq!(
+            (sizes.next_size(), sizes.estimate_left()),
+            (Some((4, 1)), 2)
+        );
+        sizes.observe((4, 1), &vec![None, point(0)]);
+        assert_eq!((sizes.next_size(), sizes.estimate_left()), (None, 0));
     }
 }

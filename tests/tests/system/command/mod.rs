@@ -10,6 +10,7 @@ mod mxm;
 mod output;
 mod partition;
 mod progress;
+mod rows;
 mod topology;
 mod trace_model;
 

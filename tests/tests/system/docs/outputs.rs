@@ -12,7 +12,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 16] = [
+pub const SCHEMAS: [&str; 17] = [
     "platform",
     "report",
     "plan",
@@ -22,6 +22,7 @@ pub const SCHEMAS: [&str; 16] = [
     "measure",
     "trace-model",
     "balance",
+    "rows",
     "partition",
     "layout",
     "model",
@@ -202,6 +203,14 @@ fn balances_are_as_their_schema_says() {
     check_documents(
         "balance",
         &run_each(&["balance jacobi --units 4 --width 64 --max-reps 3"]),
+    );
+}
+
+#[test]
+fn divided_rows_are_as_their_schema_says() {
+    check_documents(
+        "rows",
+        &run_each(&["dgemv --size 32 --granule 16 --max-reps 3 --runs 2 --verify"]),
     );
 }
 

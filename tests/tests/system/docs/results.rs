@@ -149,6 +149,7 @@ pub fn campaign_table() -> String {
         algorithms_row(),
         learning_row(),
         thesis_row(),
+        hpopta_row(),
         alike_row(),
         price_row(),
         unlike_row(),
@@ -371,6 +372,20 @@ fn thesis_row() -> String {
         "thesis-3",
         "measuring and partitioning, % of the multiplication, with a warm store",
         &format!("{warm}, and {partial} by partial models"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
+fn hpopta_row() -> String {
+    let page = read_page("hpopta");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let figure = "actual / predicted";
+    format_row(
+        "hpopta",
+        "actual / predicted time of HPOPTA's division of an FFT",
+        &ResultsTable::find(&page, figure).range_of_medians(figure),
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }

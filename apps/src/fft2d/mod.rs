@@ -1,0 +1,107 @@
+//! `isochron fft2d`: a Fourier transform in two dimensions, by rows and columns.
+//!
+//! Every rank transforms its rows. The matrix is transposed between the ranks, so that the rows are now the columns, and
+//! these are transformed too. A second transposition puts the result in order.
+//!
+//! # References
+//! Khaleghzadeh, Reddy and Lastovetsky, the HPOPTA paper and its supplement (2D-FFT application).
+
+mod check;
+
+use isochron::hierarchy::layout::slice_rows;
+use isochron::matrix::redistribute::{RedistributeConfig, redistribute};
+use isochron::prelude::*;
+use isochron_kernels::{FftRows, KernelParameters};
+
+use crate::rows::{RowApplication, RowProblem, prepare_kernel, time_kernel};
+use check::{Waves, compare_entries};
+
+/// This rank's rows of a transform.
+pub struct Fft2d {
+    size: usize,
+    input: Generator,
+    /// The first row of this rank.
+    first: usize,
+    /// The rows of all ranks.
+    spread: Spread,
+    /// It holds the rows, and their transforms.
+    kernel: FftRows,
+}
+
+impl RowApplication for Fft2d {
+    const KERNEL: &'static str = "fft";
+    const PASSES: u32 = 2;
+
+    fn count_row_bytes(size: usize) -> u64 {
+        (size as u64).saturating_mul(2 * size_of::<Complex64>() as u64)
+    }
+
+    fn prepare(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error> {
+        let RowProblem { size, seed } = problem;
+        let mut kernel = FftRows::new(KernelParameters {
+            width: size,
+            ..KernelParameters::default()
+        });
+        prepare_kernel(
+            &mut kernel,
+            Self::KERNEL,
+            (rows[rank], Self::count_row_bytes(size)),
+        )?;
+        let layout = slice_rows(size as u64, rows)?;
+        Ok(Self {
+            size,
+            input: Generator::Uniform { seed },
+            first: rows[..rank].iter().sum::<u64>() as usize,
+            spread: Spread::on_layout(size, size, 1, &layout),
+            kernel,
+        })
+    }
+
+    fn restore_input(&mut self) {
+        let (rows, _) = self.kernel.split_rows();
+        for (row, elements) in rows.chunks_exact_mut(self.size).enumerate() {
+            for (col, element) in elements.iter_mut().enumerate() {
+                *element = self.input.element(self.first + row, col);
+            }
+        }
+    }
+
+    fn run(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
+        let mut passes_s = Vec::new();
+        for _ in 0..Self::PASSES {
+            passes_s.push(time_kernel(&mut self.kernel));
+            self.transpose(comm)?;
+        }
+        Ok(passes_s)
+    }
+
+    /// Compares some entries of the result with sums over the input, and some of the input with sums over the whole
+    /// result.
+    fn check(&self, comm: &dyn Comm) -> Result<f64, Error> {
+        let rows = self.first..self.first + self.kernel.rows().len() / self.size;
+        let waves = Waves {
+            comm,
+            size: self.size,
+            rows,
+        };
+        compare_entries(
+            &waves,
+            &|row, col| self.input.element(row, col),
+            &|row, col| self.kernel.rows()[(row - self.first) * self.size + col],
+        )
+    }
+}
+
+impl Fft2d {
+    /// Transposes the transformed rows of all ranks; they become the rows of the next pass.
+    fn transpose(&mut self, comm: &dyn Comm) -> Result<(), Error> {
+        let config = RedistributeConfig {
+            transposed: true,
+            ..RedistributeConfig::default()
+        };
+        let (rows, transformed) = self.kernel.split_rows();
+        let source = (&self.spread, Stored::by_rows(transformed, self.size));
+        let target = (&self.spread, StoredMut::by_rows(rows, self.size));
+        redistribute(comm, source, target, &config).map(|_| ())
+    }
+}

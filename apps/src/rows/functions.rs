@@ -1,0 +1,129 @@
+//! The times of a kernel over numbers of rows, of every rank: measured here, or read from files.
+
+use std::path::Path;
+use std::time::Instant;
+
+use isochron::comm::agree;
+use isochron::input::read_text;
+use isochron::prelude::*;
+use isochron_hierarchy::model::{ModelFile, Point};
+
+use super::RowsArguments;
+use crate::measure::{
+    Campaign, CampaignSizes, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,
+};
+
+/// The measured times of all ranks, the same on every rank.
+#[derive(Default)]
+pub struct RowFunctions {
+    /// The points of each rank, ascending; without those of sizes that take too long. Empty if nothing is known.
+    pub points: Vec<Vec<Point>>,
+    /// The file of each rank.
+    pub files: Vec<Option<String>>,
+    /// The options of measuring; `None` if nothing was measured here.
+    pub measured_with: Option<String>,
+    /// Seconds of measuring.
+    pub measuring_s: f64,
+}
+
+/// Reads the time functions that the arguments name, or measures them; none are needed to divide evenly. `room` are
+/// the rows that each rank has memory for.
+///
+/// # Errors
+/// On every rank: those of the kernel and of the files.
+///
+/// # Collective
+/// All ranks.
+pub fn find_functions(
+    comm: &dyn Comm,
+    arguments: &RowsArguments,
+    kernel: OpenKernel,
+    (config, room): (&MeasureConfig, &[u64]),
+) -> Result<RowFunctions, Error> {
+    if arguments.is_measured() {
+        let most = room.iter().copied().min().unwrap_or(0);
+        return measure_functions(comm, arguments, kernel, (config, most));
+    }
+    let read = match comm.rank() {
+        0 => read_functions(arguments, kernel.run.name(), comm.size()).map(Some),
+        _ => Ok(None),
+    };
+    let points = comm.share(0, agree(comm, read)?)?;
+    let files = arguments.models.iter().cycle().take(comm.size());
+    Ok(RowFunctions {
+        points,
+        files: files.map(|file| Some(file.display().to_string())).collect(),
+        ..RowFunctions::default()
+    })
+}
+
+/// Measures every rank at once, as they will run.
+fn measure_functions(
+    comm: &dyn Comm,
+    arguments: &RowsArguments,
+    kernel: OpenKernel,
+    (config, most): (&MeasureConfig, u64),
+) -> Result<RowFunctions, Error> {
+    let begun = Instant::now();
+    let files = match comm.rank() {
+        0 => PointsFiles::open(arguments.out.as_deref(), FileKind::Points, &kernel.parts).map(Some),
+        _ => Ok(None),
+    };
+    let mut files = agree(comm, files)?;
+    files.iter_mut().for_each(PointsFiles::drop_unfinished);
+    let names = comm.share(0, files.as_ref().map(PointsFiles::list_paths))?;
+    let mut campaign = Campaign {
+        comm,
+        work: Box::new(kernel.run),
+        config: *config,
+        sizes: CampaignSizes::Listed(arguments.list_sizes(most)),
+        own: comm.rank()..comm.rank() + 1,
+        points: Vec::new(),
+    };
+    campaign.run(files)?;
+    Ok(RowFunctions {
+        points: (0..comm.size())
+            .map(|rank| list_points(&campaign, rank))
+            .collect(),
+        files: names,
+        measured_with: Some(kernel.measured_with),
+        measuring_s: begun.elapsed().as_secs_f64(),
+    })
+}
+
+/// Lists the points of a rank without those of sizes that take too long.
+fn list_points(campaign: &Campaign<'_>, rank: usize) -> Vec<Point> {
+    let points = campaign.points.iter();
+    let points = points.filter_map(|(_, points)| points[rank].as_ref().map(flatten_point));
+    points.filter(|point| point.reps > 0).collect()
+}
+
+/// Reads the points of each rank.
+fn read_functions(
+    arguments: &RowsArguments,
+    kernel: &str,
+    ranks: usize,
+) -> Result<Vec<Vec<Point>>, Error> {
+    let files = arguments.models.iter();
+    let read = files.map(|path| read_function(path, kernel, arguments.size));
+    let read: Vec<Vec<Point>> = read.collect::<Result<_, _>>()?;
+    Ok(read.iter().cycle().take(ranks).cloned().collect())
+}
+
+/// Reads the points of a file that was measured with this kernel and these rows, as far as its headers tell.
+fn read_function(path: &Path, kernel: &str, width: usize) -> Result<Vec<Point>, Error> {
+    let text = read_text(path).map_err(|error| Error::file(path, error))?;
+    let file = ModelFile::parse(&text).map_err(|error| Error::file(path, error))?;
+    for (key, wanted) in [("kernel", kernel.to_owned()), (WIDTH, width.to_string())] {
+        if let Some(found) = file.headers.get(key).filter(|found| **found != wanted) {
+            let reason = format!("its {key} is {found}, and {wanted} is needed");
+            return Err(Error::file(path, reason));
+        }
+    }
+    let mut points = file.points;
+    points.retain(|point| point.reps > 0);
+    match points.is_empty() {
+        true => Err(Error::file(path, "holds no measured points")),
+        false => Ok(points),
+    }
+}

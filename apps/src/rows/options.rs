@@ -1,0 +1,153 @@
+//! The options that the applications have in common.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use isochron_hierarchy::model::Estimate;
+use serde::Serialize;
+use strum::Display;
+
+use super::RowProblem;
+use crate::measure::DEFAULTS;
+use crate::measuring::{MeasuringArguments, show_default};
+use crate::numbers::parse_whole;
+
+/// The matrix, the division of its rows, and the runs.
+#[derive(Args)]
+#[command(mut_args(|argument| show_default(argument, &DEFAULTS)))]
+pub struct RowsArguments {
+    /// Rows and columns of the matrix
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
+    pub size: usize,
+    /// Seed of the matrix
+    #[arg(long, value_name = "SEED", default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
+    seed: u64,
+    /// Division of the rows over the ranks
+    #[arg(long, value_enum, default_value_t = RowStrategy::Hpopta)]
+    pub strategy: RowStrategy,
+    /// Time that hpopta takes for a measured size: mean, or upper, the end of its confidence interval
+    #[arg(long, value_name = "mean|upper", default_value_t = Estimate::Upper)]
+    pub estimate: Estimate,
+    /// Points files of `isochron measure` with the times of each rank, in order, or one for all. Without them the
+    /// ranks are measured first, all at once
+    #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = ["granule", "out"])]
+    pub models: Vec<PathBuf>,
+    /// Rows between two sizes that are measured [default: about a sixteenth of all rows]
+    #[arg(long, value_name = "ROWS", value_parser = parse_whole::<u64, 1>)]
+    pub granule: Option<u64>,
+    /// Runs that are timed, after one that is not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_whole::<u32, 1>)]
+    pub runs: u32,
+    /// Check the result by its definition
+    #[arg(long)]
+    pub verify: bool,
+    #[command(flatten)]
+    pub measuring: MeasuringArguments,
+    /// Folder for the points files of the ranks. The same command takes the times that are there, and measures
+    /// what they lack
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
+}
+
+/// A way to divide rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum RowStrategy {
+    /// Least longest time over the measured sizes, whatever the shape of the times
+    Hpopta,
+    /// Equal times, by the geometric partitioning algorithm on smooth models of the times
+    Balanced,
+    /// Equal parts; nothing is measured without --out
+    Even,
+}
+
+impl RowsArguments {
+    /// Returns the matrix.
+    pub fn problem(&self) -> RowProblem {
+        RowProblem {
+            size: self.size,
+            seed: self.seed,
+        }
+    }
+
+    /// Refuses a number of ranks that the rows or the files do not fit.
+    ///
+    /// # Errors
+    /// The option and the reason.
+    pub fn check(&self, ranks: usize) -> Result<(), String> {
+        let (size, files) = (self.size, self.models.len());
+        if size < ranks {
+            return Err(format!(
+                "--size {size}: {ranks} ranks cannot share {size} rows: use fewer ranks, or a larger size"
+            ));
+        }
+        if files > 1 && files != ranks {
+            return Err(format!(
+                "--models: {files} files for {ranks} ranks: give one of each rank in order, or one for all"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if the ranks are to be measured.
+    pub fn is_measured(&self) -> bool {
+        self.models.is_empty() && (self.strategy != RowStrategy::Even || self.out.is_some())
+    }
+
+    /// Lists the numbers of rows to measure, `most` at most: the multiples of the granule, and those that complete them
+    /// to the total if that is none.
+    pub fn list_sizes(&self, most: u64) -> Vec<u64> {
+        let total = self.size as u64;
+        let granule = self.granule.unwrap_or_else(|| choose_granule(total));
+        let rest = total % granule;
+        let multiples = (0..=total / granule).map(|number| number * granule);
+        let mut sizes: Vec<u64> = multiples.flat_map(|size| [size, size + rest]).collect();
+        sizes.dedup();
+        sizes.retain(|&size| (1..=most.min(total)).contains(&size));
+        sizes
+    }
+}
+
+/// Returns a divisor of `total` that is a sixteenth to an eighth of it, or a sixteenth rounded up if there is none.
+fn choose_granule(total: u64) -> u64 {
+    let least = total.div_ceil(16).max(1);
+    (least..=2 * least)
+        .find(|&granule| total.is_multiple_of(granule))
+        .unwrap_or(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        rows: RowsArguments,
+    }
+
+    fn list_sizes(line: &str, most: u64) -> Vec<u64> {
+        let words = ["rows"].into_iter().chain(line.split(' '));
+        let line = Line::try_parse_from(words).expect("a command line");
+        line.rows.list_sizes(most)
+    }
+
+    #[test]
+    fn sizes_are_multiples_of_the_granule_and_complete_each_other_to_the_total() {
+        assert_eq!(list_sizes("--size 12 --granule 4", 12), [4, 8, 12]);
+        assert_eq!(list_sizes("--size 11 --granule 4", 12), [3, 4, 7, 8, 11]);
+        assert_eq!(list_sizes("--size 11 --granule 4", 7), [3, 4, 7]);
+        assert_eq!(list_sizes("--size 3 --granule 5", 9), [3]);
+        assert_eq!(list_sizes("--size 1024", 128), [64, 128]);
+        assert_eq!(list_sizes("--size 1000", 300), [100, 200, 300]);
+        // A prime number has no divisor.
+        assert_eq!(list_sizes("--size 1009", 200), [49, 64, 113, 128, 177, 192]);
+        assert_eq!(list_sizes("--size 1", 9), [1]);
+    }
+}

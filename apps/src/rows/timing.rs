@@ -1,0 +1,85 @@
+//! Timed runs.
+
+use std::time::Instant;
+
+use isochron::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::RowApplication;
+
+/// The times of one rank in a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RankTimes {
+    /// Seconds of the kernel in each pass.
+    pub passes_s: Vec<f64>,
+    /// Seconds of the whole run, with its messages.
+    pub wall_s: f64,
+}
+
+/// The times of all ranks in a run.
+pub type RunTimes = Vec<RankTimes>;
+
+/// Runs an application `runs` times after one run that is not counted; returns the times of all ranks.
+///
+/// # Errors
+/// Those of the application.
+///
+/// # Collective
+/// All ranks.
+pub fn time_runs<A: RowApplication>(
+    comm: &dyn Comm,
+    application: &mut A,
+    runs: u32,
+) -> Result<Vec<RunTimes>, Error> {
+    let mut timed = Vec::new();
+    for _ in 0..=runs {
+        application.restore_input();
+        comm.barrier()?;
+        let begun = Instant::now();
+        let passes_s = application.run(comm)?;
+        let wall_s = begun.elapsed().as_secs_f64();
+        timed.push(comm.gather(&RankTimes { passes_s, wall_s })?);
+    }
+    timed.remove(0);
+    Ok(timed)
+}
+
+/// Returns the seconds of each rank's kernel in a run.
+pub fn sum_passes(run: &RunTimes) -> Vec<f64> {
+    run.iter().map(|rank| rank.passes_s.iter().sum()).collect()
+}
+
+/// Returns the seconds in which all kernels of a run are done, without messages: no pass begins before the slowest rank
+/// has ended the one before.
+pub fn sum_longest_passes(run: &RunTimes) -> f64 {
+    let passes = run.first().map_or(0, |rank| rank.passes_s.len());
+    let longest = (0..passes).map(|pass| {
+        let ranks = run.iter().map(|rank| rank.passes_s[pass]);
+        ranks.fold(0.0, f64::max)
+    });
+    longest.sum()
+}
+
+/// Returns the seconds of a run on the rank that needed longest.
+pub fn find_longest_wall(run: &RunTimes) -> f64 {
+    run.iter().map(|rank| rank.wall_s).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_wait_for_the_slowest_one_in_each_pass() {
+        let run = [([1.0, 4.0], 6.0), ([3.0, 2.0], 7.5)].map(|(passes_s, wall_s)| RankTimes {
+            passes_s: passes_s.to_vec(),
+            wall_s,
+        });
+        let run = run.to_vec();
+        assert_eq!(sum_passes(&run), [5.0, 5.0]);
+        assert_eq!(
+            (sum_longest_passes(&run), find_longest_wall(&run)),
+            (7.0, 7.5)
+        );
+    }
+}

@@ -1,0 +1,305 @@
+//! Time functions of the ranks, and the runs of each division.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use isochron_devices::measure::Sample;
+use isochron_hierarchy::model::{ModelFile, Point};
+use serde::{Deserialize, Serialize};
+use strum::VariantArray as _;
+
+use crate::launch::MxmLauncher;
+use crate::process::run_within;
+use crate::results::list_in_turn;
+
+/// The time that a command may take.
+const LIMIT: Duration = Duration::from_secs(230);
+
+/// Confidence of intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// An application, as the command names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Application {
+    Dgemv,
+    Fft2d,
+}
+
+impl Application {
+    /// Returns its name in tables and figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dgemv => "DGEMV",
+            Self::Fft2d => "FFT",
+        }
+    }
+
+    /// Returns the flops of a row of this length, as programs are compared.
+    pub fn count_row_flops(self, size: usize) -> f64 {
+        let size = size as f64;
+        match self {
+            Self::Dgemv => 2.0 * size,
+            Self::Fft2d => 5.0 * size * size.log2(),
+        }
+    }
+}
+
+/// A way to divide rows, as the command names it.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray, strum::Display,
+)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum Division {
+    Hpopta,
+    Balanced,
+    Even,
+}
+
+/// How much is measured.
+pub struct Effort {
+    ranks: usize,
+    rounds: usize,
+    /// Timed runs of a command.
+    runs: usize,
+    /// Most seconds of a point.
+    max_seconds: f64,
+}
+
+impl Effort {
+    pub fn full(ranks: usize, rounds: usize) -> Self {
+        Self {
+            ranks,
+            rounds,
+            runs: 10,
+            max_seconds: 1.0,
+        }
+    }
+
+    pub fn quick(ranks: usize) -> Self {
+        Self {
+            ranks,
+            rounds: 1,
+            runs: 3,
+            max_seconds: 0.1,
+        }
+    }
+}
+
+/// The samples of an application with one size.
+#[derive(Serialize, Deserialize)]
+pub struct SizeSamples {
+    pub application: Application,
+    /// Rows and columns.
+    pub size: usize,
+    /// The measured times of each rank.
+    pub functions: Vec<Vec<Point>>,
+    pub runs: Vec<DividedRuns>,
+}
+
+/// The runs of a division in a round.
+#[derive(Serialize, Deserialize)]
+pub struct DividedRuns {
+    pub round: usize,
+    pub division: Division,
+    /// Rows of each rank.
+    pub rows: Vec<u64>,
+    pub predicted_s: f64,
+    /// Seconds in which all kernels were done, run by run.
+    pub actual_s: Vec<f64>,
+    /// The same with messages.
+    pub wall_s: Vec<f64>,
+}
+
+/// The output of the applications with `--json`, as far as it is needed.
+#[derive(Deserialize)]
+struct RowsOutput {
+    predicted_s: f64,
+    actual: TimesOutput,
+    wall: TimesOutput,
+    ranks: Vec<RankOutput>,
+}
+
+#[derive(Deserialize)]
+struct TimesOutput {
+    runs_s: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct RankOutput {
+    file: String,
+    rows: u64,
+}
+
+/// A mean with the half-width of its confidence interval.
+#[derive(Debug, Clone, Copy)]
+pub struct MeanTime {
+    pub mean_s: f64,
+    pub ci_s: f64,
+}
+
+impl SizeSamples {
+    /// Measures the ranks, then runs every division once a round.
+    ///
+    /// # Errors
+    /// If a command fails.
+    pub fn measure(
+        launcher: &MxmLauncher,
+        effort: &Effort,
+        application: Application,
+        size: usize,
+    ) -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("isochron-hpopta-{}", std::process::id()));
+        let samples = measure_in(&folder, launcher, effort, (application, size));
+        // What was measured does not depend on the end of the folder.
+        let _ = std::fs::remove_dir_all(&folder);
+        samples
+    }
+
+    /// Returns the runs of a division.
+    pub fn list_runs(&self, division: Division) -> impl Iterator<Item = &DividedRuns> {
+        self.runs
+            .iter()
+            .filter(move |runs| runs.division == division)
+    }
+
+    /// Summarizes all runs of a division.
+    pub fn summarize(&self, division: Division, times: fn(&DividedRuns) -> &[f64]) -> MeanTime {
+        let all: Vec<f64> = self.list_runs(division).flat_map(times).copied().collect();
+        let sample = Sample::of(&all);
+        MeanTime {
+            mean_s: sample.mean,
+            ci_s: sample.half_width(CONFIDENCE),
+        }
+    }
+
+    /// Returns the seconds that are predicted for a division.
+    pub fn predict(&self, division: Division) -> f64 {
+        self.list_runs(division)
+            .next()
+            .map_or(f64::NAN, |runs| runs.predicted_s)
+    }
+
+    /// Formats the rows of a division.
+    pub fn format_rows(&self, division: Division) -> String {
+        let runs = self.list_runs(division).next();
+        let rows = runs.map_or(&[][..], |runs| &runs.rows);
+        let rows: Vec<String> = rows.iter().map(u64::to_string).collect();
+        rows.join(" + ")
+    }
+}
+
+impl DividedRuns {
+    pub fn actual_s(&self) -> &[f64] {
+        &self.actual_s
+    }
+
+    pub fn wall_s(&self) -> &[f64] {
+        &self.wall_s
+    }
+}
+
+fn measure_in(
+    folder: &Path,
+    launcher: &MxmLauncher,
+    effort: &Effort,
+    (application, size): (Application, usize),
+) -> anyhow::Result<SizeSamples> {
+    let line = format!("{application} --json --size {size}");
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let measuring = format!(
+        "--runs 1 --max-reps 30 --max-seconds {} --out {}",
+        effort.max_seconds,
+        folder.display()
+    );
+    let measured = run_application(launcher, effort, &words, &measuring)?;
+    let files: Vec<&str> = measured.ranks.iter().map(|rank| &*rank.file).collect();
+    let functions = files.iter().map(|file| read_points(Path::new(file)));
+    let functions = functions.collect::<anyhow::Result<_>>()?;
+    let mut runs = Vec::new();
+    for round in 0..effort.rounds {
+        for &division in list_in_turn(Division::VARIANTS, round) {
+            let options = format!(
+                "--runs {} --verify --strategy {division} --models {}",
+                effort.runs,
+                files.join(" ")
+            );
+            let found = run_application(launcher, effort, &words, &options)?;
+            runs.push(DividedRuns {
+                round,
+                division,
+                rows: found.ranks.iter().map(|rank| rank.rows).collect(),
+                predicted_s: found.predicted_s,
+                actual_s: found.actual.runs_s,
+                wall_s: found.wall.runs_s,
+            });
+        }
+    }
+    eprintln!("{application} of {size} rows: done");
+    Ok(SizeSamples {
+        application,
+        size,
+        functions,
+        runs,
+    })
+}
+
+fn run_application(
+    launcher: &MxmLauncher,
+    effort: &Effort,
+    words: &[String],
+    options: &str,
+) -> anyhow::Result<RowsOutput> {
+    let mut command = launcher.mpirun(effort.ranks, launcher.options);
+    launcher.add_isochron(&mut command, words);
+    let (text, _) = run_within(command.args(options.split(' ')), LIMIT)?;
+    serde_json::from_str(&text).with_context(|| format!("{command:?}"))
+}
+
+fn read_points(file: &Path) -> anyhow::Result<Vec<Point>> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let points = ModelFile::parse(&text)?.points.into_iter();
+    Ok(points.filter(|point| point.reps > 0).collect())
+}
+
+/// Makes up samples, in which HPOPTA takes 0.8 times as long as the balanced division.
+#[cfg(test)]
+pub fn make_samples(application: Application, size: usize) -> SizeSamples {
+    let points = [16, 32, 48, 64].map(|d| Point {
+        d,
+        t_s: d as f64 / 1000.0,
+        reps: 3,
+        ci_s: 0.001,
+    });
+    let runs = [
+        (Division::Hpopta, [48, 16], 0.8),
+        (Division::Balanced, [32, 32], 1.0),
+    ];
+    let runs = runs.map(|(division, rows, scale)| DividedRuns {
+        round: 0,
+        division,
+        rows: rows.to_vec(),
+        predicted_s: scale,
+        actual_s: [0.98, 1.0, 1.02].map(|t_s| t_s * scale).to_vec(),
+        wall_s: [0.99, 1.0, 1.01].map(|t_s| t_s * scale).to_vec(),
+    });
+    SizeSamples {
+        application,
+        size,
+        functions: vec![points.to_vec(), points.to_vec()],
+        runs: runs.into(),
+    }
+}
+
+#[cfg(test)]
+impl DividedRuns {
+    /// Makes the runs of HPOPTA take longer by a factor.
+    pub fn slow_down(&mut self, factor: f64) {
+        if self.division == Division::Hpopta {
+            self.wall_s.iter_mut().for_each(|t_s| *t_s *= factor);
+        }
+    }
+}
