@@ -180,6 +180,11 @@ impl Error {
                 | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. },
             ) => ErrorClass::Input,
+            Error::Adaptive(
+                AdaptiveError::InvalidConfig { .. }
+                | AdaptiveError::InvalidFunction { .. }
+                | AdaptiveError::BeyondCapacity { .. },
+            ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }
             | Error::Unreadable { .. }

@@ -122,15 +122,30 @@ impl MpiComm {
         Ok(made)
     }
 
+    /// Makes a communicator over the ranks of the one that Fortran knows by this number, as [`adopt_raw`](Self::adopt_raw)
+    /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
+    ///
+    /// # Errors
+    /// As [`adopt_raw`](Self::adopt_raw).
+    ///
+    /// # Safety
+    /// `comm` is the number of a communicator of the MPI library that this program is linked with, or of the null one, and has
+    /// not been freed.
+    ///
+    /// # Collective
+    /// All ranks of the communicator.
+    pub unsafe fn adopt_fortran(comm: c_int) -> Result<Self, Error> {
+        check_running()?;
+        // SAFETY: MPI runs; by this function's contract.
+        unsafe { Self::adopt_raw(ffi::RSMPI_Comm_f2c(comm)) }
+    }
+
     /// Duplicates a communicator.
     ///
     /// # Safety
     /// As [`adopt_raw`](Self::adopt_raw).
     unsafe fn duplicate(comm: ffi::MPI_Comm) -> Result<Self, Error> {
-        if !is_running() {
-            let reason = "MPI has to be initialised and not yet finalised";
-            return Err(Error::parameter("MPI", "not running", reason));
-        }
+        check_running()?;
         // SAFETY: MPI runs; by the contract, these handles and those made of them are live.
         unsafe {
             let null = ffi::RSMPI_COMM_NULL;
@@ -431,6 +446,16 @@ fn compare_values(name: &str, values: &[u64]) -> Result<(), Error> {
 /// Returns `true` between the initialisation of MPI and its end.
 fn is_running() -> bool {
     environment::is_initialized() && !environment::is_finalized()
+}
+
+fn check_running() -> Result<(), Error> {
+    match is_running() {
+        true => Ok(()),
+        false => {
+            let reason = "MPI has to be initialised and not yet finalised";
+            Err(Error::parameter("MPI", "not running", reason))
+        }
+    }
 }
 
 /// Checks that MPI allows the calling thread to call it while other threads compute.
