@@ -38,6 +38,7 @@ mod peers;
 mod report;
 mod steps;
 mod test;
+mod wheel;
 mod workspace;
 
 use std::path::PathBuf;
@@ -54,7 +55,7 @@ use workspace::Workspace;
 ///
 /// A particular MPI library is chosen by naming its compiler and its launcher, in pairs:
 /// ISOCHRON_MPICC_OPENMPI with ISOCHRON_MPIRUN_OPENMPI, and ISOCHRON_MPICC_MPICH with
-/// ISOCHRON_MPIRUN_MPICH. ISOCHRON_PYTHON names a Python that has numpy.
+/// ISOCHRON_MPIRUN_MPICH. ISOCHRON_PYTHON names a Python that has numpy and venv.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct XtaskArguments {
@@ -86,6 +87,12 @@ enum Task {
         #[arg(long)]
         tests: bool,
         /// The MPI library that the program is built with and whose launcher is packed
+        #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
+        mpi: mpi::Library,
+    },
+    /// Build the Python package and pack it as a wheel, for one MPI library
+    Wheel {
+        /// The MPI library, that of mpi4py
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
     },
@@ -152,6 +159,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Counts => counts::run(&workspace),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
+        Task::Wheel { mpi } => wheel::run(&workspace, steps, mpi),
         Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),
         Task::Bench { name, args } | Task::Reproduce { name, args } => {

@@ -22,7 +22,7 @@ pub enum Need {
     Udev,
     /// The OpenBLAS shared library, opened at run time.
     OpenBlas,
-    /// Python with numpy, which checks the files that we write.
+    /// Python with numpy and venv, which checks the files that we write and tries the Python package.
     Numpy,
     /// `ip` and `tc`, which join the hosts of an emulated cluster; Linux has them alone.
     Iproute2,
@@ -39,6 +39,8 @@ pub enum Need {
 pub enum Goal {
     /// Build and run with Open MPI.
     Run,
+    /// Build the Python package with Open MPI and pack it.
+    Wheel,
     /// Build with both MPI libraries and run every test.
     Test,
     /// Emulate several hosts.
@@ -76,7 +78,7 @@ impl Need {
             Self::Hwloc => "hwloc 2 with headers, 2.8 or newer",
             Self::Udev => "libudev with headers",
             Self::OpenBlas => "the OpenBLAS shared library",
-            Self::Numpy => "Python 3 with numpy",
+            Self::Numpy => "Python 3.11 or later with numpy and venv",
             Self::Iproute2 => "iproute2: ip and tc",
             Self::Scalapack => "ScaLAPACK over Open MPI",
             Self::StarPu => "StarPU 1.3 with headers",
@@ -90,7 +92,7 @@ impl Need {
     /// skips missing peers, each with a message; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
-            Goal::Run => self != Self::OpenBlas,
+            Goal::Run | Goal::Wheel => self != Self::OpenBlas,
             Goal::Test => self != Self::Iproute2,
             Goal::Cluster => true,
             Goal::Peers => !self.is_for_peers() && self != Self::Iproute2,
@@ -110,6 +112,7 @@ impl Need {
                 );
                 !is_more && !self.is_for_peers()
             }
+            Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
             Goal::Test => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
             Goal::Peers => !matches!(self, Self::Mpich | Self::Numpy | Self::Valgrind),
@@ -157,14 +160,15 @@ pub fn list_missing(goal: Goal) -> Vec<Need> {
     wanted.filter(|need| !need.is_met()).collect()
 }
 
-/// Finds the first Python that imports numpy: named by `ISOCHRON_PYTHON`, first on `PATH`, the system's.
+/// Finds the first Python of these needs: named by `ISOCHRON_PYTHON`, first on `PATH`, the system's.
 ///
 /// The one on `PATH` may not see the system's packages.
 pub fn find_python() -> Option<String> {
     let chosen = machine::read_variable("ISOCHRON_PYTHON");
     let usual = ["python3", "/usr/bin/python3"].map(str::to_owned);
     let mut candidates = chosen.into_iter().chain(usual);
-    candidates.find(|python| machine::can_run(python, &["-c", "import numpy"]))
+    let check = "import sys, numpy, ensurepip; assert sys.version_info >= (3, 11)";
+    candidates.find(|python| machine::can_run(python, &["-c", check]))
 }
 
 fn has_package(condition: &str) -> bool {

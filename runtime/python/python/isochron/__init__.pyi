@@ -1,0 +1,277 @@
+"""Load balancing on unlike nodes, and matrix products that are balanced by it."""
+
+from collections.abc import Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias, overload
+
+from numpy.typing import DTypeLike, NDArray
+
+__version__: str
+
+_Order: TypeAlias = Literal["C", "F"]
+_Fit: TypeAlias = Literal["piecewise-speed", "piecewise-time", "akima", "raw-piecewise", "cpm"]
+_Point: TypeAlias = tuple[int, float] | tuple[int, float, int, float]
+_Matrix: TypeAlias = NDArray[Any] | Sequence[NDArray[Any]] | None
+_Dimension: TypeAlias = Literal["auto", "c", "k"]
+_Strategy: TypeAlias = Literal["adaptive", "fpm", "multi-cpm", "single-cpm", "homogeneous"]
+
+class IsochronError(Exception): ...
+class InputError(IsochronError): ...
+class RunError(IsochronError): ...
+
+class Device:
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> Literal["cpu", "cuda"]: ...
+    @property
+    def blas(self) -> str: ...
+    @property
+    def cores(self) -> list[int]: ...
+
+class Node:
+    def __new__(cls, *, grouping: str | None = None, blas: str | None = None) -> Self: ...
+    @property
+    def devices(self) -> list[Device]: ...
+    def measure(
+        self,
+        rows: int,
+        k: int,
+        cols: Sequence[int],
+        *,
+        dtype: DTypeLike | None = None,
+        confidence: float = ...,
+        precision: float = ...,
+        min_reps: int = ...,
+        max_reps: int = ...,
+        max_seconds: float = ...,
+    ) -> list[Model]: ...
+
+class Model:
+    def __new__(cls, points: Sequence[_Point], fit: _Fit = "piecewise-speed") -> Self: ...
+    @property
+    def points(self) -> list[tuple[int, float, int, float]]: ...
+    @property
+    def fit(self) -> str: ...
+    @overload
+    def speed(self, sizes: float) -> float: ...
+    @overload
+    def speed(self, sizes: Sequence[float]) -> list[float]: ...
+    @overload
+    def time(self, sizes: float) -> float: ...
+    @overload
+    def time(self, sizes: Sequence[float]) -> list[float]: ...
+    def units_within(self, seconds: float) -> float: ...
+
+class Surface:
+    def __new__(cls, points: Sequence[tuple[int, int, float]]) -> Self: ...
+    def speed(self, height: float, width: float) -> float: ...
+    def time(self, height: float, width: float) -> float: ...
+
+class TimeFunction:
+    def __new__(cls, points: Sequence[tuple[int, float]], granule: int = 1) -> Self: ...
+    @property
+    def points(self) -> list[tuple[int, float]]: ...
+    @property
+    def max_units(self) -> int: ...
+    def time(self, units: int) -> float | None: ...
+
+class Limits:
+    def __new__(
+        cls,
+        *,
+        cap: int | None = None,
+        forbidden: set[int] = ...,
+        memory: tuple[int, int, int] | None = None,
+    ) -> Self: ...
+    @property
+    def max_units(self) -> int | None: ...
+
+class Partition:
+    @property
+    def units(self) -> list[int]: ...
+    @property
+    def times(self) -> list[float]: ...
+
+def split(
+    total: int,
+    points: Sequence[Model | Sequence[tuple[int, float]]],
+    *,
+    fit: _Fit = "piecewise-speed",
+    partitioner: Literal["gpa", "npa", "hpopta"] = "gpa",
+    granule: int = 1,
+    limits: Sequence[Limits] = ...,
+) -> Partition: ...
+
+class Distribution:
+    @staticmethod
+    def on_one(rows: int, cols: int, rank: int = 0, ranks: int = 1, *, order: _Order = "C") -> Distribution: ...
+    @staticmethod
+    def by_rows(counts: Sequence[int], cols: int, *, order: _Order = "C") -> Distribution: ...
+    @staticmethod
+    def of_regions(
+        rows: int, cols: int, regions: Sequence[Sequence[int]], *, order: _Order = "C"
+    ) -> Distribution: ...
+    @staticmethod
+    def block_cyclic(
+        rows: int,
+        cols: int,
+        block: tuple[int, int],
+        grid: tuple[int, int],
+        *,
+        ranks: int | None = None,
+        sources: tuple[int, int] = (0, 0),
+        grid_order: _Order = "C",
+        order: _Order = "F",
+    ) -> Distribution: ...
+    @staticmethod
+    def of_blocks(
+        row_cuts: Sequence[int],
+        col_cuts: Sequence[int],
+        owners: Sequence[int],
+        ranks: int,
+        *,
+        order: _Order = "C",
+    ) -> Distribution: ...
+    def sub(self, rows: tuple[int, int], cols: tuple[int, int]) -> Distribution: ...
+    @property
+    def shape(self) -> tuple[int, int]: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def order(self) -> _Order: ...
+    def local_shapes(self, rank: int) -> list[tuple[int, int]]: ...
+
+class Session:
+    def __new__(
+        cls,
+        comm: Any | None = None,
+        *,
+        platform: str | PathLike[str] | None = None,
+        grouping: str | None = None,
+        blas: str | None = None,
+        store: Literal["none", "read", "read-write"] | None = None,
+        models: str | PathLike[str] | None = None,
+        reserved_cores: Sequence[int] = ...,
+    ) -> Self: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def mpi(self) -> str: ...
+    @property
+    def devices(self) -> list[Device]: ...
+    def gemm(
+        self,
+        a: _Matrix,
+        b: _Matrix,
+        c: _Matrix = None,
+        *,
+        alpha: complex | None = None,
+        beta: complex | None = None,
+        ops: str = "NN",
+        on: Sequence[Distribution] | None = None,
+        block: int | None = None,
+        panel: int | None = None,
+        split: _Dimension | None = None,
+        strategy: _Strategy | None = None,
+        epsilon: float | None = None,
+    ) -> Any: ...
+    def prepare(
+        self,
+        on: Sequence[Distribution],
+        dtype: DTypeLike,
+        *,
+        ops: str = "NN",
+        block: int | None = None,
+        panel: int | None = None,
+        split: _Dimension | None = None,
+        strategy: _Strategy | None = None,
+        epsilon: float | None = None,
+    ) -> Product: ...
+    def report(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool: ...
+
+class Product:
+    def run(
+        self,
+        a: _Matrix,
+        b: _Matrix,
+        c: _Matrix = None,
+        *,
+        alpha: complex | None = None,
+        beta: complex | None = None,
+    ) -> Any: ...
+    def plan(self) -> dict[str, Any]: ...
+
+class Rebalancer:
+    def __new__(
+        cls,
+        units: int,
+        comm: Any | None = None,
+        *,
+        granule: int = ...,
+        sweeps: int | None = ...,
+        trigger: float = ...,
+        window: int = ...,
+        cooldown: int = ...,
+        warm_up: int = ...,
+        check_every: int = ...,
+        max_move: float = ...,
+        growth: float = ...,
+        retry_after: int = ...,
+        move_unit_s: float | None = ...,
+        max_local: int | None = ...,
+        weight: float = ...,
+        function: Sequence[tuple[int, float]] | None = ...,
+    ) -> Self: ...
+    @staticmethod
+    def restore(state: bytes, comm: Any | None = None) -> Rebalancer: ...
+    @property
+    def units(self) -> list[int]: ...
+    @property
+    def part(self) -> range: ...
+    @property
+    def moves(self) -> int: ...
+    def shares(self) -> list[float]: ...
+    def step(self) -> Step: ...
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def record(self, units: int, seconds: float) -> None: ...
+    def ignore_sweep(self) -> None: ...
+    def balance(self) -> bool: ...
+    def observe(self, seconds: float) -> bool: ...
+    def migrate(self, array: NDArray[Any]) -> NDArray[Any]: ...
+    def note_move(self, seconds: float) -> None: ...
+    def report(self) -> dict[str, Any]: ...
+    def state(self) -> bytes: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool: ...
+
+class Step:
+    @property
+    def moved(self) -> bool: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool: ...

@@ -1,0 +1,259 @@
+//! The memory of arrays, by Python's buffer protocol.
+//!
+//! A buffer stays locked while a call uses it: NumPy refuses to resize its array meanwhile. No other thread may write an
+//! array that a call uses, or read the one that it writes.
+
+use std::ops::Range;
+
+use isochron::prelude::{Element, ElementType, Error, Order};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+
+/// The memory of a matrix: an array in two dimensions, with elements that can be multiplied.
+pub(crate) struct MatrixMemory {
+    name: &'static str,
+    buffer: PyUntypedBuffer,
+    element: ElementType,
+}
+
+impl MatrixMemory {
+    /// Locks the memory of `array`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for what is no array, another type of elements, another number of dimensions, or elements that
+    /// are not aligned.
+    pub fn lock(name: &'static str, array: &Bound<'_, PyAny>) -> Result<Self, Error> {
+        let buffer = lock_buffer(name, array)?;
+        let format = buffer.format().to_string_lossy();
+        let element = find_element(&format).ok_or_else(|| {
+            let reason = "elements are float32, float64, complex64 or complex128, in the byte order of this machine";
+            Error::parameter(name, describe_type(array, &format), reason)
+        })?;
+        if buffer.dimensions() != 2 {
+            let reason = "a matrix has two dimensions: reshape it";
+            let value = format!("an array of {} dimensions", buffer.dimensions());
+            return Err(Error::parameter(name, value, reason));
+        }
+        let alignment = element.bytes() / if element.is_complex() { 2 } else { 1 };
+        if !buffer.buf_ptr().addr().is_multiple_of(alignment) {
+            let reason = "its elements are not aligned: copy it by numpy.array";
+            return Err(Error::parameter(name, "an array of any bytes", reason));
+        }
+        Ok(Self {
+            name,
+            buffer,
+            element,
+        })
+    }
+
+    /// Returns the type of the elements.
+    pub fn element(&self) -> ElementType {
+        self.element
+    }
+
+    /// Returns the numbers of rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        (self.buffer.shape()[0], self.buffer.shape()[1])
+    }
+
+    /// Refuses a read-only array.
+    pub fn check_writable(&self) -> Result<(), Error> {
+        match self.buffer.readonly() {
+            false => Ok(()),
+            true => {
+                let reason = "the result is written to it";
+                Err(Error::parameter(self.name, "a read-only array", reason))
+            }
+        }
+    }
+
+    /// Returns row-major order if the array has it, otherwise column-major order.
+    pub fn find_order(&self) -> Result<Order, Error> {
+        let orders = [Order::Rows, Order::Columns];
+        let found = orders
+            .into_iter()
+            .find(|&order| self.find_ld(order).is_ok());
+        found.ok_or_else(|| {
+            self.refuse_strides(
+                "its rows or its columns have to be contiguous, and in ascending order",
+            )
+        })
+    }
+
+    /// Returns the leading dimension in this order.
+    pub fn find_ld(&self, order: Order) -> Result<usize, Error> {
+        let (along, across) = match order {
+            Order::Rows => (1, 0),
+            Order::Columns => (0, 1),
+        };
+        let (shape, strides) = (self.buffer.shape(), self.buffer.strides());
+        let [line, distance] = [along, across].map(|axis| usize::try_from(strides[axis]).ok());
+        let (bytes, lines) = (self.element.bytes(), shape[across]);
+        let is_empty = shape[along] == 0 || lines == 0;
+        if shape[along] > 1 && line != Some(bytes) && !is_empty {
+            return Err(self.refuse_strides(match order {
+                Order::Rows => "its rows have to be contiguous, as in C",
+                Order::Columns => "its columns have to be contiguous, as in Fortran",
+            }));
+        }
+        if lines <= 1 || is_empty {
+            return Ok(shape[along].max(1));
+        }
+        let whole = distance.filter(|distance| distance.is_multiple_of(bytes));
+        let reason = "its lines have to be whole elements apart, in ascending order";
+        whole
+            .map(|distance| distance / bytes)
+            .ok_or_else(|| self.refuse_strides(reason))
+    }
+
+    fn refuse_strides(&self, reason: &str) -> Error {
+        let strides = self.buffer.strides();
+        let value = format!(
+            "an array with strides of {} and {} bytes",
+            strides[0], strides[1]
+        );
+        let reason = format!("{reason}: copy it by numpy.ascontiguousarray");
+        Error::parameter(self.name, value, reason)
+    }
+
+    /// Counts the elements from the first to the last.
+    fn count_elements(&self, order: Order, ld: usize) -> usize {
+        let (rows, cols) = self.shape();
+        let (along, lines) = match order {
+            Order::Rows => (cols, rows),
+            Order::Columns => (rows, cols),
+        };
+        match along.min(lines) {
+            0 => 0,
+            _ => ld.saturating_mul(lines - 1).saturating_add(along),
+        }
+    }
+
+    /// Returns the addresses from the first element to the last.
+    pub fn find_addresses(&self, order: Order) -> Result<Range<usize>, Error> {
+        let count = self.count_elements(order, self.find_ld(order)?);
+        let start = self.buffer.buf_ptr().addr();
+        Ok(start..start + count * self.element.bytes())
+    }
+
+    /// Returns the elements in this order, and the leading dimension.
+    ///
+    /// # Safety
+    /// `T` is the type of the elements, and nothing writes them while the slice is used.
+    pub unsafe fn read<T: Element>(&self, order: Order) -> Result<(&[T], usize), Error> {
+        let ld = self.find_ld(order)?;
+        let elements = match self.count_elements(order, ld) {
+            0 => &[],
+            // SAFETY: the buffer has these elements from its first to its last, aligned and locked; it is read as the caller
+            // says.
+            count => unsafe {
+                std::slice::from_raw_parts(self.buffer.buf_ptr().cast::<T>(), count)
+            },
+        };
+        Ok((elements, ld))
+    }
+
+    /// Returns the elements to be written in this order, and the leading dimension.
+    ///
+    /// # Safety
+    /// `T` is the type of the elements, the array is writable, and nothing else uses them while the slice is used.
+    pub unsafe fn write<T: Element>(&mut self, order: Order) -> Result<(&mut [T], usize), Error> {
+        let ld = self.find_ld(order)?;
+        let elements = match self.count_elements(order, ld) {
+            0 => &mut [],
+            // SAFETY: as in `read`, for the caller alone.
+            count => unsafe {
+                std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast::<T>(), count)
+            },
+        };
+        Ok((elements, ld))
+    }
+}
+
+/// Locks the memory of an array of any kind.
+pub(crate) fn lock_buffer(
+    name: &'static str,
+    array: &Bound<'_, PyAny>,
+) -> Result<PyUntypedBuffer, Error> {
+    PyUntypedBuffer::get(array).map_err(|error| {
+        let kind = array.get_type().name();
+        let kind = kind.map_or_else(|_| "something".to_owned(), |kind| kind.to_string());
+        Error::parameter(
+            name,
+            kind,
+            format!("its memory cannot be used as an array ({error})"),
+        )
+    })
+}
+
+/// Returns the type of an array's elements as NumPy writes it, otherwise its format.
+fn describe_type(array: &Bound<'_, PyAny>, format: &str) -> String {
+    let dtype = array.getattr("dtype").and_then(|dtype| dtype.str());
+    let text = dtype.map_or_else(|_| format!("format {format}"), |dtype| dtype.to_string());
+    format!("an array of {text}")
+}
+
+/// Returns the type that a format of the `struct` module stands for.
+fn find_element(format: &str) -> Option<ElementType> {
+    let native: &[char] = match cfg!(target_endian = "little") {
+        true => &['@', '=', '<'],
+        false => &['@', '=', '>', '!'],
+    };
+    match format.strip_prefix(native).unwrap_or(format) {
+        "f" => Some(ElementType::F32),
+        "d" => Some(ElementType::F64),
+        "Zf" => Some(ElementType::C32),
+        "Zd" => Some(ElementType::C64),
+        _ => None,
+    }
+}
+
+/// Returns NumPy's name of a type.
+pub(crate) fn name_element(element: ElementType) -> &'static str {
+    match element {
+        ElementType::F32 => "float32",
+        ElementType::F64 => "float64",
+        ElementType::C32 => "complex64",
+        ElementType::C64 => "complex128",
+    }
+}
+
+/// Reads the name of a type, which NumPy's `dtype` understands.
+pub(crate) fn read_element(dtype: &Bound<'_, PyAny>) -> PyResult<Result<ElementType, Error>> {
+    let name = dtype
+        .py()
+        .import("numpy")?
+        .call_method1("dtype", (dtype,))?
+        .getattr("name")?;
+    let name: String = name.extract()?;
+    let found = ElementType::ALL
+        .into_iter()
+        .find(|&element| name_element(element) == name);
+    Ok(found.ok_or_else(|| {
+        Error::parameter(
+            "dtype",
+            name,
+            "use float32, float64, complex64 or complex128",
+        )
+    }))
+}
+
+/// Makes an array of NumPy, whose elements are not set.
+pub(crate) fn make_array<'py>(
+    py: Python<'py>,
+    shape: &[usize],
+    dtype: &Bound<'py, PyAny>,
+    order: Order,
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape = pyo3::types::PyTuple::new(py, shape)?;
+    let empty = py.import("numpy")?.getattr("empty")?;
+    empty.call1((shape, dtype, name_order(order)))
+}
+
+/// Returns NumPy's letter of an order.
+pub(crate) fn name_order(order: Order) -> &'static str {
+    match order {
+        Order::Rows => "C",
+        Order::Columns => "F",
+    }
+}

@@ -1,0 +1,92 @@
+//! The communicator of a session or balancer, from one of mpi4py.
+
+use std::sync::Arc;
+
+use isochron::prelude::{Comm, LocalComm};
+use pyo3::prelude::*;
+
+use crate::errors::CallError;
+
+/// Takes the ranks of an mpi4py communicator; without one, a single local rank.
+///
+/// # Collective
+/// All ranks of `comm`.
+pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Comm>, CallError> {
+    match comm {
+        None => Ok(Arc::new(LocalComm::new())),
+        Some(comm) => adopt_mpi(comm),
+    }
+}
+
+#[cfg(feature = "mpi")]
+fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
+    use isochron::prelude::MpiComm;
+
+    let py = comm.py();
+    let modules = py.import("sys")?.getattr("modules")?;
+    let mpi4py = modules.call_method1("get", ("mpi4py.MPI",))?;
+    if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
+        let reason = "a communicator of mpi4py is needed, or None for one local rank";
+        return Err(CallError::refuse("comm", describe(comm), reason));
+    }
+    let [is_begun, is_over] =
+        ["Is_initialized", "Is_finalized"].map(|name| mpi4py.call_method0(name)?.is_truthy());
+    if !is_begun? || is_over? {
+        let reason = "MPI has to be initialised and not yet finalised";
+        return Err(CallError::refuse(
+            "comm",
+            "of MPI that does not run",
+            reason,
+        ));
+    }
+    let theirs: String = mpi4py.call_method0("Get_library_version")?.extract()?;
+    compare_libraries(theirs.trim_end_matches('\0').trim())?;
+    let handle: i32 = comm.call_method0("py2f")?.extract()?;
+    // SAFETY: a communicator of mpi4py is live, or the null one; both use the same library.
+    let adopted =
+        crate::thread_bound::run_detached(py, || unsafe { MpiComm::adopt_fortran(handle) });
+    Ok(adopted?.into())
+}
+
+/// Refuses an mpi4py of another MPI library than this package's.
+#[cfg(feature = "mpi")]
+fn compare_libraries(theirs: &str) -> Result<(), CallError> {
+    let ours = isochron::mpi::environment::library_version().unwrap_or_default();
+    let ours = ours.trim_end_matches('\0').trim();
+    if ours == theirs {
+        return Ok(());
+    }
+    let [ours, theirs] = [ours, theirs].map(|version| {
+        let line = version.lines().next().unwrap_or_default();
+        line.split(',')
+            .next()
+            .unwrap_or_default()
+            .replace('\t', " ")
+    });
+    let reason = format!(
+        "this package was built for {ours}: install mpi4py and isochron for the same MPI library"
+    );
+    Err(CallError::refuse("comm", format!("of {theirs}"), reason))
+}
+
+#[cfg(not(feature = "mpi"))]
+fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
+    let reason = "this package was built without MPI: leave comm out, or install one that was built for your MPI library";
+    Err(CallError::refuse("comm", describe(comm), reason))
+}
+
+fn describe(value: &Bound<'_, PyAny>) -> String {
+    value
+        .repr()
+        .map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
+}
+
+/// Tells the other ranks that this one has left, if it did so with an exception.
+pub(crate) fn abandon_ranks(comm: &dyn Comm, exception: &Bound<'_, PyAny>) {
+    if exception.is_none() {
+        return;
+    }
+    let kind = exception.get_type().name();
+    let kind = kind.map_or_else(|_| "an exception".to_owned(), |kind| kind.to_string());
+    comm.abandon(&format!("it left with {kind}: {exception}"));
+}

@@ -1,0 +1,49 @@
+//! The Python package `isochron`.
+//!
+//! It calls the front door of the Rust library and nothing behind it. `arrays` turns NumPy arrays into slices by the
+//! buffer protocol, which needs neither NumPy's headers nor a copy; `communicator` adopts communicators of mpi4py;
+//! `thread_bound` keeps values on the thread that MPI allows. Everything that waits or computes does so without the
+//! interpreter's lock.
+//!
+//! Calls that all ranks make check their arguments first, agree on the outcome, and only then act, as in the library.
+
+mod arrays;
+mod communicator;
+mod devices;
+mod distribution;
+mod errors;
+mod models;
+mod product;
+mod rebalancer;
+mod session;
+mod settings;
+mod split;
+mod thread_bound;
+
+/// The native part of the package.
+#[pyo3::pymodule]
+mod _isochron {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::devices::{PyDevice, PyNode};
+    #[pymodule_export]
+    use crate::distribution::PyDistribution;
+    #[pymodule_export]
+    use crate::errors::{InputError, IsochronError, RunError};
+    #[pymodule_export]
+    use crate::models::{PyModel, PySurface, PyTimeFunction};
+    #[pymodule_export]
+    use crate::product::PyProduct;
+    #[pymodule_export]
+    use crate::rebalancer::{PyRebalancer, PyStep};
+    #[pymodule_export]
+    use crate::session::PySession;
+    #[pymodule_export]
+    use crate::split::{PyLimits, PyPartition, split_units};
+
+    #[pymodule_init]
+    fn name_version(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,329 @@
+//! A loop of the program, balanced over the ranks.
+
+use std::sync::Arc;
+
+use isochron::comm::{Settings, agree, agree_on_settings};
+use isochron::prelude::{Comm, Error, LoopPart, Order, RebalanceConfig, Rebalancer};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyRange};
+use serde_json::{Map, Value};
+
+use crate::arrays::{lock_buffer, make_array};
+use crate::communicator::{abandon_ranks, adopt_ranks};
+use crate::errors::CallError;
+use crate::settings::{configure, read_keywords, to_python};
+use crate::thread_bound::{ThreadBound, run_detached};
+
+/// The settings that describe one rank.
+const OF_RANK: [&str; 3] = ["max_local", "weight", "function"];
+
+/// A balancer, its communicator, and the units that this rank had before the last change.
+struct LoopState {
+    balancer: Rebalancer,
+    comm: Arc<dyn Comm>,
+    before: u64,
+}
+
+impl LoopState {
+    fn new(comm: Arc<dyn Comm>, balancer: Rebalancer) -> ThreadBound<Self> {
+        let state = Self {
+            before: balancer.units()[comm.rank()],
+            balancer,
+            comm,
+        };
+        ThreadBound::new("balancer", state)
+    }
+
+    fn count_own(&self) -> u64 {
+        self.balancer.units()[self.comm.rank()]
+    }
+
+    fn balance(&mut self) -> Result<bool, Error> {
+        let before = self.count_own();
+        let has_moved = self.balancer.balance()?;
+        if has_moved {
+            self.before = before;
+        }
+        Ok(has_moved)
+    }
+}
+
+/// Balances a loop over `units` of work: rows, blocks, cells. Each rank of `comm`, a communicator of mpi4py, has a part; without
+/// one there is one local rank.
+///
+/// The settings are those of the documentation of loops: `granule`, `sweeps`, `trigger`, `window`, `cooldown`, `warm_up`,
+/// `check_every`, `max_move`, `growth`, `retry_after` and `move_unit_s`, the same on all ranks; and of this rank alone
+/// `max_local`, `weight` and `function`.
+///
+/// As a context manager a balancer is closed at the end. If the block ends with an exception on one rank, the calls of the
+/// other ranks raise `RunError`, and no rank waits for it.
+#[pyclass(name = "Rebalancer", module = "isochron", frozen)]
+pub struct PyRebalancer(ThreadBound<LoopState>);
+
+#[pymethods]
+impl PyRebalancer {
+    #[new]
+    #[pyo3(signature = (units, comm=None, **settings))]
+    fn new(
+        py: Python<'_>,
+        units: u64,
+        comm: Option<&Bound<'_, PyAny>>,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> Result<Self, CallError> {
+        let comm = adopt_ranks(comm)?;
+        let read = read_keywords(settings).and_then(read_loop_settings);
+        let (config, part) = agree(&*comm, read)?;
+        let shared = Arc::clone(&comm);
+        let balancer = run_detached(py, || Rebalancer::new(shared, units, &config, part))?;
+        Ok(Self(LoopState::new(comm, balancer)))
+    }
+
+    /// Goes on from what `state` returned, with the same parts.
+    #[staticmethod]
+    #[pyo3(signature = (state, comm=None))]
+    fn restore(
+        py: Python<'_>,
+        state: &[u8],
+        comm: Option<&Bound<'_, PyAny>>,
+    ) -> Result<Self, CallError> {
+        let comm = adopt_ranks(comm)?;
+        let shared = Arc::clone(&comm);
+        let balancer = run_detached(py, || Rebalancer::restore(shared, state))?;
+        Ok(Self(LoopState::new(comm, balancer)))
+    }
+
+    /// The units of each rank.
+    #[getter]
+    fn units(&self) -> Result<Vec<u64>, CallError> {
+        Ok(self.0.borrow()?.balancer.units().to_vec())
+    }
+
+    /// The units of this rank, as a range. The parts follow each other in the order of the ranks.
+    #[getter]
+    fn part<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyRange>, CallError> {
+        let part = self.0.borrow()?.balancer.part();
+        Ok(PyRange::new(py, part.start as isize, part.end as isize)?)
+    }
+
+    /// The number of times that the parts have changed.
+    #[getter]
+    fn moves(&self) -> Result<u64, CallError> {
+        Ok(self.0.borrow()?.balancer.moves())
+    }
+
+    /// Returns the part of all units that each rank has: weights for a partitioner. They sum to 1.
+    fn shares(&self) -> Result<Vec<f64>, CallError> {
+        Ok(self.0.borrow()?.balancer.shares())
+    }
+
+    /// Times the work of a sweep: `with balancer.step():`. The end of the block is that of the sweep, as `balance` is; `moved`
+    /// of the step says if the parts have changed. A block that raises does not end the sweep, and its time is ignored.
+    fn step(slf: Py<Self>) -> PyStep {
+        PyStep {
+            balancer: slf,
+            has_moved: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+
+    /// Begins to time this rank's work.
+    fn begin(&self) -> Result<(), CallError> {
+        self.0.borrow()?.balancer.begin();
+        Ok(())
+    }
+
+    /// Ends what `begin` began. Several pairs in a sweep add up.
+    fn end(&self) -> Result<(), CallError> {
+        self.0.borrow()?.balancer.end();
+        Ok(())
+    }
+
+    /// Takes the seconds that this rank needed for `units` of its units, such as those between two events of a GPU. The times
+    /// of a sweep add up.
+    fn record(&self, units: u64, seconds: f64) -> Result<(), CallError> {
+        self.0.borrow()?.balancer.record(units, seconds);
+        Ok(())
+    }
+
+    /// Leaves the current sweep out: nothing is learnt from it on any rank.
+    fn ignore_sweep(&self) -> Result<(), CallError> {
+        self.0.borrow()?.balancer.ignore_sweep();
+        Ok(())
+    }
+
+    /// Ends a sweep. Returns True if the parts have changed. All ranks call it together.
+    fn balance(&self, py: Python<'_>) -> Result<bool, CallError> {
+        let mut state = self.0.borrow()?;
+        Ok(run_detached(py, || state.balance())?)
+    }
+
+    /// Takes the seconds that this rank needed for its part, and ends the sweep. Returns True if the parts have changed. All
+    /// ranks call it together.
+    fn observe(&self, py: Python<'_>, seconds: f64) -> Result<bool, CallError> {
+        let mut state = self.0.borrow()?;
+        let units = state.count_own();
+        state.balancer.record(units, seconds);
+        Ok(run_detached(py, || state.balance())?)
+    }
+
+    /// Moves the rows of an array after the parts have changed, and returns the rows of the part now. `array` has a row for
+    /// each unit of the part before; it may have any number of dimensions. All ranks call it together, once for each array.
+    fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, CallError> {
+        let py = array.py();
+        let mut state = self.0.borrow()?;
+        let LoopState {
+            balancer,
+            comm,
+            before,
+        } = &mut *state;
+        let (rows, mut shape) = agree(&**comm, lock_rows(array, *before))?;
+        agree_on_settings(&**comm, &describe_rows(&rows))?;
+        let row_bytes = shape[1..].iter().product::<usize>() * rows.item_size();
+        shape[0] = balancer.units()[comm.rank()] as usize;
+        let dtype = array.getattr("dtype");
+        let made = dtype.and_then(|dtype| make_array(py, &shape, &dtype, Order::Rows));
+        let made =
+            made.map_err(|error| Error::parameter("array", "rows that move", error.to_string()));
+        let target = made.and_then(|made| Ok((lock_buffer("array", &made)?, made)));
+        let (target, made) = agree(&**comm, target)?;
+        let moved = run_detached(py, || balancer.migrate(row_bytes, copy_bytes(&rows)))?;
+        // SAFETY: an array that was made for these rows, which nothing else knows yet.
+        unsafe {
+            let to = target.buf_ptr().cast::<u8>();
+            std::ptr::copy_nonoverlapping(moved.as_ptr(), to, moved.len().min(target.len_bytes()));
+        }
+        Ok(made)
+    }
+
+    /// Takes the seconds that this rank needed to move its data by other means than `migrate`.
+    fn note_move(&self, seconds: f64) -> Result<(), CallError> {
+        self.0.borrow()?.balancer.note_move(seconds);
+        Ok(())
+    }
+
+    /// Returns the sweeps, changes and drifts so far, the same on every rank. All ranks call it together.
+    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallError> {
+        let mut state = self.0.borrow()?;
+        let report = run_detached(py, || state.balancer.report())?;
+        Ok(to_python(py, &report)?)
+    }
+
+    /// Returns what is known so far, for a checkpoint; the same bytes on every rank. All ranks call it together.
+    fn state(&self, py: Python<'_>) -> Result<Vec<u8>, CallError> {
+        let mut state = self.0.borrow()?;
+        Ok(run_detached(py, || state.balancer.state())?)
+    }
+
+    /// Releases the communicator.
+    fn close(&self) -> Result<(), CallError> {
+        self.0.close()
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_kind, value, _trace))]
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> Result<bool, CallError> {
+        if let Ok(state) = self.0.borrow() {
+            abandon_ranks(&*state.comm, value);
+        }
+        self.close()?;
+        Ok(false)
+    }
+}
+
+/// A sweep that is timed.
+#[pyclass(name = "Step", module = "isochron", frozen)]
+pub struct PyStep {
+    balancer: Py<PyRebalancer>,
+    has_moved: std::sync::atomic::AtomicBool,
+}
+
+#[pymethods]
+impl PyStep {
+    /// True if the parts have changed at the end of the sweep.
+    #[getter]
+    fn moved(&self) -> bool {
+        self.has_moved.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn __enter__(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>, CallError> {
+        slf.balancer.get().begin()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (_kind, value, _trace))]
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> Result<bool, CallError> {
+        let balancer = self.balancer.get();
+        balancer.end()?;
+        if value.is_none() {
+            let has_moved = balancer.balance(value.py())?;
+            self.has_moved
+                .store(has_moved, std::sync::atomic::Ordering::Relaxed);
+        } else {
+            balancer.ignore_sweep()?;
+        }
+        Ok(false)
+    }
+}
+
+/// Reads the settings of a loop, and those of this rank.
+fn read_loop_settings(keywords: Map<String, Value>) -> Result<(RebalanceConfig, LoopPart), Error> {
+    let (of_rank, of_all) = (keywords.into_iter())
+        .partition(|(name, _): &(String, Value)| OF_RANK.contains(&name.as_str()));
+    Ok((configure(of_all)?, configure(of_rank)?))
+}
+
+/// Locks an array with a row for each of `units`, in one piece. Returns its shape, too.
+fn lock_rows(array: &Bound<'_, PyAny>, units: u64) -> Result<(PyUntypedBuffer, Vec<usize>), Error> {
+    let rows = lock_buffer("array", array)?;
+    if rows.format().to_bytes().contains(&b'O') {
+        let reason = "its elements are objects of this process, which cannot move";
+        return Err(Error::parameter("array", "an array of objects", reason));
+    }
+    let shape = rows.shape().to_vec();
+    if shape.first().map(|&rows| rows as u64) != Some(units) {
+        let value = format!("an array of shape {shape:?}");
+        let reason = format!("this rank had {units} units, and each has a row");
+        return Err(Error::parameter("array", value, reason));
+    }
+    if !rows.is_c_contiguous() {
+        let reason = "its rows have to be contiguous: copy it by numpy.ascontiguousarray";
+        return Err(Error::parameter("array", "an array with strides", reason));
+    }
+    Ok((rows, shape))
+}
+
+/// Describes the rows of an array, which are alike on all ranks.
+fn describe_rows(rows: &PyUntypedBuffer) -> Settings {
+    Settings::from([
+        (
+            "format of the array".to_owned(),
+            rows.format().to_string_lossy().into_owned(),
+        ),
+        (
+            "shape of a row".to_owned(),
+            format!("{:?}", &rows.shape()[1..]),
+        ),
+    ])
+}
+
+/// Copies the bytes of an array in one piece.
+fn copy_bytes(rows: &PyUntypedBuffer) -> Vec<u8> {
+    match rows.len_bytes() {
+        0 => Vec::new(),
+        // SAFETY: the buffer is contiguous, locked, and has these bytes.
+        bytes => unsafe { std::slice::from_raw_parts(rows.buf_ptr().cast::<u8>(), bytes) }.to_vec(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Sessions: the ranks of a communicator and their devices.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use isochron::comm::agree;
+use isochron::prelude::{
+    BlasChoice, Comm, Error, Execution, Grouping, Plan, Report, Session, SessionBuilder, StoreMode,
+};
+use pyo3::prelude::*;
+
+use crate::communicator::{abandon_ranks, adopt_ranks};
+use crate::devices::PyDevice;
+use crate::distribution::PyDistribution;
+use crate::errors::CallError;
+use crate::product::{GivenMatrices, ProductKeywords, PyProduct};
+use crate::settings::{read_setting, to_python};
+use crate::thread_bound::{ThreadBound, run_detached};
+
+/// A session, and its last run.
+pub(crate) struct SessionState {
+    pub session: Session,
+    pub last_run: Option<(Plan, Execution)>,
+}
+
+/// The ranks of a communicator, and the devices of each.
+///
+/// `comm` is a communicator of mpi4py; without one there is one local rank, and MPI is not used. All ranks make the session
+/// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `store` ("none", "read" or
+/// "read-write"), `models` (a folder of full models) and `reserved_cores`, which are left to the program.
+///
+/// As a context manager a session is closed at the end. If a block ends with an exception on one rank, the calls of the other
+/// ranks raise `RunError`, and no rank waits for it.
+#[pyclass(name = "Session", module = "isochron", frozen)]
+pub struct PySession(ThreadBound<SessionState>);
+
+impl PySession {
+    pub(crate) fn state(&self) -> &ThreadBound<SessionState> {
+        &self.0
+    }
+
+    pub(crate) fn comm(&self) -> Result<Arc<dyn Comm>, CallError> {
+        Ok(Arc::clone(self.0.borrow()?.session.comm()))
+    }
+}
+
+#[pymethods]
+impl PySession {
+    #[new]
+    #[pyo3(signature = (comm=None, *, platform=None, grouping=None, blas=None, store=None, models=None, reserved_cores=Vec::new()))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn new(
+        py: Python<'_>,
+        comm: Option<&Bound<'_, PyAny>>,
+        platform: Option<PathBuf>,
+        grouping: Option<&str>,
+        blas: Option<&str>,
+        store: Option<&str>,
+        models: Option<PathBuf>,
+        reserved_cores: Vec<u32>,
+    ) -> Result<Self, CallError> {
+        let comm = adopt_ranks(comm)?;
+        let chosen = choose_devices([grouping, blas, store]);
+        let mut builder = agree(&*comm, chosen)?.reserved_cores(reserved_cores);
+        if let Some(platform) = platform {
+            builder = builder.platform_file(platform);
+        }
+        if let Some(models) = models {
+            builder = builder.models(models);
+        }
+        let session = run_detached(py, || builder.build(comm))?;
+        let state = SessionState {
+            session,
+            last_run: None,
+        };
+        Ok(Self(ThreadBound::new("session", state)))
+    }
+
+    /// This rank.
+    #[getter]
+    fn rank(&self) -> Result<usize, CallError> {
+        Ok(self.comm()?.rank())
+    }
+
+    /// Number of ranks.
+    #[getter]
+    fn ranks(&self) -> Result<usize, CallError> {
+        Ok(self.comm()?.size())
+    }
+
+    /// Name of this rank's host.
+    #[getter]
+    fn host(&self) -> Result<String, CallError> {
+        Ok(self.comm()?.host().to_owned())
+    }
+
+    /// The MPI library, or that there is none.
+    #[getter]
+    fn mpi(&self) -> Result<String, CallError> {
+        Ok(self.comm()?.implementation().to_owned())
+    }
+
+    /// The devices of this rank.
+    #[getter]
+    fn devices(&self) -> Result<Vec<PyDevice>, CallError> {
+        let state = self.0.borrow()?;
+        Ok(state.session.devices().iter().map(PyDevice::from).collect())
+    }
+
+    /// Multiplies: `C = alpha·op(A)·op(B) + beta·C`. Returns `c`, or a new array if there is none.
+    ///
+    /// `a`, `b` and `c` are this rank's arrays, in two dimensions, of float32, float64, complex64 or complex128: one each, or
+    /// a list of blocks, or None on a rank without elements. `on` has the `Distribution` of A, B and C; a single rank needs
+    /// none. `ops` has the operation on A and on B: "N", "T", or "C" for the conjugate transpose. If `beta` is 0, `c` is not
+    /// read. `block`, `panel`, `split`, `strategy` and `epsilon` say how the product is planned. All ranks call it together.
+    #[pyo3(signature = (a, b, c=None, *, alpha=None, beta=None, ops="NN", on=None, block=None, panel=None, split=None, strategy=None, epsilon=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn gemm<'py>(
+        slf: &Bound<'py, Self>,
+        a: &Bound<'py, PyAny>,
+        b: &Bound<'py, PyAny>,
+        c: Option<&Bound<'py, PyAny>>,
+        alpha: Option<&Bound<'py, PyAny>>,
+        beta: Option<&Bound<'py, PyAny>>,
+        ops: &str,
+        on: Option<[PyRef<'py, PyDistribution>; 3]>,
+        block: Option<usize>,
+        panel: Option<usize>,
+        split: Option<&str>,
+        strategy: Option<&str>,
+        epsilon: Option<f64>,
+    ) -> Result<Bound<'py, PyAny>, CallError> {
+        let keywords = ProductKeywords {
+            ops,
+            block,
+            panel,
+            split,
+            strategy,
+            epsilon,
+        };
+        let on = on.map(|on| on.map(|on| on.0.clone()));
+        let given = GivenMatrices::new(a, b, c);
+        let product = PyProduct::prepare_for(slf, &given, on, &keywords)?;
+        product.multiply(slf.py(), &given, [alpha, beta])
+    }
+
+    /// Plans a product of matrices with these distributions (A, B and C), to be run again and again. The keywords are those of
+    /// `gemm`. All ranks call it together.
+    #[pyo3(signature = (on, dtype, *, ops="NN", block=None, panel=None, split=None, strategy=None, epsilon=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
+    fn prepare(
+        slf: &Bound<'_, Self>,
+        on: [PyRef<'_, PyDistribution>; 3],
+        dtype: &Bound<'_, PyAny>,
+        ops: &str,
+        block: Option<usize>,
+        panel: Option<usize>,
+        split: Option<&str>,
+        strategy: Option<&str>,
+        epsilon: Option<f64>,
+    ) -> Result<PyProduct, CallError> {
+        let keywords = ProductKeywords {
+            ops,
+            block,
+            panel,
+            split,
+            strategy,
+            epsilon,
+        };
+        let on = on.map(|on| on.0.clone());
+        PyProduct::prepare_as(slf, on, dtype, &keywords)
+    }
+
+    /// Returns the report of the last product: what every device did, and how long it took. All ranks call it together.
+    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallError> {
+        let state = self.0.borrow()?;
+        let Some((plan, execution)) = &state.last_run else {
+            let reason = "no product was run";
+            return Err(CallError::refuse("report", "None", reason));
+        };
+        let report = run_detached(py, || Report::gather(&state.session, plan, execution, None))?;
+        Ok(to_python(py, &report)?)
+    }
+
+    /// Releases the devices and the communicator.
+    fn close(&self) -> Result<(), CallError> {
+        self.0.close()
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_kind, value, _trace))]
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        value: &Bound<'_, PyAny>,
+        _trace: &Bound<'_, PyAny>,
+    ) -> Result<bool, CallError> {
+        if let Ok(comm) = self.comm() {
+            abandon_ranks(&*comm, value);
+        }
+        self.close()?;
+        Ok(false)
+    }
+}
+
+fn choose_devices([grouping, blas, store]: [Option<&str>; 3]) -> Result<SessionBuilder, Error> {
+    let mut builder = Session::builder();
+    if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
+        builder = builder.grouping(grouping);
+    }
+    if let Some(blas) = read_setting::<BlasChoice>("blas", blas)? {
+        builder = builder.blas(blas);
+    }
+    if let Some(store) = read_setting::<StoreMode>("store", store)? {
+        builder = builder.store(store);
+    }
+    Ok(builder)
+}

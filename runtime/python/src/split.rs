@@ -1,0 +1,105 @@
+//! Splitting units by measured points.
+
+use std::collections::BTreeSet;
+
+use isochron::hierarchy::partition::{Limits, Memory};
+use isochron::hierarchy::{SplitOptions, split};
+use pyo3::prelude::*;
+
+use crate::errors::CallError;
+use crate::models::PyModel;
+
+/// The points of a device: a model, or units and seconds.
+#[derive(FromPyObject)]
+pub(crate) enum DevicePoints<'py> {
+    Model(PyRef<'py, PyModel>),
+    Points(Vec<(u64, f64)>),
+}
+
+impl DevicePoints<'_> {
+    fn list_times(&self) -> Vec<(u64, f64)> {
+        match self {
+            DevicePoints::Points(points) => points.clone(),
+            DevicePoints::Model(model) => {
+                let measured = model.points.iter().filter(|point| point.reps > 0);
+                measured.map(|point| (point.d, point.t_s)).collect()
+            }
+        }
+    }
+}
+
+/// Limits of a device: the most units, sizes that it must not get (for "hpopta"), and its memory as
+/// `(bytes_per_unit, fixed_bytes, available_bytes)`.
+#[pyclass(name = "Limits", module = "isochron", frozen, from_py_object)]
+#[derive(Clone)]
+pub struct PyLimits(Limits);
+
+#[pymethods]
+impl PyLimits {
+    #[new]
+    #[pyo3(signature = (*, cap=None, forbidden=BTreeSet::new(), memory=None))]
+    fn new(cap: Option<u64>, forbidden: BTreeSet<u64>, memory: Option<(u64, u64, u64)>) -> Self {
+        let memory = memory.map(|(bytes_per_unit, fixed_bytes, available_bytes)| Memory {
+            bytes_per_unit,
+            fixed_bytes,
+            available_bytes,
+        });
+        Self(Limits {
+            cap,
+            forbidden,
+            memory,
+        })
+    }
+
+    /// The most units that cap and memory allow; None without either.
+    #[getter]
+    fn max_units(&self) -> Option<u64> {
+        Some(self.0.max_units()).filter(|&units| units < u64::MAX)
+    }
+}
+
+/// The units of each device, and the seconds that the models predict for them.
+#[pyclass(name = "Partition", module = "isochron", frozen, get_all)]
+pub struct PyPartition {
+    /// Units of each device.
+    units: Vec<u64>,
+    /// Predicted seconds of each device.
+    times: Vec<f64>,
+}
+
+#[pymethods]
+impl PyPartition {
+    fn __repr__(&self) -> String {
+        format!("<Partition {:?}>", self.units)
+    }
+}
+
+/// Splits `total` units over devices by their measured points, so that all finish together.
+///
+/// `points` has a list of `(units, seconds)`, or a `Model`, for each device. `fit` is the kind of model that is made of the
+/// points; `partitioner` is "gpa", "npa" or "hpopta". Units come in multiples of `granule`. `limits` has `Limits` for each
+/// device.
+#[pyfunction]
+#[pyo3(name = "split", signature = (total, points, *, fit="piecewise-speed", partitioner="gpa", granule=1, limits=Vec::new()))]
+pub fn split_units(
+    total: u64,
+    points: Vec<DevicePoints<'_>>,
+    fit: &str,
+    partitioner: &str,
+    granule: u64,
+    limits: Vec<PyLimits>,
+) -> Result<PyPartition, CallError> {
+    let options = SplitOptions {
+        fit: fit.parse()?,
+        partitioner: partitioner.parse()?,
+        granule,
+        limits: limits.into_iter().map(|limits| limits.0).collect(),
+    };
+    let points: Vec<_> = points.iter().map(DevicePoints::list_times).collect();
+    let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
+    let parts = split(total, &points, &options)?;
+    Ok(PyPartition {
+        units: parts.units,
+        times: parts.times_s,
+    })
+}

@@ -1,0 +1,112 @@
+//! `cargo xtask wheel`: the Python package as a wheel, for one MPI library.
+//!
+//! The module is compiled with all packages, as the tests are, so that nothing is compiled twice with other features. maturin
+//! writes the metadata of the wheel from `runtime/python/pyproject.toml`, and `wheel` packs it with its checksums.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::build::{self, ISOCHRON_AND_CASES};
+use crate::install;
+use crate::mpi::{Library, MpiInstallation};
+use crate::needs::{Goal, find_python};
+use crate::steps::{Steps, execute, show_path};
+use crate::workspace::Workspace;
+
+/// The tools that make a wheel.
+const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
+
+/// Builds with this MPI library and packs the wheel; prints its path.
+///
+/// # Errors
+/// When a step fails.
+pub fn run(workspace: &Workspace, steps: &mut Steps, library: Library) -> Result<()> {
+    install::ensure(Goal::Wheel, steps)?;
+    let mpi = build::prepare(workspace, library)?;
+    let packages = format!("{ISOCHRON_AND_CASES} --lib");
+    build::release(workspace, steps, &mpi, &packages)?;
+    let wheel = steps.run("wheel", || pack(workspace, &mpi))?;
+    println!("\n{}", show_path(&wheel));
+    Ok(())
+}
+
+/// Packs the module that was built with this MPI library. Returns the path of the wheel.
+///
+/// # Errors
+/// When a tool is missing and cannot be installed, or fails.
+pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
+    let tools = provide_tools(workspace)?;
+    let name = mpi.kind.suffix().to_lowercase();
+    let out = workspace.target(Library::OpenMpi).join("wheels").join(name);
+    let content = out.join("content");
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    fs::create_dir_all(&content)?;
+    let sources = workspace.root().join("runtime/python");
+    let mut metadata = Command::new(tools.join("maturin"));
+    metadata
+        .args(["pep517", "write-dist-info", "--metadata-directory"])
+        .arg(&content);
+    metadata.arg("--interpreter").arg(tools.join("python"));
+    execute(metadata.current_dir(&sources))?;
+    copy_package(&sources.join("python/isochron"), &content.join("isochron"))?;
+    let module = workspace
+        .target(mpi.kind)
+        .join("release/libisochron_python.so");
+    let mut strip = Command::new("strip");
+    strip.arg("--strip-debug").arg(&module).arg("-o");
+    execute(strip.arg(content.join("isochron/_isochron.abi3.so")))?;
+    let mut packer = Command::new(tools.join("python"));
+    packer
+        .args(["-m", "wheel", "pack"])
+        .arg(&content)
+        .arg("--dest-dir");
+    execute(packer.arg(&out))?;
+    find_wheel(&out)
+}
+
+/// Copies the files of the package in Python.
+fn copy_package(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for file in ["__init__.py", "__init__.pyi", "py.typed"] {
+        fs::copy(from.join(file), to.join(file)).with_context(|| file.to_owned())?;
+    }
+    Ok(())
+}
+
+fn find_wheel(folder: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let mut wheels = entries.filter(|path| path.extension().is_some_and(|end| end == "whl"));
+    wheels
+        .next()
+        .with_context(|| format!("no wheel in {}", folder.display()))
+}
+
+/// Returns the folder of the tools' programs, and makes it if they are missing.
+fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
+    let environment = workspace.target(Library::OpenMpi).join("python-tools");
+    let (programs, note) = (environment.join("bin"), environment.join("tools.txt"));
+    let wanted = TOOLS.join("\n");
+    if fs::read_to_string(&note).is_ok_and(|known| known == wanted) {
+        return Ok(programs);
+    }
+    let python = find_python().context("no Python was found")?;
+    execute(
+        Command::new(python)
+            .args(["-m", "venv", "--clear"])
+            .arg(&environment),
+    )?;
+    execute(call_pip(&programs).arg("install").args(TOOLS))?;
+    fs::write(note, wanted)?;
+    Ok(programs)
+}
+
+fn call_pip(programs: &Path) -> Command {
+    let mut pip = Command::new(programs.join("python"));
+    pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+    pip
+}
