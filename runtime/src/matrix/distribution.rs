@@ -168,7 +168,7 @@ impl Distribution {
     pub fn local_shapes(&self, rank: usize) -> Vec<(usize, usize)> {
         let pieces = self.pieces.iter().map(|piece| piece.local_shape(rank));
         let held = pieces.enumerate();
-        let held = held.filter(|(number, (rows, cols))| *number == 0 || rows * cols > 0);
+        let held = held.filter(|(number, (rows, cols))| *number == 0 || *rows.min(cols) > 0);
         held.map(|(_, shape)| shape).collect()
     }
 

@@ -43,6 +43,9 @@ const FIELDS: [(&str, i64, &str); 6] = [
     ),
 ];
 
+/// Largest number of blocks along a dimension. Their list then takes 3 GB.
+const MOST_BLOCKS: usize = 1 << 27;
+
 impl BlockCyclic {
     /// Makes a `rows×cols` matrix in blocks of `row_block×col_block`, the first of which is with process (0, 0).
     pub fn new(rows: usize, cols: usize, row_block: usize, col_block: usize) -> Self {
@@ -125,6 +128,13 @@ fn deal_indices(
 ) -> Result<Vec<HeldLines>, SpreadError> {
     if block == 0 {
         return Err(SpreadError::Block { field: fields[0] });
+    }
+    if n / block > MOST_BLOCKS {
+        return Err(SpreadError::ManyBlocks {
+            field: fields[0],
+            value: block,
+            most: MOST_BLOCKS,
+        });
     }
     if source >= processes {
         return Err(SpreadError::Source {
@@ -264,5 +274,8 @@ mod tests {
         };
         let message = block.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("MB_A = 0"), "{message}");
+        let many = BlockCyclic::new(9, usize::MAX, 2, 2);
+        let message = many.deal_lines(&grid).unwrap_err().to_string();
+        assert!(message.contains("NB_A = 2"), "{message}");
     }
 }

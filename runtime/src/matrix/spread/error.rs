@@ -42,6 +42,16 @@ pub enum SpreadError {
         /// The field as ScaLAPACK names it.
         field: &'static str,
     },
+    /// There are more blocks along a dimension than are listed.
+    #[error("{field} = {value}: there would be more than {most} blocks; choose larger ones")]
+    ManyBlocks {
+        /// The field as ScaLAPACK names it.
+        field: &'static str,
+        /// Its value.
+        value: usize,
+        /// Largest number of blocks along a dimension.
+        most: usize,
+    },
     /// The rank that is to hold a matrix does not exist.
     #[error("rank {rank} is to hold the matrix, and there are {ranks} ranks, counted from 0")]
     Rank {

@@ -123,7 +123,8 @@ impl Spread {
     ///
     /// # Errors
     /// [`SpreadError::Grid`] for a grid that is empty or has more processes than there are ranks,
-    /// [`SpreadError::Block`] and [`SpreadError::Source`] for blocks and first processes that do not exist.
+    /// [`SpreadError::Block`] and [`SpreadError::Source`] for blocks and first processes that do not exist;
+    /// [`SpreadError::ManyBlocks`].
     pub fn block_cyclic(
         matrix: &BlockCyclic,
         grid: ProcessGrid,
