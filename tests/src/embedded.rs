@@ -125,6 +125,14 @@ fn refuse_wrong_communicators() {
         assert!(text.contains("MPI_Intercomm_merge"), "{text}");
         let mut handlers = [ffi::RSMPI_ERRORS_RETURN; 2];
         ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[0]);
+        let mut freed = ffi::RSMPI_COMM_NULL;
+        ffi::MPI_Comm_dup(mpi.world, &mut freed);
+        let number = ffi::RSMPI_Comm_c2f(freed);
+        ffi::MPI_Comm_free(&mut freed);
+        let text = MpiComm::adopt_fortran(number).err().unwrap().to_string();
+        assert!(text.contains("freed"), "{text}");
+        let world = MpiComm::adopt_fortran(ffi::RSMPI_Comm_c2f(mpi.world)).unwrap();
+        assert_eq!((world.rank(), world.size()), (mpi.rank, mpi.size));
         let comm = mpi.adopt().unwrap();
         ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[1]);
         assert!(handlers[0] == handlers[1] && handlers[0] == ffi::RSMPI_ERRORS_ARE_FATAL);

@@ -126,18 +126,27 @@ impl MpiComm {
     /// does. `MPI_Comm_c2f` gives the number in C, `py2f` in mpi4py.
     ///
     /// # Errors
-    /// As [`adopt_raw`](Self::adopt_raw).
+    /// As [`adopt_raw`](Self::adopt_raw); [`Error::Parameter`] for a number of which MPI knows no communicator.
     ///
     /// # Safety
-    /// `comm` is the number of a communicator of the MPI library that this program is linked with, or of the null one, and has
-    /// not been freed.
+    /// The MPI library that this program is linked with has given this number to a communicator, which may have been freed, or
+    /// never to any handle.
     ///
     /// # Collective
     /// All ranks of the communicator.
     pub unsafe fn adopt_fortran(comm: c_int) -> Result<Self, Error> {
         check_running()?;
-        // SAFETY: MPI runs; by this function's contract.
-        unsafe { Self::adopt_raw(ffi::RSMPI_Comm_f2c(comm)) }
+        // SAFETY: MPI runs. The handle is looked at before it is used.
+        unsafe {
+            let handle = ffi::RSMPI_Comm_f2c(comm);
+            match handle == ffi::RSMPI_COMM_NULL || is_known(handle) {
+                true => Self::adopt_raw(handle),
+                false => {
+                    let reason = "MPI knows no communicator of this number: was it freed?";
+                    Err(Error::parameter("communicator", comm, reason))
+                }
+            }
+        }
     }
 
     /// Duplicates a communicator.
@@ -455,6 +464,30 @@ fn check_running() -> Result<(), Error> {
             let reason = "MPI has to be initialised and not yet finalised";
             Err(Error::parameter("MPI", "not running", reason))
         }
+    }
+}
+
+/// Asks MPI whether it knows a communicator. Libraries take an error about an unknown one to the handlers of
+/// `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which return it meanwhile.
+///
+/// # Safety
+/// MPI runs, and the handle is one that it may be asked about.
+unsafe fn is_known(comm: ffi::MPI_Comm) -> bool {
+    // SAFETY: constants of a library that runs, and places for its answers.
+    unsafe {
+        let asked = [ffi::RSMPI_COMM_WORLD, ffi::RSMPI_COMM_SELF];
+        let mut kept = [ffi::RSMPI_ERRORS_RETURN; 2];
+        for (comm, kept) in asked.into_iter().zip(&mut kept) {
+            ffi::MPI_Comm_get_errhandler(comm, kept);
+            ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN);
+        }
+        let mut inter = 0;
+        let code = ffi::MPI_Comm_test_inter(comm, &mut inter);
+        for (comm, kept) in asked.into_iter().zip(&mut kept) {
+            ffi::MPI_Comm_set_errhandler(comm, *kept);
+            ffi::MPI_Errhandler_free(kept);
+        }
+        code == ffi::MPI_SUCCESS as c_int
     }
 }
 
