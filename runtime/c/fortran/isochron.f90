@@ -1,0 +1,283 @@
+! The C interface of Isochron for Fortran. Compile this file with your program: isochron.h describes the calls.
+!
+! Texts that are passed end with c_null_char. All calls return a status; isochron_message() is the sentence of the last one.
+module isochron
+  use, intrinsic :: iso_c_binding
+  implicit none
+
+  integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 1
+
+  integer(c_int), parameter :: ISOCHRON_OK = 0
+  integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
+  integer(c_int), parameter :: ISOCHRON_HANDLE = 2
+  integer(c_int), parameter :: ISOCHRON_SETTING = 3
+  integer(c_int), parameter :: ISOCHRON_INPUT = 4
+  integer(c_int), parameter :: ISOCHRON_FAILED = 5
+  integer(c_int), parameter :: ISOCHRON_INTERNAL = 6
+
+  integer(c_int64_t), parameter :: ISOCHRON_ON_ONE = 0
+  integer(c_int64_t), parameter :: ISOCHRON_BLOCK_CYCLIC = 1
+  integer(c_int64_t), parameter :: ISOCHRON_RECTANGLES = 2
+  integer(c_int64_t), parameter :: ISOCHRON_BLOCKS = 3
+
+  integer(c_int), parameter :: ISOCHRON_F32 = 0
+  integer(c_int), parameter :: ISOCHRON_F64 = 1
+  integer(c_int), parameter :: ISOCHRON_C32 = 2
+  integer(c_int), parameter :: ISOCHRON_C64 = 3
+
+  integer(c_int), parameter :: ISOCHRON_IGNORE = 1
+  integer(c_int), parameter :: ISOCHRON_MOVED = 2
+
+  ! A matrix that is spread over ranks, and this rank's memory for it.
+  type, bind(c) :: isochron_matrix_t
+    integer(c_int64_t) :: struct_size = 192
+    integer(c_int64_t) :: kind = ISOCHRON_ON_ONE
+    integer(c_int64_t) :: row_major = 0
+    integer(c_int64_t) :: rows = 0
+    integer(c_int64_t) :: cols = 0
+    integer(c_int64_t) :: rank = 0
+    integer(c_int64_t) :: row_block = 0
+    integer(c_int64_t) :: col_block = 0
+    integer(c_int64_t) :: row_source = 0
+    integer(c_int64_t) :: col_source = 0
+    integer(c_int64_t) :: grid_rows = 0
+    integer(c_int64_t) :: grid_cols = 0
+    integer(c_int64_t) :: grid_by_columns = 0
+    type(c_ptr) :: rectangles = c_null_ptr
+    integer(c_int64_t) :: block_rows = 0
+    integer(c_int64_t) :: block_cols = 0
+    type(c_ptr) :: row_cuts = c_null_ptr
+    type(c_ptr) :: col_cuts = c_null_ptr
+    type(c_ptr) :: owners = c_null_ptr
+    type(c_ptr) :: data = c_null_ptr
+    integer(c_int64_t) :: ld = 0
+    integer(c_int64_t) :: n_blocks = 0
+    type(c_ptr) :: blocks = c_null_ptr
+    type(c_ptr) :: block_lds = c_null_ptr
+  end type
+
+  interface
+    function isochron_abi(major, minor) bind(c, name="isochron_abi") result(status)
+      import :: c_int
+      integer(c_int), intent(out) :: major, minor
+      integer(c_int) :: status
+    end function
+
+    function isochron_strerror(status) bind(c, name="isochron_strerror") result(text)
+      import :: c_int, c_ptr
+      integer(c_int), value :: status
+      type(c_ptr) :: text
+    end function
+
+    function isochron_last_error() bind(c, name="isochron_last_error") result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
+    end function
+
+    function isochron_free(memory) bind(c, name="isochron_free") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: memory
+      integer(c_int) :: status
+    end function
+
+    ! comm: the communicator itself, comm%mpi_val with the module mpi_f08.
+    function isochron_open(comm, config, session) bind(c, name="isochron_open") result(status)
+      import :: c_int, c_char, c_ptr
+      integer(c_int), value :: comm
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: session
+      integer(c_int) :: status
+    end function
+
+    function isochron_open_local(config, session) bind(c, name="isochron_open_local") result(status)
+      import :: c_int, c_char, c_ptr
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: session
+      integer(c_int) :: status
+    end function
+
+    function isochron_set(session, name, value) bind(c, name="isochron_set") result(status)
+      import :: c_int, c_char, c_ptr
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*), value(*)
+      integer(c_int) :: status
+    end function
+
+    function isochron_get(session, name, text) bind(c, name="isochron_get") result(status)
+      import :: c_int, c_char, c_ptr
+      type(c_ptr), value :: session
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), intent(out) :: text
+      integer(c_int) :: status
+    end function
+
+    function isochron_report(session, json) bind(c, name="isochron_report") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: session
+      type(c_ptr), intent(out) :: json
+      integer(c_int) :: status
+    end function
+
+    function isochron_close(session) bind(c, name="isochron_close") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: session
+      integer(c_int) :: status
+    end function
+
+    ! alpha and beta: c_loc of a target of the elements' type.
+    function isochron_gemm(session, kind, trans_a, trans_b, alpha, a, b, beta, c) &
+        bind(c, name="isochron_gemm") result(status)
+      import :: c_int, c_char, c_ptr, isochron_matrix_t
+      type(c_ptr), value :: session
+      integer(c_int), value :: kind
+      character(kind=c_char), value :: trans_a, trans_b
+      type(c_ptr), value :: alpha, beta
+      type(isochron_matrix_t), intent(in) :: a, b, c
+      integer(c_int) :: status
+    end function
+
+    function isochron_prepare(session, kind, trans_a, trans_b, a, b, c, product) &
+        bind(c, name="isochron_prepare") result(status)
+      import :: c_int, c_char, c_ptr, isochron_matrix_t
+      type(c_ptr), value :: session
+      integer(c_int), value :: kind
+      character(kind=c_char), value :: trans_a, trans_b
+      type(isochron_matrix_t), intent(in) :: a, b, c
+      type(c_ptr), intent(out) :: product
+      integer(c_int) :: status
+    end function
+
+    function isochron_run(product, alpha, a, b, beta, c) bind(c, name="isochron_run") result(status)
+      import :: c_int, c_ptr, isochron_matrix_t
+      type(c_ptr), value :: product, alpha, beta
+      type(isochron_matrix_t), intent(in) :: a, b, c
+      integer(c_int) :: status
+    end function
+
+    function isochron_plan(product, json) bind(c, name="isochron_plan") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: product
+      type(c_ptr), intent(out) :: json
+      integer(c_int) :: status
+    end function
+
+    function isochron_close_product(product) bind(c, name="isochron_close_product") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: product
+      integer(c_int) :: status
+    end function
+
+    function isochron_balancer(session, units, config, balancer) bind(c, name="isochron_balancer") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: units
+      character(kind=c_char), intent(in) :: config(*)
+      type(c_ptr), intent(out) :: balancer
+      integer(c_int) :: status
+    end function
+
+    ! first counts from 0.
+    function isochron_part(balancer, first, count) bind(c, name="isochron_part") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int64_t), intent(out) :: first, count
+      integer(c_int) :: status
+    end function
+
+    function isochron_begin(balancer) bind(c, name="isochron_begin") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int) :: status
+    end function
+
+    function isochron_end(balancer) bind(c, name="isochron_end") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int) :: status
+    end function
+
+    function isochron_record(balancer, units, seconds, flags) bind(c, name="isochron_record") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int64_t), value :: units
+      real(c_double), value :: seconds
+      integer(c_int), value :: flags
+      integer(c_int) :: status
+    end function
+
+    function isochron_balance(balancer, changed) bind(c, name="isochron_balance") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int), intent(out) :: changed
+      integer(c_int) :: status
+    end function
+
+    function isochron_shares(balancer, shares, n_shares) bind(c, name="isochron_shares") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: balancer
+      real(c_double), intent(out) :: shares(*)
+      integer(c_int64_t), value :: n_shares
+      integer(c_int) :: status
+    end function
+
+    ! from and to: c_loc of the first element of contiguous arrays.
+    function isochron_move(balancer, from, to, bytes_per_unit) bind(c, name="isochron_move") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: balancer, from, to
+      integer(c_int64_t), value :: bytes_per_unit
+      integer(c_int) :: status
+    end function
+
+    function isochron_state(balancer, state, length) bind(c, name="isochron_state") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: balancer
+      type(c_ptr), intent(out) :: state
+      integer(c_int64_t), intent(out) :: length
+      integer(c_int) :: status
+    end function
+
+    function isochron_restore(session, state, length, balancer) bind(c, name="isochron_restore") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: session, state
+      integer(c_int64_t), value :: length
+      type(c_ptr), intent(out) :: balancer
+      integer(c_int) :: status
+    end function
+
+    function isochron_close_balancer(balancer) bind(c, name="isochron_close_balancer") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int) :: status
+    end function
+
+    function find_text_length(text) bind(c, name="strlen") result(length)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+  private :: find_text_length
+
+contains
+
+  ! Returns a text that a call has handed over.
+  function isochron_text(text) result(copy)
+    type(c_ptr), intent(in) :: text
+    character(kind=c_char, len=:), allocatable :: copy
+    character(kind=c_char), pointer :: letters(:)
+    integer :: i
+    call c_f_pointer(text, letters, [find_text_length(text)])
+    allocate (character(kind=c_char, len=size(letters)) :: copy)
+    do i = 1, size(letters)
+      copy(i:i) = letters(i)
+    end do
+  end function
+
+  ! Returns the sentence of the last call on this thread.
+  function isochron_message() result(sentence)
+    character(kind=c_char, len=:), allocatable :: sentence
+    sentence = isochron_text(isochron_last_error())
+  end function
+end module

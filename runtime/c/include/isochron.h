@@ -1,0 +1,385 @@
+/* The C interface of Isochron. Made by cbindgen from runtime/c/src. */
+
+#ifndef ISOCHRON_H
+#define ISOCHRON_H
+
+#include <stdint.h>
+
+// Major version of the interface. A program can call a library of the same major version as its header.
+#define ISOCHRON_ABI_MAJOR 0
+
+// Minor version of the interface. It grows with every call or setting that is added.
+#define ISOCHRON_ABI_MINOR 1
+
+// The call succeeded.
+#define ISOCHRON_OK 0
+
+// An argument is a null pointer, out of range, or no text.
+#define ISOCHRON_ARGUMENT 1
+
+// A handle is unknown: it was closed, is of another kind, or belongs to another thread.
+#define ISOCHRON_HANDLE 2
+
+// There is no setting of this name, or it does not take this value.
+#define ISOCHRON_SETTING 3
+
+// The request is wrong: a communicator, shapes, layouts, memory, a file. Nothing was computed.
+#define ISOCHRON_INPUT 4
+
+// The run failed.
+#define ISOCHRON_FAILED 5
+
+// The library has a defect.
+#define ISOCHRON_INTERNAL 6
+
+// The whole matrix is on one rank.
+#define ISOCHRON_ON_ONE 0
+
+// The matrix is distributed two-dimensional block-cyclic, as ScaLAPACK has it.
+#define ISOCHRON_BLOCK_CYCLIC 1
+
+// Each rank has a rectangle of the matrix.
+#define ISOCHRON_RECTANGLES 2
+
+// The matrix is a grid of blocks, each of which has one owner.
+#define ISOCHRON_BLOCKS 3
+
+// Elements are float.
+#define ISOCHRON_F32 0
+
+// Elements are double.
+#define ISOCHRON_F64 1
+
+// Elements are float complex: two float.
+#define ISOCHRON_C32 2
+
+// Elements are double complex: two double.
+#define ISOCHRON_C64 3
+
+// Flag of isochron_record: nothing is learnt from this sweep on any rank.
+#define ISOCHRON_IGNORE 1
+
+// Flag of isochron_record: the seconds are those of moving the program's data by other means than isochron_move.
+#define ISOCHRON_MOVED 2
+
+// A loop of the program, balanced over the ranks.
+typedef struct isochron_balancer_t isochron_balancer_t;
+
+// A product that is planned once and run again and again.
+typedef struct isochron_product_t isochron_product_t;
+
+// A session.
+typedef struct isochron_session_t isochron_session_t;
+
+// A matrix that is spread over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
+// everything that is not used to 0.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // ISOCHRON_ON_ONE, ISOCHRON_BLOCK_CYCLIC, ISOCHRON_RECTANGLES or ISOCHRON_BLOCKS.
+  int64_t kind;
+  // 1 for row-major memory, as in C; 0 for column-major memory, as in Fortran.
+  int64_t row_major;
+  // Rows of the whole matrix.
+  int64_t rows;
+  // Columns of the whole matrix.
+  int64_t cols;
+  // On one: its rank.
+  int64_t rank;
+  // Block-cyclic: rows of a block.
+  int64_t row_block;
+  // Block-cyclic: columns of a block.
+  int64_t col_block;
+  // Block-cyclic: row of the process grid that has the first block, counted from 0.
+  int64_t row_source;
+  // Block-cyclic: column of the process grid that has the first block, counted from 0.
+  int64_t col_source;
+  // Block-cyclic: rows of the process grid, which has the first ranks of the session.
+  int64_t grid_rows;
+  // Block-cyclic: columns of the process grid.
+  int64_t grid_cols;
+  // Block-cyclic: 1 if the grid numbers its ranks down the columns ('C' of BLACS), 0 if along the rows ('R').
+  int64_t grid_by_columns;
+  // Rectangles: first row, first column, rows and columns of each rank's rectangle.
+  const int64_t *rectangles;
+  // Blocks: number of rows of blocks.
+  int64_t block_rows;
+  // Blocks: number of columns of blocks.
+  int64_t block_cols;
+  // Blocks: the block_rows + 1 borders of the rows of blocks, from 0 to rows.
+  const int64_t *row_cuts;
+  // Blocks: the block_cols + 1 borders of the columns of blocks, from 0 to cols.
+  const int64_t *col_cuts;
+  // Blocks: the rank of each block, down the columns of blocks.
+  const int64_t *owners;
+  // All but blocks: first element of this rank's local matrix. It is not looked at when a product is prepared.
+  void *data;
+  // All but blocks: leading dimension of the local matrix, in elements.
+  int64_t ld;
+  // Blocks: number of this rank's blocks.
+  int64_t n_blocks;
+  // Blocks: first element of each of them, in the order of owners.
+  void *const *blocks;
+  // Blocks: leading dimension of each of them.
+  const int64_t *block_lds;
+} isochron_matrix_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Writes the version of the interface that this library has.
+//
+// Safety: major and minor are null, or may be written.
+int isochron_abi(int *major, int *minor);
+
+// Returns the meaning of a status in a few words. The text is never freed.
+const char *isochron_strerror(int status);
+
+// Returns the sentence of the last call on this thread: what failed, on which rank and why; empty after a success. The
+// text is valid until the next call on this thread.
+const char *isochron_last_error(void);
+
+// Frees memory that a call has handed to the program: a text or a state. A null pointer is no error.
+//
+// Safety: The memory is not used any more.
+int isochron_free(const void *memory);
+
+// Opens a session: finds the devices of all ranks of a communicator, which is given by its number in Fortran, as
+// MPI_Comm_c2f returns it. The communicator is duplicated and stays as it is.
+//
+// config is null, or has settings name=value. They are separated by spaces, or by semicolons or lines if values have
+// spaces. The settings of products may be given too: see isochron_set.
+//
+// | setting | meaning |
+// |---|---|
+// | platform | platform file |
+// | grouping | the cores that form a device: auto, package, numa, kind, node |
+// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
+// | store | use of the model store: none, read or read-write |
+// | models | folder with full models |
+// | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
+//
+// Collective: all ranks of comm, with the same settings.
+//
+// Safety: comm is the number of a communicator, which may have been freed; config is null or a text; session is null or may
+// be written.
+int isochron_open(int comm,
+                  const char *config,
+                  isochron_session_t **session);
+
+// Opens a session of this process alone, without MPI. config is that of isochron_open.
+//
+// Safety: config is null or a text, and session is null or may be written.
+int isochron_open_local(const char *config, isochron_session_t **session);
+
+// Changes a setting of the products that are prepared from now on.
+//
+// | setting | meaning |
+// |---|---|
+// | block | block size |
+// | panel | width of the panels, or auto |
+// | split | the dimension that is divided: auto, c, k |
+// | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
+// | epsilon | imbalance at which the strategies that measure before the run end |
+//
+// Not collective, but all ranks must have the same settings when they prepare a product.
+//
+// Safety: name and value are null or texts.
+int isochron_set(isochron_session_t *session, const char *name, const char *value);
+
+// Hands over a setting of products, or rank, ranks, host, devices (their number) or mpi, as a text, until isochron_free.
+//
+// Safety: name is null or a text, and value is null or may be written.
+int isochron_get(const isochron_session_t *session,
+                 const char *name,
+                 const char **value);
+
+// Hands over the report of the session's last product as JSON, until isochron_free: the work and the times of every
+// device.
+//
+// Collective: all ranks of the session.
+//
+// Safety: json is null or may be written.
+int isochron_report(const isochron_session_t *session,
+                    const char **json);
+
+// Closes a session. Its products and balancers stay open, and keep what they need of it.
+//
+// Collective: all ranks.
+//
+// Safety: None of its calls is under way.
+int isochron_close(isochron_session_t *session);
+
+// Multiplies once: C = alpha·op(A)·op(B) + beta·C. type is one of ISOCHRON_F32 to ISOCHRON_C64, trans_a and
+// trans_b are 'N', 'T' or 'C', and alpha and beta point to one element each. If beta is 0, C is not read. A
+// product that comes again should be prepared.
+//
+// Collective: all ranks of the session, with the same arguments but for their memory.
+//
+// Safety: The matrices have the memory that they say. Nothing else writes it, or reads C, meanwhile.
+int isochron_gemm(isochron_session_t *session,
+                  int type,
+                  char trans_a,
+                  char trans_b,
+                  const void *alpha,
+                  const isochron_matrix_t *a,
+                  const isochron_matrix_t *b,
+                  const void *beta,
+                  const isochron_matrix_t *c);
+
+// Plans a product that is run again and again. The memory of the matrices is not looked at.
+//
+// Collective: all ranks of the session, with the same arguments.
+//
+// Safety: The arrays of the matrices are as long as they say, and product is null or may be written.
+int isochron_prepare(isochron_session_t *session,
+                     int type,
+                     char trans_a,
+                     char trans_b,
+                     const isochron_matrix_t *a,
+                     const isochron_matrix_t *b,
+                     const isochron_matrix_t *c,
+                     isochron_product_t **product);
+
+// Runs a product with these matrices, which are described as those that it was prepared for. Their memory may be another
+// one.
+//
+// Collective: all ranks of the session, with the same scalars.
+//
+// Safety: As isochron_gemm.
+int isochron_run(isochron_product_t *product,
+                 const void *alpha,
+                 const isochron_matrix_t *a,
+                 const isochron_matrix_t *b,
+                 const void *beta,
+                 const isochron_matrix_t *c);
+
+// Hands over the plan of a product as JSON, until isochron_free.
+//
+// Safety: json is null or may be written.
+int isochron_plan(const isochron_product_t *product, const char **json);
+
+// Closes a product.
+//
+// Safety: None of its calls is under way.
+int isochron_close_product(isochron_product_t *product);
+
+// Divides the units of a loop over the ranks of a session. config is null, or has settings as that of isochron_open.
+//
+// | setting | meaning |
+// |---|---|
+// | granule | units are divided in multiples of this |
+// | sweeps | sweeps of the whole loop, if they are known |
+// | trigger | time of a sweep over the one expected after a change, from which units move: 1.05 |
+// | window, cooldown | sweeps before a division is judged, and from one change to the next |
+// | warm_up, check_every | sweeps ignored after a change, and most sweeps from look to look |
+// | max_move | part of all units that may move at once |
+// | growth | largest growth of a part in one change |
+// | retry_after | sweeps after which a rank without units is tried again |
+// | move_unit_s | seconds to move a unit; measured if it is not given |
+// | max_local, weight | of this rank alone: most units, and expected speed |
+//
+// Collective: all ranks of the session, with the same units, and the same settings but for the last line's.
+//
+// Safety: config is null or a text, and balancer is null or may be written.
+int isochron_balancer(isochron_session_t *session,
+                      int64_t units,
+                      const char *config,
+                      isochron_balancer_t **balancer);
+
+// Writes the first unit of this rank's part, counted from 0, and the number of its units. The parts follow each other in
+// the order of the ranks.
+//
+// Safety: first and count are null or may be written.
+int isochron_part(const isochron_balancer_t *balancer,
+                  int64_t *first,
+                  int64_t *count);
+
+// Begins to time this rank's work of a sweep.
+//
+// Safety: None of the balancer's calls is under way.
+int isochron_begin(isochron_balancer_t *balancer);
+
+// Ends what isochron_begin began. Several pairs in a sweep add up.
+//
+// Safety: As isochron_begin.
+int isochron_end(isochron_balancer_t *balancer);
+
+// Takes the seconds that this rank needed for some of its units, such as those between two events of a GPU. The times of
+// a sweep add up, and so do their units. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+//
+// Safety: As isochron_begin.
+int isochron_record(isochron_balancer_t *balancer,
+                    int64_t units,
+                    double seconds,
+                    int flags);
+
+// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message.
+//
+// Collective: all ranks, after every sweep.
+//
+// Safety: changed is null or may be written.
+int isochron_balance(isochron_balancer_t *balancer, int *changed);
+
+// Writes the part of all units that each rank has, one number for each rank: the weights for ParMETIS, Scotch, Zoltan or
+// p4est. They sum to 1.
+//
+// Safety: shares is null or has n_shares numbers.
+int isochron_shares(const isochron_balancer_t *balancer,
+                    double *shares,
+                    int64_t n_shares);
+
+// Moves an array after the parts have changed: from has the units of this rank's part before, and to gets those of its part
+// now, bytes_per_unit bytes each. Called once for each array, before the next sweep.
+//
+// Collective: all ranks, with the same bytes_per_unit.
+//
+// Safety: from has the units of the part before, and to has room for those of the part now; they do not overlap.
+int isochron_move(isochron_balancer_t *balancer,
+                  const void *from,
+                  void *to,
+                  int64_t bytes_per_unit);
+
+// Hands over the knowledge about the loop for a checkpoint, until isochron_free, and writes its bytes to length. All ranks
+// get the same.
+//
+// Collective: all ranks, between two sweeps.
+//
+// Safety: state and length are null or may be written.
+int isochron_state(isochron_balancer_t *balancer,
+                   const void **state,
+                   int64_t *length);
+
+// Goes on from a state of isochron_state, with the same parts and the same knowledge.
+//
+// Collective: all ranks of the session, with the same bytes.
+//
+// Safety: state is null or has length bytes, and balancer is null or may be written.
+int isochron_restore(isochron_session_t *session,
+                     const void *state,
+                     int64_t length,
+                     isochron_balancer_t **balancer);
+
+// Closes a balancer.
+//
+// Safety: None of its calls is under way.
+int isochron_close_balancer(isochron_balancer_t *balancer);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* ISOCHRON_H */
+
+#if defined(MPI_VERSION) && !defined(ISOCHRON_OPEN_COMM)
+#define ISOCHRON_OPEN_COMM
+/* Opens a session as isochron_open does, for an MPI_Comm: mpi.h was included before this header. */
+static inline int isochron_open_comm(MPI_Comm comm, const char *config, isochron_session_t **session)
+{
+  int begun = 0, ended = 0;
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  return isochron_open(begun && !ended ? (int)MPI_Comm_c2f(comm) : 0, config, session);
+}
+#endif

@@ -1,0 +1,354 @@
+//! A loop of the program, balanced over the ranks.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+use isochron::prelude::Rebalancer;
+
+use crate::handles::{self, BalancerHandle, SessionHandle};
+use crate::memory::hand_over;
+use crate::pointers::{self, to_size};
+use crate::settings::read_balancer;
+use crate::status::{CallFailure, agree_on, call};
+
+/// Flag of isochron_record: nothing is learnt from this sweep on any rank.
+pub const ISOCHRON_IGNORE: c_int = 1;
+/// Flag of isochron_record: the seconds are those of moving the program's data by other means than isochron_move.
+pub const ISOCHRON_MOVED: c_int = 2;
+
+/// A balanced loop.
+pub(crate) struct BalancedLoop {
+    rebalancer: Rebalancer,
+    /// Units of this rank before the last change.
+    before: u64,
+}
+
+impl From<Rebalancer> for BalancedLoop {
+    fn from(rebalancer: Rebalancer) -> Self {
+        let part = rebalancer.part();
+        let before = part.end - part.start;
+        Self { rebalancer, before }
+    }
+}
+
+impl BalancedLoop {
+    fn part_length(&self) -> u64 {
+        let part = self.rebalancer.part();
+        part.end - part.start
+    }
+
+    /// Ends a sweep. Returns `true` if the parts have changed.
+    fn balance(&mut self) -> Result<bool, CallFailure> {
+        let before = self.part_length();
+        let moved = self.rebalancer.balance()?;
+        if moved {
+            self.before = before;
+        }
+        Ok(moved)
+    }
+}
+
+/// Divides the units of a loop over the ranks of a session. config is null, or has settings as that of isochron_open.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | granule | units are divided in multiples of this |
+/// | sweeps | sweeps of the whole loop, if they are known |
+/// | trigger | time of a sweep over the one expected after a change, from which units move: 1.05 |
+/// | window, cooldown | sweeps before a division is judged, and from one change to the next |
+/// | warm_up, check_every | sweeps ignored after a change, and most sweeps from look to look |
+/// | max_move | part of all units that may move at once |
+/// | growth | largest growth of a part in one change |
+/// | retry_after | sweeps after which a rank without units is tried again |
+/// | move_unit_s | seconds to move a unit; measured if it is not given |
+/// | max_local, weight | of this rank alone: most units, and expected speed |
+///
+/// Collective: all ranks of the session, with the same units, and the same settings but for the last line's.
+///
+/// # Safety
+/// `config` is null or a text, and `balancer` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_balancer(
+    session: *mut SessionHandle,
+    units: i64,
+    config: *const c_char,
+    balancer: *mut *mut BalancerHandle,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        let comm = session.comm();
+        let made = session.use_object(|_| {
+            // SAFETY: as the caller says.
+            let asked = unsafe { pointers::write(balancer, "balancer", ptr::null_mut()) };
+            let asked = asked.and_then(|()| {
+                // SAFETY: as the caller says.
+                let settings = read_balancer(unsafe { pointers::read_config(config, "config")? })?;
+                Ok((to_size(units, "units")? as u64, settings))
+            });
+            let (units, (config, part)) = agree_on(&**comm, asked)?;
+            Ok(Rebalancer::new(Arc::clone(comm), units, &config, part)?)
+        })?;
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::write(
+                balancer,
+                "balancer",
+                handles::keep(Arc::clone(comm), made.into()),
+            )
+        }
+    })
+}
+
+/// Writes the first unit of this rank's part, counted from 0, and the number of its units. The parts follow each other in
+/// the order of the ranks.
+///
+/// # Safety
+/// `first` and `count` are null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_part(
+    balancer: *const BalancerHandle,
+    first: *mut i64,
+    count: *mut i64,
+) -> c_int {
+    call(|| {
+        let part =
+            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.part()))?;
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::write(first, "first", part.start as i64)?;
+            pointers::write(count, "count", (part.end - part.start) as i64)
+        }
+    })
+}
+
+/// Begins to time this rank's work of a sweep.
+///
+/// # Safety
+/// None of the balancer's calls is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_begin(balancer: *mut BalancerHandle) -> c_int {
+    change(balancer, Rebalancer::begin)
+}
+
+/// Ends what isochron_begin began. Several pairs in a sweep add up.
+///
+/// # Safety
+/// As isochron_begin.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_end(balancer: *mut BalancerHandle) -> c_int {
+    change(balancer, Rebalancer::end)
+}
+
+/// Takes the seconds that this rank needed for some of its units, such as those between two events of a GPU. The times of
+/// a sweep add up, and so do their units. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+///
+/// # Safety
+/// As isochron_begin.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_record(
+    balancer: *mut BalancerHandle,
+    units: i64,
+    seconds: f64,
+    flags: c_int,
+) -> c_int {
+    call(|| {
+        let balancer = handles::find(balancer)?;
+        let units = to_size(units, "units")? as u64;
+        balancer.use_object(
+            |BalancedLoop {
+                 rebalancer: balancer,
+                 ..
+             }| {
+                match flags {
+                    0 => balancer.record(units, seconds),
+                    ISOCHRON_IGNORE => balancer.ignore_sweep(),
+                    ISOCHRON_MOVED => balancer.note_move(seconds),
+                    other => {
+                        let reason =
+                            format!("{other} is none of 0, ISOCHRON_IGNORE, ISOCHRON_MOVED");
+                        return Err(CallFailure::argument("flags", reason));
+                    }
+                }
+                Ok(())
+            },
+        )
+    })
+}
+
+/// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message.
+///
+/// Collective: all ranks, after every sweep.
+///
+/// # Safety
+/// `changed` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_balance(
+    balancer: *mut BalancerHandle,
+    changed: *mut c_int,
+) -> c_int {
+    call(|| {
+        let balancer = handles::find(balancer)?;
+        // The other ranks balance too, even if the answer has no place here.
+        let moved = balancer.use_object(BalancedLoop::balance)?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(changed, "changed", c_int::from(moved)) }
+    })
+}
+
+/// Writes the part of all units that each rank has, one number for each rank: the weights for ParMETIS, Scotch, Zoltan or
+/// p4est. They sum to 1.
+///
+/// # Safety
+/// `shares` is null or has `n_shares` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_shares(
+    balancer: *const BalancerHandle,
+    shares: *mut f64,
+    n_shares: i64,
+) -> c_int {
+    call(|| {
+        let found =
+            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.shares()))?;
+        if n_shares != found.len() as i64 {
+            let reason = format!("{n_shares}, and there are {} ranks", found.len());
+            return Err(CallFailure::argument("n_shares", reason));
+        }
+        // SAFETY: as the caller says.
+        let shares = unsafe { pointers::write_slice(shares, found.len(), "shares")? };
+        shares.copy_from_slice(&found);
+        Ok(())
+    })
+}
+
+/// Moves an array after the parts have changed: from has the units of this rank's part before, and to gets those of its part
+/// now, bytes_per_unit bytes each. Called once for each array, before the next sweep.
+///
+/// Collective: all ranks, with the same bytes_per_unit.
+///
+/// # Safety
+/// `from` has the units of the part before, and `to` has room for those of the part now; they do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_move(
+    balancer: *mut BalancerHandle,
+    from: *const c_void,
+    to: *mut c_void,
+    bytes_per_unit: i64,
+) -> c_int {
+    call(|| {
+        let kept = handles::find(balancer)?;
+        kept.use_object(|balancer| {
+            let [before, now] = [balancer.before, balancer.part_length()];
+            // SAFETY: as the caller says.
+            let places = unsafe { read_places((from, before), (to, now), bytes_per_unit) };
+            let (from, to, bytes) = agree_on(&**kept.comm(), places)?;
+            let moved = balancer.rebalancer.migrate(bytes, from.to_vec())?;
+            to.copy_from_slice(&moved);
+            Ok(())
+        })
+    })
+}
+
+/// The bytes of units before and after a move, and those of a unit.
+type MovePlaces<'a> = (&'a [u8], &'a mut [u8], usize);
+
+/// Returns the memory of a move.
+///
+/// # Safety
+/// As [`isochron_move`].
+unsafe fn read_places<'a>(
+    (from, before): (*const c_void, u64),
+    (to, now): (*mut c_void, u64),
+    bytes_per_unit: i64,
+) -> Result<MovePlaces<'a>, CallFailure> {
+    let bytes = to_size(bytes_per_unit, "bytes_per_unit")?;
+    let [before, now] = [before, now].map(|units| (units as usize).saturating_mul(bytes));
+    // SAFETY: as the caller says.
+    unsafe {
+        let from = pointers::read_slice(from.cast(), before, "from")?;
+        let to = pointers::write_slice(to.cast(), now, "to")?;
+        Ok((from, to, bytes))
+    }
+}
+
+/// Hands over the knowledge about the loop for a checkpoint, until isochron_free, and writes its bytes to length. All ranks
+/// get the same.
+///
+/// Collective: all ranks, between two sweeps.
+///
+/// # Safety
+/// `state` and `length` are null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_state(
+    balancer: *mut BalancerHandle,
+    state: *mut *const c_void,
+    length: *mut i64,
+) -> c_int {
+    call(|| {
+        let kept = handles::find(balancer)?;
+        let known = kept.use_object(|balancer| {
+            let places = pointers::check(state, "state");
+            let places = places.and_then(|()| pointers::check(length, "length"));
+            agree_on(&**kept.comm(), places)?;
+            Ok(balancer.rebalancer.state()?)
+        })?;
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::write(length, "length", known.len() as i64)?;
+            pointers::write(state, "state", hand_over(known))
+        }
+    })
+}
+
+/// Goes on from a state of isochron_state, with the same parts and the same knowledge.
+///
+/// Collective: all ranks of the session, with the same bytes.
+///
+/// # Safety
+/// `state` is null or has `length` bytes, and `balancer` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_restore(
+    session: *mut SessionHandle,
+    state: *const c_void,
+    length: i64,
+    balancer: *mut *mut BalancerHandle,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        let comm = session.comm();
+        let restored = session.use_object(|_| {
+            // SAFETY: as the caller says.
+            let bytes = unsafe { pointers::write(balancer, "balancer", ptr::null_mut()) };
+            let bytes = bytes.and_then(|()| {
+                let length = to_size(length, "length")?;
+                // SAFETY: as the caller says.
+                unsafe { pointers::read_slice(state.cast(), length, "state") }
+            });
+            Ok(Rebalancer::restore(
+                Arc::clone(comm),
+                agree_on(&**comm, bytes)?,
+            )?)
+        })?;
+        let handle = handles::keep(Arc::clone(comm), restored.into());
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(balancer, "balancer", handle) }
+    })
+}
+
+/// Closes a balancer.
+///
+/// # Safety
+/// None of its calls is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_close_balancer(balancer: *mut BalancerHandle) -> c_int {
+    call(|| handles::close(balancer))
+}
+
+fn change(balancer: *mut BalancerHandle, by: fn(&mut Rebalancer)) -> c_int {
+    call(|| {
+        handles::find(balancer)?.use_object(|balancer| {
+            by(&mut balancer.rebalancer);
+            Ok(())
+        })
+    })
+}

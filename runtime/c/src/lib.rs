@@ -1,0 +1,42 @@
+//! The C interface of Isochron: a shared library and `isochron.h`, and a Fortran module of the same calls.
+//!
+//! Handles are opaque, sizes have 64 bits, every call returns a status, and no call ends the process. A communicator is
+//! passed as the number that it has in Fortran, so that the interface holds no type of an MPI library. The header takes an
+//! `MPI_Comm` if `mpi.h` was included before it.
+//!
+//! | calls | purpose |
+//! |---|---|
+//! | [`isochron_abi`], [`isochron_strerror`], [`isochron_last_error`], [`isochron_free`] | version, errors, memory |
+//! | [`isochron_open`], [`isochron_open_local`], [`isochron_set`], [`isochron_get`], [`isochron_report`], [`isochron_close`] | a session: the ranks and their devices |
+//! | [`isochron_gemm`], [`isochron_prepare`], [`isochron_run`], [`isochron_plan`], [`isochron_close_product`] | products |
+//! | [`isochron_balancer`], [`isochron_part`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_shares`], [`isochron_move`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
+//!
+//! The Rust library does all of it. This crate checks arguments and passes them on.
+//!
+//! # Collective calls
+//! Calls named *collective* are made by all ranks of the session, in the same order. An argument that is wrong on one rank is
+//! an error on all of them. Only a wrong handle is not: it leads to no communicator, so the other ranks wait.
+//!
+//! # Threads
+//! A handle belongs to the thread that made it, as the calls of MPI do with `MPI_THREAD_FUNNELED`. On another thread it is
+//! an unknown handle. [`isochron_last_error`] is that of the calling thread.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod balancer;
+mod handles;
+mod matrix;
+mod memory;
+mod pointers;
+mod product;
+mod session;
+mod settings;
+mod status;
+
+pub use balancer::*;
+pub use handles::{BalancerHandle, ProductHandle, SessionHandle};
+pub use matrix::*;
+pub use memory::*;
+pub use product::*;
+pub use session::*;
+pub use status::*;

@@ -1,0 +1,387 @@
+//! Products of matrices in the program's memory.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::rc::Rc;
+
+use isochron::Error;
+use isochron::prelude::{
+    Complex32, Complex64, Distribution, Element, Execution, Gemm, GemmConfig, Op, Pieces, Scalars,
+    Session,
+};
+
+use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
+use crate::matrix::MatrixTable;
+use crate::memory::hand_over;
+use crate::pointers;
+use crate::status::{CallFailure, agree_on, call};
+
+/// Elements are `float`.
+pub const ISOCHRON_F32: c_int = 0;
+/// Elements are `double`.
+pub const ISOCHRON_F64: c_int = 1;
+/// Elements are `float complex`: two `float`.
+pub const ISOCHRON_C32: c_int = 2;
+/// Elements are `double complex`: two `double`.
+pub const ISOCHRON_C64: c_int = 3;
+
+/// A product of matrices as a program has them.
+pub(crate) struct AnyProduct {
+    gemm: AnyGemm,
+    /// The matrices as they were described, without pointers.
+    tables: [MatrixTable; 3],
+    on: [Distribution; 3],
+}
+
+/// A product of one of the four types.
+enum AnyGemm {
+    F32(Gemm<f32>),
+    F64(Gemm<f64>),
+    C32(Gemm<Complex32>),
+    C64(Gemm<Complex64>),
+}
+
+/// Does the same with a product of any type.
+macro_rules! with_gemm {
+    ($any:expr, $gemm:ident => $body:expr) => {
+        match $any {
+            AnyGemm::F32($gemm) => $body,
+            AnyGemm::F64($gemm) => $body,
+            AnyGemm::C32($gemm) => $body,
+            AnyGemm::C64($gemm) => $body,
+        }
+    };
+}
+
+/// The letters of the operations on A and B.
+type OpLetters = [c_char; 2];
+
+/// The matrices A, B and C of a program.
+type Operands = [*const MatrixTable; 3];
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Multiplies once: `C = alpha·op(A)·op(B) + beta·C`. `type` is one of `ISOCHRON_F32` to `ISOCHRON_C64`, `trans_a` and
+/// `trans_b` are `'N'`, `'T'` or `'C'`, and `alpha` and `beta` point to one element each. If `beta` is 0, C is not read. A
+/// product that comes again should be prepared.
+///
+/// Collective: all ranks of the session, with the same arguments but for their memory.
+///
+/// # Safety
+/// The matrices have the memory that they say. Nothing else writes it, or reads C, meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_gemm(
+    session: *mut SessionHandle,
+    r#type: c_int,
+    trans_a: c_char,
+    trans_b: c_char,
+    alpha: *const c_void,
+    a: *const MatrixTable,
+    b: *const MatrixTable,
+    beta: *const c_void,
+    c: *const MatrixTable,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        let operands = [a, b, c];
+        session.use_object(|open| {
+            // SAFETY: as the caller says.
+            let mut product =
+                unsafe { prepare(open, r#type, [trans_a, trans_b], operands, Ok(()))? };
+            // SAFETY: as the caller says.
+            unsafe { product.run(open, [alpha, beta], operands) }
+        })
+    })
+}
+
+/// Plans a product that is run again and again. The memory of the matrices is not looked at.
+///
+/// Collective: all ranks of the session, with the same arguments.
+///
+/// # Safety
+/// The arrays of the matrices are as long as they say, and `product` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_prepare(
+    session: *mut SessionHandle,
+    r#type: c_int,
+    trans_a: c_char,
+    trans_b: c_char,
+    a: *const MatrixTable,
+    b: *const MatrixTable,
+    c: *const MatrixTable,
+    product: *mut *mut ProductHandle,
+) -> c_int {
+    call(|| {
+        let kept = handles::find(session)?;
+        let made = kept.use_object(|open| {
+            // SAFETY: as the caller says.
+            let place = unsafe { pointers::write(product, "product", ptr::null_mut()) };
+            // SAFETY: as the caller says.
+            unsafe { prepare(open, r#type, [trans_a, trans_b], [a, b, c], place) }
+        })?;
+        let (comm, session) = (kept.comm().clone(), Rc::clone(&kept));
+        let made = PreparedProduct {
+            session,
+            product: made,
+        };
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(product, "product", handles::keep(comm, made)) }
+    })
+}
+
+/// Runs a product with these matrices, which are described as those that it was prepared for. Their memory may be another
+/// one.
+///
+/// Collective: all ranks of the session, with the same scalars.
+///
+/// # Safety
+/// As isochron_gemm.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_run(
+    product: *mut ProductHandle,
+    alpha: *const c_void,
+    a: *const MatrixTable,
+    b: *const MatrixTable,
+    beta: *const c_void,
+    c: *const MatrixTable,
+) -> c_int {
+    call(|| {
+        let product = handles::find(product)?;
+        product.use_object(|PreparedProduct { session, product }| {
+            // SAFETY: as the caller says.
+            session.use_object(|open| unsafe { product.run(open, [alpha, beta], [a, b, c]) })
+        })
+    })
+}
+
+/// Hands over the plan of a product as JSON, until isochron_free.
+///
+/// # Safety
+/// `json` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_plan(
+    product: *const ProductHandle,
+    json: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        pointers::check(json, "json")?;
+        let product = handles::find(product)?;
+        let plan = product.use_object(|product| {
+            let gemm = &product.product.gemm;
+            to_json(with_gemm!(gemm, gemm => gemm.plan()))
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(json, "json", hand_over(plan)) }
+    })
+}
+
+/// Closes a product.
+///
+/// # Safety
+/// None of its calls is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_close_product(product: *mut ProductHandle) -> c_int {
+    call(|| handles::close(product))
+}
+
+/// Plans a product. `place` tells whether this rank can take it.
+///
+/// # Safety
+/// The arrays of the matrices are as long as they say.
+unsafe fn prepare(
+    open: &mut OpenSession,
+    element: c_int,
+    letters: OpLetters,
+    operands: Operands,
+    place: Result<(), CallFailure>,
+) -> Result<AnyProduct, CallFailure> {
+    let comm = open.session.comm().clone();
+    // SAFETY: as the caller says.
+    let described = place.and_then(|()| unsafe { describe_all(operands, comm.size()) });
+    let asked = described.and_then(|described| {
+        let ops = [
+            read_op("trans_a", letters[0])?,
+            read_op("trans_b", letters[1])?,
+        ];
+        check_type(element)?;
+        Ok((described, ops))
+    });
+    let ((tables, on), ops) = agree_on(&*comm, asked)?;
+    let config = GemmConfig {
+        ops,
+        ..open.products.to_config()
+    };
+    let gemm = prepare_any(&mut open.session, element, on.each_ref(), &config)?;
+    Ok(AnyProduct { gemm, tables, on })
+}
+
+fn prepare_any(
+    session: &mut Session,
+    element: c_int,
+    on: [&Distribution; 3],
+    config: &GemmConfig,
+) -> Result<AnyGemm, Error> {
+    Ok(match element {
+        ISOCHRON_F32 => AnyGemm::F32(session.prepare_gemm(on, config)?),
+        ISOCHRON_F64 => AnyGemm::F64(session.prepare_gemm(on, config)?),
+        ISOCHRON_C32 => AnyGemm::C32(session.prepare_gemm(on, config)?),
+        _ => AnyGemm::C64(session.prepare_gemm(on, config)?),
+    })
+}
+
+fn check_type(element: c_int) -> Result<(), CallFailure> {
+    match element {
+        ISOCHRON_F32 | ISOCHRON_F64 | ISOCHRON_C32 | ISOCHRON_C64 => Ok(()),
+        other => {
+            let reason = format!("{other} is none of ISOCHRON_F32, F64, C32 and C64");
+            Err(CallFailure::argument("type", reason))
+        }
+    }
+}
+
+fn read_op(name: &str, letter: c_char) -> Result<Op, CallFailure> {
+    // `c_char` has a sign on some processors.
+    match letter as u8 {
+        b'N' | b'n' => Ok(Op::N),
+        b'T' | b't' => Ok(Op::T),
+        b'C' | b'c' => Ok(Op::C),
+        other => {
+            let letter = char::from(other).escape_default();
+            let reason = format!("'{letter}' is none of 'N', 'T' and 'C'");
+            Err(CallFailure::argument(name, reason))
+        }
+    }
+}
+
+/// Reads three matrices, and returns them without pointers and as distributions.
+///
+/// # Safety
+/// The arrays of the matrices are as long as they say.
+unsafe fn describe_all(
+    operands: Operands,
+    n_ranks: usize,
+) -> Result<([MatrixTable; 3], [Distribution; 3]), CallFailure> {
+    // SAFETY: as the caller says.
+    let tables = unsafe { read_all(operands)? };
+    // SAFETY: as the caller says.
+    let describe = |side: usize| unsafe { tables[side].describe(NAMES[side], n_ranks) };
+    let on = [describe(0)?, describe(1)?, describe(2)?];
+    Ok((tables.map(MatrixTable::without_pointers), on))
+}
+
+/// # Safety
+/// As [`MatrixTable::read`].
+unsafe fn read_all(operands: Operands) -> Result<[MatrixTable; 3], CallFailure> {
+    // SAFETY: as the caller says.
+    let read = |side: usize| unsafe { MatrixTable::read(operands[side], NAMES[side]) };
+    Ok([read(0)?, read(1)?, read(2)?])
+}
+
+impl AnyProduct {
+    /// Runs the product, and keeps what its report needs.
+    ///
+    /// # Safety
+    /// As [`isochron_gemm`].
+    unsafe fn run(
+        &mut self,
+        open: &mut OpenSession,
+        scalars: [*const c_void; 2],
+        operands: Operands,
+    ) -> Result<(), CallFailure> {
+        let Self { gemm, tables, on } = self;
+        let described = (&*tables, &*on);
+        with_gemm!(gemm, gemm => {
+            // SAFETY: as the caller says.
+            let execution = unsafe { run_typed(open, gemm, described, scalars, operands)? };
+            open.last_run = Some((gemm.plan().clone(), execution));
+        });
+        Ok(())
+    }
+}
+
+/// Scalars, and the memory of A, B and C on this rank.
+type RunArguments<'a, T> = (Scalars<T>, [Pieces<&'a [T]>; 2], Pieces<&'a mut [T]>);
+
+/// # Safety
+/// As [`isochron_gemm`].
+unsafe fn run_typed<T: Element>(
+    open: &mut OpenSession,
+    gemm: &mut Gemm<T>,
+    described: (&[MatrixTable; 3], &[Distribution; 3]),
+    scalars: [*const c_void; 2],
+    operands: Operands,
+) -> Result<Execution, CallFailure> {
+    let comm = open.session.comm().clone();
+    // SAFETY: as the caller says.
+    let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
+    let (scalars, [a, b], c): RunArguments<'_, T> = agree_on(&*comm, read)?;
+    Ok(gemm.run(&mut open.session, scalars, a, b, c)?.execution)
+}
+
+/// Reads the arguments of a run on this rank.
+///
+/// # Safety
+/// As [`isochron_gemm`].
+unsafe fn read_run<'a, T: Element>(
+    (tables, on): (&[MatrixTable; 3], &[Distribution; 3]),
+    rank: usize,
+    [alpha, beta]: [*const c_void; 2],
+    operands: Operands,
+) -> Result<RunArguments<'a, T>, CallFailure> {
+    // SAFETY: as the caller says.
+    let given = unsafe { read_all(operands)? };
+    for side in 0..3 {
+        if given[side].without_pointers() != tables[side] {
+            let reason = "is not described as when the product was prepared";
+            return Err(CallFailure::argument(NAMES[side], reason));
+        }
+    }
+    // SAFETY: as the caller says.
+    unsafe {
+        let scalars = Scalars {
+            alpha: pointers::read(alpha.cast::<T>(), "alpha")?,
+            beta: pointers::read(beta.cast::<T>(), "beta")?,
+        };
+        let read = |side: usize| read_pieces(&given[side], NAMES[side], (&on[side], rank));
+        let pieces = given[2].list_pieces(NAMES[2], (&on[2], rank))?;
+        let c = pieces.into_iter().map(|piece| {
+            let data = pointers::write_slice(piece.data, piece.length, "c.data")?;
+            Ok((data, piece.ld))
+        });
+        let c = c.collect::<Result<Vec<_>, CallFailure>>()?;
+        Ok((scalars, [read(0)?, read(1)?], Pieces::from(c)))
+    }
+}
+
+/// Returns the memory of a matrix on this rank, to be read.
+///
+/// # Safety
+/// Each piece has its elements, which stay as they are for `'a`.
+unsafe fn read_pieces<'a, T: Element>(
+    given: &MatrixTable,
+    name: &str,
+    place: (&Distribution, usize),
+) -> Result<Pieces<&'a [T]>, CallFailure> {
+    // SAFETY: as the caller says.
+    let pieces = unsafe { given.list_pieces::<T>(name, place)? };
+    let pieces = pieces.into_iter().map(|piece| {
+        // SAFETY: as the caller says.
+        let data = unsafe {
+            pointers::read_slice(
+                piece.data.cast_const(),
+                piece.length,
+                &format!("{name}.data"),
+            )?
+        };
+        Ok((data, piece.ld))
+    });
+    Ok(Pieces::from(
+        pieces.collect::<Result<Vec<_>, CallFailure>>()?,
+    ))
+}
+
+/// Returns a document as JSON.
+pub(crate) fn to_json(document: &impl serde::Serialize) -> Result<Vec<u8>, CallFailure> {
+    let made = serde_json::to_vec(document);
+    made.map_err(|error| CallFailure::argument("json", error.to_string()))
+}

@@ -1,0 +1,228 @@
+//! Sessions.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+use isochron::prelude::{Comm, LocalComm, Report, Session, SessionBuilder};
+
+use crate::handles::{self, OpenSession, SessionHandle};
+use crate::memory::hand_over;
+use crate::pointers;
+use crate::product::to_json;
+use crate::settings::{self, OF_PRODUCTS, OF_SESSION, ProductSettings};
+use crate::status::{CallFailure, agree_on, call};
+
+/// The names that [`isochron_get`] knows apart from settings.
+const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
+
+/// Opens a session: finds the devices of all ranks of a communicator, which is given by its number in Fortran, as
+/// MPI_Comm_c2f returns it. The communicator is duplicated and stays as it is.
+///
+/// config is null, or has settings name=value. They are separated by spaces, or by semicolons or lines if values have
+/// spaces. The settings of products may be given too: see isochron_set.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | platform | platform file |
+/// | grouping | the cores that form a device: auto, package, numa, kind, node |
+/// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
+/// | store | use of the model store: none, read or read-write |
+/// | models | folder with full models |
+/// | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
+///
+/// Collective: all ranks of comm, with the same settings.
+///
+/// # Safety
+/// `comm` is the number of a communicator, which may have been freed; `config` is null or a text; `session` is null or may
+/// be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_open(
+    comm: c_int,
+    config: *const c_char,
+    session: *mut *mut SessionHandle,
+) -> c_int {
+    // SAFETY: as the caller says.
+    call(|| unsafe { open(adopt(comm)?, config, session) })
+}
+
+/// Opens a session of this process alone, without MPI. config is that of isochron_open.
+///
+/// # Safety
+/// `config` is null or a text, and `session` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_open_local(
+    config: *const c_char,
+    session: *mut *mut SessionHandle,
+) -> c_int {
+    // SAFETY: as the caller says.
+    call(|| unsafe { open(Arc::new(LocalComm::new()), config, session) })
+}
+
+/// Changes a setting of the products that are prepared from now on.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | block | block size |
+/// | panel | width of the panels, or auto |
+/// | split | the dimension that is divided: auto, c, k |
+/// | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
+/// | epsilon | imbalance at which the strategies that measure before the run end |
+///
+/// Not collective, but all ranks must have the same settings when they prepare a product.
+///
+/// # Safety
+/// `name` and `value` are null or texts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_set(
+    session: *mut SessionHandle,
+    name: *const c_char,
+    value: *const c_char,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        // SAFETY: as the caller says.
+        let (name, value) = unsafe {
+            (
+                pointers::read_text(name, "name")?,
+                pointers::read_text(value, "value")?,
+            )
+        };
+        session.use_object(|open| match open.products.apply((name, value))? {
+            true => Ok(()),
+            false if OF_SESSION.contains(&name) => {
+                let sentence = format!("{name} is set when a session is opened");
+                Err(CallFailure::setting(sentence))
+            }
+            false => Err(settings::refuse_name(name, &OF_PRODUCTS)),
+        })
+    })
+}
+
+/// Hands over a setting of products, or rank, ranks, host, devices (their number) or mpi, as a text, until isochron_free.
+///
+/// # Safety
+/// `name` is null or a text, and `value` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_get(
+    session: *const SessionHandle,
+    name: *const c_char,
+    value: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        pointers::check(value, "value")?;
+        let session = handles::find(session)?;
+        // SAFETY: as the caller says.
+        let name = unsafe { pointers::read_text(name, "name")? };
+        let text = session.use_object(|open| {
+            let text = show_setting(open, name);
+            text.ok_or_else(|| settings::refuse_name(name, &[&OF_PRODUCTS[..], &FACTS].concat()))
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(value, "value", hand_over(text.into_bytes())) }
+    })
+}
+
+/// Hands over the report of the session's last product as JSON, until isochron_free: the work and the times of every
+/// device.
+///
+/// Collective: all ranks of the session.
+///
+/// # Safety
+/// `json` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_report(
+    session: *const SessionHandle,
+    json: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        let report = session.use_object(|open| {
+            let ready = pointers::check(json, "json").and_then(|()| match &open.last_run {
+                Some(last_run) => Ok(last_run),
+                None => Err(CallFailure::argument("session", "has run no product yet")),
+            });
+            let (plan, execution) = agree_on(&**session.comm(), ready)?;
+            to_json(&Report::gather(&open.session, plan, execution, None)?)
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(json, "json", hand_over(report)) }
+    })
+}
+
+/// Closes a session. Its products and balancers stay open, and keep what they need of it.
+///
+/// Collective: all ranks.
+///
+/// # Safety
+/// None of its calls is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_close(session: *mut SessionHandle) -> c_int {
+    call(|| handles::close(session))
+}
+
+/// Makes a communicator over the ranks of the one that has this number in Fortran.
+///
+/// # Safety
+/// As [`isochron_open`].
+#[cfg(feature = "mpi")]
+unsafe fn adopt(number: c_int) -> Result<Arc<dyn Comm>, CallFailure> {
+    // SAFETY: as the caller says.
+    let comm = unsafe { isochron::prelude::MpiComm::adopt_fortran(number)? };
+    Ok(comm.into())
+}
+
+#[cfg(not(feature = "mpi"))]
+unsafe fn adopt(_number: c_int) -> Result<Arc<dyn Comm>, CallFailure> {
+    let reason = "this library was built without MPI: call isochron_open_local";
+    Err(CallFailure::argument("comm", reason))
+}
+
+/// Opens a session on the ranks of a communicator.
+///
+/// # Safety
+/// `config` is null or a text, and `session` is null or may be written.
+unsafe fn open(
+    comm: Arc<dyn Comm>,
+    config: *const c_char,
+    session: *mut *mut SessionHandle,
+) -> Result<(), CallFailure> {
+    // SAFETY: as the caller says.
+    let asked = unsafe { pointers::write(session, "session", ptr::null_mut()) };
+    let asked = asked.and_then(|()| {
+        // SAFETY: as the caller says.
+        read_settings(unsafe { pointers::read_config(config, "config")? })
+    });
+    let (builder, products) = agree_on(&*comm, asked)?;
+    let opened = OpenSession {
+        session: builder.build(Arc::clone(&comm))?,
+        products,
+        last_run: None,
+    };
+    // SAFETY: as the caller says.
+    unsafe { pointers::write(session, "session", handles::keep(comm, opened)) }
+}
+
+fn read_settings(config: &str) -> Result<(SessionBuilder, ProductSettings), CallFailure> {
+    let mut products = ProductSettings::default();
+    let mut builder = Session::builder();
+    for setting in settings::split_settings(config)? {
+        if products.apply(setting)? {
+            continue;
+        }
+        builder = settings::apply_to_session(builder, setting)?;
+    }
+    Ok((builder, products))
+}
+
+fn show_setting(open: &OpenSession, name: &str) -> Option<String> {
+    let comm = open.session.comm();
+    Some(match name {
+        "rank" => comm.rank().to_string(),
+        "ranks" => comm.size().to_string(),
+        "host" => comm.host().to_owned(),
+        "devices" => open.session.devices().len().to_string(),
+        "mpi" => comm.implementation().to_owned(),
+        _ => return open.products.show(name),
+    })
+}

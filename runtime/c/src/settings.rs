@@ -1,0 +1,247 @@
+//! Settings as text, `name=value`.
+
+use std::str::FromStr;
+
+use isochron::hierarchy::decide::SplitChoice;
+use isochron::prelude::{
+    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, Strategy,
+};
+
+use crate::status::CallFailure;
+
+/// Settings of a session, when it is opened.
+pub(crate) const OF_SESSION: [&str; 6] = [
+    "platform",
+    "grouping",
+    "blas",
+    "store",
+    "models",
+    "reserved_cores",
+];
+
+/// Settings of products, which may change between them.
+pub(crate) const OF_PRODUCTS: [&str; 5] = ["block", "panel", "split", "strategy", "epsilon"];
+
+/// Settings of a balancer.
+const OF_BALANCER: [&str; 13] = [
+    "granule",
+    "sweeps",
+    "trigger",
+    "window",
+    "cooldown",
+    "warm_up",
+    "check_every",
+    "max_move",
+    "growth",
+    "retry_after",
+    "move_unit_s",
+    "max_local",
+    "weight",
+];
+
+/// Splits settings that are separated by spaces. Where there are semicolons or lines, these alone separate.
+pub(crate) fn split_settings(text: &str) -> Result<Vec<(&str, &str)>, CallFailure> {
+    let settings: Vec<&str> = match text.contains([';', '\n']) {
+        true => text.split([';', '\n']).map(str::trim).collect(),
+        false => text.split_whitespace().collect(),
+    };
+    let settings = settings.into_iter().filter(|setting| !setting.is_empty());
+    let pairs = settings.map(|setting| {
+        let pair = setting.split_once('=');
+        pair.ok_or_else(|| CallFailure::setting(format!("{setting}: write name=value")))
+    });
+    pairs.collect()
+}
+
+/// Refuses a name and names the nearest one that exists.
+pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
+    let nearest = known
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+    let nearest = nearest.copied().unwrap_or_default();
+    CallFailure::setting(format!(
+        "there is no setting {name}: do you mean {nearest}?"
+    ))
+}
+
+/// Reads the value of a setting.
+fn read_value<T: FromStr<Err: ToString>>(name: &str, value: &str) -> Result<T, CallFailure> {
+    let parsed = value.parse();
+    parsed.map_err(|error: T::Err| {
+        CallFailure::setting(format!("{name}={value}: {}", error.to_string()))
+    })
+}
+
+/// Applies a setting of a session.
+pub(crate) fn apply_to_session(
+    builder: SessionBuilder,
+    (name, value): (&str, &str),
+) -> Result<SessionBuilder, CallFailure> {
+    Ok(match name {
+        "platform" => builder.platform_file(value),
+        "models" => builder.models(value),
+        "grouping" => builder.grouping(read_value(name, value)?),
+        "blas" => builder.blas(read_value(name, value)?),
+        "store" => builder.store(read_value(name, value)?),
+        "reserved_cores" => {
+            let cores = value.split(',').map(|core| read_value(name, core));
+            builder.reserved_cores(cores.collect::<Result<Vec<u32>, CallFailure>>()?)
+        }
+        _ => return Err(refuse_name(name, &[&OF_SESSION[..], &OF_PRODUCTS].concat())),
+    })
+}
+
+/// The way in which products are planned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProductSettings {
+    pub block: usize,
+    pub panel: Option<usize>,
+    pub split: SplitChoice,
+    pub strategy: Strategy,
+    pub epsilon: f64,
+}
+
+impl Default for ProductSettings {
+    fn default() -> Self {
+        let GemmConfig {
+            block,
+            panel,
+            split,
+            balance,
+            ..
+        } = GemmConfig::default();
+        let BalanceConfig {
+            strategy, epsilon, ..
+        } = balance;
+        Self {
+            block,
+            panel,
+            split,
+            strategy,
+            epsilon,
+        }
+    }
+}
+
+impl ProductSettings {
+    /// Applies a setting; returns `false` if it is no such setting.
+    pub fn apply(&mut self, (name, value): (&str, &str)) -> Result<bool, CallFailure> {
+        match name {
+            "block" => self.block = read_value(name, value)?,
+            "panel" if value == "auto" => self.panel = None,
+            "panel" => self.panel = Some(read_value(name, value)?),
+            "split" => self.split = read_value(name, value)?,
+            "strategy" => self.strategy = read_value(name, value)?,
+            "epsilon" => self.epsilon = read_value(name, value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Returns the value of a setting as text; `None` if it is no such setting.
+    pub fn show(&self, name: &str) -> Option<String> {
+        Some(match name {
+            "block" => self.block.to_string(),
+            "panel" => self
+                .panel
+                .map_or_else(|| "auto".to_owned(), |panel| panel.to_string()),
+            "split" => self.split.to_string(),
+            "strategy" => self.strategy.to_string(),
+            "epsilon" => self.epsilon.to_string(),
+            _ => return None,
+        })
+    }
+
+    /// Returns the configuration of a product.
+    pub fn to_config(self) -> GemmConfig {
+        let defaults = GemmConfig::default();
+        GemmConfig {
+            block: self.block,
+            panel: self.panel,
+            split: self.split,
+            balance: BalanceConfig {
+                strategy: self.strategy,
+                epsilon: self.epsilon,
+                ..defaults.balance
+            },
+            ..defaults
+        }
+    }
+}
+
+/// Reads the settings of a balancer, and of this rank's part.
+pub(crate) fn read_balancer(text: &str) -> Result<(RebalanceConfig, LoopPart), CallFailure> {
+    let (mut config, mut part) = (RebalanceConfig::default(), LoopPart::default());
+    for (name, value) in split_settings(text)? {
+        match name {
+            "granule" => config.granule = read_value(name, value)?,
+            "sweeps" => config.sweeps = Some(read_value(name, value)?),
+            "trigger" => config.trigger = read_value(name, value)?,
+            "window" => config.window = read_value(name, value)?,
+            "cooldown" => config.cooldown = read_value(name, value)?,
+            "warm_up" => config.warm_up = read_value(name, value)?,
+            "check_every" => config.check_every = read_value(name, value)?,
+            "max_move" => config.max_move = read_value(name, value)?,
+            "growth" => config.growth = read_value(name, value)?,
+            "retry_after" => config.retry_after = read_value(name, value)?,
+            "move_unit_s" => config.move_unit_s = Some(read_value(name, value)?),
+            "max_local" => part.max_local = Some(read_value(name, value)?),
+            "weight" => part.weight = read_value(name, value)?,
+            _ => return Err(refuse_name(name, &OF_BALANCER)),
+        }
+    }
+    Ok((config, part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spaces_separate_settings_unless_semicolons_or_lines_do() {
+        let settings = split_settings(" block=64  split=k ").unwrap();
+        assert_eq!(settings, [("block", "64"), ("split", "k")]);
+        let settings = split_settings("platform=my files/a.toml; blas=mkl\nblock=64;").unwrap();
+        let wanted = [
+            ("platform", "my files/a.toml"),
+            ("blas", "mkl"),
+            ("block", "64"),
+        ];
+        assert_eq!(settings, wanted);
+        assert!(split_settings("block 64").is_err());
+        assert_eq!(split_settings("").unwrap(), []);
+    }
+
+    #[test]
+    fn an_unknown_name_names_the_nearest() {
+        let failure = read_balancer("triger=1.2").unwrap_err();
+        assert!(
+            format!("{failure:?}").contains("do you mean trigger?"),
+            "{failure:?}"
+        );
+        let failure = apply_to_session(SessionBuilder::default(), ("blok", "64")).err();
+        assert!(
+            format!("{failure:?}").contains("do you mean block?"),
+            "{failure:?}"
+        );
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named_with_its_setting() {
+        for text in ["granule=-1", "window=x", "weight="] {
+            let failure = read_balancer(text).unwrap_err();
+            assert!(format!("{failure:?}").contains(text), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn every_setting_of_a_product_can_be_shown_and_read_back() {
+        let mut settings = ProductSettings::default();
+        for name in OF_PRODUCTS {
+            let shown = settings.show(name).unwrap();
+            assert!(settings.apply((name, &shown)).unwrap(), "{name}={shown}");
+            assert_eq!(settings.show(name).unwrap(), shown);
+        }
+        assert!(!settings.apply(("blok", "1")).unwrap());
+    }
+}

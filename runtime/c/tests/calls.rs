@@ -1,0 +1,264 @@
+//! Sequences of calls with any handles, numbers and texts: each returns a status, and a sentence if it fails.
+
+#![allow(clippy::expect_used)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use isochron_c::*;
+use proptest::prelude::*;
+
+/// Numbers that are small or absurd.
+const NUMBERS: [i64; 9] = [8, 5, 2, 1, 0, 3, -1, i64::MAX, i64::MIN];
+
+const TEXTS: [&CStr; 12] = [
+    c"",
+    c"block=4",
+    c"blas=embedded grouping=node strategy=homogeneous",
+    c"granule=2;window=1",
+    c"max_local=1",
+    c"block",
+    c"5",
+    c"rank",
+    c"trigger=1e12 check_every=1",
+    c"strategy=homogeneous",
+    c"\xff\xfe",
+    c"sweeps=-1;;x",
+];
+
+/// Elements of one part of the memory that is given to calls: the largest matrix of small numbers, of complex elements.
+const PART: usize = 2 * 64;
+
+/// The bytes that decide on a call and its arguments.
+type Draw = [u8; 12];
+
+/// A program that makes calls.
+struct Caller {
+    /// Every handle that it got, open or not.
+    handles: Vec<usize>,
+    /// Memory that it got.
+    memory: Vec<*const c_void>,
+    arena: Vec<f64>,
+    counts: Vec<i64>,
+}
+
+impl Caller {
+    fn new() -> Self {
+        Self {
+            handles: vec![0, 1],
+            memory: vec![ptr::null()],
+            arena: vec![1.0; 4 * PART],
+            counts: vec![0, 2, 5, 8, 0, 0, 0, 0, 0, 0, 0, 0],
+        }
+    }
+
+    fn pick_handle<T>(&self, byte: u8) -> *mut T {
+        let handles = &self.handles;
+        ptr::without_provenance_mut(handles[handles.len() - 1 - byte as usize % handles.len()])
+    }
+
+    /// Returns a part of the arena, or a pointer to no elements.
+    fn pick_data(&mut self, part: usize, byte: u8) -> *mut c_void {
+        let start = self.arena[part * PART..].as_mut_ptr();
+        match byte % 8 {
+            0 => ptr::null_mut(),
+            1 => start.cast::<u8>().wrapping_add(1).cast(),
+            _ => start.cast(),
+        }
+    }
+
+    fn make_matrix(&mut self, side: usize, draw: &Draw) -> MatrixTable {
+        let number = |at: usize| pick_number(draw[at]);
+        let counts = self.counts.as_ptr();
+        MatrixTable {
+            struct_size: if draw[0] == 255 {
+                number(1)
+            } else {
+                size_of::<MatrixTable>() as i64
+            },
+            kind: i64::from(draw[0] % 5),
+            row_major: i64::from(draw[1] % 2),
+            rows: number(2),
+            cols: number(3),
+            rank: if draw[4].is_multiple_of(4) {
+                number(5)
+            } else {
+                0
+            },
+            row_block: number(5),
+            col_block: number(6),
+            row_source: if draw[4] % 4 == 1 { number(7) } else { 0 },
+            col_source: 0,
+            grid_rows: if draw[4] % 4 == 2 { number(7) } else { 1 },
+            grid_cols: 1,
+            grid_by_columns: 0,
+            rectangles: counts,
+            block_rows: number(7),
+            block_cols: number(8),
+            row_cuts: counts,
+            col_cuts: counts,
+            owners: counts.wrapping_add(4),
+            data: self.pick_data(side, draw[9]),
+            ld: number(10),
+            n_blocks: 0,
+            blocks: ptr::null(),
+            block_lds: ptr::null(),
+        }
+    }
+
+    /// Makes one call.
+    fn make_call(&mut self, draw: &Draw) {
+        let status = match draw[0] % 3 {
+            0 => self.call_session(draw),
+            1 => self.call_product(draw),
+            _ => self.call_balancer(draw),
+        };
+        // SAFETY: a text that lives until the next call.
+        let sentence = unsafe { CStr::from_ptr(isochron_last_error()) };
+        let is_told = sentence.is_empty() == (status == ISOCHRON_OK);
+        let is_known = (ISOCHRON_OK..ISOCHRON_INTERNAL).contains(&status);
+        assert!(is_known && is_told, "{status}: {sentence:?}");
+    }
+
+    fn call_session(&mut self, draw: &Draw) -> c_int {
+        let (mut handle, mut text) = (ptr::null_mut::<SessionHandle>(), ptr::null::<c_char>());
+        let session = self.pick_handle::<SessionHandle>(draw[2]);
+        let texts = (pick_text(draw[3]), pick_text(draw[4]));
+        // SAFETY: the places are our own, and handles may be any numbers.
+        let status = unsafe {
+            match draw[1] % 6 {
+                0 => isochron_open_local(texts.0, &mut handle),
+                1 => isochron_set(session, texts.0, texts.1),
+                2 => isochron_get(session, texts.0, &mut text),
+                3 => isochron_report(session, &mut text),
+                4 => isochron_free(self.memory.swap_remove(0)),
+                _ => isochron_close(session),
+            }
+        };
+        self.handles
+            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.memory.push(text.cast());
+        status
+    }
+
+    fn call_product(&mut self, draw: &Draw) -> c_int {
+        let mut handle = ptr::null_mut::<ProductHandle>();
+        let mut text = ptr::null::<c_char>();
+        let session = self.pick_handle::<SessionHandle>(draw[2]);
+        let product = self.pick_handle::<ProductHandle>(draw[2]);
+        let [mut a, mut b, mut c] = [0, 1, 2].map(|side| self.make_matrix(side, draw));
+        // Square ones fit, and others are refused.
+        (b.kind, c.kind) = (0, 0);
+        a.cols = if draw[11].is_multiple_of(4) {
+            a.cols
+        } else {
+            a.rows
+        };
+        (b.rows, b.cols, c.rows, c.cols) = (a.cols, a.cols, a.rows, a.cols);
+        let scalars = self.pick_data(3, draw[10]).cast_const();
+        let (kind, op) = (
+            c_int::from(draw[8] % 5),
+            b"NTCX"[draw[7] as usize % 4] as c_char,
+        );
+        let place = if draw[6] == 255 {
+            ptr::null_mut()
+        } else {
+            &raw mut handle
+        };
+        // SAFETY: the arena has the elements of all small matrices, and others are refused before they are touched.
+        let status = unsafe {
+            match draw[1] % 5 {
+                0 => isochron_prepare(session, kind, op, op, &a, &b, &c, place),
+                1 => isochron_gemm(session, kind, op, op, scalars, &a, &b, scalars, &c),
+                2 => isochron_run(product, scalars, &a, &b, scalars, &c),
+                3 => isochron_plan(product, &mut text),
+                _ => isochron_close_product(product),
+            }
+        };
+        self.handles
+            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.memory.push(text.cast());
+        status
+    }
+
+    fn call_balancer(&mut self, draw: &Draw) -> c_int {
+        let mut handle = ptr::null_mut::<BalancerHandle>();
+        let (mut first, mut count, mut changed) = (0, 0, 0);
+        let mut state = ptr::null::<c_void>();
+        let session = self.pick_handle::<SessionHandle>(draw[2]);
+        let balancer = self.pick_handle::<BalancerHandle>(draw[2]);
+        let (number, text) = (pick_number(draw[3]), pick_text(draw[4]));
+        let seconds = [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, 1e-300][draw[5] as usize % 6];
+        let (from, to) = (self.pick_data(0, draw[6]), self.pick_data(1, draw[7]));
+        // SAFETY: units are at most 8 of 8 bytes, or absurd.
+        let status = unsafe {
+            match draw[1] % 11 {
+                0 => isochron_balancer(session, number, text, &mut handle),
+                1 => isochron_part(balancer, &mut first, &mut count),
+                2 => isochron_begin(balancer),
+                3 => isochron_end(balancer),
+                4 => isochron_record(balancer, number, seconds, c_int::from(draw[8] % 4)),
+                5 => isochron_balance(balancer, &mut changed),
+                6 => isochron_shares(balancer, from.cast(), number),
+                7 => isochron_move(balancer, from, to, number),
+                8 => isochron_state(balancer, &mut state, &mut count),
+                9 => isochron_restore(session, from, number, &mut handle),
+                _ => isochron_close_balancer(balancer),
+            }
+        };
+        self.handles
+            .extend((!handle.is_null()).then_some(handle.addr()));
+        self.memory.push(state);
+        status
+    }
+}
+
+impl Drop for Caller {
+    /// Closes all, so that the next sequence finds nothing open.
+    fn drop(&mut self) {
+        for &handle in &self.handles {
+            // SAFETY: handles may be any numbers.
+            unsafe {
+                isochron_close(ptr::without_provenance_mut(handle));
+                isochron_close_product(ptr::without_provenance_mut(handle));
+                isochron_close_balancer(ptr::without_provenance_mut(handle));
+            }
+        }
+        for &memory in &self.memory {
+            // SAFETY: it is not used any more.
+            unsafe { isochron_free(memory) };
+        }
+    }
+}
+
+fn pick_number(byte: u8) -> i64 {
+    // Small ones more often.
+    NUMBERS[(byte % 24 / 2).min(byte % 9) as usize % NUMBERS.len()]
+}
+
+fn pick_text(byte: u8) -> *const c_char {
+    match byte {
+        255 => ptr::null(),
+        _ => TEXTS[byte as usize % TEXTS.len()].as_ptr(),
+    }
+}
+
+/// Returns the number of sequences: a few, unless the fuzzer asks for more.
+fn count_cases() -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(24)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(count_cases()))]
+    #[test]
+    fn any_sequence_of_calls_returns_statuses(draws in prop::collection::vec(any::<Draw>(), 1..40)) {
+        let mut caller = Caller::new();
+        // A session and a balancer to begin with.
+        caller.make_call(&[0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
+        caller.make_call(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for draw in &draws {
+            caller.make_call(draw);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+/* Every call with arguments that are wrong: each returns a status and a sentence, and the program goes on.
+ * wrong_calls            on one rank without MPI
+ * mpirun wrong_calls mpi with wrong communicators, and with arguments that are wrong on one rank only */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "isochron.h"
+
+static int n_refused, n_failed;
+
+/* Checks that a call was refused or not, with a sentence if it was. */
+static void expect(const char *text, int status, int is_refused)
+{
+  const char *sentence = isochron_last_error();
+  int is_told = status == ISOCHRON_OK ? !*sentence : *sentence && *isochron_strerror(status);
+  if (status == ISOCHRON_INTERNAL || !is_told || (status != ISOCHRON_OK) != is_refused) {
+    printf("%s: %d: %s\n", text, status, sentence);
+    n_failed++;
+  }
+  n_refused += is_refused;
+}
+
+#define REFUSED(call) expect(#call, call, 1)
+#define ACCEPTED(call) expect(#call, call, 0)
+
+enum { N = 8 };
+static double elements[3][N * N];
+static double one = 1.0;
+
+/* Describes a matrix on the first rank. */
+static isochron_matrix_t describe(int which)
+{
+  isochron_matrix_t made = {.struct_size = sizeof made, .kind = ISOCHRON_ON_ONE, .rows = N, .cols = N, .ld = N};
+  made.data = elements[which];
+  return made;
+}
+
+/* Calls with a session that is none. */
+static void try_session(isochron_session_t *session)
+{
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  isochron_product_t *product;
+  isochron_balancer_t *balancer;
+  const char *text;
+  REFUSED(isochron_set(session, "block", "64"));
+  REFUSED(isochron_get(session, "block", &text));
+  REFUSED(isochron_report(session, &text));
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  REFUSED(isochron_balancer(session, 10, NULL, &balancer));
+  REFUSED(isochron_restore(session, "{}", 2, &balancer));
+  REFUSED(isochron_close(session));
+}
+
+/* Calls with a product that is none. */
+static void try_product(isochron_product_t *product)
+{
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  const char *text;
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &c));
+  REFUSED(isochron_plan(product, &text));
+  REFUSED(isochron_close_product(product));
+}
+
+/* Calls with a balancer that is none. */
+static void try_balancer(isochron_balancer_t *balancer)
+{
+  int64_t first, count;
+  int changed;
+  double shares[64];
+  const void *state;
+  REFUSED(isochron_part(balancer, &first, &count));
+  REFUSED(isochron_begin(balancer));
+  REFUSED(isochron_end(balancer));
+  REFUSED(isochron_record(balancer, 1, 1.0, 0));
+  REFUSED(isochron_balance(balancer, &changed));
+  REFUSED(isochron_shares(balancer, shares, 1));
+  REFUSED(isochron_move(balancer, elements[0], elements[1], 8));
+  REFUSED(isochron_state(balancer, &state, &count));
+  REFUSED(isochron_close_balancer(balancer));
+}
+
+static void try_texts(isochron_session_t *session)
+{
+  const char *text;
+  REFUSED(isochron_abi(NULL, NULL));
+  REFUSED(isochron_free(elements));
+  REFUSED(isochron_set(session, NULL, "64"));
+  REFUSED(isochron_set(session, "block", NULL));
+  REFUSED(isochron_set(session, "blok", "64"));
+  REFUSED(isochron_set(session, "block", "-1"));
+  REFUSED(isochron_set(session, "block", "99999999999999999999"));
+  REFUSED(isochron_set(session, "store", "read"));
+  REFUSED(isochron_set(session, "\xff\xfe", "1"));
+  REFUSED(isochron_get(session, NULL, &text));
+  REFUSED(isochron_get(session, "block", NULL));
+  REFUSED(isochron_get(session, "blocks", &text));
+  ACCEPTED(isochron_get(session, "block", &text));
+  ACCEPTED(isochron_free(text));
+  REFUSED(isochron_free(text));
+  ACCEPTED(isochron_free(NULL));
+}
+
+/* Prepares a product whose A is wrong, and runs it once. */
+static void refuse_matrix(isochron_session_t *session, isochron_matrix_t a)
+{
+  isochron_matrix_t b = describe(1), c = describe(2);
+  isochron_product_t *product;
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
+}
+
+#define REFUSED_WITH(change) (a = describe(0), change, refuse_matrix(session, a))
+#define CYCLIC a.kind = ISOCHRON_BLOCK_CYCLIC, a.row_block = a.col_block = 2, a.grid_rows = a.grid_cols = 1
+#define BLOCKS a.kind = ISOCHRON_BLOCKS, a.block_rows = a.block_cols = 2
+
+static void try_matrices(isochron_session_t *session, int ranks)
+{
+  isochron_matrix_t a;
+  int64_t cuts[] = {0, 4, N}, wrong_cuts[] = {0, 4, 4}, owners[] = {0, 0, 99, 0};
+  int64_t regions[4 * 64] = {0, 0, INT64_MAX, INT64_MAX};
+  REFUSED_WITH(a.struct_size = 0);
+  REFUSED_WITH(a.struct_size = INT64_MAX);
+  REFUSED_WITH(a.kind = 99);
+  REFUSED_WITH(a.row_major = 7);
+  REFUSED_WITH(a.rows = -1);
+  REFUSED_WITH(a.rows = INT64_MAX);
+  REFUSED_WITH(a.cols = INT64_MIN);
+  REFUSED_WITH(a.cols = INT64_MAX);
+  REFUSED_WITH((a.rows = INT64_MAX, a.cols = INT64_MAX));
+  REFUSED_WITH(a.rank = -1);
+  REFUSED_WITH(a.rank = INT64_MAX);
+  REFUSED_WITH(a.kind = ISOCHRON_BLOCK_CYCLIC);
+  REFUSED_WITH((CYCLIC, a.grid_rows = a.grid_cols = INT64_MAX));
+  REFUSED_WITH((CYCLIC, a.row_block = 0));
+  REFUSED_WITH((CYCLIC, a.row_source = INT64_MAX));
+  REFUSED_WITH((CYCLIC, a.col_source = -1));
+  REFUSED_WITH((CYCLIC, a.rows = INT64_MAX, a.row_block = 1, a.grid_rows = ranks));
+  REFUSED_WITH(a.kind = ISOCHRON_RECTANGLES);
+  REFUSED_WITH((a.kind = ISOCHRON_RECTANGLES, a.rectangles = regions));
+  REFUSED_WITH((BLOCKS));
+  REFUSED_WITH((BLOCKS, a.block_rows = a.block_cols = INT64_MAX));
+  REFUSED_WITH((BLOCKS, a.row_cuts = cuts, a.col_cuts = wrong_cuts));
+  REFUSED_WITH((BLOCKS, a.row_cuts = a.col_cuts = cuts));
+  REFUSED_WITH((BLOCKS, a.row_cuts = a.col_cuts = cuts, a.owners = owners));
+}
+
+/* Plans a product that no memory can hold. */
+static void try_huge_product(isochron_session_t *session, int64_t size)
+{
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  isochron_product_t *product;
+  a.rows = a.cols = b.rows = b.cols = c.rows = c.cols = a.ld = b.ld = c.ld = size;
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+}
+
+static void try_products(isochron_session_t *session, int rank)
+{
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2), wrong = c;
+  isochron_product_t *product;
+  const char *text;
+  try_huge_product(session, (int64_t)1 << 28);
+  try_huge_product(session, (int64_t)1 << 40);
+  try_huge_product(session, INT64_MAX);
+  REFUSED(isochron_report(session, &text));
+  REFUSED(isochron_prepare(session, 99, 'N', 'N', &a, &b, &c, &product));
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'X', 'N', &a, &b, &c, &product));
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 0, &a, &b, &c, &product));
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', NULL, &b, &c, &product));
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, NULL));
+  wrong.rows = 5;
+  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &wrong, &product));
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', NULL, &a, &b, &one, &c));
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, (char *)&one + 1, &c));
+  ACCEPTED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  try_session((isochron_session_t *)product);
+  try_balancer((isochron_balancer_t *)product);
+  REFUSED(isochron_plan(product, NULL));
+  REFUSED(isochron_run(product, &one, &a, &b, NULL, &c));
+  REFUSED(isochron_run(product, &one, &a, NULL, &one, &c));
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &wrong));
+  wrong = c, wrong.ld = N - 1;
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &wrong));
+  wrong = c, wrong.ld = INT64_MAX;
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &wrong));
+  wrong = c, wrong.data = NULL;
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &wrong));
+  wrong = c, wrong.data = (char *)c.data + 1;
+  REFUSED(isochron_run(product, &one, &a, &b, &one, &wrong));
+  wrong = c, wrong.data = rank == 0 ? NULL : c.data;
+  REFUSED(isochron_run(product, rank == 1 ? NULL : &one, &a, &b, &one, &wrong));
+  ACCEPTED(isochron_run(product, &one, &a, &b, &one, &c));
+  REFUSED(isochron_report(session, rank == 0 ? NULL : &text));
+  ACCEPTED(isochron_report(session, &text));
+  ACCEPTED(isochron_free(text));
+  ACCEPTED(isochron_close_product(product));
+  try_product(product);
+}
+
+static void try_balancers(isochron_session_t *session, int rank)
+{
+  isochron_balancer_t *balancer, *restored;
+  int64_t first, count, length;
+  int changed, status = ISOCHRON_OK;
+  const void *state;
+  REFUSED(isochron_balancer(session, -1, NULL, &balancer));
+  REFUSED(isochron_balancer(session, 10, NULL, NULL));
+  REFUSED(isochron_balancer(session, 10, "triger=1.2", &balancer));
+  REFUSED(isochron_balancer(session, 10, "trigger", &balancer));
+  REFUSED(isochron_balancer(session, 10, "trigger=nan", &balancer));
+  REFUSED(isochron_balancer(session, 10, "granule=0", &balancer));
+  REFUSED(isochron_balancer(session, 10, "max_local=0", &balancer));
+  REFUSED(isochron_balancer(session, rank == 0 ? -1 : 10, NULL, &balancer));
+  ACCEPTED(isochron_balancer(session, INT64_MAX, NULL, &balancer));
+  ACCEPTED(isochron_record(balancer, INT64_MAX, 1.0, 0));
+  ACCEPTED(isochron_balance(balancer, &changed));
+  REFUSED(isochron_move(balancer, elements[0], elements[1], INT64_MAX));
+  ACCEPTED(isochron_close_balancer(balancer));
+  ACCEPTED(isochron_balancer(session, 10, NULL, &balancer));
+  try_session((isochron_session_t *)balancer);
+  try_product((isochron_product_t *)balancer);
+  REFUSED(isochron_part(balancer, NULL, &count));
+  REFUSED(isochron_part(balancer, &first, NULL));
+  REFUSED(isochron_record(balancer, -1, 1.0, 0));
+  REFUSED(isochron_record(balancer, 1, 1.0, 99));
+  REFUSED(isochron_shares(balancer, NULL, 1));
+  REFUSED(isochron_shares(balancer, &one, INT64_MAX));
+  REFUSED(isochron_move(balancer, NULL, elements[1], 8));
+  REFUSED(isochron_move(balancer, elements[0], elements[1], -1));
+  REFUSED(isochron_move(balancer, elements[0], rank == 0 ? NULL : elements[1], 8));
+  REFUSED(isochron_balance(balancer, NULL));
+  ACCEPTED(isochron_begin(balancer));
+  ACCEPTED(isochron_begin(balancer));
+  for (int sweep = 0; sweep < 10 && status == ISOCHRON_OK; sweep++)
+    status = isochron_balance(balancer, &changed);
+  expect("isochron_balance after two isochron_begin", status, 1);
+  REFUSED(isochron_state(balancer, NULL, &length));
+  REFUSED(isochron_state(balancer, &state, NULL));
+  ACCEPTED(isochron_state(balancer, &state, &length));
+  REFUSED(isochron_restore(session, NULL, length, &restored));
+  REFUSED(isochron_restore(session, state, -1, &restored));
+  REFUSED(isochron_restore(session, state, INT64_MAX, &restored));
+  REFUSED(isochron_restore(session, state, length / 2, &restored));
+  REFUSED(isochron_restore(session, state, length, rank == 0 ? NULL : &restored));
+  ACCEPTED(isochron_restore(session, state, length, &restored));
+  ACCEPTED(isochron_free(state));
+  ACCEPTED(isochron_close_balancer(restored));
+  ACCEPTED(isochron_close_balancer(balancer));
+  try_balancer(balancer);
+}
+
+static void try_communicators(int rank, int ranks)
+{
+  isochron_session_t *session;
+  MPI_Comm freed, half, inter;
+  int number;
+  REFUSED(isochron_open_comm(MPI_COMM_NULL, NULL, &session));
+  MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+  number = (int)MPI_Comm_c2f(freed);
+  MPI_Comm_free(&freed);
+  REFUSED(isochron_open(number, NULL, &session));
+  if (ranks > 1) {
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &inter);
+    REFUSED(isochron_open_comm(inter, NULL, &session));
+    MPI_Comm_free(&inter);
+    MPI_Comm_free(&half);
+  }
+}
+
+static void try_all(int comm, int is_local, int rank, int ranks)
+{
+  isochron_session_t *session;
+#define OPEN(config, place) (is_local ? isochron_open_local(config, place) : isochron_open(comm, config, place))
+  REFUSED(OPEN(NULL, NULL));
+  REFUSED(OPEN("blas", &session));
+  REFUSED(OPEN("bals=embedded", &session));
+  REFUSED(OPEN("platform=/no/such/file.toml", &session));
+  REFUSED(OPEN("reserved_cores=0,x", &session));
+  REFUSED(OPEN(rank == 0 ? "bals=embedded" : NULL, &session));
+  ACCEPTED(OPEN("blas=embedded grouping=node strategy=homogeneous", &session));
+  try_product((isochron_product_t *)session);
+  try_balancer((isochron_balancer_t *)session);
+  try_texts(session);
+  try_matrices(session, ranks);
+  try_products(session, rank);
+  try_balancers(session, rank);
+  ACCEPTED(isochron_close(session));
+  try_session(session);
+}
+
+int main(int argc, char **argv)
+{
+  int rank = 0, ranks = 1, provided, with_mpi = argc > 1 && strcmp(argv[1], "mpi") == 0;
+  isochron_session_t *session;
+  void *none[] = {NULL, &none, (void *)(uintptr_t)-1, (void *)1};
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+    try_session(none[i]);
+    try_product(none[i]);
+    try_balancer(none[i]);
+  }
+  REFUSED(isochron_open(0, NULL, &session)); /* MPI does not run yet */
+  if (with_mpi) {
+    REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    try_communicators(rank, ranks);
+  }
+  try_all(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi, rank, ranks);
+  if (with_mpi) {
+    ACCEPTED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
+    MPI_Finalize();
+    ACCEPTED(isochron_close(session));
+    REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
+  }
+  printf("%d calls were refused\n", n_refused);
+  return n_failed > 0;
+}
