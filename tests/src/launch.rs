@@ -72,6 +72,14 @@ pub fn campaigns() -> PathBuf {
     variable("ISOCHRON_BENCH")
 }
 
+/// The folder into which the C interface is installed, for both MPI libraries.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn prefix() -> PathBuf {
+    variable("ISOCHRON_PREFIX")
+}
+
 fn variable(name: &str) -> PathBuf {
     std::env::var_os(name).map_or_else(
         || panic!("{name} is not set: run these tests by `cargo xtask test`"),
@@ -119,6 +127,14 @@ impl Mpi {
         let numbered = cases.into_iter().enumerate();
         let dealt = numbered.filter(move |(number, _)| is_whole() || number % 2 == own);
         dealt.map(|(_, case)| case)
+    }
+
+    /// The C compiler.
+    ///
+    /// # Panics
+    /// When it is not in the environment.
+    pub fn compiler(&self) -> PathBuf {
+        variable(&format!("ISOCHRON_MPICC_{}", self.name.to_uppercase()))
     }
 
     /// The launcher.

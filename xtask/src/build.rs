@@ -51,7 +51,7 @@ pub fn prepare(workspace: &Workspace, library: Library) -> Result<MpiInstallatio
     }
     if target.exists() {
         for profile in ["dev", "release"] {
-            let line = format!("clean --quiet -p mpi-sys --profile {profile}");
+            let line = format!("clean --quiet -p mpi-sys -p isochron-c --profile {profile}");
             execute(&mut workspace.cargo(library, &line))?;
         }
     }

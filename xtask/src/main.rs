@@ -34,7 +34,7 @@ mod mpi;
 mod needs;
 mod packages;
 mod peers;
-
+mod prefix;
 mod report;
 mod steps;
 mod test;
@@ -90,6 +90,8 @@ enum Task {
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
     },
+    /// Install the library, header and Fortran module for programs in C, C++ and Fortran
+    Install(prefix::PrefixOptions),
     /// Build the Python package and pack it as a wheel, for one MPI library
     Wheel {
         /// The MPI library, that of mpi4py
@@ -159,6 +161,7 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
         Task::Counts => counts::run(&workspace),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
+        Task::Install(options) => prefix::run(&workspace, steps, &options),
         Task::Wheel { mpi } => wheel::run(&workspace, steps, mpi),
         Task::Manuals { out } => manuals::run(&workspace, steps, out),
         Task::Cluster { args } => cluster::run(&workspace, steps, &args),

@@ -32,6 +32,8 @@ pub enum Need {
     StarPu,
     /// valgrind, under which the tests run the whole path; on Linux.
     Valgrind,
+    /// A Fortran compiler, with which the tests compile the Fortran module.
+    Fortran,
 }
 
 /// The purpose for which the machine is prepared.
@@ -51,7 +53,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -63,6 +65,7 @@ impl Need {
         Self::Numpy,
         Self::Iproute2,
         Self::Valgrind,
+        Self::Fortran,
         Self::Scalapack,
         Self::StarPu,
     ];
@@ -83,6 +86,7 @@ impl Need {
             Self::Scalapack => "ScaLAPACK over Open MPI",
             Self::StarPu => "StarPU 1.3 with headers",
             Self::Valgrind => "valgrind",
+            Self::Fortran => "a Fortran compiler (gfortran)",
         }
     }
 
@@ -108,14 +112,17 @@ impl Need {
             Goal::Run => {
                 let is_more = matches!(
                     self,
-                    Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind
+                    Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind | Self::Fortran
                 );
                 !is_more && !self.is_for_peers()
             }
             Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
             Goal::Test => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
-            Goal::Peers => !matches!(self, Self::Mpich | Self::Numpy | Self::Valgrind),
+            Goal::Peers => !matches!(
+                self,
+                Self::Mpich | Self::Numpy | Self::Valgrind | Self::Fortran
+            ),
         }
     }
 
@@ -141,6 +148,7 @@ impl Need {
             }
             Self::Scalapack => SCALAPACK.iter().any(|stem| machine::has_library(stem)),
             Self::StarPu => has_package(STARPU),
+            Self::Fortran => machine::can_run("gfortran", &["--version"]),
             Self::Valgrind => {
                 !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }

@@ -105,6 +105,7 @@ impl Manager {
             Need::Scalapack => [&["libscalapack-openmpi-dev"], &["scalapack-openmpi-devel"], &["scalapack"], &["netlib-scalapack"], &["scalapack"]],
             Need::StarPu => [&["libstarpu-dev"], &[], &[], &["starpu@1.3"], &["starpu"]],
             Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
+            Need::Fortran => [&["gfortran"], &["gcc-gfortran"], &["gcc"], &["gcc"], &["gcc"]],
             Need::Numpy => [&["python3-numpy", "python3-venv"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
         by_manager[self as usize]

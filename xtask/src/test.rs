@@ -15,6 +15,7 @@ use crate::install;
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::{Goal, find_python};
+use crate::prefix;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
 
@@ -53,10 +54,16 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
     build::release(workspace, steps, &open_mpi, EVERYTHING)?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
-    build::release(workspace, steps, &mpich, ISOCHRON_AND_CASES)?;
+    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib");
+    build::release(workspace, steps, &mpich, &with_libraries)?;
+    let installed = workspace.target(Library::OpenMpi).join("installed");
+    steps.run("install", || {
+        prefix::write_files(workspace, &[Library::OpenMpi, Library::Mpich], &installed)
+    })?;
     // The selection of the first build, so that nothing is compiled twice with other features.
     let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
     command.env("ISOCHRON_PYTHON", python);
+    command.env("ISOCHRON_PREFIX", installed);
     // No test depends on what an earlier one left, or leaves anything to the user.
     command.env("ISOCHRON_STORE", "");
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
@@ -117,6 +124,7 @@ pub fn name_programs(
 ) {
     let suffix = mpi.kind.suffix();
     command.env(format!("ISOCHRON_MPIRUN_{suffix}"), &mpi.launcher);
+    command.env(format!("ISOCHRON_MPICC_{suffix}"), &mpi.compiler);
     for (what, name) in programs {
         let path = workspace.binary(mpi.kind, name);
         command.env(format!("ISOCHRON_{what}_{suffix}"), path);

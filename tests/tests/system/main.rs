@@ -12,6 +12,8 @@
 
 mod agreement;
 #[cfg(target_os = "linux")]
+mod c_interface;
+#[cfg(target_os = "linux")]
 mod cluster;
 mod command;
 mod cuda;

@@ -45,6 +45,13 @@ fn clean(command: Command) -> String {
     outcome.stdout
 }
 
+/// Runs a program under valgrind, which finds nothing. Returns its standard output.
+pub fn check_program(program: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("valgrind");
+    command.args(checked(program, arguments));
+    clean(command)
+}
+
 /// Runs a case of the GPU path on one emulated GPU with little memory.
 fn cuda_case(name: &str) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -77,9 +84,7 @@ fn valgrind_finds_nothing_in_a_multiplication_on_one_rank() {
     let file = folder.path().join("c.npy");
     let words = "mxm --m 70 --n 90 --k 110 --block 16 --blas openblas --type f32 --op-b t --verify exact --out";
     let words: Vec<&str> = words.split(' ').chain(file.to_str()).collect();
-    let mut command = Command::new("valgrind");
-    command.args(checked(&mpi.isochron, &words));
-    let output = clean(command);
+    let output = check_program(&mpi.isochron, &words);
     assert!(output.contains("verified by exact"), "{output}");
 }
 

@@ -42,6 +42,16 @@ fn fields_are_those_of_the_schemas() {
 }
 
 #[test]
+fn programs_are_those_of_the_examples() {
+    let program = read_file("runtime/c/examples/product.c");
+    check_section(
+        "docs/c-and-fortran.md",
+        "program product.c",
+        &format!("```c\n{program}```\n"),
+    );
+}
+
+#[test]
 fn the_reference_has_every_command_and_option() {
     let mut commands = vec![String::new()];
     while let Some(command) = commands.pop() {

@@ -11,3 +11,5 @@ mod pages;
 mod results;
 mod schema;
 mod shell;
+
+pub use pages::find_root;

@@ -8,7 +8,7 @@
 //! * `<!-- run: without GPU -->`: the same, and `nvidia-smi` lists two made-up slices;
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
-//! `cargo xtask` is parsed by xtask's own tests; the options of `cluster`, `bench` and `reproduce` are parsed by their
+//! `cargo xtask` is parsed by xtask's own tests, and `cargo xtask install` finds what is installed for the tests; the options of `cluster`, `bench` and `reproduce` are parsed by their
 //! programs.
 
 use std::fs;
@@ -16,7 +16,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, python, run};
+use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, prefix, python, run};
 
 use super::pages::{CodeBlock, Page, find_root, read_pages};
 
@@ -25,6 +25,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
 "xtask bench" | "xtask reproduce") program=$ISOCHRON_BENCH ;;
+"xtask install") exec ln -s "$ISOCHRON_PREFIX" "$4" ;;
 xtask\ * | "bench -p") exit 0 ;;
 *) echo "cargo $*: the test of the documentation does not know this command" >&2; exit 2 ;;
 esac
@@ -122,6 +123,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
         .env("ISOCHRON_REAL", &mpi.isochron)
         .env("ISOCHRON_CLUSTER", cluster_program())
         .env("ISOCHRON_BENCH", campaigns())
+        .env("ISOCHRON_PREFIX", prefix())
         .env("ISOCHRON_STORE", folder.join("models"))
         .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
         .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -141,7 +143,7 @@ fn set_up(folder: &Path) {
     for name in ["target/release", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
-    for name in ["apps", "cluster-configs", "devices"] {
+    for name in ["apps", "cluster-configs", "devices", "runtime"] {
         symlink(find_root().join(name), folder.join(name)).expect("a link");
     }
     for place in ["target/release/isochron", "bin/isochron"] {

@@ -1,0 +1,276 @@
+//! Programs in C and Fortran, compiled against the installed library as pkg-config says, under both MPI libraries.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, Mpi, libraries, prefix, run};
+
+use super::docs::find_root;
+use super::memcheck::check_program;
+
+/// Options under which the sources compile without a warning.
+const C_OPTIONS: &[&str] = &[
+    "-std=c99",
+    "-pedantic",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-O2",
+];
+const FORTRAN_OPTIONS: &[&str] = &["-std=f2018", "-Wall", "-Wextra", "-Werror", "-O2"];
+
+/// Returns a file of the C interface.
+fn find_source(name: &str) -> PathBuf {
+    find_root().join("runtime/c").join(name)
+}
+
+/// Returns the answer of pkg-config about the library of an MPI library.
+fn ask_pkg_config(mpi: &Mpi, words: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
+    command.args(words).arg(format!("isochron-{}", mpi.name));
+    let answer = run(command, HANGS).success();
+    answer.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A compiler of an MPI library, which compiles in a folder.
+fn start_compiler(mpi: &Mpi, language: &str, folder: &Path) -> Command {
+    let compiler = mpi.compiler().display().to_string();
+    let (compiler, options) = match language {
+        "f90" => (compiler.replace("mpicc", "mpifort"), FORTRAN_OPTIONS),
+        _ => (compiler, C_OPTIONS),
+    };
+    let mut command = Command::new(compiler);
+    command.current_dir(folder).args(options);
+    command
+}
+
+/// Compiles and links `program`, with other sources and objects that it needs.
+fn compile(mpi: &Mpi, folder: &Path, program: &str, others: &[&str]) -> PathBuf {
+    let made = folder.join(program.replace(['/', '.'], "-") + mpi.name);
+    let language = if program.ends_with(".f90") {
+        "f90"
+    } else {
+        "c"
+    };
+    let mut command = start_compiler(mpi, language, folder);
+    if language == "f90" {
+        command.args(ask_pkg_config(mpi, &["--variable=fortran"]));
+    }
+    for source in others.iter().chain([&program]) {
+        let is_object = source.ends_with(".o");
+        command.arg(if is_object {
+            folder.join(source)
+        } else {
+            find_source(source)
+        });
+    }
+    command.args(ask_pkg_config(mpi, &["--cflags", "--libs"]));
+    let libdir = ask_pkg_config(mpi, &["--variable=libdir"]);
+    command
+        .arg(format!("-Wl,-rpath,{}", libdir[0]))
+        .arg("-o")
+        .arg(&made);
+    run(command, HANGS).success();
+    made
+}
+
+/// Compiles the stencil in C or in Fortran.
+fn compile_stencil(mpi: &Mpi, folder: &Path, language: &str) -> PathBuf {
+    let mut command = start_compiler(mpi, "c", folder);
+    command.arg("-c").arg(find_source("examples/slow_rank.c"));
+    run(command, HANGS).success();
+    match language {
+        "f90" => compile(
+            mpi,
+            folder,
+            "examples/stencil.f90",
+            &["examples/slow_rank.f90", "slow_rank.o"],
+        ),
+        _ => compile(mpi, folder, "examples/stencil.c", &["slow_rank.o"]),
+    }
+}
+
+/// Runs the stencil with made-up times. Returns the sweeps after which rows moved, and the sum of the cells.
+fn run_stencil(mpi: &Mpi, program: &Path, words: &[&str], slow_from: &str) -> (Vec<u64>, String) {
+    let mut command = mpi.command(3, program, words);
+    command
+        .env("STENCIL_MADE_UP", "1")
+        .env("STENCIL_SLOW_FROM", slow_from);
+    let output = run(command, HANGS).success();
+    let moves = output
+        .split_once("after sweeps [")
+        .and_then(|(_, rest)| rest.split_once(']'));
+    let (moves, sum) = moves.unwrap_or_else(|| panic!("{output}"));
+    let moves = moves.split(", ").filter(|word| !word.is_empty());
+    let moves = moves.map(|word| word.parse().expect("a sweep"));
+    (moves.collect(), sum.trim().to_owned())
+}
+
+/// The stencil in each language has the same cells with even parts and balanced ones. Its rows follow a slow rank in a few
+/// moves, and one that becomes slow within 20 sweeps.
+#[test]
+fn stencils_in_c_and_fortran_follow_a_slow_rank_in_a_few_moves() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let mut sums = BTreeSet::new();
+        for (language, slow_from) in [("c", 0), ("f90", 60)] {
+            let program = compile_stencil(&mpi, folder.path(), language);
+            let balanced = ["move_unit_s=1e-3", "120"];
+            let (moves, sum) = run_stencil(&mpi, &program, &balanced, &slow_from.to_string());
+            assert!((1..=5).contains(&moves.len()), "{}: {moves:?}", mpi.name);
+            let answer = slow_from..=slow_from + 20;
+            assert!(
+                moves.iter().any(|sweep| answer.contains(sweep)),
+                "{}: {moves:?}",
+                mpi.name
+            );
+            let even = ["trigger=1e12", "120"];
+            let (moves, even_sum) = run_stencil(&mpi, &program, &even, "0");
+            assert!(moves.is_empty(), "{}: {moves:?}", mpi.name);
+            sums.extend([sum, even_sum]);
+        }
+        assert_eq!(sums.len(), 1, "{}: {sums:?}", mpi.name);
+    }
+}
+
+#[test]
+fn embedding_takes_few_lines() {
+    for name in ["stencil.c", "stencil.f90", "block_cyclic.c"] {
+        let text = fs::read_to_string(find_source("examples").join(name)).expect("an example");
+        assert!(text.lines().count() <= 60, "{name}");
+    }
+}
+
+/// The example plans a product of its own matrices once and runs it ten times in three types, on two of three ranks.
+#[test]
+fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let program = compile(&mpi, folder.path(), "examples/block_cyclic.c", &[]);
+        let output = run(mpi.command::<&str>(3, &program, &[]), HANGS).success();
+        let counts = output
+            .lines()
+            .filter_map(|line| line.split_once(" elements of this rank"));
+        let counts = counts.map(|(count, _)| count.parse::<usize>().expect("a number"));
+        assert_eq!(
+            counts.sum::<usize>(),
+            3 * 200 * 100,
+            "{}: {output}",
+            mpi.name
+        );
+    }
+}
+
+#[test]
+fn small_programs_in_c_and_fortran_multiply() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        for example in mpi.take_turns(["examples/product.c", "examples/product.f90"]) {
+            let program = compile(&mpi, folder.path(), example, &[]);
+            let output = run(mpi.command::<&str>(2, &program, &[]), HANGS).success();
+            assert!(
+                output.contains("each element of C is 100"),
+                "{}: {output}",
+                mpi.name
+            );
+        }
+    }
+}
+
+/// The program checks itself that each call returns a status and a sentence.
+#[test]
+fn every_wrong_call_is_a_status_on_every_rank() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let program = compile(&mpi, folder.path(), "tests/wrong_calls.c", &[]);
+        let outcome = run(mpi.command(2, &program, &["mpi"]), HANGS);
+        assert_eq!(
+            outcome.stdout.matches("calls were refused").count(),
+            2,
+            "{}: {outcome:#?}",
+            mpi.name
+        );
+        outcome.success();
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing_in_wrong_calls() {
+    let [mpi, _] = libraries();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(&mpi, folder.path(), "tests/wrong_calls.c", &[]);
+    let output = check_program(&program, &[]);
+    assert!(output.contains("calls were refused"), "{output}");
+}
+
+/// Returns the words of a text that begin as the names of calls do.
+fn list_names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    let names = words.filter(|word| word.starts_with("isochron_"));
+    names.map(str::to_owned).collect()
+}
+
+/// Returns the calls that a header declares.
+fn list_calls(header: &str) -> BTreeSet<String> {
+    let lines = header.lines().filter(|line| !line.starts_with("//"));
+    let calls = lines.filter_map(|line| line.split_once('(').map(|(before, _)| before));
+    let names = calls.flat_map(list_names);
+    names.filter(|name| name != "isochron_open_comm").collect()
+}
+
+#[test]
+fn the_libraries_export_the_calls_of_the_header_alone() {
+    let header = prefix().join("include/isochron.h");
+    let calls = list_calls(&fs::read_to_string(header).expect("the header"));
+    assert!(calls.len() > 20, "{calls:?}");
+    for mpi in libraries() {
+        let name = format!("libisochron-{}.so.0", mpi.name);
+        let library = prefix().join("lib").join(&name);
+        let mut command = Command::new("nm");
+        command
+            .args(["-D", "--defined-only", "--format=posix"])
+            .arg(&library);
+        let symbols = run(command, HANGS).success();
+        let symbols = symbols.lines().filter_map(|line| line.split(' ').next());
+        assert_eq!(
+            symbols.map(str::to_owned).collect::<BTreeSet<_>>(),
+            calls,
+            "{name}"
+        );
+        let mut command = Command::new("readelf");
+        command.arg("-d").arg(&library);
+        let soname = run(command, HANGS).success();
+        assert!(soname.contains(&format!("soname: [{name}]")), "{soname}");
+    }
+}
+
+#[test]
+fn every_call_is_tried_wrongly_and_is_in_the_fortran_module() {
+    let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
+    for file in ["tests/wrong_calls.c", "fortran/isochron.f90"] {
+        let names = list_names(&fs::read_to_string(find_source(file)).expect("a source"));
+        let missing: Vec<String> = list_calls(&header).difference(&names).cloned().collect();
+        assert!(missing.is_empty(), "{file}: {missing:?}");
+    }
+}
+
+/// The constants have the same values in C and in Fortran.
+#[test]
+fn constants_are_the_same_in_fortran() {
+    let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
+    let module = fs::read_to_string(find_source("fortran/isochron.f90")).expect("the module");
+    let defined = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define ISOCHRON_"));
+    let constants = defined.filter_map(|line| line.split_once(' '));
+    let mut n_constants = 0;
+    for (name, value) in constants {
+        let line = format!(" :: ISOCHRON_{name} = {value}\n");
+        assert!(module.contains(&line), "{line}");
+        n_constants += 1;
+    }
+    assert!(n_constants > 15);
+}
