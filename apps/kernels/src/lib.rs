@@ -21,8 +21,9 @@ mod update;
 
 pub use dgemv::Dgemv;
 pub use fft::FftRows;
-pub use jacobi::Jacobi;
+pub use jacobi::{Jacobi, SystemRows, sweep_rows};
 pub use naive_gemm::NaiveGemm;
+pub use rows::multiply_row;
 pub use update::{Multiply, Update};
 
 use isochron_devices::Blas;

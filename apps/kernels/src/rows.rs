@@ -77,7 +77,7 @@ impl DenseRows {
 }
 
 /// Returns the scalar product, in eight sums that do not wait for each other.
-fn multiply_row(a: &[f64], x: &[f64]) -> f64 {
+pub fn multiply_row(a: &[f64], x: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (a, x) = (a.chunks_exact(8), x.chunks_exact(8));
     let rest = a.remainder().iter().zip(x.remainder());
