@@ -27,7 +27,7 @@
 //! | know which devices the ranks of a host would get | [`host_devices`], by a [`Grouping`] of cores |
 //! | compute on a pinned group of cores | [`CpuWorker`], with a [`Blas`] that is chosen at run time |
 //! | compute on a GPU with its host core | [`CudaWorker`] |
-//! | emulate an unlike cluster | [`PacedWorker`], which slows another worker down |
+//! | emulate an unlike cluster | [`PacedWorker`], which slows another worker down; [`PacedWork`], which slows a program's own work down |
 //! | make a device of one's own | [`Worker`] |
 //! | drive all devices of a node at the same time | [`DeviceTeam`] |
 //! | repeat an update until its time is known with confidence | [`measure_team`] |
@@ -68,6 +68,7 @@ mod memory;
 mod model_time;
 mod node;
 mod paced;
+mod paced_work;
 mod recorded;
 mod share;
 mod team;
@@ -100,6 +101,7 @@ pub use memory::is_unwritten_memory_free;
 pub use memory::{MemoryBound, MemoryScope, memory_available_bytes, memory_bounds};
 pub use node::Node;
 pub use paced::{Pace, PacedWorker};
+pub use paced_work::PacedWork;
 // Public for tests in other crates.
 #[doc(hidden)]
 pub use recorded::RecordedWorker;

@@ -33,7 +33,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    fn check_values(&self, device: &str) -> Result<(), DeviceError> {
+    pub(crate) fn check_values(&self, device: &str) -> Result<(), DeviceError> {
         let reason = match self {
             Self::Slowdown(factor) if !(factor.is_finite() && *factor >= 1.0) => {
                 format!("a slowdown must be a number of at least 1, not {factor}")
@@ -57,7 +57,8 @@ impl Pace {
         }
     }
 
-    fn describe(&self) -> String {
+    /// Describes the pace, for reports.
+    pub fn describe(&self) -> String {
         match self {
             Self::Slowdown(factor) => format!("slowdown {factor}"),
             Self::Points { name, .. } => format!("points {name}"),
@@ -242,28 +243,28 @@ impl PacedWorker {
 /// A sleep ends late, by microseconds on an idle machine and by a scheduling slice on a busy one. Carrying the excess
 /// makes the wall time of many updates follow the sum of their targets.
 #[derive(Debug, Default)]
-struct PaceClock {
+pub(crate) struct PaceClock {
     debt_s: f64,
 }
 
 impl PaceClock {
     /// Largest debt in seconds, a few scheduling slices. More is forgiven: after a stop of the process, the device must
     /// not run unpaced until it has caught up.
-    const MAX_DEBT_S: f64 = 0.020;
+    pub(crate) const MAX_DEBT_S: f64 = 0.020;
 
     /// Returns the seconds to wait after `elapsed_s` of an update that should take `target_s`.
-    fn wait_s(&self, elapsed_s: f64, target_s: f64) -> f64 {
+    pub(crate) fn wait_s(&self, elapsed_s: f64, target_s: f64) -> f64 {
         (target_s - self.debt_s - elapsed_s).max(0.0)
     }
 
     /// Takes note that the update, waiting included, took `elapsed_s`.
-    fn settle_debt(&mut self, elapsed_s: f64, target_s: f64) {
+    pub(crate) fn settle_debt(&mut self, elapsed_s: f64, target_s: f64) {
         self.debt_s = (self.debt_s + elapsed_s - target_s).clamp(0.0, Self::MAX_DEBT_S);
     }
 }
 
 /// Sleeps without the 50 µs by which Linux may delay a timer to save power.
-fn sleep_precisely(wait_s: f64) {
+pub(crate) fn sleep_precisely(wait_s: f64) {
     if wait_s <= 0.0 {
         return;
     }
