@@ -151,6 +151,30 @@ impl NodeSpec {
         self
     }
 
+    /// Returns the pace of work that runs on one core and stands for the whole node. Devices that are slowed down by
+    /// `f₁, f₂, …` are together as fast as one that is slowed down by `1/(1/f₁ + 1/f₂ + …)`. A node that is not emulated has
+    /// no pace.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a node with a GPU, or with several devices of which one follows points; [`Error::Model`]
+    /// for points that make no model.
+    pub fn pace_of_core(&self) -> Result<Option<Pace>, Error> {
+        if let [device] = &self.devices[..]
+            && device.kind == DeviceKind::Cpu
+        {
+            return device.pace();
+        }
+        let factors: Result<Vec<f64>, String> = self
+            .devices
+            .iter()
+            .map(DeviceSpec::slowdown_of_core)
+            .collect();
+        let factors = factors.map_err(|reason| Error::parameter("node", &self.name, reason))?;
+        let speed: f64 = factors.iter().map(|factor| 1.0 / factor).sum();
+        let is_paced = self.devices.iter().any(|device| device.pace.is_some());
+        Ok(is_paced.then(|| Pace::Slowdown((1.0 / speed).max(1.0))))
+    }
+
     /// Checks the values of the node of this rank.
     ///
     /// # Errors
@@ -260,6 +284,18 @@ impl DeviceSpec {
             points,
         });
         self
+    }
+
+    /// Returns the slowdown of the device, 1 without one.
+    ///
+    /// # Errors
+    /// The reason why it is no slower core.
+    fn slowdown_of_core(&self) -> Result<f64, String> {
+        match (self.kind, &self.points) {
+            (DeviceKind::Cuda, _) => Err("it has a GPU, and the work runs on a core".to_owned()),
+            (_, Some(_)) => Err("one of its several devices follows points".to_owned()),
+            _ => Ok(self.pace.unwrap_or(1.0)),
+        }
     }
 
     /// Returns the emulated pace of the device; `None` if it is not slowed down.
@@ -438,6 +474,11 @@ impl Platform {
         Self::parse(text, folder).map_err(refuse_node)
     }
 
+    /// Returns the nodes, by rank.
+    pub fn nodes(&self) -> &[NodeSpec] {
+        &self.nodes
+    }
+
     /// Returns the node of this rank. All nodes are checked.
     fn pick_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
         let nodes = self.nodes.iter().enumerate();
@@ -481,7 +522,7 @@ impl Platform {
     ///
     /// # Collective
     /// All ranks.
-    fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
+    pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
         let read = (comm.rank() == 0).then(|| Self::read_file(path, comm.size()));
         comm.share(0, agree(comm, read.transpose())?)
     }
@@ -594,6 +635,41 @@ mod tests {
         assert!(text.contains("0 nodes, but there are 1 ranks"), "{text}");
         let text = Platform::from_toml("schema = 7", Path::new(".")).unwrap_err();
         assert!(matches!(text, Error::Parameter { .. }), "{text}");
+    }
+
+    #[test]
+    fn slowed_devices_of_a_node_are_one_slowed_core() {
+        let [slow, slower] = [12.0, 24.0].map(|factor| DeviceSpec::new("cpu").slowed(factor));
+        let node = NodeSpec::new("mixed").with_device(slow).with_device(slower);
+        assert!(matches!(node.pace_of_core(), Ok(Some(Pace::Slowdown(8.0)))));
+        let plain = NodeSpec::new("a").with_device(DeviceSpec::new("cpu"));
+        for node in [
+            NodeSpec::default(),
+            plain.clone(),
+            plain.with_device(DeviceSpec::new("b")),
+        ] {
+            assert!(matches!(node.pace_of_core(), Ok(None)), "{node:?}");
+        }
+        let point = Point {
+            d: 10,
+            t_s: 1.0,
+            reps: 1,
+            ci_s: 0.0,
+        };
+        let old = DeviceSpec::new("old").following(vec![point], 8);
+        let alone = NodeSpec::new("a").with_device(old.clone());
+        assert!(matches!(
+            alone.pace_of_core(),
+            Ok(Some(Pace::Points { block: 8, .. }))
+        ));
+        let gpu = NodeSpec::new("b").with_device(DeviceSpec::gpu("card"));
+        for (node, reason) in [
+            (node.with_device(old), "follows points"),
+            (gpu, "has a GPU"),
+        ] {
+            let text = node.pace_of_core().unwrap_err().to_string();
+            assert!(text.contains(reason), "{text}");
+        }
     }
 
     #[test]
