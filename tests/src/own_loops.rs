@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use isochron::comm::{Comm, LocalComm};
-use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
+use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer, migrate_units};
 use isochron::{Error, ErrorClass};
 
 /// Units of the loops, and elements of a unit.
@@ -295,6 +295,32 @@ pub fn loops_within_limits(comm: &Arc<dyn Comm>) -> usize {
         balancer.units()
     );
     1
+}
+
+/// A program moves its rows by divisions of its own; unlike divisions are an error on every rank.
+pub fn rows_of_own_divisions(comm: &Arc<dyn Comm>) -> usize {
+    let (ranks, rank) = (comm.size(), comm.rank());
+    let even = vec![12_u64; ranks];
+    let mut last = vec![0; ranks];
+    last[ranks - 1] = 12 * ranks as u64;
+    let first = 12 * rank as u64;
+    let mine: Vec<u64> = (first..first + 12).flat_map(|row| [row; LEN]).collect();
+    let moved = migrate_units(&**comm, (&even, &last), LEN, mine.clone()).unwrap();
+    let all: Vec<u64> = (0..12 * ranks as u64).flat_map(|row| [row; LEN]).collect();
+    assert_eq!(moved, if rank + 1 == ranks { all } else { Vec::new() });
+    assert_eq!(
+        migrate_units(&**comm, (&last, &even), LEN, moved).unwrap(),
+        mine
+    );
+    let lost = vec![11; ranks];
+    let error = migrate_units(&**comm, (&even, &lost), LEN, mine.clone()).err();
+    check_error(&**comm, error, &["all units remain"]);
+    if ranks > 1 {
+        let to = if rank == 0 { &even } else { &last };
+        let error = migrate_units(&**comm, (&even, to), LEN, mine).err();
+        check_error(&**comm, error, &["to is [12", "on rank 0"]);
+    }
+    2
 }
 
 /// Time functions decide the sizes.

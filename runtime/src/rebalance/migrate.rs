@@ -41,6 +41,41 @@ fn intersect_ranges(mine: &Range<u64>, others: &Range<u64>) -> Range<usize> {
     }
 }
 
+/// Moves the data of units that change their rank from one division of a loop to another, for programs that decide on
+/// divisions by themselves. Each unit is `unit_len` elements, in the order of the units. `from` and `to` are the units of
+/// each rank.
+///
+/// # Errors
+/// On every rank: [`Error::Settings`] for ranks with different divisions or lengths; [`Error::Parameter`] for divisions
+/// of other totals or numbers of ranks, and for data that are not those of the part; [`Error::Allocation`].
+///
+/// # Collective
+/// All ranks, with the same divisions, `unit_len` and type.
+pub fn migrate_units<T: bytemuck::Pod>(
+    comm: &dyn Comm,
+    (from, to): (&[u64], &[u64]),
+    unit_len: usize,
+    data: Vec<T>,
+) -> Result<Vec<T>, Error> {
+    let settings = [("from", from), ("to", to)];
+    let settings = settings.map(|(name, units)| (name.to_owned(), format!("{units:?}")));
+    agree_on_settings(comm, &settings.into())?;
+    check_divisions(comm, from, to)?;
+    move_units(comm, Change { from, to }, unit_len, data)
+}
+
+/// Checks divisions that are the same on all ranks.
+fn check_divisions(comm: &dyn Comm, from: &[u64], to: &[u64]) -> Result<(), Error> {
+    let ranks = comm.size();
+    let totals = [from, to].map(|units| units.iter().map(|&units| u128::from(units)).sum::<u128>());
+    if from.len() != ranks || to.len() != ranks || totals[0] != totals[1] {
+        let found = format!("{from:?} to {to:?}");
+        let reason = format!("each of {ranks} ranks has a part, and all units remain");
+        return Err(Error::parameter("division", found, reason));
+    }
+    Ok(())
+}
+
 /// Moves units of `unit_len` elements each.
 pub(super) fn move_units<T: bytemuck::Pod>(
     comm: &dyn Comm,
@@ -148,6 +183,23 @@ fn allocate_elements<T: bytemuck::Pod>(len: usize) -> Result<Vec<T>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn divisions_that_lose_units_are_refused() {
+        let comm = crate::comm::LocalComm::new();
+        for (from, to) in [(&[3][..], &[4][..]), (&[3], &[3, 0]), (&[1, 2], &[3])] {
+            let text = migrate_units(&comm, (from, to), 1, vec![0_u8; 3])
+                .unwrap_err()
+                .to_string();
+            assert!(text.contains("all units remain"), "{text}");
+        }
+        let kept = migrate_units(&comm, (&[3], &[3]), 2, vec![1, 2, 3, 4, 5, 6]).unwrap();
+        assert_eq!(kept, [1, 2, 3, 4, 5, 6]);
+        let text = migrate_units(&comm, (&[3], &[3]), 2, vec![1, 2])
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("the 3 units of this rank"), "{text}");
+    }
 
     #[test]
     fn every_unit_is_sent_once_and_received_once() {

@@ -62,6 +62,8 @@ use self::sweep::SweepTimes;
 use crate::comm::{Comm, Settings, agree, agree_on_settings};
 use crate::error::Error;
 
+pub use self::migrate::migrate_units;
+
 mod migrate;
 mod state;
 mod sweep;

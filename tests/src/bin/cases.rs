@@ -120,6 +120,9 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run("loops of rugged times", |_| {
         own_loops::loops_of_rugged_times(comm)
     });
+    groups.run("rows of own divisions", |_| {
+        own_loops::rows_of_own_divisions(comm)
+    });
 }
 
 fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
