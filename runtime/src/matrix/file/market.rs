@@ -1,4 +1,4 @@
-//! Matrix Market's dense text format (`array real general` or `array complex general`), column after column.
+//! Matrix Market's text formats: `array`, column after column, and `coordinate`, which becomes a dense matrix.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use isochron_devices::{Element, ElementType};
 use num_complex::Complex64;
 
-use super::{FileShape, OpenFile};
+use super::coordinate::{CoordinateElements, find_shortest_entry};
+use super::{FileShape, OpenFile, ReadElements};
 use crate::matrix::Order;
 use crate::output::PartialFile;
 
@@ -17,10 +18,20 @@ const MAX_LINE: u64 = 4096;
 const MAX_HEADER: u64 = 100;
 
 /// Lines with their numbers, comments and empty ones left out.
-struct NumberedLines {
+pub(super) struct NumberedLines {
     file: BufReader<File>,
     line: String,
-    number: usize,
+    pub number: usize,
+}
+
+/// The first line of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MarketBanner {
+    pub element: ElementType,
+    /// `true` if every line has its row and its column, and elements without a line are 0.
+    is_coordinate: bool,
+    /// `true` if an element stands for the one across the diagonal too.
+    pub is_symmetric: bool,
 }
 
 impl NumberedLines {
@@ -38,7 +49,7 @@ impl NumberedLines {
         Ok(len > 0)
     }
 
-    fn next_data(&mut self) -> Result<Option<&str>, String> {
+    pub fn next_data(&mut self) -> Result<Option<&str>, String> {
         while self.next_raw()? {
             let blank = self.line.trim().is_empty() || self.line.starts_with('%');
             if !blank {
@@ -56,26 +67,50 @@ pub(super) fn open_market<T: Element>(file: File) -> Result<OpenFile<T>, String>
         line: String::new(),
         number: 0,
     };
-    let element = read_banner(&mut lines)?;
-    let (rows, cols) = read_sizes(&mut lines)?;
+    let banner = read_banner(&mut lines)?;
+    let MarketSizes {
+        rows,
+        cols,
+        entries,
+    } = read_sizes(&mut lines, banner.is_coordinate)?;
     let total = rows
         .checked_mul(cols)
         .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    // The shortest element is a digit and a line break, or two digits with a space between them and a line break.
-    let shortest: u64 = if element.is_complex() { 4 } else { 2 };
-    if size < shortest.saturating_mul(total as u64).saturating_sub(1) {
-        return Err(format!(
-            "truncated: {size} bytes cannot hold {rows}×{cols} elements"
-        ));
-    }
     let shape = FileShape {
         rows,
         cols,
-        element,
+        element: banner.element,
         order: Order::Columns,
     };
+    // The shortest element is a digit and a line break, or two digits with a space between them and a line break.
+    let shortest = 2 + 2 * u64::from(banner.element.is_complex());
+    let (lines_told, shortest) = match entries {
+        Some(entries) => (entries, find_shortest_entry(banner)),
+        None => (total, shortest),
+    };
+    if size < shortest.saturating_mul(lines_told as u64).saturating_sub(1) {
+        return Err(format!(
+            "truncated: {size} bytes cannot hold {lines_told} elements of {rows}×{cols}"
+        ));
+    }
+    let read_elements = match entries {
+        Some(entries) => {
+            let mut elements = CoordinateElements::new(lines, banner, (rows, cols), entries);
+            Box::new(move |out: &mut [T]| elements.read_next(out)) as ReadElements<T>
+        }
+        None => read_array(lines, banner.element, total),
+    };
+    Ok((shape, read_elements))
+}
+
+/// Reads the elements of an `array`.
+fn read_array<T: Element>(
+    mut lines: NumberedLines,
+    element: ElementType,
+    total: usize,
+) -> ReadElements<T> {
     let mut read = 0;
-    let read_elements = Box::new(move |out: &mut [T]| {
+    Box::new(move |out: &mut [T]| {
         for value in out {
             let Some(text) = lines.next_data()? else {
                 return Err(format!("truncated: {read} elements of {total}"));
@@ -88,50 +123,78 @@ pub(super) fn open_market<T: Element>(file: File) -> Result<OpenFile<T>, String>
             return Err(format!("line {}: more than {total} elements", lines.number));
         }
         Ok(())
-    });
-    Ok((shape, read_elements))
+    })
 }
 
-/// Reads the first line, which says whether the elements are complex.
-fn read_banner(lines: &mut NumberedLines) -> Result<ElementType, String> {
+/// Reads the first line.
+fn read_banner(lines: &mut NumberedLines) -> Result<MarketBanner, String> {
     lines.next_raw()?;
     let banner = lines.line.to_lowercase();
     let words: Vec<&str> = banner.split_whitespace().collect();
-    match words[..] {
-        [
-            "%%matrixmarket",
-            "matrix",
-            "array",
-            "real" | "integer" | "double",
-            "general",
-        ] => Ok(ElementType::F64),
-        ["%%matrixmarket", "matrix", "array", "complex", "general"] => Ok(ElementType::C64),
-        ["%%matrixmarket", ..] => Err(format!(
-            "line 1: `{}`; wanted `matrix array real general`, or complex",
+    let (format, field, symmetry) = match words[..] {
+        ["%%matrixmarket", "matrix", format, field, symmetry] => (format, field, symmetry),
+        ["%%matrixmarket", ..] => ("", "", ""),
+        _ => return Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
+    };
+    let element = match field {
+        "real" | "integer" | "double" => Some(ElementType::F64),
+        "complex" => Some(ElementType::C64),
+        _ => None,
+    };
+    let is_coordinate = format == "coordinate";
+    let is_known = match symmetry {
+        "general" => is_coordinate || format == "array",
+        "symmetric" => is_coordinate,
+        _ => false,
+    };
+    match element.filter(|_| is_known) {
+        Some(element) => Ok(MarketBanner {
+            element,
+            is_coordinate,
+            is_symmetric: symmetry == "symmetric",
+        }),
+        None => Err(format!(
+            "line 1: `{}`; wanted `matrix array real general`, or `coordinate`, complex, and symmetric if coordinate",
             lines.line.trim()
         )),
-        _ => Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
     }
 }
 
-/// Reads the line with the numbers of rows and columns.
-fn read_sizes(lines: &mut NumberedLines) -> Result<(usize, usize), String> {
+/// The line with the sizes.
+struct MarketSizes {
+    rows: usize,
+    cols: usize,
+    /// Number of lines that follow, if the format tells it.
+    entries: Option<usize>,
+}
+
+/// Reads the line with the numbers of rows and columns, and of elements if the file tells them by their coordinates.
+fn read_sizes(lines: &mut NumberedLines, is_coordinate: bool) -> Result<MarketSizes, String> {
     let sizes = lines
         .next_data()?
         .map(str::to_string)
         .ok_or("the line with the sizes is missing")?;
-    let mut numbers = sizes.split_whitespace().map(str::parse);
-    match (numbers.next(), numbers.next(), numbers.next()) {
-        (Some(Ok(rows)), Some(Ok(cols)), None) => Ok((rows, cols)),
-        _ => Err(format!(
-            "line {}: `{sizes}`; wanted `rows cols`",
-            lines.number
-        )),
-    }
+    let numbers: Result<Vec<usize>, _> = sizes.split_whitespace().map(str::parse).collect();
+    let (rows, cols, entries) = match (numbers.as_deref(), is_coordinate) {
+        (Ok(&[rows, cols]), false) => (rows, cols, None),
+        (Ok(&[rows, cols, entries]), true) => (rows, cols, Some(entries)),
+        _ => {
+            let wanted = ["rows cols", "rows cols elements"][usize::from(is_coordinate)];
+            return Err(format!(
+                "line {}: `{sizes}`; wanted `{wanted}`",
+                lines.number
+            ));
+        }
+    };
+    Ok(MarketSizes {
+        rows,
+        cols,
+        entries,
+    })
 }
 
 /// Parses one element: a number, or the real and the imaginary part of a complex number.
-fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
+pub(super) fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
     let parts = match is_complex {
         false => Some((text, "0")),
         true => text.split_once(char::is_whitespace),

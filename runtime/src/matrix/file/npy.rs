@@ -93,11 +93,16 @@ pub(super) fn read_header<T: Element>(file: &mut BufReader<File>) -> Result<Head
     let size = metadata.map_err(|error| error.to_string())?.len();
     let header =
         NpyHeader::from_reader(&mut *file).map_err(|error| format!("not a NumPy file: {error}"))?;
-    let &[rows, cols] = header.shape() else {
-        return Err(format!(
-            "holds an array of {} dimensions; wanted a matrix",
-            header.shape().len()
-        ));
+    let (rows, cols) = match *header.shape() {
+        [rows, cols] => (rows, cols),
+        // A vector is a column.
+        [rows] => (rows, 1),
+        ref shape => {
+            return Err(format!(
+                "holds an array of {} dimensions; wanted a matrix or a vector",
+                shape.len()
+            ));
+        }
     };
     let DType::Plain(kind) = header.dtype() else {
         return Err("holds records; wanted numbers".to_string());
