@@ -42,6 +42,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["mpirun -n 2 isochron dgemv --size 8192 --out models --verify"],
     ),
     (
+        "jacobi",
+        &[
+            "mpirun -n 4 isochron jacobi --size 4000 --verify solution",
+            "mpirun -n 4 isochron jacobi --a a.mtx --b b.npy --out x.npy --strategy fpm --partitioner npa",
+        ],
+    ),
+    (
         "model",
         &["isochron model models/rank0-jacobi.points --fit akima --plot"],
     ),

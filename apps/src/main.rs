@@ -13,6 +13,7 @@ mod dgemv;
 mod examples;
 mod failure;
 mod fft2d;
+mod jacobi;
 mod launch;
 mod layout;
 mod lines;
@@ -82,6 +83,8 @@ enum Subcommands {
     Fft2d(Box<rows::RowsArguments>),
     /// Multiply a matrix and a vector, y = A*x, the rows divided by times of any shape
     Dgemv(Box<rows::RowsArguments>),
+    /// Solve a linear system by Jacobi's method, and divide its rows by the times of the iterations
+    Jacobi(Box<jacobi::JacobiArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
@@ -197,6 +200,7 @@ fn run_command<'a>(
         Subcommands::Dgemv(arguments) => {
             return rows::run::<dgemv::Dgemv>(comm.as_ref(), arguments).map(|()| None);
         }
+        Subcommands::Jacobi(arguments) => return jacobi::run(comm, arguments).map(|()| None),
         Subcommands::Config(arguments) => {
             return config::run(comm.as_ref(), arguments).map(|()| None);
         }

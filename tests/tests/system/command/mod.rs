@@ -3,6 +3,7 @@
 mod balance;
 mod config;
 mod devices;
+mod jacobi;
 mod layout;
 mod measure;
 mod model;

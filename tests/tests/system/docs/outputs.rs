@@ -12,7 +12,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 17] = [
+pub const SCHEMAS: [&str; 18] = [
     "platform",
     "report",
     "plan",
@@ -23,6 +23,7 @@ pub const SCHEMAS: [&str; 17] = [
     "trace-model",
     "balance",
     "rows",
+    "jacobi",
     "partition",
     "layout",
     "model",
@@ -211,6 +212,17 @@ fn divided_rows_are_as_their_schema_says() {
     check_documents(
         "rows",
         &run_each(&["dgemv --size 32 --granule 16 --max-reps 3 --runs 2 --verify"]),
+    );
+}
+
+#[test]
+fn solutions_are_as_their_schema_says() {
+    check_documents(
+        "jacobi",
+        &[
+            run_on_ranks(2, "jacobi --size 50 --strategy fpm --verify solution"),
+            run_json("jacobi --size 50 --verify none"),
+        ],
     );
 }
 

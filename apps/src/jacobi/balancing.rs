@@ -1,0 +1,284 @@
+//! The strategies that divide the rows.
+
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::devices::memory_available_bytes;
+use isochron::hierarchy::balance::{
+    BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, Strategy, imbalance,
+};
+use isochron::hierarchy::model::Fit;
+use isochron::hierarchy::partition::{Partitioner, proportional};
+use isochron::prelude::{LoopPart, RebalanceConfig, Rebalancer};
+use serde::Serialize;
+
+use super::JacobiArguments;
+use super::system::LinearSystem;
+use crate::numbers::{parse_positive, parse_whole};
+
+/// Seconds of a sweep that the clock is too coarse to see.
+const LEAST_S: f64 = 1e-9;
+
+/// The division of the rows.
+#[derive(Args)]
+#[command(next_help_heading = "Balancing")]
+pub struct BalancingOptions {
+    /// Strategy that divides the rows
+    #[arg(long, value_enum, default_value_t = JacobiStrategy::Adaptive)]
+    pub strategy: JacobiStrategy,
+    /// Imbalance max |t_i - t_j| / t_i up to which cpm and fpm leave the rows where they are
+    #[arg(long, value_name = "PART", default_value_t = 0.05, value_parser = parse_positive)]
+    epsilon: f64,
+    /// Most divisions that fpm tries
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_whole::<u32, 1>)]
+    max_divisions: u32,
+    /// Partitioner of fpm: gpa, npa or hpopta
+    #[arg(long, default_value_t = Partitioner::default())]
+    partitioner: Partitioner,
+    /// Model that fpm makes of the times: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
+    /// akima with npa, otherwise piecewise-speed]
+    #[arg(long)]
+    fit: Option<Fit>,
+}
+
+/// A strategy that divides the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum JacobiStrategy {
+    /// The same rows for all ranks
+    Even,
+    /// In proportion to the speeds of the last iteration, after every iteration
+    Cpm,
+    /// By partial speed functions of the iterations' times, until these are equal (DPA)
+    Fpm,
+    /// By what the iterations teach, where it pays to move rows
+    Adaptive,
+}
+
+/// A strategy at work.
+pub enum Balancing {
+    Even,
+    Constant {
+        epsilon: f64,
+        /// Last speed of each rank, in rows a second.
+        speeds: Vec<f64>,
+    },
+    /// `None` once balancing has ended, and on other ranks than the head.
+    Functional {
+        dpa: Option<Box<Dpa>>,
+        is_over: bool,
+    },
+    Adaptive(Box<Rebalancer>),
+}
+
+impl BalancingOptions {
+    /// Returns the partitioner that divides, if the strategy has one.
+    pub fn name_partitioner(&self) -> Option<Partitioner> {
+        (self.strategy == JacobiStrategy::Fpm).then_some(self.partitioner)
+    }
+
+    fn make_dpa(&self, ranks: usize, rows: u64) -> Dpa {
+        let smooth = match self.partitioner {
+            Partitioner::Npa => Fit::Akima,
+            _ => Fit::default(),
+        };
+        let config = BalanceConfig {
+            strategy: Strategy::Fpm,
+            epsilon: self.epsilon,
+            max_iterations: self.max_divisions,
+            partitioner: self.partitioner,
+            fit: self.fit.unwrap_or(smooth),
+            // An iteration of the method is no loss, so measuring always pays.
+            steps: 0,
+            ..BalanceConfig::default()
+        };
+        Dpa::new(config, ranks, rows)
+    }
+}
+
+impl Balancing {
+    /// Starts with the even division.
+    ///
+    /// # Errors
+    /// Those of [`Rebalancer::new`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn start(
+        comm: &Arc<dyn Comm>,
+        arguments: &JacobiArguments,
+        system: &LinearSystem,
+    ) -> Result<Self, Error> {
+        let options = &arguments.balancing;
+        let (ranks, rows) = (comm.size(), system.size() as u64);
+        Ok(match options.strategy {
+            JacobiStrategy::Even => Self::Even,
+            JacobiStrategy::Cpm => Self::Constant {
+                epsilon: options.epsilon,
+                speeds: vec![1.0; ranks],
+            },
+            JacobiStrategy::Fpm => Self::Functional {
+                dpa: (comm.rank() == 0).then(|| Box::new(options.make_dpa(ranks, rows))),
+                is_over: false,
+            },
+            JacobiStrategy::Adaptive => {
+                let config = RebalanceConfig {
+                    sweeps: (arguments.tolerance == 0.0).then_some(arguments.max_iterations),
+                    ..RebalanceConfig::default()
+                };
+                let part = limit_part(comm.as_ref(), system)?;
+                Self::Adaptive(Box::new(Rebalancer::new(
+                    Arc::clone(comm),
+                    rows,
+                    &config,
+                    part,
+                )?))
+            }
+        })
+    }
+
+    /// Takes the seconds of all ranks for their rows. Returns the rows of the next iteration if they change.
+    ///
+    /// # Errors
+    /// On every rank: those of the algorithms and of messages.
+    ///
+    /// # Collective
+    /// All ranks, with the same rows and times.
+    pub fn advise(
+        &mut self,
+        comm: &dyn Comm,
+        rows: &[u64],
+        times_s: &[f64],
+    ) -> Result<Option<Vec<u64>>, Error> {
+        match self {
+            Self::Even => Ok(None),
+            Self::Constant { epsilon, speeds } => {
+                let decided = (comm.rank() == 0)
+                    .then(|| divide_by_speeds(speeds, *epsilon, rows, times_s))
+                    .transpose();
+                comm.share(0, agree(comm, decided)?)
+            }
+            Self::Functional { is_over: true, .. } => Ok(None),
+            Self::Functional { dpa, is_over } => {
+                let decided = dpa.as_mut().map(|dpa| observe_sweep(dpa, rows, times_s));
+                let decided = agree(comm, decided.transpose())?;
+                let (next, has_ended): (Vec<u64>, bool) = comm.share(0, decided)?;
+                *is_over = has_ended;
+                Ok((next != rows).then_some(next))
+            }
+            Self::Adaptive(balancer) => {
+                let is_new = balancer.observe(times_s[comm.rank()])?;
+                Ok(is_new.then(|| balancer.units().to_vec()))
+            }
+        }
+    }
+
+    /// Takes the seconds that this rank needed to move rows.
+    pub fn note_move(&mut self, seconds: f64) {
+        if let Self::Adaptive(balancer) = self {
+            balancer.note_move(seconds);
+        }
+    }
+}
+
+/// Limits the rows of this rank to those that its part of the host's memory holds twice: while rows move, the old and the
+/// new ones are there.
+fn limit_part(comm: &dyn Comm, system: &LinearSystem) -> Result<LoopPart, Error> {
+    let hosts = comm.gather(&comm.host().to_owned())?;
+    let here = hosts.iter().filter(|host| *host == comm.host()).count() as u64;
+    let row_bytes = 16 * (system.size() as u64 + 1);
+    let free_bytes = memory_available_bytes().unwrap_or(u64::MAX) / here;
+    let mine = system.rows()[comm.rank()];
+    Ok(LoopPart {
+        max_local: Some(mine.saturating_add(free_bytes / row_bytes)),
+        ..LoopPart::default()
+    })
+}
+
+/// Divides in proportion to the speeds of the last iteration, unless its times are balanced. A rank without rows keeps the
+/// speed that it had.
+///
+/// # References
+/// Clarke's thesis, section 2.3.1.
+fn divide_by_speeds(
+    speeds: &mut [f64],
+    epsilon: f64,
+    rows: &[u64],
+    times_s: &[f64],
+) -> Result<Option<Vec<u64>>, Error> {
+    for ((speed, &count), &time_s) in speeds.iter_mut().zip(rows).zip(times_s) {
+        if count > 0 {
+            *speed = count as f64 / time_s.max(LEAST_S);
+        }
+    }
+    let busy = rows.iter().zip(times_s).filter(|(count, _)| **count > 0);
+    let busy_s: Vec<f64> = busy.map(|(_, &time_s)| time_s.max(LEAST_S)).collect();
+    if imbalance(&busy_s) <= epsilon {
+        return Ok(None);
+    }
+    let divided = proportional(speeds, rows.iter().sum());
+    let units = divided.map_err(BalanceError::from)?.units;
+    Ok((units != rows).then_some(units))
+}
+
+/// Takes the times of an iteration. Returns the rows of the next one, and `true` if balancing has ended.
+fn observe_sweep(dpa: &mut Dpa, rows: &[u64], times_s: &[f64]) -> Result<(Vec<u64>, bool), Error> {
+    let times: Vec<Observation> = (rows.iter().zip(times_s))
+        .map(|(&count, &time_s)| match count {
+            0 => Observation::default(),
+            _ => Observation::measured(time_s.max(LEAST_S), 1, 0.0),
+        })
+        .collect();
+    dpa.observe(rows, &times)?;
+    Ok(match dpa.step() {
+        BalanceStep::Measure(units) => (units, false),
+        BalanceStep::Done(balanced) => (balanced.units, true),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constant_speeds_follow_the_last_iteration() {
+        let mut speeds = vec![1.0; 3];
+        let next = divide_by_speeds(&mut speeds, 0.05, &[40, 40, 40], &[1.0, 2.0, 4.0]).unwrap();
+        assert_eq!(next, Some(vec![69, 34, 17]));
+        let balanced = divide_by_speeds(&mut speeds, 0.05, &[69, 34, 17], &[1.0, 1.0, 1.04]);
+        assert_eq!(balanced.unwrap(), None);
+        // A rank that has got nothing comes back with the speed that it had.
+        let mut speeds = vec![10.0, 10.0];
+        let next = divide_by_speeds(&mut speeds, 0.05, &[100, 0], &[10.0, 0.0]).unwrap();
+        assert_eq!(next, None, "a single busy rank is balanced");
+        assert_eq!(speeds, [10.0, 10.0]);
+    }
+
+    #[test]
+    fn constant_speeds_swing_at_a_memory_cliff() {
+        // Behind 50 rows the first rank pages.
+        let mut speeds = vec![1.0; 2];
+        let mut rows = vec![60, 60];
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            let times_s = [
+                if rows[0] > 50 {
+                    10.0
+                } else {
+                    0.01 * rows[0] as f64
+                },
+                0.05 * rows[1] as f64,
+            ];
+            if let Some(next) = divide_by_speeds(&mut speeds, 0.05, &rows, &times_s).unwrap() {
+                rows = next;
+            }
+            seen.push(rows[0]);
+        }
+        assert!(
+            seen.iter().any(|&first| first < 40) && seen.iter().any(|&first| first > 60),
+            "{seen:?}"
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! `isochron jacobi`: a linear system by Jacobi's method, its rows divided by the times of the sweeps.
+//!
+//! It is an example of embedding too: a loop of its own over rows of its own, which the library divides and moves.
+//!
+//! # Deviations
+//!
+//! * **end of the method**: the thesis ends by an error that it does not define (appendix A.5). Here the residual ends it:
+//!   the largest `|b_i - a_i·x|`, over the largest `|b_i|`. It is the same in any division of the rows, and a sweep gives it
+//!   for nothing.
+//! * **balance while iterating**: the thesis's program balances in every iteration (appendix A.5), its algorithm until the
+//!   times are equal (4.3). Here `fpm` is the algorithm, because noise would move rows in every iteration.
+//! * **constant speeds of ranks without rows**: the thesis does not consider them (2.3.1). Here a rank that got nothing
+//!   keeps its last speed, by which it can come back.
+//!
+//! # References
+//! Clarke's thesis, sections 2.3.1 and 4.3, and appendix A.5.
+
+mod balancing;
+mod check;
+mod report;
+mod solve;
+mod system;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::devices::PacedWork;
+use isochron::matrix::file::{self, OutputFile};
+use isochron::matrix::{Matrix, Spread};
+use isochron::prelude::{ElementType, Platform};
+use isochron::session::bind_rank;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::lines::output_width;
+use crate::numbers::{parse_least_zero, parse_whole};
+use crate::output;
+use balancing::{Balancing, BalancingOptions};
+use check::{SystemVerdict, check_solution};
+use report::{JacobiDocument, JacobiRank, list_ranks};
+use solve::{JacobiLoop, Solution, SolveConfig};
+use system::{LinearSystem, SystemArguments};
+
+/// The system, the end of the method, and the division of its rows.
+#[derive(Args)]
+pub struct JacobiArguments {
+    #[command(flatten)]
+    system: SystemArguments,
+    /// File for the solution x, n×1 (.npy or .mtx)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Largest residual |b - A·x| at which the method ends, as a part of the largest |b|; 0 does all iterations
+    #[arg(long, value_name = "PART", default_value = "1e-10", value_parser = parse_least_zero)]
+    tolerance: f64,
+    /// Most iterations
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_whole::<u64, 1>)]
+    max_iterations: u64,
+    /// Check of the result
+    #[arg(long, value_enum, default_value_t = JacobiVerify::Residual)]
+    verify: JacobiVerify,
+    #[command(flatten)]
+    balancing: BalancingOptions,
+    /// Platform file whose paces the ranks follow. Each rank computes on one core
+    #[arg(long, value_name = "FILE", help_heading = "Balancing")]
+    platform: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum JacobiVerify {
+    /// No check
+    None,
+    /// The residual, computed again in another way
+    Residual,
+    /// The known solution too: that of a generated system, or of one without --b
+    Solution,
+}
+
+/// Runs the command on every rank; the head rank prints.
+///
+/// # Collective
+/// All ranks.
+pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Failure> {
+    arguments.refuse_unknown_solution()?;
+    let mut pace = open_pace(&**comm, arguments)?;
+    let n = arguments.system.find_size(&**comm)?;
+    let file = reserve_solution(&**comm, arguments, n)?;
+    let mut system = LinearSystem::open(&**comm, &arguments.system, n)?;
+    let solution = JacobiLoop {
+        comm: &**comm,
+        balancing: &mut Balancing::start(comm, arguments, &system)?,
+        system: &mut system,
+        pace: &mut pace,
+        config: SolveConfig {
+            tolerance: arguments.tolerance,
+            max_iterations: arguments.max_iterations,
+        },
+    }
+    .solve()?;
+    let verdict = check_solution(&**comm, &system, &solution, arguments.verify)?;
+    if verdict.passed == Some(false) {
+        return Err(Failure::run("the result is wrong: its check failed"));
+    }
+    write_solution(&**comm, file, &solution.x)?;
+    let ranks = list_ranks(&**comm, &pace, &solution)?;
+    if comm.rank() > 0 {
+        return Ok(());
+    }
+    let document = arguments.make_document(&system, solution, &verdict, ranks);
+    output::print(&match arguments.json {
+        true => output::json_line(&document)?,
+        false => document.format(output_width()),
+    })
+}
+
+impl JacobiArguments {
+    /// Refuses to check a solution that is not known.
+    fn refuse_unknown_solution(&self) -> Result<(), Error> {
+        if self.verify == JacobiVerify::Solution && !self.system.knows_solution() {
+            let reason = "the solution of a right side from a file is not known; use residual";
+            return Err(Error::parameter("verify", "solution", reason));
+        }
+        Ok(())
+    }
+
+    fn make_document(
+        &self,
+        system: &LinearSystem,
+        solution: Solution,
+        verdict: &SystemVerdict,
+        ranks: Vec<JacobiRank>,
+    ) -> JacobiDocument {
+        JacobiDocument {
+            schema: 1,
+            n: system.size(),
+            source: self.system.describe(),
+            strategy: self.balancing.strategy,
+            partitioner: self.balancing.name_partitioner(),
+            tolerance: self.tolerance,
+            dominance: system.dominance().map(|weakest| weakest.ratio),
+            converged: solution.converged,
+            iterations: solution.history.len(),
+            residual: solution.residual,
+            verified: verdict.passed,
+            error: verdict.error,
+            wall_s: solution.wall_s,
+            moving_s: solution.history.iter().map(|sweep| sweep.moving_s).sum(),
+            moved: solution.history.iter().map(|sweep| sweep.moved).sum(),
+            checksum: solution.checksum(),
+            ranks,
+            history: solution.history,
+        }
+    }
+}
+
+/// Takes the pace of this rank's node from the platform file; without one, binds the rank to a core of its own.
+fn open_pace(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<PacedWork, Error> {
+    let Some(path) = &arguments.platform else {
+        bind_rank(comm)?;
+        return agree(comm, PacedWork::new(None).map_err(Error::from));
+    };
+    let platform = Platform::load(comm, path)?;
+    let pace = platform.nodes()[comm.rank()].pace_of_core();
+    let paced = pace.and_then(|pace| Ok(PacedWork::new(pace)?));
+    agree(comm, paced)
+}
+
+fn reserve_solution(
+    comm: &dyn Comm,
+    arguments: &JacobiArguments,
+    n: usize,
+) -> Result<Option<OutputFile>, Error> {
+    let path = arguments.out.as_deref();
+    path.map(|path| file::reserve(comm, path, (n, 1), ElementType::F64))
+        .transpose()
+}
+
+fn write_solution(comm: &dyn Comm, file: Option<OutputFile>, x: &[f64]) -> Result<(), Error> {
+    let Some(file) = file else { return Ok(()) };
+    let on_head = Spread::on_one(x.len(), 1, 0, comm.size())?;
+    let mut matrix: Matrix = agree(comm, Matrix::zeros(on_head, comm.rank()))?;
+    matrix.fill(|row, _| x[row]);
+    file.write(comm, &matrix).map(drop)
+}

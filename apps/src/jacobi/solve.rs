@@ -1,0 +1,246 @@
+//! The iterations of Jacobi's method.
+
+use std::time::Instant;
+
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::devices::PacedWork;
+use isochron_kernels::sweep_rows;
+use serde::Serialize;
+
+use super::balancing::Balancing;
+use super::system::{LinearSystem, WeakestRow};
+use crate::failure::Failure;
+use crate::lines::count;
+
+/// The numbers of a rank's message before its unknowns: the residual, and the seconds of sweeping and moving.
+const NUMBERS: usize = 3;
+
+/// The growth of the residual from which the method is taken to diverge.
+const DIVERGED: f64 = 1e6;
+
+/// The end of the method.
+pub struct SolveConfig {
+    /// Largest residual of the result, over the largest `|b|`.
+    pub tolerance: f64,
+    /// Most iterations.
+    pub max_iterations: u64,
+}
+
+/// One iteration.
+#[derive(Debug, Clone, Serialize)]
+pub struct SweepRecord {
+    /// Rows of each rank.
+    pub rows: Vec<u64>,
+    /// Seconds of each rank for its rows.
+    pub times_s: Vec<f64>,
+    /// Largest residual before the iteration, over the largest `|b|`.
+    pub residual: f64,
+    /// Rows that changed their rank after it.
+    pub moved: u64,
+    /// Seconds that moving them took, of the rank that took longest.
+    pub moving_s: f64,
+    /// Seconds of the whole iteration on the head rank, with messages and moving.
+    pub wall_s: f64,
+}
+
+/// The result of the method.
+pub struct Solution {
+    pub x: Vec<f64>,
+    /// `true` if the residual is within the tolerance.
+    pub converged: bool,
+    /// Largest residual of x, over `scale`.
+    pub residual: f64,
+    /// Largest `|b|`; 1 if it is 0.
+    pub scale: f64,
+    pub history: Vec<SweepRecord>,
+    /// Seconds of all iterations.
+    pub wall_s: f64,
+}
+
+impl Solution {
+    /// Returns a checksum of the bits of x.
+    pub fn checksum(&self) -> String {
+        let sum = self.x.iter().fold(0_u64, |sum, value| {
+            (sum ^ value.to_bits()).wrapping_mul(0x100_0000_01b3)
+        });
+        format!("{sum:016x}")
+    }
+}
+
+/// What all ranks know after a sweep.
+struct GatheredSweep {
+    x: Vec<f64>,
+    residual: f64,
+    times_s: Vec<f64>,
+    /// Seconds of the move before it.
+    moving_s: f64,
+}
+
+/// The loop over the iterations.
+pub struct JacobiLoop<'a> {
+    pub comm: &'a dyn Comm,
+    pub system: &'a mut LinearSystem,
+    pub balancing: &'a mut Balancing,
+    pub pace: &'a mut PacedWork,
+    pub config: SolveConfig,
+}
+
+impl JacobiLoop<'_> {
+    /// Iterates from 0 until the residual is within the tolerance, and moves rows between iterations.
+    ///
+    /// # Errors
+    /// On every rank: a failure of the run if the method diverges; those of messages and balancing.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn solve(&mut self) -> Result<Solution, Failure> {
+        let largest_b = self.system.find_scale(self.comm)?;
+        let scale = if largest_b > 0.0 { largest_b } else { 1.0 };
+        let mut x = vec![0.0; self.system.size()];
+        let mut history: Vec<SweepRecord> = Vec::new();
+        self.comm.barrier()?;
+        let begin = Instant::now();
+        let mut is_over = false;
+        let mut moving_s = 0.0;
+        while !is_over {
+            let start = Instant::now();
+            let swept = sweep_all_rows(self.comm, self.system, self.pace, &x, moving_s)?;
+            if let Some(last) = history.last_mut() {
+                last.moving_s = swept.moving_s;
+            }
+            let mut record = self.record_sweep(&swept, scale);
+            let iteration = history.len() as u64 + 1;
+            self.check_growth(record.residual, iteration)?;
+            let converged = record.residual <= self.config.tolerance;
+            is_over = converged || iteration == self.config.max_iterations;
+            if !converged {
+                x = swept.x;
+            }
+            if !is_over {
+                (record.moved, moving_s) = self.rebalance(&record)?;
+            }
+            record.wall_s = start.elapsed().as_secs_f64();
+            history.push(record);
+        }
+        let wall_s = self.comm.largest(begin.elapsed().as_secs_f64())?;
+        self.make_solution(x, scale, history, wall_s)
+    }
+
+    fn record_sweep(&self, swept: &GatheredSweep, scale: f64) -> SweepRecord {
+        SweepRecord {
+            rows: self.system.rows().to_vec(),
+            times_s: swept.times_s.clone(),
+            residual: swept.residual / scale,
+            moved: 0,
+            moving_s: 0.0,
+            wall_s: 0.0,
+        }
+    }
+
+    /// Moves rows if the times of a sweep say so. Returns their number, and this rank's seconds.
+    fn rebalance(&mut self, record: &SweepRecord) -> Result<(u64, f64), Error> {
+        let advice = (self.balancing).advise(self.comm, &record.rows, &record.times_s)?;
+        let Some(rows) = advice else {
+            return Ok((0, 0.0));
+        };
+        let start = Instant::now();
+        let moved = self.system.move_rows(self.comm, rows)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.balancing.note_move(seconds);
+        Ok((moved, seconds))
+    }
+
+    /// Measures the residual of the result. It costs a sweep without a pace, which counts for nothing.
+    fn make_solution(
+        &self,
+        x: Vec<f64>,
+        scale: f64,
+        history: Vec<SweepRecord>,
+        wall_s: f64,
+    ) -> Result<Solution, Failure> {
+        let mut unpaced = agree(self.comm, PacedWork::new(None).map_err(Error::from))?;
+        let residual =
+            sweep_all_rows(self.comm, self.system, &mut unpaced, &x, 0.0)?.residual / scale;
+        let converged = residual <= self.config.tolerance;
+        if !converged && residual > 1.0 {
+            return Err(self.refuse_growth(residual, history.len() as u64));
+        }
+        Ok(Solution {
+            x,
+            converged,
+            residual,
+            scale,
+            history,
+            wall_s,
+        })
+    }
+
+    /// Ends a method whose residual has grown far. It was 1 before the first iteration.
+    fn check_growth(&self, residual: f64, iteration: u64) -> Result<(), Failure> {
+        match residual < DIVERGED {
+            true => Ok(()),
+            false => Err(self.refuse_growth(residual, iteration - 1)),
+        }
+    }
+
+    fn refuse_growth(&self, residual: f64, iterations: u64) -> Failure {
+        let why = self
+            .system
+            .dominance()
+            .filter(|weakest| weakest.ratio <= 1.0);
+        let why = why.map_or_else(String::new, |WeakestRow { row, ratio }| {
+            format!(
+                ": A is not diagonally dominant, in row {row} (counted from 0) the diagonal is {ratio:.3} of the sum of the other elements"
+            )
+        });
+        Failure::run(format!(
+            "Jacobi's method diverges: after {} the residual is {residual:.1e} of the largest |b|{why}",
+            count(iterations, "iteration")
+        ))
+    }
+}
+
+/// Sweeps over this rank's rows, and gathers the results of all ranks. `moving_s` are the seconds of the move before.
+///
+/// # Collective
+/// All ranks, with the same `x`.
+fn sweep_all_rows(
+    comm: &dyn Comm,
+    system: &LinearSystem,
+    pace: &mut PacedWork,
+    x: &[f64],
+    moving_s: f64,
+) -> Result<GatheredSweep, Error> {
+    let rows = system.local();
+    let mut mine = vec![0.0; NUMBERS + rows.b.len()];
+    let (numbers, next) = mine.split_at_mut(NUMBERS);
+    let (residual, time_s) = pace.run(system.count_elements(), || sweep_rows(rows, x, next));
+    numbers.copy_from_slice(&[residual, time_s, moving_s]);
+    let bytes: Vec<u8> = mine
+        .iter()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    let mut swept = GatheredSweep {
+        x: Vec::with_capacity(x.len()),
+        residual: 0.0,
+        times_s: Vec::new(),
+        moving_s: 0.0,
+    };
+    for bytes in comm.all_gather(&bytes)? {
+        let (numbers, unknowns) = bytes.split_at(NUMBERS * size_of::<f64>());
+        let [residual, time_s, moving_s] = [0, 1, 2].map(|at| read_number(&numbers[8 * at..]));
+        swept.residual = swept.residual.max(residual);
+        swept.times_s.push(time_s);
+        swept.moving_s = swept.moving_s.max(moving_s);
+        swept.x.extend(unknowns.chunks_exact(8).map(read_number));
+    }
+    Ok(swept)
+}
+
+/// Reads the number at the beginning of a message.
+fn read_number(bytes: &[u8]) -> f64 {
+    bytes
+        .first_chunk()
+        .map_or(f64::NAN, |bytes| f64::from_le_bytes(*bytes))
+}

@@ -1,0 +1,311 @@
+//! The linear system: a part of its rows on each rank.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use isochron::Error;
+use isochron::comm::{Comm, agree};
+use isochron::devices::memory_available_bytes;
+use isochron::hierarchy::layout::Layout;
+use isochron::hierarchy::partition::even;
+use isochron::hierarchy::rebalance::{count_moved, list_ranges};
+use isochron::matrix::file;
+use isochron::prelude::{Generator, Matrix, Spread, StoredMut};
+use isochron::rebalance::migrate_units;
+use isochron_kernels::{SystemRows, multiply_row};
+
+use crate::numbers::{parse_positive, parse_whole};
+
+/// The origin of the system.
+#[derive(Args)]
+pub struct SystemArguments {
+    /// Number of unknowns n of a generated system
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>, required_unless_present = "a", conflicts_with = "a")]
+    size: Option<usize>,
+    /// Seed of a generated system
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
+    seed: u64,
+    /// Diagonal of a generated system over the sum of the other elements of its row: the nearer to 1, the more
+    /// iterations
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_positive)]
+    dominance: f64,
+    /// File with A, n×n (.npy or .mtx)
+    #[arg(long, value_name = "FILE")]
+    a: Option<PathBuf>,
+    /// File with b, n×1 [default: the right side of the solution x_j = 1 + j/n]
+    #[arg(long, value_name = "FILE")]
+    b: Option<PathBuf>,
+}
+
+/// A system `A·x = b` of `n` unknowns. Each rank has some of its rows, which follow each other in the order of the ranks.
+pub struct LinearSystem {
+    n: usize,
+    /// Rows of each rank.
+    rows: Vec<u64>,
+    rank: usize,
+    /// The rows of this rank, one after the other, and their right sides.
+    a: Vec<f64>,
+    b: Vec<f64>,
+    weakest: Option<WeakestRow>,
+}
+
+/// The row whose diagonal is least above the sum of the row's other elements.
+#[derive(Debug, Clone, Copy)]
+pub struct WeakestRow {
+    /// The row, counted from 0.
+    pub row: usize,
+    /// `|a_ii| / Σ_{j≠i} |a_ij|`: the method converges if it is above 1.
+    pub ratio: f64,
+}
+
+/// Returns element `index` of the solution that systems without a given right side have.
+pub fn know_solution(n: usize, index: usize) -> f64 {
+    1.0 + index as f64 / n as f64
+}
+
+impl SystemArguments {
+    /// Returns `true` if the right side is made from a known solution.
+    pub fn knows_solution(&self) -> bool {
+        self.b.is_none()
+    }
+
+    /// Describes the origin, for the report.
+    pub fn describe(&self) -> String {
+        match &self.a {
+            Some(path) => path.display().to_string(),
+            None => format!(
+                "generated, seed {}, dominance {}",
+                self.seed, self.dominance
+            ),
+        }
+    }
+
+    /// Returns the number of unknowns.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::File`] for a file that is broken or not square; [`Error::Parameter`] for fewer rows than
+    /// ranks.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn find_size(&self, comm: &dyn Comm) -> Result<usize, Error> {
+        let n = match (&self.a, self.size) {
+            (Some(path), _) => read_size(comm, path)?,
+            (None, size) => size.unwrap_or(0),
+        };
+        let ranks = comm.size();
+        if n < ranks {
+            let reason = format!("each of {ranks} ranks needs a row to begin with");
+            return Err(Error::parameter("rows", n, reason));
+        }
+        Ok(n)
+    }
+
+    /// Makes or reads the rows of a rank.
+    fn make_rows(&self, comm: &dyn Comm, rows: &[u64], n: usize) -> Result<Vec<f64>, Error> {
+        match &self.a {
+            Some(path) => read_rows(comm, path, rows, n),
+            None => agree(comm, self.generate_rows(&list_ranges(rows)[comm.rank()], n)),
+        }
+    }
+
+    fn generate_rows(&self, rows: &std::ops::Range<u64>, n: usize) -> Result<Vec<f64>, Error> {
+        let generator = Generator::Uniform { seed: self.seed };
+        let mut a = allocate_elements(n.saturating_mul((rows.end - rows.start) as usize))?;
+        for (row, elements) in (rows.start as usize..).zip(a.chunks_exact_mut(n)) {
+            for (col, element) in elements.iter_mut().enumerate() {
+                *element = generator.element::<f64>(row, col).abs();
+            }
+            elements[row] = 0.0;
+            let others: f64 = elements.iter().sum();
+            elements[row] = self.dominance * if others > 0.0 { others } else { 1.0 };
+        }
+        Ok(a)
+    }
+}
+
+/// Reads the size of a square matrix.
+fn read_size(comm: &dyn Comm, path: &Path) -> Result<usize, Error> {
+    let shape = file::read_shape(comm, path)?;
+    if shape.rows != shape.cols {
+        let found = format!(
+            "holds a {}×{} matrix, and A is square",
+            shape.rows, shape.cols
+        );
+        return Err(Error::file(path, found));
+    }
+    Ok(shape.rows)
+}
+
+/// Reads a matrix of finite numbers, each rank its rows, which lie one after the other.
+fn read_rows(comm: &dyn Comm, path: &Path, rows: &[u64], cols: usize) -> Result<Vec<f64>, Error> {
+    let spread = spread_rows(rows, cols)?;
+    let (matrix, _): (Matrix, _) = file::read(comm, path, spread.clone())?;
+    if let Some(found) = matrix.find_not_finite(comm)? {
+        return Err(Error::file(path, found));
+    }
+    let mut elements = agree(comm, allocate_elements(spread.held(comm.rank())))?;
+    matrix.to_spread(comm, (&spread, StoredMut::by_rows(&mut elements, cols)))?;
+    Ok(elements)
+}
+
+/// Gives each rank its rows of a matrix.
+fn spread_rows(rows: &[u64], cols: usize) -> Result<Spread, Error> {
+    let total: u64 = rows.iter().sum();
+    let parts = list_ranges(rows).into_iter();
+    let rects = parts.map(|part| (part.start, 0, part.end - part.start, cols as u64).into());
+    let layout = Layout::new(total, cols as u64, rects.collect())?;
+    Ok(Spread::on_layout(total as usize, cols, 1, &layout))
+}
+
+fn allocate_elements(len: usize) -> Result<Vec<f64>, Error> {
+    let mut elements = Vec::new();
+    let reserved = elements.try_reserve_exact(len);
+    reserved.map_err(|_| Error::Allocation {
+        what: "rows of the system",
+        bytes: 8 * len as u64,
+    })?;
+    elements.resize(len, 0.0);
+    Ok(elements)
+}
+
+impl LinearSystem {
+    /// Makes or reads the system, divided evenly.
+    ///
+    /// # Errors
+    /// On every rank, if any rank fails: [`Error::Memory`], [`Error::Allocation`], those of the files, and
+    /// [`Error::Parameter`] for a zero on the diagonal.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn open(comm: &dyn Comm, source: &SystemArguments, n: usize) -> Result<Self, Error> {
+        let rows = even(comm.size(), n as u64);
+        check_memory(comm, &rows, n)?;
+        let a = source.make_rows(comm, &rows, n)?;
+        let mut system = Self {
+            n,
+            rank: comm.rank(),
+            rows,
+            a,
+            b: Vec::new(),
+            weakest: None,
+        };
+        system.b = match &source.b {
+            Some(path) => read_rows(comm, path, &system.rows, 1)?,
+            None => system.multiply_known(),
+        };
+        system.weakest = system.find_weakest(comm)?;
+        Ok(system)
+    }
+
+    /// Number of unknowns.
+    pub fn size(&self) -> usize {
+        self.n
+    }
+
+    /// Rows of each rank.
+    pub fn rows(&self) -> &[u64] {
+        &self.rows
+    }
+
+    /// The rows of this rank.
+    pub fn local(&self) -> SystemRows<'_> {
+        SystemRows {
+            a: &self.a,
+            b: &self.b,
+            first: list_ranges(&self.rows)[self.rank].start as usize,
+        }
+    }
+
+    /// Number of elements of A on this rank.
+    pub fn count_elements(&self) -> u64 {
+        self.a.len() as u64
+    }
+
+    /// Returns the row whose diagonal is weakest; `None` if A is diagonal.
+    pub fn dominance(&self) -> Option<WeakestRow> {
+        self.weakest
+    }
+
+    /// Returns the largest `|b|` of all ranks.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn find_scale(&self, comm: &dyn Comm) -> Result<f64, Error> {
+        comm.largest(self.b.iter().fold(0.0, |most, b| most.max(b.abs())))
+    }
+
+    /// Moves the rows that change their rank. Returns their number.
+    ///
+    /// # Collective
+    /// All ranks, with the same `rows`.
+    pub fn move_rows(&mut self, comm: &dyn Comm, rows: Vec<u64>) -> Result<u64, Error> {
+        let change = (&self.rows[..], &rows[..]);
+        self.a = migrate_units(comm, change, self.n, std::mem::take(&mut self.a))?;
+        self.b = migrate_units(comm, change, 1, std::mem::take(&mut self.b))?;
+        let (moved, _) = count_moved(&self.rows, &rows);
+        self.rows = rows;
+        Ok(moved)
+    }
+
+    /// Returns the right sides of the known solution.
+    fn multiply_known(&self) -> Vec<f64> {
+        let x: Vec<f64> = (0..self.n)
+            .map(|index| know_solution(self.n, index))
+            .collect();
+        let rows = self.a.chunks_exact(self.n);
+        rows.map(|row| multiply_row(row, &x)).collect()
+    }
+
+    /// Finds the row whose diagonal is weakest.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Parameter`] for a zero on the diagonal.
+    fn find_weakest(&self, comm: &dyn Comm) -> Result<Option<WeakestRow>, Error> {
+        let all = comm.gather(&agree(comm, self.find_weakest_here())?)?;
+        let found = all.into_iter().flatten();
+        let weakest = found.min_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(weakest.map(|(ratio, row)| WeakestRow { row, ratio }))
+    }
+
+    fn find_weakest_here(&self) -> Result<Option<(f64, usize)>, Error> {
+        let mut weakest: Option<(f64, usize)> = None;
+        for (own, row) in (self.local().first..).zip(self.a.chunks_exact(self.n)) {
+            let diagonal = row[own].abs();
+            if diagonal == 0.0 {
+                let reason = "it is on the diagonal, by which Jacobi's method divides";
+                let place = format!("0 in row {own} and column {own} (counted from 0)");
+                return Err(Error::parameter("A", place, reason));
+            }
+            let others = row.iter().map(|element| element.abs()).sum::<f64>() - diagonal;
+            let ratio = (diagonal / others).min(f64::MAX);
+            if others > 0.0 && weakest.is_none_or(|(least, _)| ratio < least) {
+                weakest = Some((ratio, own));
+            }
+        }
+        Ok(weakest)
+    }
+}
+
+/// Checks that the hosts have memory for the rows, twice: while rows move, the old and the new ones are there.
+fn check_memory(comm: &dyn Comm, rows: &[u64], n: usize) -> Result<(), Error> {
+    let needed_bytes = rows[comm.rank()]
+        .saturating_mul(16)
+        .saturating_mul(n as u64 + 1);
+    let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
+    let all = comm.gather(&(comm.host().to_owned(), needed_bytes, free_bytes))?;
+    let lacking = all.iter().find_map(|(host, ..)| {
+        let here = all.iter().filter(|(other, ..)| other == host);
+        let needed_bytes = here
+            .clone()
+            .fold(0_u64, |sum, rank| sum.saturating_add(rank.1));
+        let available_bytes = here.map(|rank| rank.2).min().unwrap_or(u64::MAX);
+        (needed_bytes > available_bytes).then(|| Error::Memory {
+            host: host.clone(),
+            rank: None,
+            needed_bytes,
+            available_bytes,
+        })
+    });
+    lacking.map_or(Ok(()), Err)
+}
