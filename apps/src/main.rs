@@ -198,7 +198,7 @@ fn run_command<'a>(
             return rows::run::<fft2d::Fft2d>(comm.as_ref(), arguments).map(|()| None);
         }
         Subcommands::Dgemv(arguments) => {
-            return rows::run::<dgemv::Dgemv>(comm.as_ref(), arguments).map(|()| None);
+            return rows::run::<dgemv::MatrixVector>(comm.as_ref(), arguments).map(|()| None);
         }
         Subcommands::Jacobi(arguments) => return jacobi::run(comm, arguments).map(|()| None),
         Subcommands::Config(arguments) => {

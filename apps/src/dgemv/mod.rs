@@ -15,7 +15,7 @@ use isochron_kernels::KernelParameters;
 use crate::rows::{RowApplication, RowProblem, keep_worse, prepare_kernel, time_kernel};
 
 /// This rank's rows of a product.
-pub struct Dgemv {
+pub struct MatrixVector {
     problem: RowProblem,
     rank: usize,
     /// The rows of every rank.
@@ -38,7 +38,7 @@ fn make_unknown(problem: RowProblem, row: usize) -> f64 {
     Generator::Uniform { seed }.element(row, 0)
 }
 
-impl RowApplication for Dgemv {
+impl RowApplication for MatrixVector {
     const KERNEL: &'static str = "dgemv";
     const PASSES: u32 = 1;
 
@@ -109,7 +109,7 @@ impl RowApplication for Dgemv {
     }
 }
 
-impl Dgemv {
+impl MatrixVector {
     /// Brings the parts of x of all ranks together.
     fn gather_x(&mut self, comm: &dyn Comm) -> Result<(), Error> {
         let own = self.rows[self.rank].clone();

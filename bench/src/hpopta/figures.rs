@@ -3,7 +3,7 @@
 use isochron_plot::{Curve, Mark, Plot, color, draw_plots};
 
 use super::HpoptaResults;
-use super::samples::{Application, DividedRuns, Division, SizeSamples};
+use super::samples::{Application, DividedRuns, RowDivision, SizeSamples};
 
 impl HpoptaResults {
     /// Draws the three figures as SVG documents.
@@ -62,7 +62,7 @@ fn plot_times(samples: &[&SizeSamples]) -> Vec<Plot> {
     };
     let name = first.application.name();
     let actual = samples.iter().map(|samples| {
-        let time = samples.summarize(Division::Hpopta, DividedRuns::actual_s);
+        let time = samples.summarize(RowDivision::Hpopta, DividedRuns::actual_s);
         Mark {
             x: samples.size as f64,
             y: time.mean_s,
@@ -73,7 +73,7 @@ fn plot_times(samples: &[&SizeSamples]) -> Vec<Plot> {
     let actual: Vec<Mark> = actual.collect();
     let predicted = samples
         .iter()
-        .map(|samples| (samples.size as f64, samples.predict(Division::Hpopta)));
+        .map(|samples| (samples.size as f64, samples.predict(RowDivision::Hpopta)));
     let curves = vec![
         draw_curve(
             "predicted".to_owned(),
@@ -88,12 +88,12 @@ fn plot_times(samples: &[&SizeSamples]) -> Vec<Plot> {
             actual.iter().map(|mark| (mark.x, mark.y)).collect(),
         ),
     ];
-    let ratios = [Division::Balanced, Division::Even]
+    let ratios = [RowDivision::Balanced, RowDivision::Even]
         .into_iter()
         .zip([color::GREEN, color::PURPLE]);
     let ratios = ratios.map(|(division, color)| {
         let ratios = samples.iter().map(|samples| {
-            let [ours, other] = [Division::Hpopta, division]
+            let [ours, other] = [RowDivision::Hpopta, division]
                 .map(|division| samples.summarize(division, DividedRuns::actual_s).mean_s);
             (samples.size as f64, other / ours)
         });

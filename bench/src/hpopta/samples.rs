@@ -53,7 +53,7 @@ impl Application {
 )]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
-pub enum Division {
+pub enum RowDivision {
     Hpopta,
     Balanced,
     Even,
@@ -104,7 +104,7 @@ pub struct SizeSamples {
 #[derive(Serialize, Deserialize)]
 pub struct DividedRuns {
     pub round: usize,
-    pub division: Division,
+    pub division: RowDivision,
     /// Rows of each rank.
     pub rows: Vec<u64>,
     pub predicted_s: f64,
@@ -120,7 +120,7 @@ struct RowsOutput {
     predicted_s: f64,
     actual: TimesOutput,
     wall: TimesOutput,
-    ranks: Vec<RankOutput>,
+    ranks: Vec<RowsRank>,
 }
 
 #[derive(Deserialize)]
@@ -129,14 +129,14 @@ struct TimesOutput {
 }
 
 #[derive(Deserialize)]
-struct RankOutput {
+struct RowsRank {
     file: String,
     rows: u64,
 }
 
 /// A mean with the half-width of its confidence interval.
 #[derive(Debug, Clone, Copy)]
-pub struct MeanTime {
+pub struct MeanInterval {
     pub mean_s: f64,
     pub ci_s: f64,
 }
@@ -160,31 +160,35 @@ impl SizeSamples {
     }
 
     /// Returns the runs of a division.
-    pub fn list_runs(&self, division: Division) -> impl Iterator<Item = &DividedRuns> {
+    pub fn list_runs(&self, division: RowDivision) -> impl Iterator<Item = &DividedRuns> {
         self.runs
             .iter()
             .filter(move |runs| runs.division == division)
     }
 
     /// Summarizes all runs of a division.
-    pub fn summarize(&self, division: Division, times: fn(&DividedRuns) -> &[f64]) -> MeanTime {
+    pub fn summarize(
+        &self,
+        division: RowDivision,
+        times: fn(&DividedRuns) -> &[f64],
+    ) -> MeanInterval {
         let all: Vec<f64> = self.list_runs(division).flat_map(times).copied().collect();
         let sample = Sample::of(&all);
-        MeanTime {
+        MeanInterval {
             mean_s: sample.mean,
             ci_s: sample.half_width(CONFIDENCE),
         }
     }
 
     /// Returns the seconds that are predicted for a division.
-    pub fn predict(&self, division: Division) -> f64 {
+    pub fn predict(&self, division: RowDivision) -> f64 {
         self.list_runs(division)
             .next()
             .map_or(f64::NAN, |runs| runs.predicted_s)
     }
 
     /// Formats the rows of a division.
-    pub fn format_rows(&self, division: Division) -> String {
+    pub fn format_rows(&self, division: RowDivision) -> String {
         let runs = self.list_runs(division).next();
         let rows = runs.map_or(&[][..], |runs| &runs.rows);
         let rows: Vec<String> = rows.iter().map(u64::to_string).collect();
@@ -221,7 +225,7 @@ fn measure_in(
     let functions = functions.collect::<anyhow::Result<_>>()?;
     let mut runs = Vec::new();
     for round in 0..effort.rounds {
-        for &division in list_in_turn(Division::VARIANTS, round) {
+        for &division in list_in_turn(RowDivision::VARIANTS, round) {
             let options = format!(
                 "--runs {} --verify --strategy {division} --models {}",
                 effort.runs,
@@ -275,8 +279,8 @@ pub fn make_samples(application: Application, size: usize) -> SizeSamples {
         ci_s: 0.001,
     });
     let runs = [
-        (Division::Hpopta, [48, 16], 0.8),
-        (Division::Balanced, [32, 32], 1.0),
+        (RowDivision::Hpopta, [48, 16], 0.8),
+        (RowDivision::Balanced, [32, 32], 1.0),
     ];
     let runs = runs.map(|(division, rows, scale)| DividedRuns {
         round: 0,
@@ -298,7 +302,7 @@ pub fn make_samples(application: Application, size: usize) -> SizeSamples {
 impl DividedRuns {
     /// Makes the runs of HPOPTA take longer by a factor.
     pub fn slow_down(&mut self, factor: f64) {
-        if self.division == Division::Hpopta {
+        if self.division == RowDivision::Hpopta {
             self.wall_s.iter_mut().for_each(|t_s| *t_s *= factor);
         }
     }

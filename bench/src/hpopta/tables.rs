@@ -1,9 +1,9 @@
 //! The tables of the page.
 
 use super::HpoptaResults;
-use super::samples::{Application, DividedRuns, Division, MeanTime, SizeSamples};
+use super::samples::{Application, DividedRuns, MeanInterval, RowDivision, SizeSamples};
 use crate::markdown::{format_table, yes_or_no};
-use crate::results::CampaignResults as _;
+use crate::results::Origin;
 
 /// The figures with what they show.
 const FIGURES: &str = "\
@@ -17,11 +17,16 @@ const FIGURES: &str = "\
 impl HpoptaResults {
     /// Formats the goals, the figures and the tables.
     pub fn format_page(&self) -> anyhow::Result<String> {
-        let cores = format!(
-            " with {} ranks on {} cores",
-            self.ranks, self.origin.machine.cores
+        let Origin {
+            command, machine, ..
+        } = &self.origin;
+        let origin = format!(
+            "Measured by `{command}` with {} ranks on {} cores ({}); mean ± half-width of its confidence interval at 95 % \
+             over all runs, raw samples in [`hpopta.json`](hpopta.json).",
+            self.ranks,
+            machine.cores,
+            machine.cpu.as_deref().unwrap_or("unknown"),
         );
-        let origin = Self::PAGE.describe_origin(&self.origin, &cores, "");
         let (dgemv, fft) = (
             self.list_samples(Application::Dgemv),
             self.list_samples(Application::Fft2d),
@@ -38,7 +43,7 @@ impl HpoptaResults {
 
 /// Compares the runs of HPOPTA's division with those of the balanced one.
 fn check_goal(samples: &SizeSamples) -> [String; 3] {
-    let [ours, balanced] = [Division::Hpopta, Division::Balanced]
+    let [ours, balanced] = [RowDivision::Hpopta, RowDivision::Balanced]
         .map(|division| samples.summarize(division, DividedRuns::wall_s));
     let percent = 100.0 / balanced.mean_s;
     let found = percent * (ours.mean_s - balanced.mean_s);
@@ -80,14 +85,18 @@ fn format_times(samples: &[&SizeSamples]) -> String {
 }
 
 fn format_row(samples: &SizeSamples) -> [String; 11] {
-    let all = [Division::Hpopta, Division::Balanced, Division::Even];
+    let all = [
+        RowDivision::Hpopta,
+        RowDivision::Balanced,
+        RowDivision::Even,
+    ];
     let actual = all.map(|division| samples.summarize(division, DividedRuns::actual_s));
-    let [walls @ ..] = all.map(|division| samples.summarize(division, DividedRuns::wall_s));
-    let predicted_s = samples.predict(Division::Hpopta);
+    let walls = all.map(|division| samples.summarize(division, DividedRuns::wall_s));
+    let predicted_s = samples.predict(RowDivision::Hpopta);
     [
         samples.size.to_string(),
-        samples.format_rows(Division::Hpopta),
-        samples.format_rows(Division::Balanced),
+        samples.format_rows(RowDivision::Hpopta),
+        samples.format_rows(RowDivision::Balanced),
         format!("{:.3}", 1e3 * predicted_s),
         format_mean(actual[0]),
         format!("{:.2}", actual[0].mean_s / predicted_s),
@@ -99,6 +108,6 @@ fn format_row(samples: &SizeSamples) -> [String; 11] {
     ]
 }
 
-fn format_mean(time: MeanTime) -> String {
+fn format_mean(time: MeanInterval) -> String {
     format!("{:.3} ± {:.3}", 1e3 * time.mean_s, 1e3 * time.ci_s)
 }
