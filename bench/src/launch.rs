@@ -84,6 +84,11 @@ impl MxmLauncher {
         mpirun.arg(&self.isochron).args(arguments);
     }
 
+    /// Adds an example of the library to a command that starts ranks.
+    pub fn add_example(&self, mpirun: &mut Command, name: &str) {
+        mpirun.arg(self.isochron.with_file_name("examples").join(name));
+    }
+
     /// Adds `isochron mxm --json` to a command that starts ranks.
     pub fn add_mxm(&self, mpirun: &mut Command, arguments: &[String]) {
         mpirun.arg(&self.isochron).args(["mxm", "--json"]);

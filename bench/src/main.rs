@@ -20,6 +20,7 @@ mod markdown;
 mod measure;
 mod neighbours;
 mod peers;
+mod prepared;
 mod process;
 mod report;
 mod results;
@@ -58,6 +59,8 @@ enum CampaignCommand {
     Learning(learning::LearningArguments),
     /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
     Peers(peers::PeersArguments),
+    /// A prepared product in a program's own memory, against the same through `mxm`
+    Prepared(prepared::PreparedArguments),
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
     #[command(name = "thesis-3")]
     Thesis(thesis::ThesisArguments),
@@ -77,6 +80,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Measure(arguments) => measure::run(&arguments),
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
+        CampaignCommand::Prepared(arguments) => prepared::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
     }

@@ -254,6 +254,7 @@ mod tests {
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::measure::MeasureResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
+        check_published::<crate::prepared::PreparedResults>()?;
         check_published::<crate::thesis::ThesisResults>()?;
         check_published::<crate::update::UpdateResults>()?;
         check_published::<crate::peers::AlikeResults>()?;

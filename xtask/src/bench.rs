@@ -14,6 +14,9 @@ use crate::steps::{Steps, execute};
 use crate::test::name_programs;
 use crate::workspace::Workspace;
 
+/// The campaign that runs an example of the library.
+const PREPARED: &str = "prepared";
+
 /// Builds the programs and runs campaign `name` with `args`.
 ///
 /// # Errors
@@ -25,6 +28,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     let packages = "-p isochron-cli -p isochron-bench -p isochron-cluster";
     build::release(workspace, steps, &mpi, packages)?;
+    if name == PREPARED {
+        build::release(workspace, steps, &mpi, "-p isochron --example prepared")?;
+    }
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
     steps.run(&format!("campaign {name}"), || {

@@ -95,7 +95,7 @@ impl<T: Element> PartMove<T> {
 }
 
 impl<'d, T: Element> Course<'d, T> {
-    /// Begins with the assignment of the plan, and C in this place.
+    /// Begins with the assignment of the plan, C in this place, and this room for each set of panels.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
@@ -106,7 +106,7 @@ impl<'d, T: Element> Course<'d, T> {
         comm: &'d dyn Comm,
         plan: &'d Plan,
         mut director: Option<&'d mut (dyn Director + 'd)>,
-        c: Frame,
+        (c, room): (Frame, RoomSize),
     ) -> Result<Self, Error> {
         let mut undecided = None;
         if let Some(director) = &mut director {
@@ -124,13 +124,10 @@ impl<'d, T: Element> Course<'d, T> {
             ahead: None,
             layouts: 0,
             frame: c,
-            room: RoomSize::default(),
+            room,
             rooms: (0, Vec::new()),
             log: StepLog::default(),
         };
-        if course.director.is_some() {
-            course.room = course.size_room(&plan.c());
-        }
         course.decide_from(undecided);
         Ok(course)
     }

@@ -56,7 +56,7 @@ use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
-use panels::{PanelRoom, RoomSize, StepPanels};
+use panels::{KeptRooms, PanelRoom, RoomSize, StepPanels};
 use schedule::StepSchedule;
 use summa::Summa;
 
@@ -190,6 +190,23 @@ pub fn multiply_in_parts<T: Element>(
     multiplication.run(scalars, Factors::Made(make), c)
 }
 
+/// The memory of a multiplication, kept for the next one.
+#[derive(Debug)]
+pub(crate) struct RunMemory<T: 'static> {
+    rooms: KeptRooms<T>,
+    /// A rank's contribution to C if k is split.
+    partial: Option<Matrix<T>>,
+}
+
+impl<T: 'static> Default for RunMemory<T> {
+    fn default() -> Self {
+        Self {
+            rooms: KeptRooms::default(),
+            partial: None,
+        }
+    }
+}
+
 /// A multiplication that is about to run.
 pub struct MultiplyRun<'a> {
     comm: &'a dyn Comm,
@@ -245,6 +262,16 @@ impl<'a> MultiplyRun<'a> {
         factors: Factors<'_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
+        self.run_in(&mut RunMemory::default(), (scalars, factors), c)
+    }
+
+    /// Does the same in memory that is kept for the next run.
+    pub(crate) fn run_in<T: Element>(
+        self,
+        memory: &mut RunMemory<T>,
+        (scalars, factors): (Scalars<T>, Factors<'_, '_, T>),
+        c: &mut HeldMatrix<'_, T>,
+    ) -> Result<Execution, Error> {
         let Self {
             comm,
             team,
@@ -263,19 +290,14 @@ impl<'a> MultiplyRun<'a> {
             .map(|(part, _)| StepSchedule::new(part.plan(), rank))
             .collect();
         let size = RoomSize::of(&schedules, plan.panel());
-        let sets = (0..plan.panel_sets()).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
-        let mut sets = agree(comm, sets.collect::<Result<Vec<_>, _>>())?;
-        for schedule in &schedules {
-            for (first, panels) in sets.iter_mut().enumerate() {
-                panels.prepare(
-                    schedule,
-                    (first..schedule.piece_count()).step_by(plan.panel_sets()),
-                );
-            }
-        }
-        agree(comm, place_memory(team, plan, rank, &mut sets))?;
-        let mut partial = agree(comm, partial_c(plan, rank))?;
-        let course = Course::begin(comm, plan, director, c.frame())?;
+        let (rooms, are_kept) = agree(comm, memory.rooms.take(plan.panel_sets(), size))?;
+        let size = rooms.first().map_or(size, PanelRoom::size);
+        let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
+        let fresh = if are_kept { &mut [] } else { &mut sets[..] };
+        prepare_panels(&schedules, fresh);
+        agree(comm, place_memory(team, plan, rank, fresh))?;
+        let partial = agree(comm, take_partial(&mut memory.partial, plan, rank))?;
+        let course = Course::begin(comm, plan, director, (c.frame(), size))?;
         let mut course = course.with_observer(observer);
 
         comm.barrier()?;
@@ -305,7 +327,7 @@ impl<'a> MultiplyRun<'a> {
             leaves_c,
             steps: (0, 0),
         };
-        match &mut partial {
+        match partial {
             None => summa.run_job(scalars.beta, &mut sets, c, &mut course)?,
             Some(partial) => {
                 if c.is_changed_by(scalars.beta) {
@@ -320,6 +342,7 @@ impl<'a> MultiplyRun<'a> {
         comm.barrier()?;
         let wall_s = start.elapsed().as_secs_f64();
 
+        memory.rooms.keep(sets);
         agree(comm, summa.failure.map_or(Ok(()), Err))?;
         course.end()?;
         Ok(Execution {
@@ -353,17 +376,27 @@ pub(crate) fn enter_multiplication<'c, T: Element>(
         .enter()
 }
 
-/// Lets each device allocate its memory and write its own columns of the panels of B first, so that they lie next to
+/// Writes to new panels, as [`StepPanels::prepare`] does.
+fn prepare_panels<T: Element>(schedules: &[StepSchedule], fresh: &mut [StepPanels<'_, T>]) {
+    let sets = fresh.len();
+    for schedule in schedules {
+        for (first, panels) in fresh.iter_mut().enumerate() {
+            panels.prepare(schedule, (first..schedule.piece_count()).step_by(sets));
+        }
+    }
+}
+
+/// Lets each device allocate its memory and write its own columns of new panels of B first, so that they lie next to
 /// it. That happens before the clock starts, which is to time the multiplication alone.
 fn place_memory<T: Element>(
     team: &mut DeviceTeam,
     plan: &Plan,
     rank: usize,
-    sets: &mut [StepPanels<'_, T>],
+    fresh: &mut [StepPanels<'_, T>],
 ) -> Result<(), Error> {
     let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
     team.reserve(&job, &slices)?;
-    for panels in sets {
+    for panels in fresh {
         if let Some(room) = panels.b_panel(job.cols) {
             team.scale(T::ZERO, room, &slices)?;
         }
@@ -371,14 +404,23 @@ fn place_memory<T: Element>(
     Ok(())
 }
 
-/// Allocates room for a rank's contribution to all of C if k is split, without elements if its share is empty. Returns
-/// `None` if C stays in place.
-fn partial_c<T: Element>(plan: &Plan, rank: usize) -> Result<Option<Matrix<T>>, Error> {
+/// Takes the kept room for a rank's contribution to all of C if k is split, without elements if its share is empty, or
+/// allocates it. Returns `None` if C stays in place.
+fn take_partial<'m, T: Element>(
+    kept: &'m mut Option<Matrix<T>>,
+    plan: &Plan,
+    rank: usize,
+) -> Result<Option<&'m mut Matrix<T>>, Error> {
     if plan.division().shares().is_none() {
         return Ok(None);
     }
     let Region { rows, cols, .. } = plan.computed(rank);
-    Matrix::zeros(Spread::whole(rows, cols), 0).map(Some)
+    let has_room = |kept: &Matrix<T>| (kept.part().rows, kept.part().cols) == (rows, cols);
+    let taken = match kept.take().filter(has_room) {
+        Some(kept) => kept,
+        None => Matrix::zeros(Spread::whole(rows, cols), 0)?,
+    };
+    Ok(Some(kept.insert(taken)))
 }
 
 fn check_matrices<T: Element>(

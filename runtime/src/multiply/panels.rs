@@ -71,6 +71,7 @@ fn grow(elements: usize, needed: usize) -> usize {
 /// Memory for a step: the panels of A and B, then the messages.
 ///
 /// In one piece it lies in huge pages. These take a third of the time to make that the small pages of several pieces take.
+#[derive(Debug)]
 pub(super) struct PanelRoom<T> {
     memory: Vec<T>,
     size: RoomSize,
@@ -89,6 +90,49 @@ impl<T: Element> PanelRoom<T> {
     /// Returns its size.
     pub fn size(&self) -> RoomSize {
         self.size
+    }
+}
+
+/// Rooms that are kept between multiplications.
+#[derive(Debug)]
+pub(super) struct KeptRooms<T> {
+    rooms: Vec<PanelRoom<T>>,
+}
+
+impl<T> Default for KeptRooms<T> {
+    fn default() -> Self {
+        Self { rooms: Vec::new() }
+    }
+}
+
+impl<T: Element> KeptRooms<T> {
+    /// Takes this number of rooms, of at least this size. Returns `true` with them if they were kept, so that their pages
+    /// are made already.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`].
+    pub fn take(
+        &mut self,
+        count: usize,
+        size: RoomSize,
+    ) -> Result<(Vec<PanelRoom<T>>, bool), Error> {
+        let kept = std::mem::take(&mut self.rooms);
+        let suffices = |room: &PanelRoom<T>| room.size.grow_to(&size) == room.size;
+        if kept.len() == count && kept.iter().all(suffices) {
+            return Ok((kept, true));
+        }
+        // Before new memory is taken.
+        drop(kept);
+        let rooms = (0..count).map(|_| PanelRoom::allocate(size));
+        Ok((rooms.collect::<Result<_, _>>()?, false))
+    }
+
+    /// Keeps the rooms of panels. After a failure their memory may be gone.
+    pub fn keep(&mut self, panels: Vec<StepPanels<'_, T>>) {
+        let rooms = panels.into_iter().map(|panels| panels.room);
+        self.rooms = rooms
+            .filter(|room| room.memory.len() == room.size.count())
+            .collect();
     }
 }
 
@@ -371,6 +415,28 @@ mod tests {
     use super::*;
     use crate::matrix::Spread;
     use crate::multiply::{Plan, Problem};
+
+    #[test]
+    fn rooms_are_kept_if_they_suffice() {
+        let [small, large] = [2, 3].map(|side| RoomSize {
+            panels: [side; 2],
+            messages: side,
+        });
+        let mut kept = KeptRooms::<f64>::default();
+        for (size, expected) in [(large, false), (small, true), (large, true)] {
+            let (rooms, are_kept) = kept.take(2, size).unwrap();
+            assert_eq!(are_kept, expected, "{size:?}");
+            assert!(rooms.iter().all(|room| room.memory.len() == large.count()));
+            kept.keep(rooms.into_iter().map(StepPanels::new).collect());
+        }
+        assert!(!kept.take(3, small).unwrap().1, "one more set");
+        let lost = PanelRoom {
+            memory: Vec::new(),
+            size: large,
+        };
+        kept.keep(vec![StepPanels::new(lost)]);
+        assert!(!kept.take(1, small).unwrap().1, "lost memory");
+    }
 
     #[test]
     fn there_is_room_for_every_step() {

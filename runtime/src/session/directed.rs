@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::multiply::{
     ChangeCost, DeviceTime, Directive, Director, Execution, Factors, LearningDirector,
-    LearningSettings, Plan, RankStep, RunConditions, RunRecord, Scalars, StepTimes,
+    LearningSettings, Plan, RankStep, RunConditions, RunMemory, RunRecord, Scalars, StepTimes,
     enter_multiplication,
 };
 
@@ -63,6 +63,9 @@ impl Director for HostKeeper<'_> {
     }
 }
 
+/// A plan, its scalars, and its factors.
+type PlannedRun<'p, 'o, 'm, T> = (&'p Plan, Scalars<T>, Factors<'o, 'm, T>);
+
 impl Session {
     /// Multiplies as [`multiply`](Self::multiply) and [`multiply_in_parts`](Self::multiply_in_parts) do, with parts
     /// that `director` changes in mid-run. A change for which a host has no memory is refused.
@@ -111,6 +114,19 @@ impl Session {
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
+        self.run_directed(
+            (plan, scalars, factors),
+            c,
+            (director, &mut RunMemory::default()),
+        )
+    }
+
+    fn run_directed<T: Element>(
+        &mut self,
+        (plan, scalars, factors): PlannedRun<'_, '_, '_, T>,
+        c: &mut HeldMatrix<'_, T>,
+        (director, memory): (&mut dyn Director, &mut RunMemory<T>),
+    ) -> Result<Execution, Error> {
         let needs = self.find_needs(plan)?;
         let leaves_c = self.leaves_c;
         let mut keeper = HostKeeper {
@@ -124,7 +140,7 @@ impl Session {
         self.multiplication(plan)
             .with_director(&mut keeper)
             .leaving_c(leaves_c)
-            .run(scalars, factors, c)
+            .run_in(memory, (scalars, factors), c)
     }
 
     /// Keeps the times and decisions of the multiplications that follow, in [`Execution::record`].
@@ -163,16 +179,16 @@ impl Session {
     /// Multiplies as planned, and learns meanwhile if the plan leaves something to the run.
     pub(super) fn run<T: Element>(
         &mut self,
-        plan: &Plan,
-        scalars: Scalars<T>,
-        factors: Factors<'_, '_, T>,
+        (plan, scalars, factors): PlannedRun<'_, '_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
+        memory: &mut RunMemory<T>,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
         if plan.look().is_none() {
-            return self.multiplication(plan).run(scalars, factors, c);
+            let run = self.multiplication(plan);
+            return run.run_in(memory, (scalars, factors), c);
         }
         let settings = LearningSettings {
             keeps_record: self.keeps_records,
@@ -185,7 +201,8 @@ impl Session {
         };
         let mut director = agree(self.comm.as_ref(), LearningDirector::new(plan, settings))?;
         let heat = self.heat.read();
-        let mut execution = self.multiply_directed(plan, scalars, factors, c, &mut director)?;
+        let mut execution =
+            self.run_directed((plan, scalars, factors), c, (&mut director, memory))?;
         director.check_repeated()?;
         let slowed = self.heat.find_slowed(&heat);
         let ranks = self.comm.gather(&(execution.changes.clone(), slowed))?;

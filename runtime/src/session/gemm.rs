@@ -15,7 +15,7 @@ use crate::matrix::{
     Distribution, HeldMatrix, LocalMemory, Matrix, Op, Order, Pieces, Spread, SpreadError, Stored,
     StoredMut,
 };
-use crate::multiply::{Execution, Factors, Plan, Problem, Scalars};
+use crate::multiply::{Execution, Factors, Plan, Problem, RunMemory, Scalars};
 
 /// Block size by default: wide enough for the BLAS, and narrow enough to divide a matrix finely.
 const DEFAULT_BLOCK: usize = 128;
@@ -68,7 +68,7 @@ impl Default for GemmConfig {
 ///
 /// A matrix that lies as the plan has it is used in place, without a copy. On one rank that is every column-major matrix, and
 /// every row-major one unless its complex conjugate is asked for. Other matrices are moved to the plan's layout in each run,
-/// and C back; the memory for that is kept between runs.
+/// and C back. The memory for that and for panels is kept between runs.
 ///
 /// ```
 /// use isochron::prelude::*;
@@ -98,6 +98,8 @@ pub struct Gemm<T: 'static> {
     is_transposed: bool,
     /// Memory for the matrices that are not used in place.
     rooms: [Option<Matrix<T>>; 3],
+    /// That of the multiplication.
+    memory: RunMemory<T>,
 }
 
 /// Measurements of one run of a [`Gemm`].
@@ -211,6 +213,7 @@ impl<T: Element> Gemm<T> {
             on,
             is_transposed,
             rooms: [None, None, None],
+            memory: RunMemory::default(),
         }
     }
 
@@ -254,7 +257,7 @@ impl<T: Element> Gemm<T> {
         };
         let a = bring.bring((&self.on[0], a), of_a, room_a)?;
         let b = bring.bring((&self.on[1], b), of_b, room_b)?;
-        let work = (&self.plan, scalars, (&a, &b));
+        let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
         let execution = match in_place[2] {
             true => session.multiply_lent(work, of_c, c)?,
             false => {
@@ -291,18 +294,19 @@ impl<T: Element> Gemm<T> {
 /// The pieces of A and B, and of C, on this rank.
 type FittedMemory<'p, T> = ([Vec<Stored<'p, T>>; 2], Vec<StoredMut<'p, T>>);
 
-/// A plan, its scalars, and its factors in the plan's layout.
+/// A plan, its scalars, its factors in the plan's layout, and the memory of earlier runs.
 type PlannedWork<'w, T> = (
     &'w Plan,
     Scalars<T>,
     (&'w HeldMatrix<'w, T>, &'w HeldMatrix<'w, T>),
+    &'w mut RunMemory<T>,
 );
 
 impl Session {
     /// Multiplies into the program's own memory, which has C where the plan has it.
     fn multiply_lent<T: Element>(
         &mut self,
-        (plan, scalars, factors): PlannedWork<'_, T>,
+        work: PlannedWork<'_, T>,
         spread: &Spread,
         pieces: Vec<StoredMut<'_, T>>,
     ) -> Result<Execution, Error> {
@@ -310,7 +314,7 @@ impl Session {
         let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
         let lent = HeldMatrix::lend(spread.clone(), self.comm.rank(), piece);
         let mut c = agree(self.comm.as_ref(), lent)?;
-        let execution = self.run_home(plan, scalars, factors, &mut c)?;
+        let execution = self.run_home(work, &mut c)?;
         c.return_to_lender();
         Ok(execution)
     }
@@ -318,21 +322,21 @@ impl Session {
     /// Multiplies in memory of the plan's layout, to which C is moved first if it is read, and from which it returns.
     fn multiply_moved<T: Element>(
         &mut self,
-        (plan, scalars, factors): PlannedWork<'_, T>,
+        work: PlannedWork<'_, T>,
         (on, spread): (&Distribution, &Spread),
         (mut pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
         moved: &mut Moved,
     ) -> Result<Execution, Error> {
         let shared = Arc::clone(self.comm());
         let (comm, config) = (shared.as_ref(), RedistributeConfig::default());
-        if scalars.beta != T::ZERO {
+        if work.1.beta != T::ZERO {
             for (from, piece) in on.pieces().iter().zip(&pieces) {
                 let source = (from, show_piece(piece));
                 let target = (spread, room.stored_mut());
                 *moved = moved.and(redistribute(comm, source, target, &config)?);
             }
         }
-        let execution = self.run_home(plan, scalars, factors, room)?;
+        let execution = self.run_home(work, room)?;
         for (to, piece) in on.pieces().iter().zip(pieces.drain(..)) {
             let source = (spread, room.stored());
             *moved = moved.and(redistribute(comm, source, (to, piece), &config)?);
@@ -343,13 +347,11 @@ impl Session {
     /// Multiplies, and returns C to where the plan has it.
     fn run_home<T: Element>(
         &mut self,
-        plan: &Plan,
-        scalars: Scalars<T>,
-        factors: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
+        (plan, scalars, factors, memory): PlannedWork<'_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let leaves_c = std::mem::replace(&mut self.leaves_c, false);
-        let done = self.run(plan, scalars, Factors::Held(factors), c);
+        let done = self.run((plan, scalars, Factors::Held(factors)), c, memory);
         self.leaves_c = leaves_c;
         done
     }

@@ -49,7 +49,7 @@ use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
-    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunRecord, Scalars,
+    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
 use crate::store::{KeyedWork, StoreMode, StoredSample};
@@ -435,7 +435,8 @@ impl Session {
         operands: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
-        self.run(plan, scalars, Factors::Held(operands), c)
+        let work = (plan, scalars, Factors::Held(operands));
+        self.run(work, c, &mut RunMemory::default())
     }
 
     /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole
@@ -470,7 +471,8 @@ impl Session {
         make: &mut MakePart<'_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
-        self.run(plan, scalars, Factors::Made(make), c)
+        let work = (plan, scalars, Factors::Made(make));
+        self.run(work, c, &mut RunMemory::default())
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {

@@ -19,8 +19,8 @@ use crate::multiply::{
 use crate::session::known::{KnownDevice, SeenTime};
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
-const FEWEST_DECISIONS: u64 = 16;
-const LEAST_PAUSE: u64 = 4;
+const FEWEST_DECISIONS: u64 = 64;
+const LEAST_PAUSE: u64 = 2;
 const MOST_PAUSE: u64 = 16;
 
 /// Granules of each device's even share, at least.
