@@ -179,6 +179,12 @@ impl Error {
                 | DeviceError::Config { .. }
                 | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. },
+            )
+            | Error::Adaptive(
+                AdaptiveError::InvalidConfig { .. }
+                | AdaptiveError::InvalidFunction(_)
+                | AdaptiveError::MissingFunction { .. }
+                | AdaptiveError::BeyondCapacity { .. },
             ) => ErrorClass::Input,
             Error::Adaptive(
                 AdaptiveError::InvalidConfig { .. }

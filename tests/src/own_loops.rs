@@ -75,6 +75,9 @@ pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
     assert!(all.iter().all(|units| *units == all[0]));
     assert_eq!(all[0].iter().sum::<u64>(), UNITS);
     assert!((balancer.shares().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    let rank = comm.rank();
+    let next = (rank + 1 < comm.size()).then_some(rank + 1);
+    assert_eq!(balancer.neighbours(), [rank.checked_sub(1), next]);
     let report = balancer.report().unwrap();
     assert_eq!(
         (report.sweeps, report.changes.len() as u64),

@@ -48,6 +48,14 @@ impl SlowRank {
         }
     }
 
+    /// Returns the settings of a run whose rows stay even.
+    pub fn keep_even(&self) -> RebalanceConfig {
+        RebalanceConfig {
+            trigger: 1e12,
+            ..self.configure()
+        }
+    }
+
     fn find_pace(&self, rank: usize, sweep: u64) -> f64 {
         PACES[usize::from(rank == self.slow_rank && sweep >= self.slow_from)]
     }

@@ -153,6 +153,19 @@ impl Rebalancer {
         list_ranges(&self.units).swap_remove(self.comm.rank())
     }
 
+    /// Returns the ranks that have the units just before this rank's, and just after; `None` where there are no units, and
+    /// for a rank without any.
+    pub fn neighbours(&self) -> [Option<usize>; 2] {
+        let rank = self.comm.rank();
+        if self.units[rank] == 0 {
+            return [None; 2];
+        }
+        let (before, after) = (&self.units[..rank], &self.units[rank + 1..]);
+        let before = before.iter().rposition(|&units| units > 0);
+        let after = after.iter().position(|&units| units > 0);
+        [before, after.map(|ahead| rank + 1 + ahead)]
+    }
+
     /// Returns the part of all units that each rank has: the weights for a partitioner. They sum to 1.
     pub fn shares(&self) -> Vec<f64> {
         match self.units.iter().sum::<u64>() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::comm::LocalComm;
+use crate::error::ErrorClass;
 
 fn begin(total: u64, config: &RebalanceConfig, mine: LoopPart) -> Result<Rebalancer, Error> {
     Rebalancer::new(LocalComm::new(), total, config, mine)
@@ -13,7 +14,10 @@ fn begin(total: u64, config: &RebalanceConfig, mine: LoopPart) -> Result<Rebalan
 fn one_rank_keeps_everything() {
     let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
     assert_eq!((balancer.units(), balancer.part()), (&[100][..], 0..100));
-    assert_eq!(balancer.shares(), [1.0]);
+    assert_eq!(
+        (balancer.shares(), balancer.neighbours()),
+        (vec![1.0], [None; 2])
+    );
     let data: Vec<u32> = (0..300).collect();
     for sweep in 0..100 {
         balancer.begin();
@@ -32,6 +36,32 @@ fn nothing_to_divide_is_divided() {
         assert!(!balancer.observe(0.0).unwrap());
     }
     assert_eq!((balancer.part(), balancer.shares()), (0..0, vec![1.0]));
+}
+
+#[test]
+fn settings_and_parts_that_are_none_are_wrong_input() {
+    let coarse = RebalanceConfig {
+        granule: 0,
+        ..RebalanceConfig::default()
+    };
+    let small = LoopPart {
+        max_local: Some(99),
+        ..LoopPart::default()
+    };
+    let rugged = LoopPart {
+        function: Some(vec![(10, -1.0)]),
+        ..LoopPart::default()
+    };
+    let usual = RebalanceConfig::default();
+    for (config, part, word) in [
+        (&coarse, LoopPart::default(), "granule"),
+        (&usual, small, "can take 99"),
+        (&usual, rugged, "time function"),
+    ] {
+        let error = begin(100, config, part).err().unwrap();
+        assert_eq!(error.class(), ErrorClass::Input, "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
 }
 
 #[test]
