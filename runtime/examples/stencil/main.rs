@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 use halo::{exchange_borders, own_rows, surround};
 use isochron::prelude::*;
-use pace::{SlowRank, SweepWork};
+use pace::{RunTimes, SlowRank};
 use std::{sync::Arc, time::Instant};
 
 mod halo;
@@ -25,23 +25,23 @@ fn update_rows(plate: &[f64], next: &mut [f64]) {
 /// Runs all sweeps. Returns the sum of the cells' bits.
 fn run(comm: &Arc<dyn Comm>, pace: &SlowRank, config: &RebalanceConfig) -> Result<u64, Error> {
     let mut balancer = Rebalancer::new(Arc::clone(comm), ROWS, config, LoopPart::default())?;
-    let mut work = SweepWork::new(&**comm)?;
+    let mut times = RunTimes::new(&**comm)?;
     let mut plate = surround(vec![0.5; balancer.units()[comm.rank()] as usize * COLS]);
     let mut next = plate.clone();
     for sweep in 0..pace.sweeps {
         let (start, rows) = (Instant::now(), balancer.units()[comm.rank()]);
         plate = exchange_borders(&balancer, &**comm, plate)?;
-        let seconds = pace.time_work(comm.rank(), (sweep, rows), &mut work, || {
+        let seconds = pace.time_work((sweep, rows), &**comm, || {
             update_rows(&plate, &mut next);
-        });
+        })?;
         std::mem::swap(&mut plate, &mut next);
         if balancer.observe(seconds)? {
             plate = surround(balancer.migrate(COLS, own_rows(&plate).to_vec())?);
             next.clone_from(&plate);
         }
-        work.end_sweep(sweep, start);
+        times.end_sweep(sweep, start);
     }
-    work.print_summary(pace, ROWS, &balancer.report()?)?;
+    times.print_summary(pace, ROWS, &balancer.report()?)?;
     let cells = own_rows(&plate).iter().map(|cell| cell.to_bits());
     let mut sum = [cells.fold(0, u64::wrapping_add)];
     comm.sum_u64(&mut sum)?;

@@ -1,5 +1,6 @@
 //! The emulated slowness of ranks, and the times of a run.
 
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use isochron::Error;
@@ -7,7 +8,7 @@ use isochron::comm::Comm;
 use isochron::rebalance::{RebalanceConfig, RebalanceReport};
 use isochron_devices::thread_cpu_time_s;
 
-/// Time of a fast rank and of the slow one over the CPU time of their work, so that three ranks share two cores.
+/// Time of a fast rank and of the slow one over the CPU time of the work, so that three ranks share two cores.
 const PACES: [f64; 2] = [2.0, 8.0];
 
 /// Sweeps that are not counted in the second ratio.
@@ -23,6 +24,8 @@ pub struct SlowRank {
     slow_rank: usize,
     slow_from: u64,
     is_made_up: bool,
+    /// CPU seconds of a row, as the first sweep showed.
+    row_s: OnceCell<f64>,
 }
 
 impl SlowRank {
@@ -36,6 +39,7 @@ impl SlowRank {
             slow_rank: ranks - 1,
             slow_from: number(slow_from.map(|at| at + 1)).unwrap_or(0),
             is_made_up: words.iter().any(|word| word == "--made-up"),
+            row_s: OnceCell::new(),
         }
     }
 
@@ -64,24 +68,27 @@ impl SlowRank {
     /// made-up ones with 6 % noise.
     pub fn time_work(
         &self,
-        rank: usize,
         (sweep, rows): (u64, u64),
-        work: &mut SweepWork,
+        comm: &dyn Comm,
         run: impl FnOnce(),
-    ) -> f64 {
-        let (begun, cpu_s) = (Instant::now(), thread_cpu_time_s());
+    ) -> Result<f64, Error> {
+        let (begun, cpu_s, rank) = (Instant::now(), thread_cpu_time_s(), comm.rank());
         run();
-        let cpu_s = thread_cpu_time_s() - cpu_s;
-        work.rows[rank] += rows as f64;
-        work.cpu_s[rank] += cpu_s;
         let pace = self.find_pace(rank, sweep);
         if self.is_made_up {
             let noise = 1.0 + NOISE * draw_normal(sweep * 1000 + rank as u64);
-            return rows as f64 * ROW_S * pace * noise;
+            return Ok(rows as f64 * ROW_S * pace * noise);
         }
-        let end = begun + Duration::from_secs_f64(pace * cpu_s);
+        let row_s = match self.row_s.get() {
+            Some(&row_s) => row_s,
+            None => {
+                let slowest_s = comm.largest((thread_cpu_time_s() - cpu_s) / rows.max(1) as f64)?;
+                *self.row_s.get_or_init(|| slowest_s)
+            }
+        };
+        let end = begun + Duration::from_secs_f64(pace * row_s * rows as f64);
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
-        begun.elapsed().as_secs_f64()
+        Ok(begun.elapsed().as_secs_f64())
     }
 }
 
@@ -98,24 +105,18 @@ fn draw_normal(seed: u64) -> f64 {
     sum
 }
 
-/// The work of the ranks, and the seconds of the run.
-pub struct SweepWork<'c> {
+/// The seconds of a run.
+pub struct RunTimes<'c> {
     comm: &'c dyn Comm,
-    rows: Vec<f64>,
-    cpu_s: Vec<f64>,
-    /// Seconds of the first sweeps and of the others.
+    /// Those of the first sweeps and of the others.
     seconds: [f64; 2],
 }
 
-impl<'c> SweepWork<'c> {
+impl<'c> RunTimes<'c> {
     pub fn new(comm: &'c dyn Comm) -> Result<Self, Error> {
         comm.barrier()?;
-        Ok(Self {
-            comm,
-            rows: vec![0.0; comm.size()],
-            cpu_s: vec![0.0; comm.size()],
-            seconds: [0.0; 2],
-        })
+        let seconds = [0.0; 2];
+        Ok(Self { comm, seconds })
     }
 
     pub fn end_sweep(&mut self, sweep: u64, start: Instant) {
@@ -124,20 +125,18 @@ impl<'c> SweepWork<'c> {
 
     /// Prints the seconds of the run over those of the ideal division, and its moves.
     pub fn print_summary(
-        mut self,
+        self,
         pace: &SlowRank,
         rows: u64,
         report: &RebalanceReport,
     ) -> Result<(), Error> {
-        self.comm.sum_f64(&mut self.rows)?;
-        self.comm.sum_f64(&mut self.cpu_s)?;
         let [first_s, last_s] = self.seconds;
         let seconds = [self.comm.largest(first_s)?, self.comm.largest(last_s)?];
+        let row_s = pace.row_s.get().unwrap_or(&ROW_S);
         let mut ideal_s = [0.0; 2];
         for sweep in 0..pace.sweeps {
             let ranks = 0..self.comm.size();
-            let speeds =
-                ranks.map(|rank| self.rows[rank] / self.cpu_s[rank] / pace.find_pace(rank, sweep));
+            let speeds = ranks.map(|rank| 1.0 / (row_s * pace.find_pace(rank, sweep)));
             ideal_s[usize::from(sweep >= WARM_UP)] += rows as f64 / speeds.sum::<f64>();
         }
         if self.comm.rank() == 0 {
