@@ -8,8 +8,8 @@ use isochron::comm::Comm;
 use isochron::rebalance::{RebalanceConfig, RebalanceReport};
 use isochron_devices::thread_cpu_time_s;
 
-/// Time of a fast rank and of the slow one over the CPU time of the work, so that three ranks share two cores.
-const PACES: [f64; 2] = [2.0, 8.0];
+/// Time of a fast rank and of the slow one over the CPU time of the work: three ranks share two cores, and mostly wait.
+const PACES: [f64; 2] = [6.0, 24.0];
 
 /// Sweeps that are not counted in the second ratio.
 const WARM_UP: u64 = 20;
