@@ -186,11 +186,6 @@ impl Error {
                 | AdaptiveError::MissingFunction { .. }
                 | AdaptiveError::BeyondCapacity { .. },
             ) => ErrorClass::Input,
-            Error::Adaptive(
-                AdaptiveError::InvalidConfig { .. }
-                | AdaptiveError::InvalidFunction { .. }
-                | AdaptiveError::BeyondCapacity { .. },
-            ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }
             | Error::Unreadable { .. }
