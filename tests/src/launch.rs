@@ -56,6 +56,14 @@ pub fn python() -> PathBuf {
     variable("ISOCHRON_PYTHON")
 }
 
+/// The folder with packages of Python that tests install.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn python_packages() -> PathBuf {
+    variable("ISOCHRON_PYTHON_PACKAGES")
+}
+
 /// The program that emulates several hosts.
 ///
 /// # Panics
@@ -135,6 +143,14 @@ impl Mpi {
     /// When it is not in the environment.
     pub fn compiler(&self) -> PathBuf {
         variable(&format!("ISOCHRON_MPICC_{}", self.name.to_uppercase()))
+    }
+
+    /// The wheel of the Python package.
+    ///
+    /// # Panics
+    /// When it is not in the environment.
+    pub fn wheel(&self) -> PathBuf {
+        variable(&format!("ISOCHRON_WHEEL_{}", self.name.to_uppercase()))
     }
 
     /// The launcher.

@@ -17,6 +17,7 @@ use crate::mpi::{Library, MpiInstallation};
 use crate::needs::{Goal, find_python};
 use crate::prefix;
 use crate::steps::{Steps, execute};
+use crate::wheel;
 use crate::workspace::Workspace;
 
 /// The programs that the multi-rank tests launch.
@@ -60,6 +61,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     steps.run("install", || {
         prefix::write_files(workspace, &[Library::OpenMpi, Library::Mpich], &installed)
     })?;
+    let packages = steps.run("packages of Python", || wheel::fetch_packages(workspace))?;
     // The selection of the first build, so that nothing is compiled twice with other features.
     let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
     command.env("ISOCHRON_PYTHON", python);
@@ -68,8 +70,11 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     command.env("ISOCHRON_STORE", "");
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
     command.env(TEST_THREADS, choose_test_threads());
+    command.env("ISOCHRON_PYTHON_PACKAGES", packages);
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
+        let wheel = steps.run("wheel", || wheel::pack(workspace, mpi))?;
+        command.env(format!("ISOCHRON_WHEEL_{}", mpi.kind.suffix()), wheel);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");

@@ -19,6 +19,9 @@ use crate::workspace::Workspace;
 /// The tools that make a wheel.
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 
+/// mpi4py, which finds the MPI library of a process at run time. The tests install it.
+const MPI4PY: &str = "mpi4py==4.1.2";
+
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
 /// # Errors
@@ -103,6 +106,23 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
     execute(call_pip(&programs).arg("install").args(TOOLS))?;
     fs::write(note, wanted)?;
     Ok(programs)
+}
+
+/// Fetches the packages that the tests install. Returns their folder.
+///
+/// # Errors
+/// When they cannot be fetched.
+pub fn fetch_packages(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.target(Library::OpenMpi).join("python-packages");
+    let note = folder.join("packages.txt");
+    if !fs::read_to_string(&note).is_ok_and(|known| known == MPI4PY) {
+        let programs = provide_tools(workspace)?;
+        let mut fetch = call_pip(&programs);
+        fetch.args(["download", "--no-deps", "--dest"]).arg(&folder);
+        execute(fetch.arg(MPI4PY))?;
+        fs::write(note, MPI4PY)?;
+    }
+    Ok(folder)
 }
 
 fn call_pip(programs: &Path) -> Command {

@@ -32,6 +32,7 @@ mod numpy;
 mod outputs;
 mod own_loops;
 mod plans;
+mod python;
 mod ranks;
 mod records;
 mod store;

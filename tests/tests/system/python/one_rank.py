@@ -1,0 +1,269 @@
+"""The Python package in one process without MPI."""
+
+import ast
+import os
+import pathlib
+import signal
+import threading
+
+import numpy
+
+import isochron
+
+
+def refuses(call, *words, kind=isochron.InputError):
+    """Checks that a call raises an error of a class, with these words."""
+    try:
+        call()
+    except isochron.IsochronError as error:
+        assert type(error) is kind, repr(error)
+        missing = [word for word in words if word not in str(error)]
+        assert not missing, f"{missing} in: {error}"
+    else:
+        raise AssertionError(f"nothing was refused: {words}")
+
+
+def make_matrix(random, shape, kind, order):
+    parts = random.standard_normal((2, *shape))
+    whole = parts[0] + 1j * parts[1] if kind.startswith("complex") else parts[0]
+    return numpy.array(whole, dtype=kind, order=order)
+
+
+def check_product(found, a, b, c, alpha, beta, kind):
+    wide = "complex128" if kind.startswith("complex") else "float64"
+    a, b, c = (x.astype(wide) for x in (a, b, c))
+    gauge = abs(alpha) * (abs(a) @ abs(b)) + abs(beta) * abs(c)
+    rounding = numpy.finfo(kind).eps / 2 * (4 if kind.startswith("complex") else 1)
+    error = abs(found - (alpha * (a @ b) + beta * c))
+    assert (error <= 2 * (a.shape[1] + 2) * rounding * gauge).all(), (kind, error.max())
+
+
+def test_products_of_all_types_and_orders(session):
+    random = numpy.random.default_rng(5)
+    for kind in "float32", "float64", "complex64", "complex128":
+        for orders in "CCC", "FFF", "CFC", "FCF":
+            a, b, c = (
+                make_matrix(random, shape, kind, order)
+                for shape, order in zip([(37, 23), (23, 41), (37, 41)], orders)
+            )
+            alpha, beta = (2 - 1j, 0.5j) if kind.startswith("complex") else (-0.5, 2)
+            found = c.copy(order="K")
+            assert session.gemm(a, b, found, alpha=alpha, beta=beta) is found
+            check_product(found, a, b, c, alpha, beta, kind)
+            made = session.gemm(a, b)
+            assert made.dtype == kind and made.flags.c_contiguous
+            check_product(made, a, b, c, 1, 0, kind)
+
+
+def test_operations_slices_and_empty_matrices(session):
+    random = numpy.random.default_rng(6)
+    a, b = (make_matrix(random, shape, "complex128", "C") for shape in [(23, 37), (41, 23)])
+    c = numpy.zeros((37, 41), complex)
+    check_product(session.gemm(a, b, ops="TC"), a.T, b.conj().T, c, 1, 0, "complex128")
+    wide = numpy.zeros((30, 80))
+    inner = wide[:, 10:30]
+    left, right = numpy.ones((30, 7)), numpy.ones((7, 40))[:, ::1][:, :20]
+    session.gemm(left, right, inner)
+    assert (inner == 7).all() and wide.sum() == 7 * inner.size, "what lies between lines stays"
+    assert session.gemm(numpy.ones((0, 5)), numpy.ones((5, 3))).shape == (0, 3)
+    assert (session.gemm(numpy.ones((2, 0)), numpy.ones((0, 3))) == 0).all()
+
+
+def test_a_product_is_planned_once_and_run_again(session):
+    on = isochron.Distribution.on_one(20, 20)
+    product = session.prepare((on, on, on), "float32")
+    a, c = numpy.eye(20, dtype="float32") * 3, numpy.zeros((20, 20), "float32")
+    for _ in range(3):
+        assert product.run(a, a, c, beta=1) is c
+    assert (c == numpy.eye(20) * 27).all()
+    assert product.plan()["problem"]["m"] == 20 and session.report()["m"] == 20
+
+
+def test_wrong_arrays_are_refused_with_a_sentence(session):
+    a, b, c = numpy.ones((4, 3)), numpy.ones((3, 5)), numpy.zeros((4, 5))
+    frozen = c.copy()
+    frozen.flags.writeable = False
+    shifted = numpy.zeros(4 * 5 * 8 + 1, "u1")[1:].view("float64").reshape(4, 5)
+    refuses(lambda: session.gemm(a, b, frozen), "c = ", "read-only")
+    refuses(lambda: session.gemm(a, b, shifted), "c = ", "aligned")
+    refuses(lambda: session.gemm(a.astype(int), b), "a = ", "int64", "float32")
+    refuses(lambda: session.gemm(a.astype(">f8"), b), "a = ", "byte order")
+    refuses(lambda: session.gemm(a.astype("f2"), b), "a = ", "float16")
+    refuses(lambda: session.gemm(a.astype(object), b), "a = ", "object")
+    refuses(lambda: session.gemm(a, b.astype("f4")), "b = ", "float32", "float64")
+    refuses(lambda: session.gemm(a, b[:2]), "shapes")
+    refuses(lambda: session.gemm(a, b, c[:3]), "shapes")
+    refuses(lambda: session.gemm(a[0], b), "a = ", "two dimensions")
+    refuses(lambda: session.gemm(a[:, ::-1], b), "a = ", "contiguous")
+    refuses(lambda: session.gemm(a[::-1], b), "a = ", "ascending")
+    refuses(lambda: session.gemm(numpy.ones((4, 6))[::2, ::2], b), "a = ", "contiguous")
+    refuses(lambda: session.gemm(a, a, a), "shapes")
+    square = numpy.ones((4, 4))
+    refuses(lambda: session.gemm(square, square, square), "memory of a")
+    refuses(lambda: session.gemm(a, b, [[0.0] * 5] * 4), "c = ", "arrays")
+    refuses(lambda: session.gemm("ab", b), "a = str")
+    refuses(lambda: session.gemm(None, b), "a = ", "0 arrays")
+    refuses(lambda: session.gemm(a, b, beta=1), "c = None")
+    refuses(lambda: session.gemm(a, b, alpha=1j), "alpha", "real")
+    refuses(lambda: session.gemm(a, b, alpha="x"), "alpha", "number")
+    refuses(lambda: session.gemm(a, b, ops="NX"), "ops", "X")
+    refuses(lambda: session.gemm(a, b, ops="N"), "ops", "two letters")
+    refuses(lambda: session.gemm(a, b, block=0), "block")
+    refuses(lambda: session.gemm(a, b, split="x"), "split", "auto")
+    refuses(lambda: session.gemm(a, b, strategy="x"), "strategy", "adaptive")
+    on = [isochron.Distribution.on_one(*shape, order="F") for shape in [(4, 3), (3, 5), (4, 5)]]
+    refuses(lambda: session.gemm(a, b, on=on), "a = ", "columns have to be contiguous")
+    refuses(lambda: session.prepare(on, "int8"), "dtype", "int8")
+    assert (session.gemm(a, b) == 3).all(), "a refused product leaves the session as it was"
+
+
+def test_wrong_settings_are_refused_with_a_sentence():
+    refuses(lambda: isochron.Session(blas="x"), "x")
+    refuses(lambda: isochron.Session(store="x"), "store")
+    refuses(lambda: isochron.Session(platform="/nowhere.toml"), "/nowhere.toml")
+    refuses(lambda: isochron.Session(reserved_cores=[4_000_000]), "4000000")
+    refuses(lambda: isochron.Session("world"), "comm", "mpi4py")
+    refuses(lambda: isochron.Rebalancer(10, triger=1.0), "triger", "trigger")
+    refuses(lambda: isochron.Rebalancer(10, trigger="x"), "settings")
+    refuses(lambda: isochron.Rebalancer(10, granule=0), "granule")
+    refuses(lambda: isochron.Rebalancer(10, weight=-1.0), "weight")
+    refuses(lambda: isochron.Rebalancer.restore(b"nothing"), "state")
+    refuses(lambda: isochron.Distribution.on_one(3, 3, order="K"), "order", "C or F")
+    refuses(lambda: isochron.Distribution.on_one(3, 3, 2, 2), "rank 2")
+    refuses(lambda: isochron.Distribution.on_one(3, 3).local_shapes(1), "rank = 1")
+    refuses(lambda: isochron.Distribution.of_regions(3, 3, [(0, 0, 2, 3)]), "tile")
+    refuses(lambda: isochron.Distribution.on_one(3, 3).sub((2, 1), (0, 3)), "rows 2..1")
+
+
+def test_threads_and_closed_sessions_are_refused(session):
+    caught = []
+
+    def use():
+        try:
+            session.gemm(numpy.ones((2, 2)), numpy.ones((2, 2)))
+        except isochron.InputError as error:
+            caught.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert "thread" in caught[0], caught
+    with isochron.Session(blas="embedded") as other:
+        assert other.ranks == 1 and other.rank == 0 and other.devices
+    refuses(lambda: other.devices, "closed")
+    other.close()
+
+
+def test_a_signal_leaves_no_product_in_part(session):
+    a = numpy.ones((600, 600))
+    c = numpy.zeros((600, 600))
+    timer = threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        timer.start()
+        for _ in range(10**6):
+            session.gemm(a, a, c)
+    except KeyboardInterrupt:
+        pass
+    assert len(numpy.unique(c)) == 1 and c[0, 0] in (0, 600)
+    assert (session.gemm(a, a) == 600).all()
+
+
+def test_models_and_splits():
+    points = [(100, 1.0), (200, 1.5), (400, 4.0)]
+    for fit in "piecewise-speed", "piecewise-time", "akima", "raw-piecewise", "cpm":
+        model = isochron.Model(points, fit)
+        assert model.fit == fit and model.points[0] == (100, 1.0, 1, 0.0)
+        assert model.speed(150) > 0 and model.time([100, 400])[1] > model.time(100)
+        assert model.units_within(1.0) > 0
+    assert isochron.Model(points, "raw-piecewise").time([100, 200, 400]) == [1.0, 1.5, 4.0]
+    surface = isochron.Surface([(10, 10, 1.0), (10, 20, 2.0), (20, 10, 2.0), (20, 20, 4.0)])
+    assert surface.speed(15, 15) == 100 and surface.time(20, 20) == 4
+    function = isochron.TimeFunction([(64, 0.5), (32, 0.75)], granule=32)
+    assert (function.time(32), function.time(96), function.max_units) == (0.75, None, 64)
+    slow, fast = [(100, 1.0), (1000, 10.0)], [(300, 1.0), (600, 2.0), (900, 9.0)]
+    assert isochron.split(400, [slow, fast]).units == [100, 300]
+    assert isochron.split(400, [isochron.Model(slow), fast]).units == [100, 300]
+    capped = isochron.split(1000, [slow, fast], limits=[isochron.Limits(cap=200), isochron.Limits()])
+    assert capped.units == [200, 800] and len(capped.times) == 2
+    assert isochron.Limits(memory=(8, 1000, 6000)).max_units == 625
+    refuses(lambda: isochron.Model([]), "point")
+    refuses(lambda: isochron.Model([(0, 1.0)]), "0")
+    refuses(lambda: isochron.Model(points, "x"), "x", "akima")
+    refuses(lambda: isochron.split(10, [[]]), "device 0")
+    refuses(lambda: isochron.split(10, [slow], partitioner="x"), "gpa")
+    refuses(lambda: isochron.split(10, [slow], granule=0), "granule")
+
+
+def test_devices_are_measured():
+    node = isochron.Node(blas="embedded")
+    models = node.measure(64, 32, [16, 64], dtype="float32", max_seconds=0.05)
+    assert len(models) == len(node.devices)
+    assert all([point[0] for point in model.points] == [16, 64] for model in models)
+    refuses(lambda: node.measure(0, 32, [16]), "rows")
+    refuses(lambda: node.measure(64, 32, [16], max_seconds=-1.0), "seconds")
+    refuses(lambda: node.measure(64, 32, [16], max_sec=1.0), "max_sec")
+    refuses(lambda: node.measure(64, 32, [16], dtype="int32"), "dtype")
+    refuses(lambda: isochron.Node(grouping="x"), "grouping")
+
+
+def test_a_loop_of_one_rank_keeps_its_rows():
+    with isochron.Rebalancer(10, check_every=1) as balancer:
+        rows = numpy.arange(30.0).reshape(10, 3)
+        with balancer.step() as step:
+            assert list(balancer.part) == list(range(10))
+        assert not step.moved and balancer.shares() == [1.0] and balancer.units == [10]
+        try:
+            with balancer.step():
+                raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            pass
+        assert balancer.report()["sweeps"] == 1, "a step that raised is none"
+        assert not balancer.observe(0.1)
+        assert (balancer.migrate(rows) == rows).all()
+        words = numpy.array(["a", "bc"] * 5)
+        assert (balancer.migrate(words) == words).all()
+        refuses(lambda: balancer.migrate(rows[:9]), "array", "10 units")
+        refuses(lambda: balancer.migrate(rows[:, ::2]), "array", "contiguous")
+        refuses(lambda: balancer.migrate(rows.astype(object)), "objects")
+        refuses(lambda: balancer.migrate(3), "array = int")
+        refuses(lambda: balancer.observe(-1.0), "seconds = -1")
+        state = balancer.state()
+        assert isochron.Rebalancer.restore(state).units == [10]
+    refuses(lambda: balancer.units, "closed")
+
+
+def list_members(body):
+    """Returns the public names that a stub defines, those of classes as `Class.member`."""
+    for item in body:
+        if isinstance(item, ast.ClassDef):
+            yield item.name
+            yield from (f"{item.name}.{name}" for name in list_members(item.body))
+        elif isinstance(item, (ast.FunctionDef, ast.AnnAssign)):
+            name = item.name if isinstance(item, ast.FunctionDef) else item.target.id
+            if not name.startswith("_"):
+                yield name
+
+
+def test_stubs_have_the_names_of_the_module():
+    folder = pathlib.Path(isochron.__file__).parent
+    assert (folder / "py.typed").exists()
+    stub = set(list_members(ast.parse((folder / "__init__.pyi").read_text()).body))
+    module = set()
+    for name in isochron.__all__:
+        value = getattr(isochron, name)
+        if isinstance(value, type) and not issubclass(value, Exception):
+            module |= {f"{name}.{member}" for member in vars(value) if not member.startswith("_")}
+        if not name.startswith("_"):
+            module.add(name)
+    assert stub == module, stub ^ module
+
+
+def main():
+    tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+    with isochron.Session(blas="embedded") as session:
+        for name, test in tests.items():
+            print(name, flush=True)
+            test(*([session] if test.__code__.co_argcount else []))
+
+
+main()

@@ -1,0 +1,133 @@
+"""The Python package over mpi4py, on three ranks."""
+
+import sys
+
+import numpy
+from mpi4py import MPI
+
+import isochron
+
+WORLD = MPI.COMM_WORLD
+COUNTS = [5, 0, 7]
+
+
+def refused(call):
+    """Returns the error that every rank gets."""
+    try:
+        call()
+    except isochron.IsochronError as error:
+        return error
+    raise AssertionError("nothing was refused")
+
+
+def test_own_blocks_of_every_kind():
+    """C = A·B + C, with rows of A, blocks of B and a block-cyclic C, in the order of C and of Fortran."""
+    m, n, k = sum(COUNTS), 9, 6
+    on_a = isochron.Distribution.by_rows(COUNTS, k)
+    on_b = isochron.Distribution.of_blocks([0, 2, 6], [0, 4, 9], [0, 1, 1, 2], 3)
+    on_c = isochron.Distribution.block_cyclic(m, n, (2, 3), (1, 3), sources=(0, 2))
+    a_all = numpy.arange(m * k, dtype=float).reshape(m, k)
+    b_all = numpy.arange(k * n, dtype=float).reshape(k, n)
+    first = sum(COUNTS[: WORLD.rank])
+    a = a_all[first : first + COUNTS[WORLD.rank]].copy()
+    blocks = {0: [b_all[:2, :4]], 1: [b_all[2:, :4], b_all[:2, 4:]], 2: [b_all[2:, 4:]]}
+    b = [block.copy() for block in blocks[WORLD.rank]]
+    owned = [col for col in range(n) if (col // 3 + 2) % 3 == WORLD.rank]
+    assert on_c.local_shapes(WORLD.rank) == [(m, len(owned))]
+    with isochron.Session(WORLD, blas="embedded") as session:
+        assert (session.rank, session.ranks) == (WORLD.rank, 3)
+        for kind in "float32", "float64", "complex64", "complex128":
+            c = numpy.ones((m, len(owned)), kind, order="F")
+            given = a.astype(kind), [block.astype(kind) for block in b]
+            session.gemm(*given, c, beta=1, on=(on_a, on_b, on_c))
+            assert (c == (a_all @ b_all)[:, owned] + 1).all()
+            made = session.gemm(given[0] if COUNTS[WORLD.rank] else None, given[1], on=(on_a, on_b, on_c))
+            assert (made == (a_all @ b_all)[:, owned]).all() and made.flags.f_contiguous
+        assert session.report()["k"] == k
+
+
+def test_a_wrong_array_of_one_rank_is_an_error_on_all():
+    ranks = WORLD.size
+    on = isochron.Distribution.by_rows([4] * ranks, 4 * ranks)
+    good = numpy.ones((4, 4 * ranks))
+    frozen = good.copy()
+    frozen.flags.writeable = False
+    with isochron.Session(WORLD, blas="embedded") as session:
+        for wrong, words in [
+            (good.astype(int), "a = an array of int64"),
+            (good[:3], "a = an array of 3"),
+            ("ab", "a = str"),
+            (good.astype("f4"), "dtype is float64 on rank 0, float32 on rank 1"),
+        ]:
+            a = wrong if WORLD.rank == 1 else good
+            error = refused(lambda: session.gemm(a, good, numpy.zeros_like(good), on=(on, on, on)))
+            assert isinstance(error, isochron.InputError) and words in str(error), error
+        c = frozen if WORLD.rank == 2 else good.copy()
+        assert "rank 2" in str(refused(lambda: session.gemm(good, good, c, on=(on, on, on))))
+        assert "on = None" in str(refused(lambda: session.gemm(good, good)))
+        c = session.gemm(good, good, on=(on, on, on))
+        assert (c == 4 * ranks).all()
+
+
+def test_rows_of_any_type_move():
+    with isochron.Rebalancer(60, WORLD, check_every=1, warm_up=0, move_unit_s=0.0) as balancer:
+        rows = numpy.array([(i, f"row {i}") for i in balancer.part], dtype=[("number", int), ("name", "U8")])
+        ids = numpy.array(balancer.part)[:, None, None] * numpy.ones((1, 2, 3))
+        for _ in range(40):
+            if balancer.observe(len(rows) * (4.0 if WORLD.rank == 2 else 1.0)):
+                wrong = ids.astype("f4") if WORLD.rank == 1 else ids
+                assert "format of the array" in str(refused(lambda: balancer.migrate(wrong)))
+                wrong = ids[1:] if WORLD.rank == 0 else ids
+                assert "rank 0" in str(refused(lambda: balancer.migrate(wrong)))
+                rows, ids = balancer.migrate(rows), balancer.migrate(ids)
+            assert list(rows["number"]) == list(balancer.part) and rows["name"].tolist() == [f"row {i}" for i in balancer.part]
+            assert (ids[:, 1, 2] == balancer.part).all()
+        assert balancer.moves > 0 and balancer.units[2] < 10
+        assert abs(sum(balancer.shares()) - 1) < 1e-12
+        again = isochron.Rebalancer.restore(balancer.state(), WORLD)
+        assert again.units == balancer.units
+    assert "granule is" in str(refused(lambda: isochron.Rebalancer(60, WORLD, granule=1 + WORLD.rank)))
+    settings = {"weight": -1.0} if WORLD.rank == 1 else {}
+    assert "rank 1" in str(refused(lambda: isochron.Rebalancer(60, WORLD, **settings)))
+
+
+def test_a_rank_that_leaves_is_an_error_on_the_others():
+    caught = None
+    try:
+        with isochron.Rebalancer(60, WORLD, check_every=1) as balancer:
+            for sweep in range(10):
+                with balancer.step():
+                    if WORLD.rank == 1 and sweep == 3:
+                        raise ZeroDivisionError("no rows left")
+    except (isochron.RunError, ZeroDivisionError) as error:
+        caught = error
+    if WORLD.rank == 1:
+        assert isinstance(caught, ZeroDivisionError), repr(caught)
+    else:
+        words = "rank 1", "ZeroDivisionError", "no rows left"
+        assert isinstance(caught, isochron.RunError) and all(word in str(caught) for word in words), repr(caught)
+
+
+def test_communicators_of_some_ranks_and_null_ones():
+    some = WORLD.Split(0 if WORLD.rank < 2 else MPI.UNDEFINED)
+    error = None
+    try:
+        with isochron.Session(some, blas="embedded") as session:
+            assert session.ranks == 2
+    except isochron.InputError as caught:
+        error = caught
+    assert (error is None) == (WORLD.rank < 2) and "MPI_COMM_NULL" in str(error or "MPI_COMM_NULL")
+    with isochron.Session(blas="embedded") as alone:
+        assert alone.ranks == 1, "a session without a communicator is local, under mpirun too"
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+        WORLD.Barrier()
+        if WORLD.rank == 0:
+            print(name, flush=True)
+kept = isochron.Session(WORLD, blas="embedded")
+MPI.Finalize()
+assert "finalised" in str(refused(lambda: isochron.Session(WORLD)))
+sys.stdout.flush()
