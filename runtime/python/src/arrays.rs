@@ -10,13 +10,13 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
 /// The memory of a matrix: an array in two dimensions, with elements that can be multiplied.
-pub(crate) struct MatrixMemory {
+pub(crate) struct ArrayMemory {
     name: &'static str,
     buffer: PyUntypedBuffer,
     element: ElementType,
 }
 
-impl MatrixMemory {
+impl ArrayMemory {
     /// Locks the memory of `array`.
     ///
     /// # Errors

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use isochron::prelude::{Comm, LocalComm};
 use pyo3::prelude::*;
 
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 
 /// Takes the ranks of an mpi4py communicator; without one, a single local rank.
 ///
 /// # Collective
 /// All ranks of `comm`.
-pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Comm>, CallError> {
+pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Comm>, RaisedError> {
     match comm {
         None => Ok(Arc::new(LocalComm::new())),
         Some(comm) => adopt_mpi(comm),
@@ -19,7 +19,7 @@ pub(crate) fn adopt_ranks(comm: Option<&Bound<'_, PyAny>>) -> Result<Arc<dyn Com
 }
 
 #[cfg(feature = "mpi")]
-fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
+fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     use isochron::prelude::MpiComm;
 
     let py = comm.py();
@@ -27,13 +27,13 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
     let mpi4py = modules.call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
         let reason = "a communicator of mpi4py is needed, or None for one local rank";
-        return Err(CallError::refuse("comm", describe(comm), reason));
+        return Err(RaisedError::refuse("comm", describe(comm), reason));
     }
     let [is_begun, is_over] =
         ["Is_initialized", "Is_finalized"].map(|name| mpi4py.call_method0(name)?.is_truthy());
     if !is_begun? || is_over? {
         let reason = "MPI has to be initialised and not yet finalised";
-        return Err(CallError::refuse(
+        return Err(RaisedError::refuse(
             "comm",
             "of MPI that does not run",
             reason,
@@ -50,7 +50,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
 
 /// Refuses an mpi4py of another MPI library than this package's.
 #[cfg(feature = "mpi")]
-fn compare_libraries(theirs: &str) -> Result<(), CallError> {
+fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
     let ours = isochron::mpi::environment::library_version().unwrap_or_default();
     let ours = ours.trim_end_matches('\0').trim();
     if ours == theirs {
@@ -66,13 +66,13 @@ fn compare_libraries(theirs: &str) -> Result<(), CallError> {
     let reason = format!(
         "this package was built for {ours}: install mpi4py and isochron for the same MPI library"
     );
-    Err(CallError::refuse("comm", format!("of {theirs}"), reason))
+    Err(RaisedError::refuse("comm", format!("of {theirs}"), reason))
 }
 
 #[cfg(not(feature = "mpi"))]
-fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, CallError> {
+fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     let reason = "this package was built without MPI: leave comm out, or install one that was built for your MPI library";
-    Err(CallError::refuse("comm", describe(comm), reason))
+    Err(RaisedError::refuse("comm", describe(comm), reason))
 }
 
 fn describe(value: &Bound<'_, PyAny>) -> String {

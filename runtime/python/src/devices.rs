@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::read_element;
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 use crate::models::PyModel;
 use crate::settings::{configure, read_keywords, read_setting};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -58,7 +58,11 @@ pub struct PyNode(ThreadBound<Node>);
 impl PyNode {
     #[new]
     #[pyo3(signature = (*, grouping=None, blas=None))]
-    fn new(py: Python<'_>, grouping: Option<&str>, blas: Option<&str>) -> Result<Self, CallError> {
+    fn new(
+        py: Python<'_>,
+        grouping: Option<&str>,
+        blas: Option<&str>,
+    ) -> Result<Self, RaisedError> {
         let grouping = read_setting("grouping", grouping)?.unwrap_or(Grouping::Auto);
         let blas = read_setting("blas", blas)?.unwrap_or(BlasChoice::Auto);
         let node = run_detached(py, || Node::discover(grouping, &blas)).map_err(Error::from)?;
@@ -67,7 +71,7 @@ impl PyNode {
 
     /// The devices.
     #[getter]
-    fn devices(&self) -> Result<Vec<PyDevice>, CallError> {
+    fn devices(&self) -> Result<Vec<PyDevice>, RaisedError> {
         let node = self.0.borrow()?;
         Ok(node.devices().iter().map(PyDevice::from).collect())
     }
@@ -85,7 +89,7 @@ impl PyNode {
         cols: Vec<usize>,
         dtype: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Vec<PyModel>, CallError> {
+    ) -> Result<Vec<PyModel>, RaisedError> {
         let element = dtype
             .map(read_element)
             .transpose()?

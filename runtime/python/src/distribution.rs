@@ -7,7 +7,7 @@ use isochron::prelude::{BlockCyclic, BlockList, Distribution, Order, ProcessGrid
 use pyo3::prelude::*;
 
 use crate::arrays::name_order;
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 
 /// The ranks that hold the elements of a matrix, and the order of the elements in their memory.
 ///
@@ -17,7 +17,7 @@ use crate::errors::CallError;
 pub struct PyDistribution(pub(crate) Distribution);
 
 impl PyDistribution {
-    fn make(made: Result<Distribution, SpreadError>, order: &str) -> Result<Self, CallError> {
+    fn make(made: Result<Distribution, SpreadError>, order: &str) -> Result<Self, RaisedError> {
         let made = made?;
         Ok(Self(match read_order(order)? {
             Order::Rows => made.row_major(),
@@ -37,14 +37,14 @@ impl PyDistribution {
         rank: usize,
         ranks: usize,
         order: &str,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         Self::make(Distribution::on_one(rows, cols, rank, ranks), order)
     }
 
     /// Gives each rank some rows, one rank after the other: `counts[rank]` of them.
     #[staticmethod]
     #[pyo3(signature = (counts, cols, *, order="C"))]
-    fn by_rows(counts: Vec<usize>, cols: usize, order: &str) -> Result<Self, CallError> {
+    fn by_rows(counts: Vec<usize>, cols: usize, order: &str) -> Result<Self, RaisedError> {
         let mut end = 0_usize;
         let regions = counts.into_iter().map(|count| {
             let start = end;
@@ -63,7 +63,7 @@ impl PyDistribution {
         cols: usize,
         regions: Vec<[usize; 4]>,
         order: &str,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let regions = regions.into_iter().map(|[row, col, rows, cols]| {
             Region::new(row..row.saturating_add(rows), col..col.saturating_add(cols))
         });
@@ -86,7 +86,7 @@ impl PyDistribution {
         sources: (usize, usize),
         grid_order: &str,
         order: &str,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let blocks = BlockCyclic::new(rows, cols, block.0, block.1);
         let blocks = blocks.with_sources(sources.0, sources.1);
         let ranks = ranks.unwrap_or(grid.0.saturating_mul(grid.1));
@@ -108,7 +108,7 @@ impl PyDistribution {
         owners: Vec<usize>,
         ranks: usize,
         order: &str,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let blocks = BlockList {
             row_cuts,
             col_cuts,
@@ -118,7 +118,7 @@ impl PyDistribution {
     }
 
     /// Returns the submatrix in these rows and columns, from the first to before the last, with its elements in place.
-    fn sub(&self, rows: (usize, usize), cols: (usize, usize)) -> Result<Self, CallError> {
+    fn sub(&self, rows: (usize, usize), cols: (usize, usize)) -> Result<Self, RaisedError> {
         let [rows, cols] = [rows, cols].map(|(start, end)| Range { start, end });
         Ok(Self(self.0.sub(rows, cols)?))
     }
@@ -142,11 +142,11 @@ impl PyDistribution {
     }
 
     /// Returns the shapes of the arrays that `rank` has.
-    fn local_shapes(&self, rank: usize) -> Result<Vec<(usize, usize)>, CallError> {
+    fn local_shapes(&self, rank: usize) -> Result<Vec<(usize, usize)>, RaisedError> {
         let ranks = self.0.n_ranks();
         match rank < ranks {
             true => Ok(self.0.local_shapes(rank)),
-            false => Err(CallError::refuse(
+            false => Err(RaisedError::refuse(
                 "rank",
                 rank,
                 format!("there are {ranks} ranks"),
@@ -161,10 +161,10 @@ impl PyDistribution {
 }
 
 /// Reads NumPy's letter of an order.
-fn read_order(order: &str) -> Result<Order, CallError> {
+fn read_order(order: &str) -> Result<Order, RaisedError> {
     match order {
         "C" => Ok(Order::Rows),
         "F" => Ok(Order::Columns),
-        other => Err(CallError::refuse("order", other, "use C or F")),
+        other => Err(RaisedError::refuse("order", other, "use C or F")),
     }
 }

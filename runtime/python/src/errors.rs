@@ -23,16 +23,16 @@ pyo3::create_exception!(isochron, RunError, IsochronError, "The run failed.");
 
 /// The error of a call, ready to be raised.
 #[derive(Debug)]
-pub(crate) struct CallError(PyErr);
+pub(crate) struct RaisedError(PyErr);
 
-impl CallError {
+impl RaisedError {
     /// Refuses an argument.
     pub fn refuse(name: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
         Error::parameter(name, value, reason).into()
     }
 }
 
-impl From<Error> for CallError {
+impl From<Error> for RaisedError {
     fn from(error: Error) -> Self {
         let text = error.to_string();
         Self(match error.class() {
@@ -42,32 +42,32 @@ impl From<Error> for CallError {
     }
 }
 
-impl From<PartitionError> for CallError {
+impl From<PartitionError> for RaisedError {
     fn from(error: PartitionError) -> Self {
         Self(InputError::new_err(error.to_string()))
     }
 }
 
-impl From<ModelError> for CallError {
+impl From<ModelError> for RaisedError {
     fn from(error: ModelError) -> Self {
         Error::from(error).into()
     }
 }
 
-impl From<SpreadError> for CallError {
+impl From<SpreadError> for RaisedError {
     fn from(error: SpreadError) -> Self {
         Error::from(error).into()
     }
 }
 
-impl From<PyErr> for CallError {
+impl From<PyErr> for RaisedError {
     fn from(error: PyErr) -> Self {
         Self(error)
     }
 }
 
-impl From<CallError> for PyErr {
-    fn from(error: CallError) -> Self {
+impl From<RaisedError> for PyErr {
+    fn from(error: RaisedError) -> Self {
         error.0
     }
 }

@@ -5,7 +5,7 @@ use isochron::hierarchy::model::{
 };
 use pyo3::prelude::*;
 
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 
 /// A measured point: units and seconds, and if they are known the repetitions and the half-width of the mean's confidence
 /// interval.
@@ -66,7 +66,7 @@ impl PyModel {
     }
 
     /// Makes the model. It costs no more than a few evaluations.
-    fn make(&self) -> Result<Box<dyn SpeedModel>, CallError> {
+    fn make(&self) -> Result<Box<dyn SpeedModel>, RaisedError> {
         Ok(self.fit.model(&self.points)?)
     }
 }
@@ -75,7 +75,7 @@ impl PyModel {
 impl PyModel {
     #[new]
     #[pyo3(signature = (points, fit="piecewise-speed"))]
-    fn new(points: Vec<GivenPoint>, fit: &str) -> Result<Self, CallError> {
+    fn new(points: Vec<GivenPoint>, fit: &str) -> Result<Self, RaisedError> {
         let points = points.into_iter().map(Point::from).collect();
         Ok(Self::from_points(points, fit.parse()?)?)
     }
@@ -96,19 +96,19 @@ impl PyModel {
     }
 
     /// Returns the units per second at a size, or at each of several.
-    fn speed(&self, sizes: Sizes) -> Result<Values, CallError> {
+    fn speed(&self, sizes: Sizes) -> Result<Values, RaisedError> {
         let model = self.make()?;
         Ok(sizes.evaluate(|size| model.speed(size)))
     }
 
     /// Returns the seconds that a size takes, or each of several.
-    fn time(&self, sizes: Sizes) -> Result<Values, CallError> {
+    fn time(&self, sizes: Sizes) -> Result<Values, RaisedError> {
         let model = self.make()?;
         Ok(sizes.evaluate(|size| model.time_s(size)))
     }
 
     /// Returns the units that are done within some seconds.
-    fn units_within(&self, seconds: f64) -> Result<f64, CallError> {
+    fn units_within(&self, seconds: f64) -> Result<f64, RaisedError> {
         Ok(self.make()?.units_within(seconds))
     }
 
@@ -125,7 +125,7 @@ pub struct PySurface(Surface);
 #[pymethods]
 impl PySurface {
     #[new]
-    fn new(points: Vec<(u64, u64, f64)>) -> Result<Self, CallError> {
+    fn new(points: Vec<(u64, u64, f64)>) -> Result<Self, RaisedError> {
         let points = points.into_iter().map(|(m, n, t_s)| SurfacePoint {
             m,
             n,
@@ -155,7 +155,7 @@ pub struct PyTimeFunction(TimeFunction);
 impl PyTimeFunction {
     #[new]
     #[pyo3(signature = (points, granule=1))]
-    fn new(points: Vec<(u64, f64)>, granule: u64) -> Result<Self, CallError> {
+    fn new(points: Vec<(u64, f64)>, granule: u64) -> Result<Self, RaisedError> {
         Ok(Self(TimeFunction::new(granule, points)?))
     }
 

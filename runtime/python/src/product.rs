@@ -9,8 +9,8 @@ use isochron::prelude::{
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::arrays::{MatrixMemory, make_array, name_element, read_element};
-use crate::errors::CallError;
+use crate::arrays::{ArrayMemory, make_array, name_element, read_element};
+use crate::errors::RaisedError;
 use crate::session::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -112,7 +112,7 @@ impl<'py> GivenMatrices<'py> {
     fn find_element(&self) -> Result<Option<ElementType>, Error> {
         let mut arrays = (0..3).flat_map(|side| {
             let arrays = self.list_arrays(side).into_iter();
-            arrays.map(move |array| MatrixMemory::lock(NAMES[side], &array))
+            arrays.map(move |array| ArrayMemory::lock(NAMES[side], &array))
         });
         Ok(arrays.next().transpose()?.map(|memory| memory.element()))
     }
@@ -147,7 +147,7 @@ impl<'py> GivenMatrices<'py> {
             let reason = "one array is needed, or a distribution (on) that says what they are";
             return Err(Error::parameter(NAMES[side], value, reason));
         };
-        let memory = MatrixMemory::lock(NAMES[side], array)?;
+        let memory = ArrayMemory::lock(NAMES[side], array)?;
         let (rows, cols) = memory.shape();
         let on = Distribution::on_one(rows, cols, 0, 1)?;
         Ok(match memory.find_order()? {
@@ -162,7 +162,7 @@ impl<'py> GivenMatrices<'py> {
         side: usize,
         on: &Distribution,
         (rank, element): (usize, ElementType),
-    ) -> Result<Vec<MatrixMemory>, Error> {
+    ) -> Result<Vec<ArrayMemory>, Error> {
         let (name, shapes, arrays) = (NAMES[side], on.local_shapes(rank), self.list_arrays(side));
         if arrays.is_empty() && shapes.iter().all(|(rows, cols)| rows * cols == 0) {
             return Ok(Vec::new());
@@ -184,8 +184,8 @@ fn lock_piece(
     name: &'static str,
     array: &Bound<'_, PyAny>,
     (shape, order, element): ((usize, usize), Order, ElementType),
-) -> Result<MatrixMemory, Error> {
-    let memory = MatrixMemory::lock(name, array)?;
+) -> Result<ArrayMemory, Error> {
+    let memory = ArrayMemory::lock(name, array)?;
     if memory.element() != element {
         let [found, wanted] = [memory.element(), element].map(name_element);
         let reason = format!("the product has {wanted}: all three matrices have one type");
@@ -207,8 +207,8 @@ fn lock_piece(
 
 /// The memory of A, B and C on this rank.
 struct LockedMatrices {
-    factors: [Vec<MatrixMemory>; 2],
-    result: Vec<MatrixMemory>,
+    factors: [Vec<ArrayMemory>; 2],
+    result: Vec<ArrayMemory>,
     orders: [Order; 3],
 }
 
@@ -228,7 +228,7 @@ impl LockedMatrices {
         locked
             .result
             .iter()
-            .try_for_each(MatrixMemory::check_writable)?;
+            .try_for_each(ArrayMemory::check_writable)?;
         locked.check_overlap()?;
         Ok(locked)
     }
@@ -273,7 +273,7 @@ impl PyProduct {
         given: &GivenMatrices<'_>,
         on: Option<[Distribution; 3]>,
         keywords: &ProductKeywords<'_>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let comm = session.get().comm()?;
         let on = match on {
             Some(on) => Ok(on),
@@ -295,7 +295,7 @@ impl PyProduct {
         on: [Distribution; 3],
         dtype: &Bound<'_, PyAny>,
         keywords: &ProductKeywords<'_>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let comm = session.get().comm()?;
         let element = read_element(dtype)
             .unwrap_or_else(|error| Err(Error::parameter("dtype", dtype, error.to_string())));
@@ -308,7 +308,7 @@ impl PyProduct {
         on: [Distribution; 3],
         element: ElementType,
         keywords: &ProductKeywords<'_>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let mut state = session.get().state().borrow()?;
         let config = agree(state.session.comm().as_ref(), keywords.read_config())?;
         let gemm = run_detached(session.py(), || {
@@ -328,7 +328,7 @@ impl PyProduct {
         py: Python<'py>,
         given: &GivenMatrices<'py>,
         scalars: [Option<&Bound<'py, PyAny>>; 2],
-    ) -> Result<Bound<'py, PyAny>, CallError> {
+    ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let mut state = self.session.get().state().borrow()?;
         let mut gemm = self.gemm.borrow()?;
         let comm = std::sync::Arc::clone(state.session.comm());
@@ -399,12 +399,12 @@ impl PyProduct {
         c: Option<&Bound<'py, PyAny>>,
         alpha: Option<&Bound<'py, PyAny>>,
         beta: Option<&Bound<'py, PyAny>>,
-    ) -> Result<Bound<'py, PyAny>, CallError> {
+    ) -> Result<Bound<'py, PyAny>, RaisedError> {
         self.multiply(a.py(), &GivenMatrices::new(a, b, c), [alpha, beta])
     }
 
     /// Returns the plan as a dictionary.
-    fn plan<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallError> {
+    fn plan<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let gemm = self.gemm.borrow()?;
         let plan: &Plan = with_gemm!(&*gemm, gemm => gemm.plan());
         Ok(to_python(py, plan)?)

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::arrays::{lock_buffer, make_array};
 use crate::communicator::{abandon_ranks, adopt_ranks};
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
@@ -70,7 +70,7 @@ impl PyRebalancer {
         units: u64,
         comm: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
         let read = read_keywords(settings).and_then(read_loop_settings);
         let (config, part) = agree(&*comm, read)?;
@@ -86,7 +86,7 @@ impl PyRebalancer {
         py: Python<'_>,
         state: &[u8],
         comm: Option<&Bound<'_, PyAny>>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
         let shared = Arc::clone(&comm);
         let balancer = run_detached(py, || Rebalancer::restore(shared, state))?;
@@ -95,25 +95,25 @@ impl PyRebalancer {
 
     /// The units of each rank.
     #[getter]
-    fn units(&self) -> Result<Vec<u64>, CallError> {
+    fn units(&self) -> Result<Vec<u64>, RaisedError> {
         Ok(self.0.borrow()?.balancer.units().to_vec())
     }
 
     /// The units of this rank, as a range. The parts follow each other in the order of the ranks.
     #[getter]
-    fn part<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyRange>, CallError> {
+    fn part<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyRange>, RaisedError> {
         let part = self.0.borrow()?.balancer.part();
         Ok(PyRange::new(py, part.start as isize, part.end as isize)?)
     }
 
     /// The number of times that the parts have changed.
     #[getter]
-    fn moves(&self) -> Result<u64, CallError> {
+    fn moves(&self) -> Result<u64, RaisedError> {
         Ok(self.0.borrow()?.balancer.moves())
     }
 
     /// Returns the part of all units that each rank has: weights for a partitioner. They sum to 1.
-    fn shares(&self) -> Result<Vec<f64>, CallError> {
+    fn shares(&self) -> Result<Vec<f64>, RaisedError> {
         Ok(self.0.borrow()?.balancer.shares())
     }
 
@@ -127,39 +127,39 @@ impl PyRebalancer {
     }
 
     /// Begins to time this rank's work.
-    fn begin(&self) -> Result<(), CallError> {
+    fn begin(&self) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.begin();
         Ok(())
     }
 
     /// Ends what `begin` began. Several pairs in a sweep add up.
-    fn end(&self) -> Result<(), CallError> {
+    fn end(&self) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.end();
         Ok(())
     }
 
     /// Takes the seconds that this rank needed for `units` of its units, such as those between two events of a GPU. The times
     /// of a sweep add up.
-    fn record(&self, units: u64, seconds: f64) -> Result<(), CallError> {
+    fn record(&self, units: u64, seconds: f64) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.record(units, seconds);
         Ok(())
     }
 
     /// Leaves the current sweep out: nothing is learnt from it on any rank.
-    fn ignore_sweep(&self) -> Result<(), CallError> {
+    fn ignore_sweep(&self) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.ignore_sweep();
         Ok(())
     }
 
     /// Ends a sweep. Returns True if the parts have changed. All ranks call it together.
-    fn balance(&self, py: Python<'_>) -> Result<bool, CallError> {
+    fn balance(&self, py: Python<'_>) -> Result<bool, RaisedError> {
         let mut state = self.0.borrow()?;
         Ok(run_detached(py, || state.balance())?)
     }
 
     /// Takes the seconds that this rank needed for its part, and ends the sweep. Returns True if the parts have changed. All
     /// ranks call it together.
-    fn observe(&self, py: Python<'_>, seconds: f64) -> Result<bool, CallError> {
+    fn observe(&self, py: Python<'_>, seconds: f64) -> Result<bool, RaisedError> {
         let mut state = self.0.borrow()?;
         let units = state.count_own();
         state.balancer.record(units, seconds);
@@ -168,7 +168,7 @@ impl PyRebalancer {
 
     /// Moves the rows of an array after the parts have changed, and returns the rows of the part now. `array` has a row for
     /// each unit of the part before; it may have any number of dimensions. All ranks call it together, once for each array.
-    fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, CallError> {
+    fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let py = array.py();
         let mut state = self.0.borrow()?;
         let LoopState {
@@ -196,26 +196,26 @@ impl PyRebalancer {
     }
 
     /// Takes the seconds that this rank needed to move its data by other means than `migrate`.
-    fn note_move(&self, seconds: f64) -> Result<(), CallError> {
+    fn note_move(&self, seconds: f64) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.note_move(seconds);
         Ok(())
     }
 
     /// Returns the sweeps, changes and drifts so far, the same on every rank. All ranks call it together.
-    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallError> {
+    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let mut state = self.0.borrow()?;
         let report = run_detached(py, || state.balancer.report())?;
         Ok(to_python(py, &report)?)
     }
 
     /// Returns what is known so far, for a checkpoint; the same bytes on every rank. All ranks call it together.
-    fn state(&self, py: Python<'_>) -> Result<Vec<u8>, CallError> {
+    fn state(&self, py: Python<'_>) -> Result<Vec<u8>, RaisedError> {
         let mut state = self.0.borrow()?;
         Ok(run_detached(py, || state.balancer.state())?)
     }
 
     /// Releases the communicator.
-    fn close(&self) -> Result<(), CallError> {
+    fn close(&self) -> Result<(), RaisedError> {
         self.0.close()
     }
 
@@ -229,7 +229,7 @@ impl PyRebalancer {
         _kind: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
-    ) -> Result<bool, CallError> {
+    ) -> Result<bool, RaisedError> {
         if let Ok(state) = self.0.borrow() {
             abandon_ranks(&*state.comm, value);
         }
@@ -253,7 +253,7 @@ impl PyStep {
         self.has_moved.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    fn __enter__(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>, CallError> {
+    fn __enter__(slf: PyRef<'_, Self>) -> Result<PyRef<'_, Self>, RaisedError> {
         slf.balancer.get().begin()?;
         Ok(slf)
     }
@@ -264,7 +264,7 @@ impl PyStep {
         _kind: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
-    ) -> Result<bool, CallError> {
+    ) -> Result<bool, RaisedError> {
         let balancer = self.balancer.get();
         balancer.end()?;
         if value.is_none() {

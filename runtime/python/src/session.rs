@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::communicator::{abandon_ranks, adopt_ranks};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 use crate::product::{GivenMatrices, ProductKeywords, PyProduct};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -39,7 +39,7 @@ impl PySession {
         &self.0
     }
 
-    pub(crate) fn comm(&self) -> Result<Arc<dyn Comm>, CallError> {
+    pub(crate) fn comm(&self) -> Result<Arc<dyn Comm>, RaisedError> {
         Ok(Arc::clone(self.0.borrow()?.session.comm()))
     }
 }
@@ -58,7 +58,7 @@ impl PySession {
         store: Option<&str>,
         models: Option<PathBuf>,
         reserved_cores: Vec<u32>,
-    ) -> Result<Self, CallError> {
+    ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
         let chosen = choose_devices([grouping, blas, store]);
         let mut builder = agree(&*comm, chosen)?.reserved_cores(reserved_cores);
@@ -78,31 +78,31 @@ impl PySession {
 
     /// This rank.
     #[getter]
-    fn rank(&self) -> Result<usize, CallError> {
+    fn rank(&self) -> Result<usize, RaisedError> {
         Ok(self.comm()?.rank())
     }
 
     /// Number of ranks.
     #[getter]
-    fn ranks(&self) -> Result<usize, CallError> {
+    fn ranks(&self) -> Result<usize, RaisedError> {
         Ok(self.comm()?.size())
     }
 
     /// Name of this rank's host.
     #[getter]
-    fn host(&self) -> Result<String, CallError> {
+    fn host(&self) -> Result<String, RaisedError> {
         Ok(self.comm()?.host().to_owned())
     }
 
     /// The MPI library, or that there is none.
     #[getter]
-    fn mpi(&self) -> Result<String, CallError> {
+    fn mpi(&self) -> Result<String, RaisedError> {
         Ok(self.comm()?.implementation().to_owned())
     }
 
     /// The devices of this rank.
     #[getter]
-    fn devices(&self) -> Result<Vec<PyDevice>, CallError> {
+    fn devices(&self) -> Result<Vec<PyDevice>, RaisedError> {
         let state = self.0.borrow()?;
         Ok(state.session.devices().iter().map(PyDevice::from).collect())
     }
@@ -129,7 +129,7 @@ impl PySession {
         split: Option<&str>,
         strategy: Option<&str>,
         epsilon: Option<f64>,
-    ) -> Result<Bound<'py, PyAny>, CallError> {
+    ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let keywords = ProductKeywords {
             ops,
             block,
@@ -158,7 +158,7 @@ impl PySession {
         split: Option<&str>,
         strategy: Option<&str>,
         epsilon: Option<f64>,
-    ) -> Result<PyProduct, CallError> {
+    ) -> Result<PyProduct, RaisedError> {
         let keywords = ProductKeywords {
             ops,
             block,
@@ -172,18 +172,18 @@ impl PySession {
     }
 
     /// Returns the report of the last product: what every device did, and how long it took. All ranks call it together.
-    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallError> {
+    fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let state = self.0.borrow()?;
         let Some((plan, execution)) = &state.last_run else {
             let reason = "no product was run";
-            return Err(CallError::refuse("report", "None", reason));
+            return Err(RaisedError::refuse("report", "None", reason));
         };
         let report = run_detached(py, || Report::gather(&state.session, plan, execution, None))?;
         Ok(to_python(py, &report)?)
     }
 
     /// Releases the devices and the communicator.
-    fn close(&self) -> Result<(), CallError> {
+    fn close(&self) -> Result<(), RaisedError> {
         self.0.close()
     }
 
@@ -197,7 +197,7 @@ impl PySession {
         _kind: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
-    ) -> Result<bool, CallError> {
+    ) -> Result<bool, RaisedError> {
         if let Ok(comm) = self.comm() {
             abandon_ranks(&*comm, value);
         }

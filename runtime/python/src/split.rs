@@ -6,7 +6,7 @@ use isochron::hierarchy::partition::{Limits, Memory};
 use isochron::hierarchy::{SplitOptions, split};
 use pyo3::prelude::*;
 
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 use crate::models::PyModel;
 
 /// The points of a device: a model, or units and seconds.
@@ -88,7 +88,7 @@ pub fn split_units(
     partitioner: &str,
     granule: u64,
     limits: Vec<PyLimits>,
-) -> Result<PyPartition, CallError> {
+) -> Result<PyPartition, RaisedError> {
     let options = SplitOptions {
         fit: fit.parse()?,
         partitioner: partitioner.parse()?,

@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 
 use pyo3::Python;
 
-use crate::errors::CallError;
+use crate::errors::RaisedError;
 
 /// A value that only the thread which made it may use, since MPI and the devices are bound to that thread.
 ///
@@ -33,29 +33,29 @@ impl<T> ThreadBound<T> {
     }
 
     /// Returns the value for the length of a call.
-    pub fn borrow(&self) -> Result<RefMut<'_, T>, CallError> {
+    pub fn borrow(&self) -> Result<RefMut<'_, T>, RaisedError> {
         let value = self.borrow_slot()?;
         RefMut::filter_map(value, Option::as_mut)
-            .map_err(|_| CallError::refuse(self.what, "closed", "make another one"))
+            .map_err(|_| RaisedError::refuse(self.what, "closed", "make another one"))
     }
 
     /// Drops the value. To close twice is no error.
-    pub fn close(&self) -> Result<(), CallError> {
+    pub fn close(&self) -> Result<(), RaisedError> {
         self.borrow_slot()?.take();
         Ok(())
     }
 
-    fn borrow_slot(&self) -> Result<RefMut<'_, Option<T>>, CallError> {
+    fn borrow_slot(&self) -> Result<RefMut<'_, Option<T>>, RaisedError> {
         if thread::current().id() != self.thread {
             let reason = "only the thread that made it may use it";
-            return Err(CallError::refuse(
+            return Err(RaisedError::refuse(
                 self.what,
                 "used by another thread",
                 reason,
             ));
         }
         let reason = "one call at a time";
-        (self.value.try_borrow_mut()).map_err(|_| CallError::refuse(self.what, "in use", reason))
+        (self.value.try_borrow_mut()).map_err(|_| RaisedError::refuse(self.what, "in use", reason))
     }
 }
 
