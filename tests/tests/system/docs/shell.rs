@@ -149,8 +149,15 @@ fn set_up(folder: &Path) {
     for place in ["target/release/isochron", "bin/isochron"] {
         symlink(&mpi.isochron, folder.join(place)).expect("a link");
     }
-    let launch = format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.mpirun().display());
-    write_program(&folder.join("bin/mpirun"), &launch);
+    let compiler = mpi.compiler().display().to_string();
+    for (name, program) in [
+        ("mpirun", mpi.mpirun().display().to_string()),
+        ("mpifort", compiler.replace("mpicc", "mpifort")),
+        ("mpicc", compiler),
+    ] {
+        let script = format!("#!/bin/sh\nexec {program} \"$@\"\n");
+        write_program(&folder.join("bin").join(name), &script);
+    }
     write_program(&folder.join("bin/cargo"), CARGO);
     write_program(&folder.join("elsewhere/cargo"), CARGO);
     write_program(&folder.join("elsewhere/isochron"), PLANNER);
