@@ -14,6 +14,7 @@ mod goal;
 mod gpu;
 mod hpopta;
 mod hybrid;
+mod jacobi;
 mod launch;
 mod learning;
 mod markdown;
@@ -66,6 +67,9 @@ enum CampaignCommand {
     Thesis(thesis::ThesisArguments),
     /// Figures 1 to 3 of the HPOPTA paper's supplement: DGEMV and FFT, predicted and actual times
     Hpopta(hpopta::HpoptaArguments),
+    /// The Jacobi method of the thesis: figures 2.4 to 2.7, 4.3, 4.4 and A.4
+    #[command(name = "thesis-jacobi")]
+    Jacobi(jacobi::JacobiCampaignArguments),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -83,5 +87,6 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Prepared(arguments) => prepared::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
+        CampaignCommand::Jacobi(arguments) => jacobi::run(&arguments),
     }
 }

@@ -251,6 +251,7 @@ mod tests {
         check_published::<crate::balance::BalanceResults>()?;
         check_published::<crate::hpopta::HpoptaResults>()?;
         check_published::<crate::hybrid::HybridResults>()?;
+        check_published::<crate::jacobi::JacobiResults>()?;
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::measure::MeasureResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;

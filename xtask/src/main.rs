@@ -113,8 +113,9 @@ enum Task {
     },
     /// Measure figures and tables of a publication here, and make them again
     Reproduce {
-        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2), hpopta (figures 1 to 3 of the supplement)
-        #[arg(value_parser = ["thesis-3", "hpopta"])]
+        /// The publication's part: thesis-3 (figures 3.1 to 3.4, table 4.2), thesis-jacobi (figures 2.4 to 2.7, 4.3,
+        /// 4.4 and A.4), hpopta (figures 1 to 3 of the supplement)
+        #[arg(value_parser = ["thesis-3", "thesis-jacobi", "hpopta"])]
         name: String,
         /// Passed on as they are
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -56,18 +56,16 @@ fn iterates_have_the_same_bits_in_any_division() {
     );
     let bits = std::fs::read(folder.path("x.npy")).expect("a solution");
     for mpi in libraries() {
-        for (ranks, strategy) in [2, 3, 4].into_iter().zip(STRATEGIES.iter().cycle().skip(1)) {
-            for strategy in [strategy, STRATEGIES[0]] {
-                let out = folder.path(&format!("{}-{ranks}.npy", mpi.name));
-                let line = format!("{system} {strategy} --platform {platform} --out {out}");
-                let found = solve(&mpi, ranks, &line);
-                assert_eq!(found["checksum"], alone["checksum"], "{found}");
-                assert_eq!(found["residual"], alone["residual"], "{found}");
-                assert_eq!(std::fs::read(&out).expect("a solution"), bits, "{line}");
-                assert!(found["moved"].as_u64() > Some(0), "{line}: {found}");
-                for sweep in found["history"].as_array().expect("iterations") {
-                    assert_eq!(total(&sweep["rows"]), 61, "{found}");
-                }
+        for (ranks, strategy) in [3, 2, 3, 4].into_iter().zip(STRATEGIES) {
+            let out = folder.path(&format!("{}-{ranks}.npy", mpi.name));
+            let line = format!("{system} {strategy} --platform {platform} --out {out}");
+            let found = solve(&mpi, ranks, &line);
+            assert_eq!(found["checksum"], alone["checksum"], "{found}");
+            assert_eq!(found["residual"], alone["residual"], "{found}");
+            assert_eq!(std::fs::read(&out).expect("a solution"), bits, "{line}");
+            assert!(found["moved"].as_u64() > Some(0), "{line}: {found}");
+            for sweep in found["history"].as_array().expect("iterations") {
+                assert_eq!(total(&sweep["rows"]), 61, "{found}");
             }
         }
     }
@@ -136,7 +134,7 @@ fn at_a_memory_cliff_constant_speeds_swing_and_speed_functions_settle() {
             "{swinging}"
         );
         let swinging = list_longest(&swinging);
-        for partitioner in ["gpa", "npa"] {
+        for partitioner in mpi.take_turns(["gpa", "npa"]) {
             let settled = format!("{line} --strategy fpm --partitioner {partitioner}");
             let settled = solve(&mpi, 3, &settled);
             let last = &settled["history"].as_array().expect("iterations")[12..];

@@ -150,6 +150,7 @@ pub fn campaign_table() -> String {
         learning_row(),
         thesis_row(),
         hpopta_row(),
+        jacobi_row(),
         alike_row(),
         price_row(),
         unlike_row(),
@@ -387,6 +388,22 @@ fn hpopta_row() -> String {
         "actual / predicted time of HPOPTA's division of an FFT",
         &ResultsTable::find(&page, figure).range_of_medians(figure),
         &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn jacobi_row() -> String {
+    let page = read_page("thesis-jacobi");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let [fpm, cpm] = ["FPM (NPA), even / it", "CPM, even / it"]
+        .map(|name| ResultsTable::find(&page, name).range_of_medians(name));
+    format_row(
+        "thesis-jacobi",
+        "even split / balanced by partial models, Jacobi's method, moving counted",
+        &format!("{fpm}, and {cpm} by constant speeds"),
+        "",
     )
 }
 
