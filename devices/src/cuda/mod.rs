@@ -33,6 +33,8 @@ mod worker;
 
 pub use find::{CudaInfo, Survey, devices, survey};
 pub use nvml::{GpuState, read_gpu_state};
+// Public for the tests of the GPU path, which are in another crate.
+#[doc(hidden)]
 pub use plan::{Placement, StreamedTiles, TilePlan};
 pub use worker::CudaWorker;
 

@@ -40,9 +40,11 @@ pub use contract::Comm;
 // For communicators of other crates. Messages are started by `Transfer`, which is safe.
 #[doc(hidden)]
 pub use contract::{InFlight, MAX_TAG, MessageSpan};
-pub use links::{LinkLadder, LinkOrigin};
+pub(crate) use links::{LinkLadder, LinkOrigin};
 pub use local::LocalComm;
 pub(crate) use pause::Pause;
+// For the command, whose tools measure outside of a session.
+#[doc(hidden)]
 pub use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};
