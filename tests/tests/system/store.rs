@@ -28,6 +28,8 @@ fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
     words.extend(options.split_whitespace().map(str::to_owned));
     let mut command = mpi.command(2, &mpi.isochron, &words);
     command.env("ISOCHRON_STORE", folder.path("store"));
+    // Which library is the fastest may differ from run to run, and with it the identity of the devices.
+    command.env("ISOCHRON_BLAS", "embedded");
     command
 }
 
