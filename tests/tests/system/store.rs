@@ -27,10 +27,16 @@ fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
     ];
     words.extend(options.split_whitespace().map(str::to_owned));
     let mut command = mpi.command(2, &mpi.isochron, &words);
-    command.env("ISOCHRON_STORE", folder.path("store"));
-    // Which library is the fastest may differ from run to run, and with it the identity of the devices.
-    command.env("ISOCHRON_BLAS", "embedded");
+    use_store(&mut command, &folder.path("store"));
     command
+}
+
+/// Lets a command use the store at this path, with one BLAS: which library is the fastest may differ from run to
+/// run, and with it the identity of the devices.
+fn use_store(command: &mut Command, path: &str) {
+    command
+        .env("ISOCHRON_STORE", path)
+        .env("ISOCHRON_BLAS", "embedded");
 }
 
 /// Multiplies in the usual size with more options.
@@ -182,7 +188,7 @@ fn a_run_begins_with_the_models_that_were_measured_before() {
         for (options, segments_written) in [("none", 0), ("read", 0), ("read-write", 1)] {
             let words = [&words[..], &["--store", options]].concat();
             let mut command = mpi.command(2, &mpi.isochron, &words);
-            command.env("ISOCHRON_STORE", folder.path("store"));
+            use_store(&mut command, &folder.path("store"));
             run(command, HANGS).success();
             assert_eq!(segments(&folder).len(), segments_written, "{options}");
         }
@@ -479,7 +485,7 @@ fn models(folder: &Folder, store: &str, line: &str) -> Outcome {
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
     command.arg("models").args(line.split_whitespace());
-    command.env("ISOCHRON_STORE", folder.path(store));
+    use_store(&mut command, &folder.path(store));
     run(command, HANGS)
 }
 
@@ -520,7 +526,7 @@ fn models_are_listed_compared_moved_and_removed() {
     ] {
         let mut command = Command::new(&mpi.isochron);
         command.args(line.split(' '));
-        command.env("ISOCHRON_STORE", folder.path("store"));
+        use_store(&mut command, &folder.path("store"));
         let told = run(command, HANGS).success();
         assert!(told.contains(names[0]), "{told}");
     }
