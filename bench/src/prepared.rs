@@ -110,7 +110,7 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
 /// Runs the command, whose call is the multiplication alone.
 fn run_mxm(launcher: &MxmLauncher, ranks: usize, size: usize) -> anyhow::Result<CallTimes> {
     let size = size.to_string();
-    let options = ["--size", &size, "--verify", "none", "--store", "none"];
+    let options = ["--size", &size, "--store", "none"];
     let report = launcher.run_mxm(ranks, &options.map(str::to_owned))?;
     Ok(CallTimes {
         calls_s: vec![report.wall_s],

@@ -26,11 +26,11 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
     let goal = if has_peers { Goal::Peers } else { Goal::Run };
     install::ensure(goal, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let packages = "-p isochron-cli -p isochron-bench -p isochron-cluster";
-    build::release(workspace, steps, &mpi, packages)?;
+    let mut packages = "-p isochron-cli -p isochron-bench -p isochron-cluster".to_owned();
     if name == PREPARED {
-        build::release(workspace, steps, &mpi, "-p isochron --example prepared")?;
+        packages += " -p isochron --bins --example prepared";
     }
+    build::release(workspace, steps, &mpi, &packages)?;
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
     steps.run(&format!("campaign {name}"), || {
