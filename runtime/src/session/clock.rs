@@ -11,20 +11,23 @@ use crate::multiply::DeviceTime;
 /// Time after which a quota is read again.
 const RENEWAL: Duration = Duration::from_millis(200);
 
-/// Seconds in which the wall time of updates is compared with their CPU time: many periods of a quota.
+/// Seconds in which the wall time of updates is compared with the time that the quota explains: many periods of a quota.
 const WINDOW_S: f64 = 1.0;
 
-/// Wall time over the time that the quota explains, beyond which the wall time counts.
+/// The fewest and the most updates for that.
+const WINDOW_UPDATES: [usize; 2] = [3, 64];
+
+/// Wall time over the time that the quota explains, beyond which something else stops the threads.
 const UNEXPLAINED: f64 = 1.3;
 
-/// The most of that for which one update counts: a single one that is stopped for long says nothing of the others.
+/// The most of that for which one update counts.
 const MOST_UNEXPLAINED: f64 = 5.0;
 
 /// The clock of a rank's devices in a run.
 ///
 /// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over
-/// the share of the quota as it is now. If the wall time of many updates exceeds that clearly, something else stops the
-/// threads, and the wall time counts.
+/// the share of the quota as it is now. The wall time of many updates may exceed that: messages spend a part of the
+/// quota, or other programs stop the threads. Then all times are as much longer.
 pub(super) struct HostClock {
     clocks: Vec<DeviceClock>,
     /// Number of threads with which each rank of this host computes.
@@ -33,8 +36,8 @@ pub(super) struct HostClock {
     /// The share without a quota.
     free_share: f64,
     renewed: Instant,
-    /// Wall time and CPU time of each device's last updates.
-    recent: Vec<[f64; 2]>,
+    /// The last updates of each device.
+    recent: Vec<RecentUpdates>,
 }
 
 impl HostClock {
@@ -49,7 +52,7 @@ impl HostClock {
                 None => share,
             },
             renewed: Instant::now(),
-            recent: vec![[0.0; 2]; devices.len()],
+            recent: vec![RecentUpdates::default(); devices.len()],
         }
     }
 
@@ -64,13 +67,9 @@ impl HostClock {
             .collect()
     }
 
-    /// Takes over the quota as it is now, in cores. Times under another one say nothing about this one.
+    /// Takes over the quota as it is now, in cores.
     fn renew_share(&mut self, quota: Option<f64>) {
-        let share = quota.map_or(self.free_share, |quota| share_quota(quota, &self.threads));
-        if share != self.share {
-            self.share = share;
-            self.recent.fill([0.0; 2]);
-        }
+        self.share = quota.map_or(self.free_share, |quota| share_quota(quota, &self.threads));
     }
 
     /// Returns a time that is none as it is.
@@ -89,20 +88,51 @@ impl HostClock {
             read.stopped = time.busy_s > UNEXPLAINED * time.cpu_s;
             return read;
         }
-        let [wall_s, cpu_s] = &mut self.recent[device];
-        let counted_s = time.busy_s.min(MOST_UNEXPLAINED * explained_s);
-        let kept = (-counted_s / WINDOW_S).exp();
-        *wall_s = *wall_s * kept + counted_s;
-        *cpu_s = *cpu_s * kept + time.cpu_s;
-        let is_known = *wall_s > 0.5 * WINDOW_S && *cpu_s > 0.0;
-        let lasting_s = time.cpu_s * *wall_s / *cpu_s;
-        if is_known && lasting_s > UNEXPLAINED * explained_s {
-            read = DeviceTime {
-                busy_s: lasting_s,
-                stopped: true,
-            };
-        }
+        let recent = &mut self.recent[device];
+        recent.add(time.busy_s.min(MOST_UNEXPLAINED * explained_s), explained_s);
+        let factor = recent.find_factor();
+        read.busy_s = explained_s * factor;
+        read.stopped = factor > UNEXPLAINED;
         read
+    }
+}
+
+/// Wall times of a device's last updates, each with the time that the quota explains.
+#[derive(Debug, Clone, Default)]
+struct RecentUpdates {
+    times_s: VecDeque<[f64; 2]>,
+}
+
+impl RecentUpdates {
+    fn add(&mut self, wall_s: f64, explained_s: f64) {
+        let [fewest, most] = WINDOW_UPDATES;
+        self.times_s.push_back([wall_s, explained_s]);
+        let mut kept_s: f64 = self
+            .times_s
+            .iter()
+            .map(|[_, explained_s]| explained_s)
+            .sum();
+        while self.times_s.len() > most || (kept_s > WINDOW_S && self.times_s.len() > fewest) {
+            let oldest = self.times_s.pop_front();
+            kept_s -= oldest.map_or(0.0, |[_, explained_s]| explained_s);
+        }
+    }
+
+    /// Returns the wall time over the time that the quota explains, at least 1. The update that was stopped for longest is
+    /// left out: a single one says nothing of the others.
+    fn find_factor(&self) -> f64 {
+        let updates = self.times_s.iter();
+        let Some(worst) = updates.max_by(|a, b| (a[0] - a[1]).total_cmp(&(b[0] - b[1]))) else {
+            return 1.0;
+        };
+        let [wall_s, explained_s] = [0, 1].map(|of| {
+            let sum: f64 = self.times_s.iter().map(|times| times[of]).sum();
+            sum - worst[of]
+        });
+        match explained_s > 0.0 {
+            true => (wall_s / explained_s).max(1.0),
+            false => 1.0,
+        }
     }
 }
 
@@ -164,7 +194,7 @@ mod tests {
     #[test]
     fn a_quota_stretches_cpu_time_and_other_programs_the_wall_time() {
         let mut quota = clock(DeviceClock::Cores, 0.25);
-        quota.recent = vec![[0.0; 2]];
+        quota.recent = vec![RecentUpdates::default()];
         assert_eq!(read(&mut quota, update(0.01, 0.01)), 0.04);
         // The quota stops this update, and explains it.
         for _ in 0..20 {
@@ -181,12 +211,29 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_spend_a_part_of_the_quota_lengthen_the_times() {
+        // Updates of a hundredth of a second and of two seconds.
+        for cpu_s in [0.01, 0.5] {
+            let mut quota = clock(DeviceClock::Cores, 0.25);
+            quota.recent = vec![RecentUpdates::default()];
+            let wall_s = 4.8 * cpu_s;
+            let times: Vec<f64> = (0..6)
+                .map(|_| read(&mut quota, update(wall_s, cpu_s)))
+                .collect();
+            assert_eq!(times[0], 4.0 * cpu_s);
+            for time_s in &times[1..] {
+                assert!((time_s - wall_s).abs() < 1e-12 * wall_s, "{times:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_thread_that_did_not_run_was_stopped_unless_the_quota_explains_it() {
         let mut free = clock(DeviceClock::Cores, 1.0);
         let mut quota = clock(DeviceClock::Cores, 0.25);
         let mut gpu = clock(DeviceClock::Accelerator, 1.0);
         for host in [&mut free, &mut quota, &mut gpu] {
-            host.recent = vec![[0.0; 2]];
+            host.recent = vec![RecentUpdates::default()];
         }
         let late = update(0.04, 0.01);
         assert!(free.read_device(0, late).stopped);
@@ -201,7 +248,7 @@ mod tests {
     fn times_follow_a_quota_that_shrinks_and_is_lifted() {
         let mut host = clock(DeviceClock::Cores, 1.0);
         (host.threads, host.free_share) = (vec![1, 1], 1.0);
-        host.recent = vec![[0.0; 2]];
+        host.recent = vec![RecentUpdates::default()];
         for (quota, factor) in [(None, 1.0), (Some(0.5), 4.0), (Some(2.0), 1.0), (None, 1.0)] {
             host.renew_share(quota);
             // The first update may run through, whatever the quota.
@@ -218,7 +265,7 @@ mod tests {
     fn an_update_that_is_stopped_for_long_leaves_those_after_it_alone() {
         for (share, wall_s) in [(1.0, 0.01), (0.25, 0.04)] {
             let mut host = clock(DeviceClock::Cores, share);
-            host.recent = vec![[0.0; 2]];
+            host.recent = vec![RecentUpdates::default()];
             for step in 0..300 {
                 let is_stopped = step == 100;
                 let busy_s = if is_stopped { 10.0 } else { wall_s };
@@ -235,7 +282,7 @@ mod tests {
     fn a_time_that_is_none_leaves_those_after_it_alone() {
         for wrong in [f64::INFINITY, f64::NAN, -1000.0] {
             let mut free = clock(DeviceClock::Cores, 1.0);
-            free.recent = vec![[0.0; 2]];
+            free.recent = vec![RecentUpdates::default()];
             for time in [0.4, wrong, 0.3, 0.2] {
                 let read = read(&mut free, update(time, 0.1));
                 assert!(read.to_bits() == time.to_bits(), "{time}: {read}");
@@ -268,7 +315,7 @@ mod tests {
             DeviceClock::Prescribed,
         ] {
             let mut free = clock(kind, 1.0);
-            free.recent = vec![[0.0; 2]];
+            free.recent = vec![RecentUpdates::default()];
             assert_eq!(read(&mut free, update(0.4, 0.1)), 0.4);
         }
     }
