@@ -11,8 +11,14 @@ const CUT: f64 = 4.0;
 const ALLOWED: f64 = 1.0;
 
 /// Sum of standard deviations beyond [`ALLOWED`] that is called drift. Three disturbed times in a row reach
-/// it. Noise does in one of ten million times.
+/// it, or two that agree. Noise does in one of ten million times.
 const ALARM: f64 = 8.0;
+
+/// Standard deviations by which two times agree on a change: disturbances differ in length.
+const CLEAR: f64 = 8.0;
+
+/// Least ratio of the logarithms of two factors that agree.
+const AGREEMENT: f64 = 0.7;
 
 /// Logarithms of a part's times at one size.
 ///
@@ -131,13 +137,27 @@ impl Watch {
 
 impl Suspicion {
     fn observe(&mut self, deviation: Deviation, off: f64) -> Option<Shift> {
-        self.sum = (self.sum + off.min(CUT) - ALLOWED).max(0.0);
+        let most = if self.is_repeated(deviation) {
+            CLEAR
+        } else {
+            CUT
+        };
+        self.sum = (self.sum + off.min(most) - ALLOWED).max(0.0);
         if self.sum == 0.0 {
             self.deviations.clear();
             return None;
         }
         self.deviations.push(deviation);
         (self.sum > ALARM).then(|| self.find_shift())
+    }
+
+    /// Returns `true` if the time before was off by about the same factor, and both clearly.
+    fn is_repeated(&self, deviation: Deviation) -> bool {
+        self.deviations.last().is_some_and(|last| {
+            let [less, more] = [last.residual, deviation.residual].map(f64::abs);
+            let is_clear = last.off.abs().min(deviation.off.abs()) >= CLEAR;
+            is_clear && less.min(more) >= AGREEMENT * less.max(more)
+        })
     }
 
     /// Returns the shift that begins with the first deviation of at least half of their median.
@@ -192,17 +212,26 @@ mod tests {
 
     #[test]
     fn a_lasting_change_is_found_in_three_times_with_its_factor() {
-        for factor in [4.0_f64, 0.25] {
+        // Two are enough if noise cannot be that large.
+        for (factor, last) in [(4.0_f64, 21), (0.25, 21), (1.1, 22)] {
             let mut times = [0.01, -0.01].repeat(10);
             times.extend([factor.ln(); 5]);
             let (_, shift) = observe_all(&times);
             let (at, shift) = shift.expect("a shift");
-            assert!(at <= 22, "{at}");
+            assert_eq!(at, last, "{factor}");
             assert!(
                 (shift.log_factor.exp() / factor - 1.0).abs() < 0.1,
                 "{shift:?}"
             );
         }
+    }
+
+    #[test]
+    fn two_disturbances_of_unlike_length_are_not_called_drift() {
+        let mut times = [0.01, -0.01].repeat(10);
+        times[10..12].copy_from_slice(&[3.0, 1.0]);
+        let (_, shift) = observe_all(&times);
+        assert_eq!(shift, None);
     }
 
     #[test]

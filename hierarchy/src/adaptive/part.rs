@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Expected, TimeCurve, TimePoint};
-use super::level::{Shift, SizeLevel, Watch};
+use super::level::{Deviation, Shift, SizeLevel, Watch};
 use super::noise::Noise;
 use crate::model::{Point, SpeedModel};
 
@@ -65,6 +65,9 @@ const UNKNOWN: f64 = 1e6;
 
 /// Times that differ by more standard deviations than this contradict each other.
 const CLEARLY: f64 = 4.0;
+
+/// Times of one size in the run that are no longer taken for disturbances.
+const LASTING: f64 = 3.0;
 
 /// The mean of the times of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -190,7 +193,9 @@ impl PartState {
             self.level = Some(self.start_level(d, burst, noise));
         }
         let level = self.level.as_mut()?;
-        let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise))?;
+        let deviation = level.observe(t_s.ln(), burst, noise);
+        let drift = self.watch.observe(deviation);
+        let shift = drift.or_else(|| self.find_outlived(deviation, noise))?;
         self.shift_points(&shift, burst, noise);
         Some(shift)
     }
@@ -262,6 +267,43 @@ impl PartState {
             }
             None => SizeLevel::new(d, 0.0, UNKNOWN, burst),
         }
+    }
+
+    /// Returns the shift that explains why the current size takes clearly longer than a larger one did, and not just once:
+    /// the part was faster then. A size of unknown time has nothing that [`Watch`] could compare it with.
+    fn find_outlived(&self, last: Deviation, noise: &Noise) -> Option<Shift> {
+        let point = self.current_point()?;
+        if self.is_measurement || point.count < LASTING {
+            return None;
+        }
+        let sample = point.to_sample(noise);
+        let earlier = self.points.iter().map(|point| point.to_sample(noise));
+        let is_outlived = earlier.clone().any(|earlier| {
+            let doubt = (earlier.variance + sample.variance).sqrt();
+            earlier.d > sample.d && earlier.log_s < sample.log_s - CLEARLY * doubt
+        });
+        if !is_outlived {
+            return None;
+        }
+        let mut samples: Vec<TimePoint> = earlier.collect();
+        samples.sort_by(|a, b| a.d.total_cmp(&b.d));
+        merge_sizes(&mut samples);
+        drop_contradicted(&mut samples);
+        let before = TimeCurve::fit(&samples, sample.d, self.expect(point.d));
+        let log_factor = point.log_s - before.line.time_s(sample.d).ln();
+        let doubt = (before.variance(sample.d) + sample.variance).sqrt();
+        if log_factor <= CLEARLY * doubt {
+            return None;
+        }
+        let deviation = Deviation {
+            log_s: point.log_s,
+            residual: log_factor,
+            ..last
+        };
+        Some(Shift {
+            log_factor,
+            deviations: vec![deviation; LASTING as usize],
+        })
     }
 
     /// Scales the points before a shift to the times after it.

@@ -121,3 +121,49 @@ fn steps_that_are_not_seen_count_and_harm_nothing() {
     let last_s = *simulation.steps_s.last().unwrap();
     assert!(last_s < 1.03 * simulation.ideal_s(0), "{last_s}");
 }
+
+/// Runs three parts. The second becomes 1.4 times slower at the step `at`, and 4.5 times in all some steps later. Two
+/// steps after each change of the division are not seen. Returns the last step over the ideal.
+fn run_slowed_twice(at: u64, gap: u64, seed: u64) -> f64 {
+    let parts = [1.0, 0.5, 0.5].map(SimulatedPart::constant);
+    let mut simulation = Simulation::new(parts.to_vec(), 128, seed);
+    (simulation.noise, simulation.parts[1].slow_from) = (0.05, 0);
+    let mut learner = start(&simulation);
+    loop {
+        match learner
+            .request_next(|units| simulation.place(units))
+            .unwrap()
+        {
+            Request::Done => break,
+            Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
+            Request::Steps { units, count } => {
+                if learner.is_changed() && count < simulation.steps {
+                    learner.skip_steps(2);
+                    simulation.steps -= 2;
+                }
+                for _ in 0..count.min(2) {
+                    let done = simulation.steps_s.len() as u64;
+                    simulation.parts[1].slower = match done {
+                        _ if done < at => 1.0,
+                        _ if done < at + gap => 1.4,
+                        _ => 4.5,
+                    };
+                    if done < simulation.steps {
+                        simulation.step(&mut learner, units.clone(), 1).unwrap();
+                    }
+                }
+            }
+        }
+    }
+    simulation.steps_s.last().unwrap() / simulation.ideal_s(0)
+}
+
+#[test]
+fn a_part_that_becomes_slower_twice_is_divided_anew_twice() {
+    for at in 20..40 {
+        for gap in 1..8 {
+            let ratio = run_slowed_twice(at, gap, 10 * at + gap);
+            assert!(ratio < 1.15, "{at} {gap}: {ratio}");
+        }
+    }
+}
