@@ -28,8 +28,6 @@ const WITHOUT_MPI: [&str; 7] = [
 ];
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
-/// Builds the interfaces for other languages fast, for tests: they repeat the code of all element types.
-pub const QUICK_INTERFACES: &str = "--config profile.release.package.isochron-c.opt-level=1 --config profile.release.package.isochron-python.opt-level=1";
 
 /// Finds `library`, and makes its target directory ready for builds with it.
 ///

@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use crate::FUZZ_SECONDS;
-use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES, QUICK_INTERFACES};
+use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES};
 use crate::bundle;
 use crate::cluster;
 use crate::fuzz;
@@ -53,10 +53,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     install::ensure(Goal::Test, steps)?;
     let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let everything = format!("{EVERYTHING} {QUICK_INTERFACES}");
-    build::release(workspace, steps, &open_mpi, &everything)?;
+    build::release(workspace, steps, &open_mpi, EVERYTHING)?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
-    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib {QUICK_INTERFACES}");
+    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib");
     build::release(workspace, steps, &mpich, &with_libraries)?;
     let installed = workspace.target(Library::OpenMpi).join("installed");
     steps.run("install", || {
@@ -64,8 +63,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     })?;
     let packages = steps.run("packages of Python", || wheel::fetch_packages(workspace))?;
     // The selection of the first build, so that nothing is compiled twice with other features.
-    let line = format!("test --release --workspace {QUICK_INTERFACES}");
-    let mut command = build::cargo(workspace, &open_mpi, &line);
+    let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
     command.env("ISOCHRON_PYTHON", python);
     command.env("ISOCHRON_PREFIX", installed);
     // No test depends on what an earlier one left, or leaves anything to the user.
