@@ -17,7 +17,7 @@ use isochron::matrix::{Generator, Matrix, Spread, Stored};
 use isochron::mpi::ffi;
 use isochron::multiply::{Directive, Director, Factors, Plan, Problem, Scalars, StepTimes};
 use isochron::progress::{Observer, Progress};
-use isochron::session::{Cores, DeviceSpec, NodeSpec, Session};
+use isochron::session::{Cores, DeviceSpec, HostScope, NodeSpec, Session};
 use isochron::verify::Probe;
 use isochron::{Error, ErrorClass};
 use isochron_devices::{BlasChoice, Grouping, MeasureConfig, Topology};
@@ -463,12 +463,24 @@ fn share_host() {
         "and used once: {all:?}"
     );
     multiply_ones(&mut session);
+    take_whole_host(&alone, cores);
     drop(session);
     mpi.meet();
     divide_process(&mine);
     mpi.meet();
     drop(alone);
     mpi.finalize();
+}
+
+/// A session whose scope is its communicator has the whole host, beside other sessions and ranks.
+fn take_whole_host(alone: &Arc<dyn Comm>, cores: usize) {
+    let builder = Session::builder().blas(BlasChoice::Embedded);
+    let builder = builder.host_scope(HostScope::Comm);
+    let sessions = [(); 2].map(|()| builder.clone().build(Arc::clone(alone)).unwrap());
+    for session in &sessions {
+        assert_eq!(list_cores(session).len(), cores);
+        assert!(!takes_turns(session));
+    }
 }
 
 /// Returns `true` if a session has no core for itself alone.

@@ -1,19 +1,30 @@
 #define _POSIX_C_SOURCE 200809L
 #include "slow_rank.h"
+#include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
-/* Seconds of work over CPU seconds: of a fast rank and of the slow one, so that three ranks share two cores. */
-static const double PACES[] = {2.0, 8.0};
-enum { WARM_UP = 20, MOST_MOVES = 100 };
+/* Time of a fast rank and of the slow one over the CPU time of the work: three ranks share two cores, and mostly
+ * wait. */
+static const double PACES[] = {6.0, 24.0};
+/* Sweeps that are not counted in the second ratio. */
+enum { WARM_UP = 20, MOST_MOVES = 1000 };
+/* Relative noise of made-up times, and their seconds for a row. */
+static const double NOISE = 0.06, MADE_UP_ROW_S = 1e-3;
 
 static struct {
+  int sweeps, slow_from, granule, is_made_up;
+  double row_s; /* CPU seconds of a row, as the first sweep showed; 0 before it */
+} pace = {1000, 0, 1, 0, 0.0};
+
+static struct {
+  int64_t rows;
   int sweep, n_moves, moves[MOST_MOVES];
   double begun, cpu, ended; /* the clocks where work began, and where the last sweep ended */
   double seconds[2];        /* of the first sweeps, and of the others */
-  double rows, cpu_s;       /* of all sweeps */
 } run;
 
 static double read_clock(clockid_t clock)
@@ -23,18 +34,17 @@ static double read_clock(clockid_t clock)
   return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
-static double find_pace(int sweep, int is_last)
+static int find_rank(int *ranks)
 {
-  const char *from = getenv("STENCIL_SLOW_FROM");
-  return PACES[is_last && sweep >= (from ? atoi(from) : 0)];
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, ranks);
+  return rank;
 }
 
-static int is_last_rank(void)
+static double find_pace(int rank, int ranks, int sweep)
 {
-  int rank, ranks;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  return rank + 1 == ranks;
+  return PACES[rank + 1 == ranks && sweep >= pace.slow_from];
 }
 
 /* Returns a nearly normally distributed number, the same for the same seed. */
@@ -49,6 +59,51 @@ static double draw_normal(uint64_t seed)
   return sum;
 }
 
+void set_words(int sweeps, int slow_from, int granule, int is_made_up)
+{
+  pace.sweeps = sweeps;
+  pace.slow_from = slow_from;
+  pace.granule = granule;
+  pace.is_made_up = is_made_up;
+  pace.row_s = is_made_up ? MADE_UP_ROW_S : 0.0;
+}
+
+void read_words(int argc, char **argv)
+{
+  int sweeps = 1000, slow_from = 0, granule = 1, is_made_up = 0;
+  for (int word = 1; word < argc; word++)
+    if (strcmp(argv[word], "--made-up") == 0)
+      is_made_up = 1;
+    else if (strcmp(argv[word], "--slow-from") == 0 && word + 1 < argc)
+      slow_from = atoi(argv[++word]);
+    else if (strcmp(argv[word], "--granule") == 0 && word + 1 < argc)
+      granule = atoi(argv[++word]);
+    else
+      sweeps = atoi(argv[word]);
+  set_words(sweeps, slow_from, granule, is_made_up);
+}
+
+int count_sweeps(void)
+{
+  return pace.sweeps;
+}
+
+const char *choose_settings(int is_even)
+{
+  static char settings[100];
+  snprintf(settings, sizeof settings, "sweeps=%d granule=%d%s%s", pace.sweeps, pace.granule,
+           pace.is_made_up ? " move_unit_s=1e-3" : "", is_even ? " trigger=1e12" : "");
+  return settings;
+}
+
+void begin_run(int64_t rows)
+{
+  memset(&run, 0, sizeof run);
+  run.rows = rows;
+  MPI_Barrier(MPI_COMM_WORLD);
+  run.ended = read_clock(CLOCK_MONOTONIC);
+}
+
 void begin_work(void)
 {
   run.begun = read_clock(CLOCK_MONOTONIC);
@@ -57,15 +112,14 @@ void begin_work(void)
 
 double end_work(int64_t rows)
 {
-  double cpu_s = read_clock(CLOCK_THREAD_CPUTIME_ID) - run.cpu, pace = find_pace(run.sweep, is_last_rank());
-  run.rows += rows;
-  run.cpu_s += cpu_s;
-  if (getenv("STENCIL_MADE_UP")) {
-    int rank;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    return 1e-3 * rows * pace * (1.0 + 0.06 * draw_normal(1000 * (uint64_t)run.sweep + rank));
-  }
-  double left = run.begun + pace * cpu_s - read_clock(CLOCK_MONOTONIC);
+  double row_s = (read_clock(CLOCK_THREAD_CPUTIME_ID) - run.cpu) / (rows > 0 ? rows : 1);
+  int ranks, rank = find_rank(&ranks);
+  double factor = find_pace(rank, ranks, run.sweep);
+  if (pace.is_made_up)
+    return rows * MADE_UP_ROW_S * factor * (1.0 + NOISE * draw_normal(1000 * (uint64_t)run.sweep + rank));
+  if (pace.row_s == 0.0)
+    MPI_Allreduce(&row_s, &pace.row_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  double left = run.begun + factor * pace.row_s * rows - read_clock(CLOCK_MONOTONIC);
   if (left > 0.0) {
     struct timespec pause = {(time_t)left, (long)(1e9 * (left - (time_t)left))};
     nanosleep(&pause, NULL);
@@ -76,34 +130,46 @@ double end_work(int64_t rows)
 void end_sweep(int moved)
 {
   double now = read_clock(CLOCK_MONOTONIC);
-  if (run.sweep > 0)
-    run.seconds[run.sweep >= WARM_UP] += now - run.ended;
+  run.seconds[run.sweep >= WARM_UP] += now - run.ended;
   run.ended = now;
   run.sweep++;
   if (moved && run.n_moves < MOST_MOVES)
     run.moves[run.n_moves++] = run.sweep;
 }
 
-void print_run(const double *cells, int64_t n_cells)
+static void print_summary(const double seconds[2], int ranks)
 {
-  int rank, is_last = is_last_rank();
-  double sum = 0.0;
-  for (int64_t i = 0; i < n_cells; i++)
-    sum += cells[i];
-  double speeds[2] = {run.rows / run.cpu_s / PACES[0], run.rows / run.cpu_s / find_pace(run.sweep, is_last)};
-  double mine[3] = {sum, speeds[0], speeds[1]}, sums[3], seconds[2], rows, ideal = 0.0;
-  const char *from = getenv("STENCIL_SLOW_FROM");
-  MPI_Allreduce(mine, sums, 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(&run.rows, &rows, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  MPI_Allreduce(run.seconds, seconds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  for (int sweep = WARM_UP; sweep < run.sweep; sweep++)
-    ideal += rows / run.sweep / sums[1 + (sweep >= (from ? atoi(from) : 0))];
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank != 0)
-    return;
-  printf("%.2f s, %.3f x ideal after %d sweeps, %d moves: after sweeps [", seconds[0] + seconds[1],
-         seconds[1] / ideal, WARM_UP, run.n_moves);
+  double ideal[2] = {0.0, 0.0};
+  for (int sweep = 0; sweep < run.sweep; sweep++) {
+    double speed = 0.0;
+    for (int rank = 0; rank < ranks; rank++)
+      speed += 1.0 / (pace.row_s * find_pace(rank, ranks, sweep));
+    ideal[sweep >= WARM_UP] += run.rows / speed;
+  }
+  printf("%.2f s, %.3f x ideal, %.3f x after %d sweeps, %d moves: after sweeps [", seconds[0] + seconds[1],
+         (seconds[0] + seconds[1]) / (ideal[0] + ideal[1]), seconds[1] / ideal[1], WARM_UP, run.n_moves);
   for (int move = 0; move < run.n_moves; move++)
     printf(move ? ", %d" : "%d", run.moves[move]);
-  printf("]\nsum %.9e\n", sums[0]);
+  printf("]\n");
+}
+
+uint64_t end_run(const double *cells, int64_t n_cells)
+{
+  int ranks, rank = find_rank(&ranks);
+  uint64_t sum = 0, sums, bits;
+  double seconds[2];
+  for (int64_t i = 0; i < n_cells; i++)
+    sum += *(uint64_t *)memcpy(&bits, cells + i, sizeof bits);
+  MPI_Allreduce(&sum, &sums, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(run.seconds, seconds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  if (rank == 0)
+    print_summary(seconds, ranks);
+  return sums;
+}
+
+void compare_runs(uint64_t even, uint64_t balanced)
+{
+  int ranks, rank = find_rank(&ranks);
+  if (rank == 0)
+    printf("the same cells: %s, sum of bits %016" PRIx64 "\n", even == balanced ? "true" : "false", balanced);
 }

@@ -57,6 +57,15 @@ module isochron
     type(c_ptr) :: block_lds = c_null_ptr
   end type
 
+  ! The measured times of a device, or of a rank's work in a loop.
+  type, bind(c) :: isochron_times_t
+    integer(c_int64_t) :: struct_size = 40
+    integer(c_int64_t) :: n_points = 0
+    type(c_ptr) :: units = c_null_ptr
+    type(c_ptr) :: seconds = c_null_ptr
+    integer(c_int64_t) :: max_units = 0
+  end type
+
   interface
     function isochron_abi(major, minor) bind(c, name="isochron_abi") result(status)
       import :: c_int
@@ -168,6 +177,29 @@ module isochron
       integer(c_int) :: status
     end function
 
+    ! times_s has room for n_devices numbers.
+    function isochron_split(total, devices, n_devices, config, units, times_s) &
+        bind(c, name="isochron_split") result(status)
+      import :: c_int, c_int64_t, c_double, c_char, isochron_times_t
+      integer(c_int64_t), value :: total, n_devices
+      type(isochron_times_t), intent(in) :: devices(*)
+      character(kind=c_char), intent(in) :: config(*)
+      integer(c_int64_t), intent(out) :: units(*)
+      real(c_double), intent(out) :: times_s(*)
+      integer(c_int) :: status
+    end function
+
+    function isochron_balancer_by_times(session, units, config, mine, balancer) &
+        bind(c, name="isochron_balancer_by_times") result(status)
+      import :: c_int, c_int64_t, c_char, c_ptr, isochron_times_t
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: units
+      character(kind=c_char), intent(in) :: config(*)
+      type(isochron_times_t), intent(in) :: mine
+      type(c_ptr), intent(out) :: balancer
+      integer(c_int) :: status
+    end function
+
     function isochron_balancer(session, units, config, balancer) bind(c, name="isochron_balancer") result(status)
       import :: c_int, c_int64_t, c_char, c_ptr
       type(c_ptr), value :: session
@@ -182,6 +214,14 @@ module isochron
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: balancer
       integer(c_int64_t), intent(out) :: first, count
+      integer(c_int) :: status
+    end function
+
+    function isochron_neighbours(balancer, none, before, after) bind(c, name="isochron_neighbours") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int), value :: none
+      integer(c_int), intent(out) :: before, after
       integer(c_int) :: status
     end function
 

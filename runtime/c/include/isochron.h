@@ -124,6 +124,21 @@ typedef struct {
   const int64_t *block_lds;
 } isochron_matrix_t;
 
+// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
+// that is not used to 0.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // Number of points.
+  int64_t n_points;
+  // Units of each point, in any order.
+  const int64_t *units;
+  // Seconds of each point.
+  const double *seconds;
+  // The most units that are given; 0 for any number.
+  int64_t max_units;
+} isochron_times_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -159,6 +174,7 @@ int isochron_free(const void *memory);
 // | store | use of the model store: none, read or read-write |
 // | models | folder with full models |
 // | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
+// | host_scope | world: all ranks of the launcher and all sessions divide a host; comm: the ranks of this session alone |
 //
 // Collective: all ranks of comm, with the same settings.
 //
@@ -265,6 +281,40 @@ int isochron_plan(const isochron_product_t *product, const char **json);
 // Safety: None of its calls is under way.
 int isochron_close_product(isochron_product_t *product);
 
+// Splits units over devices by their measured times, so that all finish together. Writes the units of each device, and the
+// seconds that are predicted for them; times_s may be null. config is null, or has settings as that of isochron_open.
+//
+// | setting | meaning |
+// |---|---|
+// | fit | the model that is made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
+// | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape |
+// | granule | units come in multiples of this, and one device gets the rest |
+//
+// Not collective: it needs no session.
+//
+// Safety: devices is null or has n_devices structs, whose arrays are null or have n_points numbers; config is null or a text;
+// units and times_s are null or have room for n_devices numbers.
+int isochron_split(int64_t total,
+                   const isochron_times_t *devices,
+                   int64_t n_devices,
+                   const char *config,
+                   int64_t *units,
+                   double *times_s);
+
+// Divides the units of a loop as isochron_balancer does, where time is no smooth function of the units, as for Fourier
+// transforms. mine has the times of this rank. All ranks have such times, and each gets a number of units that its own
+// have, or none. The times may be of other conditions: the first sweeps scale them.
+//
+// Collective: all ranks of the session, with the same units, and the same settings but for max_local and weight.
+//
+// Safety: mine is null or points to a struct whose arrays are null or have n_points numbers; config is null or a text, and
+// balancer is null or may be written.
+int isochron_balancer_by_times(isochron_session_t *session,
+                               int64_t units,
+                               const char *config,
+                               const isochron_times_t *mine,
+                               isochron_balancer_t **balancer);
+
 // Divides the units of a loop over the ranks of a session. config is null, or has settings as that of isochron_open.
 //
 // | setting | meaning |
@@ -295,6 +345,15 @@ int isochron_balancer(isochron_session_t *session,
 int isochron_part(const isochron_balancer_t *balancer,
                   int64_t *first,
                   int64_t *count);
+
+// Writes the ranks that have the units just before this rank's, and just after. Where there are no units, and for a rank
+// without any, it writes none, such as MPI_PROC_NULL. Ranks without units are passed over.
+//
+// Safety: before and after are null or may be written.
+int isochron_neighbours(const isochron_balancer_t *balancer,
+                        int none,
+                        int *before,
+                        int *after);
 
 // Begins to time this rank's work of a sweep.
 //

@@ -4,12 +4,13 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-use isochron::prelude::Rebalancer;
+use isochron::prelude::{LoopPart, Rebalancer};
 
 use crate::handles::{self, BalancerHandle, SessionHandle};
 use crate::memory::hand_over;
 use crate::pointers::{self, to_size};
 use crate::settings::read_balancer;
+use crate::split::{GivenTimes, TimesTable};
 use crate::status::{CallFailure, agree_on, call};
 
 /// Flag of isochron_record: nothing is learnt from this sweep on any rank.
@@ -75,6 +76,21 @@ pub unsafe extern "C" fn isochron_balancer(
     config: *const c_char,
     balancer: *mut *mut BalancerHandle,
 ) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { open_balancer(session, units, config, None, balancer) }
+}
+
+/// Opens a balancer, with the times of this rank's work if all ranks have such.
+///
+/// # Safety
+/// As [`isochron_balancer`]; `mine` is none, null, or points to a struct as [`TimesTable::read`] takes it.
+pub(crate) unsafe fn open_balancer(
+    session: *mut SessionHandle,
+    units: i64,
+    config: *const c_char,
+    mine: Option<*const TimesTable>,
+    balancer: *mut *mut BalancerHandle,
+) -> c_int {
     call(|| {
         let session = handles::find(session)?;
         let comm = session.comm();
@@ -83,21 +99,28 @@ pub unsafe extern "C" fn isochron_balancer(
             let asked = unsafe { pointers::write(balancer, "balancer", ptr::null_mut()) };
             let asked = asked.and_then(|()| {
                 // SAFETY: as the caller says.
-                let settings = read_balancer(unsafe { pointers::read_config(config, "config")? })?;
-                Ok((to_size(units, "units")? as u64, settings))
+                let config = unsafe { pointers::read_config(config, "config")? };
+                let (config, mut part) = read_balancer(config)?;
+                if let Some(mine) = mine {
+                    // SAFETY: as the caller says.
+                    add_times(&mut part, unsafe { TimesTable::read(mine, "mine")? });
+                }
+                Ok((to_size(units, "units")? as u64, config, part))
             });
-            let (units, (config, part)) = agree_on(&**comm, asked)?;
+            let (units, config, part) = agree_on(&**comm, asked)?;
             Ok(Rebalancer::new(Arc::clone(comm), units, &config, part)?)
         })?;
+        let handle = handles::keep(Arc::clone(comm), made.into());
         // SAFETY: as the caller says.
-        unsafe {
-            pointers::write(
-                balancer,
-                "balancer",
-                handles::keep(Arc::clone(comm), made.into()),
-            )
-        }
+        unsafe { pointers::write(balancer, "balancer", handle) }
     })
+}
+
+/// Gives a rank's part its times, and the smaller one of two limits.
+fn add_times(part: &mut LoopPart, times: GivenTimes) {
+    let limits = part.max_local.into_iter().chain(times.max_units);
+    part.max_local = limits.min();
+    part.function = Some(times.points);
 }
 
 /// Writes the first unit of this rank's part, counted from 0, and the number of its units. The parts follow each other in
@@ -118,6 +141,30 @@ pub unsafe extern "C" fn isochron_part(
         unsafe {
             pointers::write(first, "first", part.start as i64)?;
             pointers::write(count, "count", (part.end - part.start) as i64)
+        }
+    })
+}
+
+/// Writes the ranks that have the units just before this rank's, and just after. Where there are no units, and for a rank
+/// without any, it writes none, such as MPI_PROC_NULL. Ranks without units are passed over.
+///
+/// # Safety
+/// `before` and `after` are null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_neighbours(
+    balancer: *const BalancerHandle,
+    none: c_int,
+    before: *mut c_int,
+    after: *mut c_int,
+) -> c_int {
+    call(|| {
+        let found =
+            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.neighbours()))?;
+        let [above, below] = found.map(|rank| rank.map_or(none, |rank| rank as c_int));
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::write(before, "before", above)?;
+            pointers::write(after, "after", below)
         }
     })
 }

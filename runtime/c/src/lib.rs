@@ -9,7 +9,8 @@
 //! | [`isochron_abi`], [`isochron_strerror`], [`isochron_last_error`], [`isochron_free`] | version, errors, memory |
 //! | [`isochron_open`], [`isochron_open_local`], [`isochron_set`], [`isochron_get`], [`isochron_report`], [`isochron_close`] | a session: the ranks and their devices |
 //! | [`isochron_gemm`], [`isochron_prepare`], [`isochron_run`], [`isochron_plan`], [`isochron_close_product`] | products |
-//! | [`isochron_balancer`], [`isochron_part`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_shares`], [`isochron_move`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
+//! | [`isochron_split`] | units divided by measured times |
+//! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_shares`], [`isochron_move`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
 //!
 //! The Rust library does all of it. This crate checks arguments and passes them on.
 //!
@@ -31,6 +32,7 @@ mod pointers;
 mod product;
 mod session;
 mod settings;
+mod split;
 mod status;
 
 pub use balancer::*;
@@ -39,4 +41,5 @@ pub use matrix::*;
 pub use memory::*;
 pub use product::*;
 pub use session::*;
+pub use split::*;
 pub use status::*;

@@ -30,6 +30,7 @@ const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
 /// | store | use of the model store: none, read or read-write |
 /// | models | folder with full models |
 /// | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
+/// | host_scope | world: all ranks of the launcher and all sessions divide a host; comm: the ranks of this session alone |
 ///
 /// Collective: all ranks of comm, with the same settings.
 ///

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use isochron::hierarchy::SplitOptions;
 use isochron::hierarchy::decide::SplitChoice;
 use isochron::prelude::{
     BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, Strategy,
@@ -10,13 +11,14 @@ use isochron::prelude::{
 use crate::status::CallFailure;
 
 /// Settings of a session, when it is opened.
-pub(crate) const OF_SESSION: [&str; 6] = [
+pub(crate) const OF_SESSION: [&str; 7] = [
     "platform",
     "grouping",
     "blas",
     "store",
     "models",
     "reserved_cores",
+    "host_scope",
 ];
 
 /// Settings of products, which may change between them.
@@ -83,6 +85,7 @@ pub(crate) fn apply_to_session(
         "grouping" => builder.grouping(read_value(name, value)?),
         "blas" => builder.blas(read_value(name, value)?),
         "store" => builder.store(read_value(name, value)?),
+        "host_scope" => builder.host_scope(read_value(name, value)?),
         "reserved_cores" => {
             let cores = value.split(',').map(|core| read_value(name, core));
             builder.reserved_cores(cores.collect::<Result<Vec<u32>, CallFailure>>()?)
@@ -191,6 +194,23 @@ pub(crate) fn read_balancer(text: &str) -> Result<(RebalanceConfig, LoopPart), C
         }
     }
     Ok((config, part))
+}
+
+/// Settings of a split.
+const OF_SPLIT: [&str; 3] = ["fit", "partitioner", "granule"];
+
+/// Reads the settings of a split.
+pub(crate) fn read_split(text: &str) -> Result<SplitOptions, CallFailure> {
+    let mut how = SplitOptions::default();
+    for (name, value) in split_settings(text)? {
+        match name {
+            "fit" => how.fit = read_value(name, value)?,
+            "partitioner" => how.partitioner = read_value(name, value)?,
+            "granule" => how.granule = read_value(name, value)?,
+            _ => return Err(refuse_name(name, &OF_SPLIT)),
+        }
+    }
+    Ok(how)
 }
 
 #[cfg(test)]

@@ -49,6 +49,10 @@ impl CallFailure {
         Self::new(ISOCHRON_SETTING, sentence)
     }
 
+    pub(crate) fn input(error: impl std::error::Error) -> Self {
+        Self::new(ISOCHRON_INPUT, error.to_string())
+    }
+
     fn new(status: c_int, sentence: impl Into<String>) -> Self {
         let sentence = sentence.into();
         Self { status, sentence }

@@ -14,7 +14,7 @@ const NUMBERS: [i64; 9] = [8, 5, 2, 1, 0, 3, -1, i64::MAX, i64::MIN];
 const TEXTS: [&CStr; 12] = [
     c"",
     c"block=4",
-    c"blas=embedded grouping=node strategy=homogeneous",
+    c"blas=embedded grouping=node strategy=homogeneous host_scope=comm",
     c"granule=2;window=1",
     c"max_local=1",
     c"block",
@@ -183,16 +183,29 @@ impl Caller {
 
     fn call_balancer(&mut self, draw: &Draw) -> c_int {
         let mut handle = ptr::null_mut::<BalancerHandle>();
-        let (mut first, mut count, mut changed) = (0, 0, 0);
+        let (mut first, mut count, mut changed, mut after) = (0, 0, 0, 0);
         let mut state = ptr::null::<c_void>();
         let session = self.pick_handle::<SessionHandle>(draw[2]);
         let balancer = self.pick_handle::<BalancerHandle>(draw[2]);
         let (number, text) = (pick_number(draw[3]), pick_text(draw[4]));
         let seconds = [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, 1e-300][draw[5] as usize % 6];
         let (from, to) = (self.pick_data(0, draw[6]), self.pick_data(1, draw[7]));
-        // SAFETY: units are at most 8 of 8 bytes, or absurd.
+        let sizes = [8, i64::from(draw[10] % 9), number];
+        let times_s = [1.0, f64::from(draw[11]), seconds];
+        let times = TimesTable {
+            struct_size: if draw[9] == 255 {
+                number
+            } else {
+                size_of::<TimesTable>() as i64
+            },
+            n_points: i64::from(draw[8] % 4),
+            units: sizes.as_ptr(),
+            seconds: times_s.as_ptr(),
+            max_units: if draw[9].is_multiple_of(3) { number } else { 0 },
+        };
+        // SAFETY: units are at most 8 of 8 bytes, or absurd; there are three points.
         let status = unsafe {
-            match draw[1] % 11 {
+            match draw[1] % 14 {
                 0 => isochron_balancer(session, number, text, &mut handle),
                 1 => isochron_part(balancer, &mut first, &mut count),
                 2 => isochron_begin(balancer),
@@ -203,6 +216,16 @@ impl Caller {
                 7 => isochron_move(balancer, from, to, number),
                 8 => isochron_state(balancer, &mut state, &mut count),
                 9 => isochron_restore(session, from, number, &mut handle),
+                11 => isochron_balancer_by_times(session, number, text, &times, &mut handle),
+                12 => isochron_split(
+                    number,
+                    &times,
+                    i64::from(draw[9] % 2),
+                    text,
+                    to.cast(),
+                    to.cast(),
+                ),
+                10 => isochron_neighbours(balancer, -1, &mut changed, &mut after),
                 _ => isochron_close_balancer(balancer),
             }
         };

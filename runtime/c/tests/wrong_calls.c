@@ -50,6 +50,7 @@ static void try_session(isochron_session_t *session)
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_balancer(session, 10, NULL, &balancer));
+  REFUSED(isochron_balancer_by_times(session, 10, NULL, NULL, &balancer));
   REFUSED(isochron_restore(session, "{}", 2, &balancer));
   REFUSED(isochron_close(session));
 }
@@ -68,10 +69,11 @@ static void try_product(isochron_product_t *product)
 static void try_balancer(isochron_balancer_t *balancer)
 {
   int64_t first, count;
-  int changed;
+  int changed, before, after;
   double shares[64];
   const void *state;
   REFUSED(isochron_part(balancer, &first, &count));
+  REFUSED(isochron_neighbours(balancer, -1, &before, &after));
   REFUSED(isochron_begin(balancer));
   REFUSED(isochron_end(balancer));
   REFUSED(isochron_record(balancer, 1, 1.0, 0));
@@ -199,6 +201,61 @@ static void try_products(isochron_session_t *session, int rank)
   try_product(product);
 }
 
+/* Times that are none, by which a loop is divided, and units are split. */
+static void refuse_times(isochron_session_t *session, isochron_times_t times)
+{
+  isochron_balancer_t *balancer;
+  int64_t units[1];
+  double seconds[1];
+  REFUSED(isochron_balancer_by_times(session, 10, NULL, &times, &balancer));
+  REFUSED(isochron_split(10, &times, 1, "partitioner=hpopta", units, seconds));
+}
+
+#define REFUSED_TIMES(change) (times = good, change, refuse_times(session, times))
+
+static void try_times(isochron_session_t *session, int rank)
+{
+  static const int64_t sizes[] = {10, 2, 5}, negative[] = {10, -2, 5};
+  static const double seconds[] = {1.0, 0.5, 2.0}, wrong[] = {1.0, -0.5, 2.0};
+  isochron_times_t good = {.struct_size = sizeof good, .n_points = 3, .units = sizes, .seconds = seconds};
+  isochron_times_t times, two[2] = {good, good};
+  isochron_balancer_t *balancer;
+  int64_t units[2];
+  double predicted[2];
+  REFUSED_TIMES(times.struct_size = 0);
+  REFUSED_TIMES(times.struct_size = INT64_MAX);
+  REFUSED_TIMES(times.n_points = -1);
+  REFUSED_TIMES(times.n_points = 0);
+  REFUSED_TIMES(times.n_points = INT64_MAX);
+  REFUSED_TIMES(times.units = NULL);
+  REFUSED_TIMES(times.seconds = NULL);
+  REFUSED_TIMES(times.seconds = (const double *)((const char *)seconds + 1));
+  REFUSED_TIMES(times.units = negative);
+  REFUSED_TIMES(times.seconds = wrong);
+  REFUSED_TIMES(times.max_units = -1);
+  REFUSED(isochron_balancer_by_times(session, 10, NULL, NULL, &balancer));
+  REFUSED(isochron_balancer_by_times(session, 10, NULL, &good, NULL));
+  REFUSED(isochron_balancer_by_times(session, -1, NULL, &good, &balancer));
+  REFUSED(isochron_balancer_by_times(session, 10, "fit=akima", &good, &balancer));
+  REFUSED(isochron_balancer_by_times(session, 10, NULL, rank == 0 ? NULL : &good, &balancer));
+  ACCEPTED(isochron_balancer_by_times(session, 10, NULL, &good, &balancer));
+  ACCEPTED(isochron_close_balancer(balancer));
+  REFUSED(isochron_split(-1, two, 2, NULL, units, predicted));
+  REFUSED(isochron_split(20, two, -1, NULL, units, predicted));
+  REFUSED(isochron_split(20, two, 0, NULL, units, predicted));
+  REFUSED(isochron_split(20, two, INT64_MAX, NULL, units, predicted));
+  REFUSED(isochron_split(20, NULL, 2, NULL, units, predicted));
+  REFUSED(isochron_split(20, two, 2, NULL, NULL, predicted));
+  REFUSED(isochron_split(20, two, 2, "granul=2", units, predicted));
+  REFUSED(isochron_split(20, two, 2, "granule=0", units, predicted));
+  REFUSED(isochron_split(20, two, 2, "partitioner=x", units, predicted));
+  ACCEPTED(isochron_split(12, two, 2, "partitioner=hpopta fit=raw-piecewise granule=1", units, NULL));
+  expect("units of isochron_split", units[0] + units[1] == 12 ? ISOCHRON_OK : ISOCHRON_FAILED, 0);
+  two[0].max_units = 3;
+  ACCEPTED(isochron_split(12, two, 2, NULL, units, predicted));
+  expect("a limit of isochron_split", units[0] <= 3 && units[1] >= 9 ? ISOCHRON_OK : ISOCHRON_FAILED, 0);
+}
+
 static void try_balancers(isochron_session_t *session, int rank)
 {
   isochron_balancer_t *balancer, *restored;
@@ -223,6 +280,8 @@ static void try_balancers(isochron_session_t *session, int rank)
   try_product((isochron_product_t *)balancer);
   REFUSED(isochron_part(balancer, NULL, &count));
   REFUSED(isochron_part(balancer, &first, NULL));
+  REFUSED(isochron_neighbours(balancer, -1, NULL, &changed));
+  REFUSED(isochron_neighbours(balancer, -1, &changed, NULL));
   REFUSED(isochron_record(balancer, -1, 1.0, 0));
   REFUSED(isochron_record(balancer, 1, 1.0, 99));
   REFUSED(isochron_shares(balancer, NULL, 1));
@@ -279,6 +338,8 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   REFUSED(OPEN("bals=embedded", &session));
   REFUSED(OPEN("platform=/no/such/file.toml", &session));
   REFUSED(OPEN("reserved_cores=0,x", &session));
+  REFUSED(OPEN("host_scope=host", &session));
+  REFUSED(OPEN(rank == 0 ? "host_scope=host" : NULL, &session));
   REFUSED(OPEN(rank == 0 ? "bals=embedded" : NULL, &session));
   ACCEPTED(OPEN("blas=embedded grouping=node strategy=homogeneous", &session));
   try_product((isochron_product_t *)session);
@@ -287,6 +348,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_matrices(session, ranks);
   try_products(session, rank);
   try_balancers(session, rank);
+  try_times(session, rank);
   ACCEPTED(isochron_close(session));
   try_session(session);
 }

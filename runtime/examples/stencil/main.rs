@@ -1,4 +1,4 @@
-//! A stencil whose rows follow the speeds of the ranks: `mpirun -n 3 stencil [SWEEPS] [--slow-from SWEEP] [--made-up]`.
+//! A stencil whose rows follow the speeds of the ranks: `mpirun -n 3 stencil [SWEEPS]`.
 //! `pace.rs` makes the last rank four times slower, and prints the times; `halo.rs` exchanges rows.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 use halo::{exchange_borders, own_rows, surround};
@@ -54,7 +54,10 @@ fn main() -> Result<(), Error> {
     let even = run(&comm, &pace, &pace.keep_even())?;
     let balanced = run(&comm, &pace, &pace.configure())?;
     if comm.rank() == 0 {
-        println!("the same cells: {}", even == balanced);
+        println!(
+            "the same cells: {}, sum of bits {even:016x}",
+            even == balanced
+        );
     }
     Ok(())
 }

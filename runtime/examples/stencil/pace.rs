@@ -18,11 +18,13 @@ const WARM_UP: u64 = 20;
 const NOISE: f64 = 0.06;
 const ROW_S: f64 = 1e-3;
 
-/// The words of the command line.
+/// The words of the command line: `[SWEEPS] [--slow-from SWEEP] [--granule ROWS] [--made-up]`.
 pub struct SlowRank {
     pub sweeps: u64,
     slow_rank: usize,
     slow_from: u64,
+    /// Rows that stay together.
+    granule: u64,
     is_made_up: bool,
     /// CPU seconds of a row, as the first sweep showed.
     row_s: OnceCell<f64>,
@@ -32,12 +34,11 @@ impl SlowRank {
     /// Reads the command line. The last of `ranks` ranks is the slow one.
     pub fn read(ranks: usize) -> Self {
         let words: Vec<String> = std::env::args().skip(1).collect();
-        let slow_from = words.iter().position(|word| word == "--slow-from");
-        let number = |at: Option<usize>| at.and_then(|at| words.get(at)?.parse().ok());
         Self {
-            sweeps: number(Some(0)).unwrap_or(1000),
+            sweeps: (words.first()).map_or(1000, |word| word.parse().unwrap_or(1000)),
             slow_rank: ranks - 1,
-            slow_from: number(slow_from.map(|at| at + 1)).unwrap_or(0),
+            slow_from: read_option(&words, "--slow-from").unwrap_or(0),
+            granule: read_option(&words, "--granule").unwrap_or(1),
             is_made_up: words.iter().any(|word| word == "--made-up"),
             row_s: OnceCell::new(),
         }
@@ -47,6 +48,7 @@ impl SlowRank {
     pub fn configure(&self) -> RebalanceConfig {
         RebalanceConfig {
             sweeps: Some(self.sweeps),
+            granule: self.granule,
             move_unit_s: self.is_made_up.then_some(ROW_S),
             ..RebalanceConfig::default()
         }
@@ -90,6 +92,12 @@ impl SlowRank {
         std::thread::sleep(end.saturating_duration_since(Instant::now()));
         Ok(begun.elapsed().as_secs_f64())
     }
+}
+
+/// Returns the number after an option; `None` without the option.
+fn read_option(words: &[String], name: &str) -> Option<u64> {
+    let at = words.iter().position(|word| word == name)?;
+    words.get(at + 1)?.parse().ok()
 }
 
 /// Returns a nearly normally distributed number, the same for the same seed.

@@ -6,6 +6,7 @@ use isochron::prelude::{Comm, LocalComm};
 use pyo3::prelude::*;
 
 use crate::errors::RaisedError;
+use crate::thread_bound::ThreadBound;
 
 /// Takes the ranks of an mpi4py communicator; without one, a single local rank.
 ///
@@ -81,8 +82,21 @@ fn describe(value: &Bound<'_, PyAny>) -> String {
         .map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())
 }
 
+/// Ends the block of a context manager: tells the other ranks of its exception, and closes the value. The exception goes on.
+pub(crate) fn leave_block<T>(
+    kept: &ThreadBound<T>,
+    find_comm: fn(&T) -> &Arc<dyn Comm>,
+    exception: &Bound<'_, PyAny>,
+) -> Result<bool, RaisedError> {
+    if let Ok(value) = kept.borrow() {
+        abandon_ranks(&**find_comm(&value), exception);
+    }
+    kept.close()?;
+    Ok(false)
+}
+
 /// Tells the other ranks that this one has left, if it did so with an exception.
-pub(crate) fn abandon_ranks(comm: &dyn Comm, exception: &Bound<'_, PyAny>) {
+fn abandon_ranks(comm: &dyn Comm, exception: &Bound<'_, PyAny>) {
     if exception.is_none() {
         return;
     }

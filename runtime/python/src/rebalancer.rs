@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyRange};
 use serde_json::{Map, Value};
 
 use crate::arrays::{lock_buffer, make_array};
-use crate::communicator::{abandon_ranks, adopt_ranks};
+use crate::communicator::{adopt_ranks, leave_block};
 use crate::errors::RaisedError;
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -104,6 +104,14 @@ impl PyRebalancer {
     fn part<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyRange>, RaisedError> {
         let part = self.0.borrow()?.balancer.part();
         Ok(PyRange::new(py, part.start as isize, part.end as isize)?)
+    }
+
+    /// The ranks that have the units just before this rank's, and just after; None where there are no units, and for a rank
+    /// without any.
+    #[getter]
+    fn neighbours(&self) -> Result<(Option<usize>, Option<usize>), RaisedError> {
+        let [before, after] = self.0.borrow()?.balancer.neighbours();
+        Ok((before, after))
     }
 
     /// The number of times that the parts have changed.
@@ -230,11 +238,7 @@ impl PyRebalancer {
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        if let Ok(state) = self.0.borrow() {
-            abandon_ranks(&*state.comm, value);
-        }
-        self.close()?;
-        Ok(false)
+        leave_block(&self.0, |state| &state.comm, value)
     }
 }
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use isochron::comm::agree;
 use isochron::prelude::{
-    BlasChoice, Comm, Error, Execution, Grouping, Plan, Report, Session, SessionBuilder, StoreMode,
+    BlasChoice, Comm, Error, Execution, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
+    StoreMode,
 };
 use pyo3::prelude::*;
 
-use crate::communicator::{abandon_ranks, adopt_ranks};
+use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
 use crate::errors::RaisedError;
@@ -27,7 +28,9 @@ pub(crate) struct SessionState {
 ///
 /// `comm` is a communicator of mpi4py; without one there is one local rank, and MPI is not used. All ranks make the session
 /// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `store` ("none", "read" or
-/// "read-write"), `models` (a folder of full models) and `reserved_cores`, which are left to the program.
+/// "read-write"), `models` (a folder of full models), `reserved_cores`, which are left to the program, and `host_scope`: "world"
+/// divides the host among all ranks that the launcher has started and all sessions, "comm" among the ranks of this session
+/// while others wait.
 ///
 /// As a context manager a session is closed at the end. If a block ends with an exception on one rank, the calls of the other
 /// ranks raise `RunError`, and no rank waits for it.
@@ -47,7 +50,7 @@ impl PySession {
 #[pymethods]
 impl PySession {
     #[new]
-    #[pyo3(signature = (comm=None, *, platform=None, grouping=None, blas=None, store=None, models=None, reserved_cores=Vec::new()))]
+    #[pyo3(signature = (comm=None, *, platform=None, grouping=None, blas=None, store=None, models=None, reserved_cores=Vec::new(), host_scope=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -58,9 +61,10 @@ impl PySession {
         store: Option<&str>,
         models: Option<PathBuf>,
         reserved_cores: Vec<u32>,
+        host_scope: Option<&str>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
-        let chosen = choose_devices([grouping, blas, store]);
+        let chosen = choose_devices([grouping, blas, store, host_scope]);
         let mut builder = agree(&*comm, chosen)?.reserved_cores(reserved_cores);
         if let Some(platform) = platform {
             builder = builder.platform_file(platform);
@@ -198,15 +202,13 @@ impl PySession {
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        if let Ok(comm) = self.comm() {
-            abandon_ranks(&*comm, value);
-        }
-        self.close()?;
-        Ok(false)
+        leave_block(&self.0, |state| state.session.comm(), value)
     }
 }
 
-fn choose_devices([grouping, blas, store]: [Option<&str>; 3]) -> Result<SessionBuilder, Error> {
+fn choose_devices(
+    [grouping, blas, store, host_scope]: [Option<&str>; 4],
+) -> Result<SessionBuilder, Error> {
     let mut builder = Session::builder();
     if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
         builder = builder.grouping(grouping);
@@ -216,6 +218,9 @@ fn choose_devices([grouping, blas, store]: [Option<&str>; 3]) -> Result<SessionB
     }
     if let Some(store) = read_setting::<StoreMode>("store", store)? {
         builder = builder.store(store);
+    }
+    if let Some(scope) = read_setting::<HostScope>("host_scope", host_scope)? {
+        builder = builder.host_scope(scope);
     }
     Ok(builder)
 }

@@ -8,6 +8,7 @@ use isochron_devices::topology::Topology;
 use isochron_devices::{BlasChoice, Grouping, MeasureConfig};
 
 use super::Session;
+use super::host_share::HostScope;
 use super::log::LineLog;
 use super::platform::{NodeSpec, Platform, PlatformSource};
 use crate::comm::{Comm, agree};
@@ -46,6 +47,7 @@ pub struct SessionBuilder {
     pub(super) store: StoreMode,
     pub(super) models: Option<PathBuf>,
     reserved: Vec<u32>,
+    pub(super) host_scope: HostScope,
     pub(super) log: Option<LineLog>,
     pub(super) observer: Option<Rc<dyn Observer>>,
 }
@@ -118,6 +120,24 @@ impl SessionBuilder {
         self.reserved = cores.into_iter().collect();
         self.reserved.sort_unstable();
         self.reserved.dedup();
+        self
+    }
+
+    /// Sets the processes and sessions among which the session divides its host. By default these are all that the launcher
+    /// has started there, and all sessions of this process.
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// // Two sessions that compute one after the other, each with all cores.
+    /// let builder = Session::builder().host_scope(HostScope::Comm);
+    /// let first = builder.clone().build(LocalComm::new())?;
+    /// let second = builder.build(LocalComm::new())?;
+    /// assert_eq!(first.devices().len(), second.devices().len());
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    pub fn host_scope(mut self, scope: HostScope) -> Self {
+        self.host_scope = scope;
         self
     }
 

@@ -3,6 +3,7 @@
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
 
+use super::host_share::HostScope;
 use super::platform::NodeSpec;
 use super::{devices, gpus, place_on_host};
 use crate::comm::{Comm, agree};
@@ -28,9 +29,11 @@ impl FoundDevices {
     /// # Collective
     /// All ranks, each with the topology of its host.
     pub fn find(comm: &dyn Comm, topology: &Topology, grouping: Grouping) -> Result<Self, Error> {
-        let place = place_on_host(comm, topology)?;
+        let scope = HostScope::default();
+        let place = place_on_host(comm, topology, scope)?;
         // `cuda::survey` reports problems with GPUs.
-        let gpus = gpus::assign_gpus(comm, topology, &NodeSpec::default(), &mut Vec::new())?;
+        let node = NodeSpec::default();
+        let gpus = gpus::assign_gpus(comm, topology, &node, scope, &mut Vec::new())?;
         let devices = devices::found_devices(topology, place, grouping, &gpus);
         Ok(Self {
             place,

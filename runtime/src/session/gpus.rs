@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::claims::{GpuClaims, GpuRefusal, GpuSeeker, GpuWish};
-use super::host_share::leave_out_claimed;
+use super::host_share::{HostScope, leave_out_claimed};
 use super::platform::NodeSpec;
 use super::rank_gpu::RankGpu;
 use super::slices;
@@ -49,6 +49,7 @@ pub(super) fn assign_gpus(
     comm: &dyn Comm,
     topology: &Topology,
     node: &NodeSpec,
+    scope: HostScope,
     notices: &mut Vec<String>,
 ) -> Result<Vec<RankGpu>, Error> {
     let wishes = (!node.devices.is_empty()).then(|| list_wishes(node));
@@ -57,7 +58,9 @@ pub(super) fn assign_gpus(
         Some(_) => visible_gpus(comm, notices),
         None => {
             let mut gpus = visible_gpus(comm, notices);
-            leave_out_claimed(&mut gpus);
+            if scope == HostScope::World {
+                leave_out_claimed(&mut gpus);
+            }
             gpus
         }
     };
@@ -66,7 +69,7 @@ pub(super) fn assign_gpus(
         host: comm.host().to_owned(),
         gpus: offers.collect(),
         wishes,
-        place: launched_place(),
+        place: launched_place().filter(|_| scope == HostScope::World),
     };
     let mut ranks: Vec<_> = comm.gather(&offers)?.into_iter().enumerate().collect();
     ranks.retain(|(_, offers)| offers.host == comm.host());

@@ -5,6 +5,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, DeviceInfo, share_cores};
 
+/// The processes and sessions among which a session divides its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
+#[strum(
+    serialize_all = "kebab-case",
+    parse_err_ty = String,
+    parse_err_fn = unknown_scope
+)]
+pub enum HostScope {
+    /// All processes that the launcher has started on the host, and all sessions of this process. They may compute at the
+    /// same time.
+    #[default]
+    World,
+    /// The ranks of the session alone. The other processes and sessions wait while it computes, as in a program whose
+    /// communicators take turns. The session then has the cores and GPUs that its ranks may use, and no other session leaves
+    /// any to it.
+    Comm,
+}
+
+fn unknown_scope(text: &str) -> String {
+    format!("unknown scope {text}: use world or comm")
+}
+
 /// What the sessions of this process have.
 static CLAIMS: Mutex<Vec<HostClaim>> = Mutex::new(Vec::new());
 
@@ -22,7 +44,8 @@ struct HostClaim {
 /// The cores and GPUs that a session has until this value is dropped.
 #[derive(Debug)]
 pub(super) struct HostShare {
-    number: u64,
+    /// The number of its claim; `None` if the session makes none.
+    number: Option<u64>,
 }
 
 impl HostShare {
@@ -30,12 +53,16 @@ impl HostShare {
     /// alone, and the place on it.
     ///
     /// If the others have them all, the sessions share them, and their devices take turns. The same holds for ranks that
-    /// share their cores with other ranks.
+    /// share their cores with other ranks. A session of the scope [`HostScope::Comm`] takes the cores of its rank.
     pub(super) fn take(
         topology: Arc<Topology>,
         place: (usize, usize),
+        scope: HostScope,
         notices: &mut Vec<String>,
     ) -> (Self, Arc<Topology>, (usize, usize)) {
+        if scope == HostScope::Comm {
+            return (Self { number: None }, topology, place);
+        }
         let mut claims = lock_claims();
         let number = 1 + claims.iter().map(|claim| claim.number).max().unwrap_or(0);
         let cores = topology.affordable_cores();
@@ -47,7 +74,9 @@ impl HostShare {
             cores: mine.iter().map(|core| core.core).collect(),
             gpus: Vec::new(),
         });
-        let share = Self { number };
+        let share = Self {
+            number: Some(number),
+        };
         if mine.len() == all {
             return (share, topology, place);
         }
@@ -70,7 +99,9 @@ impl HostShare {
             .filter(|device| !device.clock.tolerates_sharing());
         let cores = computing.flat_map(|device| &device.cores).copied();
         let (cores, gpus) = (cores.collect(), gpus.collect());
-        let number = self.number;
+        let Some(number) = self.number else {
+            return;
+        };
         let kept = HostClaim {
             number,
             cores,
@@ -84,7 +115,7 @@ impl HostShare {
 
 impl Drop for HostShare {
     fn drop(&mut self) {
-        lock_claims().retain(|claim| claim.number != self.number);
+        lock_claims().retain(|claim| Some(claim.number) != self.number);
     }
 }
 

@@ -40,6 +40,7 @@ pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use find::FoundDevices;
 pub use gemm::{Gemm, GemmConfig, GemmRun};
+pub use host_share::HostScope;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
@@ -127,6 +128,7 @@ impl Session {
             .with("measure", &settings.measure)
             .with_debug("store", &settings.store)
             .with_debug("models", &settings.models)
+            .with_debug("host_scope", &settings.host_scope)
             .enter()?;
         let node = settings.find_node(comm)?;
         let topology = settings.find_topology(comm)?;
@@ -134,9 +136,10 @@ impl Session {
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");
         }
-        let place = place_on_host(comm, &topology)?;
-        let (share, topology, place) = HostShare::take(topology, place, &mut notices);
-        let gpus = gpus::assign_gpus(comm, &topology, &node, &mut notices)?;
+        let scope = settings.host_scope;
+        let place = place_on_host(comm, &topology, scope)?;
+        let (share, topology, place) = HostShare::take(topology, place, scope, &mut notices);
+        let gpus = gpus::assign_gpus(comm, &topology, &node, scope, &mut notices)?;
         let made = (|| {
             settings.measure.validate()?;
             let blas = blas::choose_blas(&settings.blas)?;
@@ -510,10 +513,15 @@ fn load_models(
 }
 
 /// Returns this rank's index among the ranks of its host that may use the same processing units, and their number. The ranks
-/// of other communicators count as well, as far as the launcher tells of them.
-fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
+/// of other communicators count as well, as far as the launcher tells of them, unless the scope leaves them out.
+fn place_on_host(
+    comm: &dyn Comm,
+    topology: &Topology,
+    scope: HostScope,
+) -> Result<(usize, usize), Error> {
     let all = core_sharers(comm, topology)?;
-    let among_all = launched_place().map(|place| topology.place_among(place));
+    let launched = launched_place().filter(|_| scope == HostScope::World);
+    let among_all = launched.map(|place| topology.place_among(place));
     let here = (all.partition_point(|&rank| rank < comm.rank()), all.len());
     Ok(among_all.filter(|place| place.1 > here.1).unwrap_or(here))
 }

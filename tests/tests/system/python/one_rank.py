@@ -121,6 +121,7 @@ def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Session(blas="x"), "x")
     refuses(lambda: isochron.Session(store="x"), "store")
     refuses(lambda: isochron.Session(platform="/nowhere.toml"), "/nowhere.toml")
+    refuses(lambda: isochron.Session(host_scope="x"), "host_scope", "world or comm")
     refuses(lambda: isochron.Session(reserved_cores=[4_000_000]), "4000000")
     refuses(lambda: isochron.Session("world"), "comm", "mpi4py")
     refuses(lambda: isochron.Rebalancer(10, triger=1.0), "triger", "trigger")
@@ -151,6 +152,10 @@ def test_threads_and_closed_sessions_are_refused(session):
     with isochron.Session(blas="embedded") as other:
         assert other.ranks == 1 and other.rank == 0 and other.devices
     refuses(lambda: other.devices, "closed")
+    with isochron.Session(blas="embedded", host_scope="comm") as first:
+        with isochron.Session(blas="embedded", host_scope="comm") as second:
+            cores = [[device.cores for device in each.devices] for each in (first, second)]
+            assert cores[0] == cores[1], "sessions that take turns have the same cores"
     other.close()
 
 

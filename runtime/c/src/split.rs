@@ -1,0 +1,172 @@
+//! Splitting units by measured times, and loops whose times have any shape.
+
+use std::ffi::{c_char, c_int};
+
+use isochron::hierarchy::partition::Limits;
+use isochron::hierarchy::split;
+
+use crate::balancer::open_balancer;
+use crate::handles::{BalancerHandle, SessionHandle};
+use crate::pointers::{self, to_size};
+use crate::settings::read_split;
+use crate::status::{CallFailure, call};
+
+/// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
+/// that is not used to 0.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct TimesTable {
+    /// Bytes of this struct.
+    pub struct_size: i64,
+    /// Number of points.
+    pub n_points: i64,
+    /// Units of each point, in any order.
+    pub units: *const i64,
+    /// Seconds of each point.
+    pub seconds: *const f64,
+    /// The most units that are given; 0 for any number.
+    pub max_units: i64,
+}
+
+/// Points of a program, and the most units.
+pub(crate) struct GivenTimes {
+    pub points: Vec<(u64, f64)>,
+    pub max_units: Option<u64>,
+}
+
+impl TimesTable {
+    /// Reads times of a program.
+    ///
+    /// # Safety
+    /// `times` is null, or points to a struct of as many bytes as its first field says, whose arrays are null or have
+    /// `n_points` numbers.
+    pub(crate) unsafe fn read(times: *const Self, name: &str) -> Result<GivenTimes, CallFailure> {
+        let field = |field: &str| format!("{name}.{field}");
+        // SAFETY: null, or a size comes first, as the caller says.
+        let found = unsafe { pointers::read(times.cast::<i64>(), name)? };
+        let wanted = size_of::<Self>() as i64;
+        if found != wanted {
+            let reason =
+                format!("{found}, and sizeof(isochron_times_t) of this library is {wanted}");
+            return Err(CallFailure::argument(&field("struct_size"), reason));
+        }
+        // SAFETY: a struct of that size, as the caller says.
+        let table = unsafe { pointers::read(times, name)? };
+        let n_points = to_size(table.n_points, &field("n_points"))?;
+        // SAFETY: as many numbers, as the caller says.
+        let (units, seconds) = unsafe {
+            (
+                pointers::read_slice(table.units, n_points, &field("units"))?,
+                pointers::read_slice(table.seconds, n_points, &field("seconds"))?,
+            )
+        };
+        let points = units.iter().zip(seconds).map(|(&units, &seconds)| {
+            let units = to_size(units, &field("units"))? as u64;
+            Ok((units, seconds))
+        });
+        let max_units = to_size(table.max_units, &field("max_units"))? as u64;
+        Ok(GivenTimes {
+            points: points.collect::<Result<_, CallFailure>>()?,
+            max_units: (max_units > 0).then_some(max_units),
+        })
+    }
+}
+
+/// Splits units over devices by their measured times, so that all finish together. Writes the units of each device, and the
+/// seconds that are predicted for them; times_s may be null. config is null, or has settings as that of isochron_open.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | fit | the model that is made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
+/// | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape |
+/// | granule | units come in multiples of this, and one device gets the rest |
+///
+/// Not collective: it needs no session.
+///
+/// # Safety
+/// `devices` is null or has `n_devices` structs, whose arrays are null or have `n_points` numbers; `config` is null or a text;
+/// `units` and `times_s` are null or have room for `n_devices` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_split(
+    total: i64,
+    devices: *const TimesTable,
+    n_devices: i64,
+    config: *const c_char,
+    units: *mut i64,
+    times_s: *mut f64,
+) -> c_int {
+    call(|| {
+        let n_devices = to_size(n_devices, "n_devices")?;
+        // SAFETY: as the caller says.
+        let (given, mut how) = unsafe {
+            (
+                read_devices(devices, n_devices)?,
+                read_split(pointers::read_config(config, "config")?)?,
+            )
+        };
+        how.limits = given.iter().map(limit_units).collect();
+        let points: Vec<&[(u64, f64)]> = given.iter().map(|times| &times.points[..]).collect();
+        let total = to_size(total, "total")? as u64;
+        let parts = split(total, &points, &how).map_err(CallFailure::input)?;
+        // SAFETY: as the caller says.
+        let units = unsafe { pointers::write_slice(units, n_devices, "units")? };
+        for (place, part) in units.iter_mut().zip(&parts.units) {
+            *place = *part as i64;
+        }
+        if !times_s.is_null() {
+            // SAFETY: as the caller says.
+            let times_s = unsafe { pointers::write_slice(times_s, n_devices, "times_s")? };
+            times_s.copy_from_slice(&parts.times_s);
+        }
+        Ok(())
+    })
+}
+
+/// Reads the times of all devices.
+///
+/// # Safety
+/// As [`isochron_split`].
+unsafe fn read_devices(
+    devices: *const TimesTable,
+    n_devices: usize,
+) -> Result<Vec<GivenTimes>, CallFailure> {
+    if n_devices > 0 {
+        // SAFETY: as the caller says. It refuses structs of another size, before more than one is looked at.
+        unsafe { TimesTable::read(devices, "devices[0]")? };
+    }
+    // SAFETY: as the caller says.
+    let tables = unsafe { pointers::read_slice(devices, n_devices, "devices")? };
+    let tables = tables.iter().enumerate();
+    tables
+        // SAFETY: as the caller says.
+        .map(|(index, table)| unsafe { TimesTable::read(table, &format!("devices[{index}]")) })
+        .collect()
+}
+
+fn limit_units(times: &GivenTimes) -> Limits {
+    Limits {
+        cap: times.max_units,
+        ..Limits::default()
+    }
+}
+
+/// Divides the units of a loop as isochron_balancer does, where time is no smooth function of the units, as for Fourier
+/// transforms. mine has the times of this rank. All ranks have such times, and each gets a number of units that its own
+/// have, or none. The times may be of other conditions: the first sweeps scale them.
+///
+/// Collective: all ranks of the session, with the same units, and the same settings but for max_local and weight.
+///
+/// # Safety
+/// `mine` is null or points to a struct whose arrays are null or have `n_points` numbers; `config` is null or a text, and
+/// `balancer` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_balancer_by_times(
+    session: *mut SessionHandle,
+    units: i64,
+    config: *const c_char,
+    mine: *const TimesTable,
+    balancer: *mut *mut BalancerHandle,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { open_balancer(session, units, config, Some(mine), balancer) }
+}
