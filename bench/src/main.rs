@@ -27,6 +27,7 @@ mod report;
 mod results;
 mod shape;
 mod statistics;
+mod stencil;
 mod thesis;
 mod trace;
 mod update;
@@ -62,6 +63,8 @@ enum CampaignCommand {
     Peers(peers::PeersArguments),
     /// A prepared product in a program's own memory, against the same through `mxm`
     Prepared(prepared::PreparedArguments),
+    /// A stencil whose rows follow a slow rank, in four languages and under both MPI libraries
+    Stencil(stencil::StencilArguments),
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
     #[command(name = "thesis-3")]
     Thesis(thesis::ThesisArguments),
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
         CampaignCommand::Prepared(arguments) => prepared::run(&arguments),
+        CampaignCommand::Stencil(arguments) => stencil::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
         CampaignCommand::Jacobi(arguments) => jacobi::run(&arguments),

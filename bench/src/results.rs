@@ -109,6 +109,11 @@ impl ResultsPage {
         read_results(&self.path("json"))
     }
 
+    /// Returns `true` if there are published samples.
+    pub fn is_published(&self) -> bool {
+        self.path("json").exists()
+    }
+
     /// Writes the file of the samples. A long campaign calls it between rounds too, so that an abort loses little.
     ///
     /// # Errors
@@ -256,6 +261,7 @@ mod tests {
         check_published::<crate::measure::MeasureResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
         check_published::<crate::prepared::PreparedResults>()?;
+        check_published::<crate::stencil::StencilResults>()?;
         check_published::<crate::thesis::ThesisResults>()?;
         check_published::<crate::update::UpdateResults>()?;
         check_published::<crate::peers::AlikeResults>()?;

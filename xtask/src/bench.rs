@@ -10,6 +10,7 @@ use crate::install;
 use crate::mpi::Library;
 use crate::needs::Goal;
 use crate::peers;
+use crate::stencils;
 use crate::steps::{Steps, execute};
 use crate::test::name_programs;
 use crate::workspace::Workspace;
@@ -23,16 +24,29 @@ const PREPARED: &str = "prepared";
 /// When a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
     let has_peers = name == peers::CAMPAIGN;
-    let goal = if has_peers { Goal::Peers } else { Goal::Run };
+    let goal = match name {
+        peers::CAMPAIGN => Goal::Peers,
+        stencils::CAMPAIGN => Goal::Test,
+        _ => Goal::Run,
+    };
     install::ensure(goal, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     let mut packages = "-p isochron-cli -p isochron-bench -p isochron-cluster".to_owned();
     if name == PREPARED {
         packages += " -p isochron --bins --example prepared";
     }
+    if name == stencils::CAMPAIGN {
+        packages = format!("{} --bin isochron-bench", stencils::PACKAGES);
+    }
     build::release(workspace, steps, &mpi, &packages)?;
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
+    let stencils = (name == stencils::CAMPAIGN).then(|| {
+        let mpich = build::prepare(workspace, Library::Mpich)?;
+        let folder = stencils::build(workspace, steps, &[&mpi, &mpich])?;
+        anyhow::Ok((folder, mpich))
+    });
+    let stencils = stencils.transpose()?;
     steps.run(&format!("campaign {name}"), || {
         let program = workspace.binary(Library::OpenMpi, "isochron-bench");
         let mut command = Command::new(program);
@@ -42,6 +56,10 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         command.env(cluster::VARIABLE, cluster::program_path(workspace));
         if let Some(folder) = &peers {
             command.env(peers::VARIABLE, folder);
+        }
+        if let Some((folder, mpich)) = &stencils {
+            name_programs(&mut command, workspace, mpich, &[]);
+            command.env(stencils::VARIABLE, folder);
         }
         execute(&mut command)
     })

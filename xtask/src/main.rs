@@ -36,6 +36,7 @@ mod packages;
 mod peers;
 mod prefix;
 mod report;
+mod stencils;
 mod steps;
 mod test;
 mod wheel;

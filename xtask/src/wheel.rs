@@ -125,6 +125,18 @@ pub fn fetch_packages(workspace: &Workspace) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Installs a wheel and the packages of [`fetch_packages`] into an empty folder.
+///
+/// # Errors
+/// When they cannot be fetched or installed.
+pub fn install_packages(workspace: &Workspace, wheel: &Path, folder: &Path) -> Result<()> {
+    let fetched = fetch_packages(workspace)?;
+    let mut install = call_pip(&provide_tools(workspace)?);
+    install.args(["install", "--no-index", "--no-deps", "--find-links"]);
+    install.arg(&fetched).arg("--target").arg(folder);
+    execute(install.arg(wheel).arg("mpi4py"))
+}
+
 fn call_pip(programs: &Path) -> Command {
     let mut pip = Command::new(programs.join("python"));
     pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);

@@ -148,6 +148,8 @@ pub fn campaign_table() -> String {
         neighbours_row(),
         algorithms_row(),
         learning_row(),
+        prepared_row(),
+        stencil_row(),
         thesis_row(),
         hpopta_row(),
         jacobi_row(),
@@ -329,6 +331,40 @@ fn learning_row() -> String {
         "learning",
         "(measuring + run) / ideal, 8 unlike nodes, 150 steps",
         &format!("{now}, and {before} where all measuring came before the run"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn prepared_row() -> String {
+    let page = read_page("prepared");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let figure = "call / `mxm`";
+    let table = ResultsTable::find(&page, figure);
+    let [planned, cyclic] =
+        ["planned", "cyclic"].map(|layout| table.find_cell(&["4096", layout], figure));
+    format_row(
+        "prepared",
+        "a call of a prepared product / the multiplication of `mxm`, 4096",
+        &format!("{planned} in place, {cyclic} for block-cyclic matrices"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn stencil_row() -> String {
+    let page = read_page("stencil");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let [even, balanced] = ["even / ideal", "balanced / ideal"]
+        .map(|figure| ResultsTable::find(&page, figure).range_of_medians(figure));
+    format_row(
+        "stencil",
+        "balanced loop / ideal, 3 ranks, one 4 times slower, from four languages",
+        &format!("{balanced}, and {even} with even parts"),
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
