@@ -162,8 +162,8 @@ impl<T: Element> UpdateOperands<T> {
         Ok(())
     }
 
-    /// Returns the seconds of each repetition that the last measurement averaged, by device: those of an update in the
-    /// middle of a job.
+    /// Returns the seconds of each repetition that the last measurement averaged, by device, with its part of the job's
+    /// beginning and end.
     #[must_use]
     pub fn times_s(&self) -> &[Vec<f64>] {
         &self.times_s

@@ -2,7 +2,7 @@
 
 use super::deadline::find_reaches;
 use super::operands::UpdateOperands;
-use super::repeat::repeat_until_confident;
+use super::repeat::{Repeated, repeat_until_confident};
 use super::{InStep, MeasureConfig, Measurement};
 use crate::team::DeviceTeam;
 use crate::worker::{Depth, JobShape, UpdateTime};
@@ -92,17 +92,26 @@ pub fn measure_team<T: Element>(
     Ok(measurements)
 }
 
-impl Measurement {
-    /// Turns the measurement of updates, `together` of them in a repetition, into one of updates in a job. `ends` are
-    /// the times of the job's beginning and end.
+impl Repeated {
+    /// Turns repetitions of updates, `together` of them in each, into those of updates in a job. `ends` are the times
+    /// of the job's beginning and end.
+    ///
+    /// Without a repetition there is no update to spread the ends over: their part alone is no time of one.
     fn in_job(self, ends: [UpdateTime; 2], together: usize, depth: Depth) -> Self {
+        if self.times_s.is_empty() {
+            return self;
+        }
         let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
         let part_s = ends_s * depth.part_of_update();
+        let (found, times_s) = (self.found, self.times_s.into_iter());
         Self {
-            t_s: self.t_s + part_s,
-            fastest_s: self.fastest_s + part_s,
-            cost_s: self.cost_s * together as f64 + ends_s,
-            ..self
+            found: Measurement {
+                t_s: found.t_s + part_s,
+                fastest_s: found.fastest_s + part_s,
+                cost_s: found.cost_s * together as f64 + ends_s,
+                ..found
+            },
+            times_s: times_s.map(|time_s| time_s + part_s).collect(),
         }
     }
 }
@@ -151,8 +160,9 @@ impl<T: Element> UpdateOperands<T> {
         )?;
         let ended = team.finish(self.first_columns(columns), columns)?;
         let found = measured.iter().zip(found).map(|(&i, repeated)| {
+            let repeated = repeated.in_job([begun[i], ended[i]], together, depth);
             self.times_s[i] = repeated.times_s;
-            (repeated.found).in_job([begun[i], ended[i]], together, depth)
+            repeated.found
         });
         Ok(found.collect())
     }
@@ -253,7 +263,43 @@ mod tests {
         assert!(found[0].is_precise() && found[2].is_precise());
     }
 
-    /// A device that computes for 5 ms an update, and can do so in 12.5 ms of every 100 ms.
+    #[test]
+    fn the_beginning_of_a_job_alone_is_no_time_of_an_update() {
+        assert_eq!(repeat_at_most(0), (Measurement::default(), Vec::new()));
+        let (found, times_s) = repeat_at_most(1);
+        assert_eq!((found.reps, &times_s[..]), (1, &[found.t_s][..]));
+        assert!(found.t_s > 0.005);
+    }
+
+    /// Measures an update of a job of 100 by this number of repetitions. Returns them too.
+    fn repeat_at_most(most: usize) -> (Measurement, Vec<f64>) {
+        let mut team = DeviceTeam::new(vec![throttled(DeviceClock::Cores)]).unwrap();
+        let mut operands = UpdateOperands::<f64>::default();
+        let mut asked = 0;
+        let found = measure_team(
+            &mut team,
+            8,
+            &[8],
+            Depth::of(4, 100),
+            &MeasureConfig::default(),
+            &mut operands,
+            &mut |_needed| {
+                asked += 1;
+                asked <= most
+            },
+        );
+        (found.unwrap()[0], operands.times_s()[0].clone())
+    }
+
+    fn throttled(clock: DeviceClock) -> Box<dyn Worker> {
+        let info = DeviceInfo {
+            cores: vec![0],
+            ..DeviceInfo::new("throttled", DeviceKind::Cpu, clock)
+        };
+        Box::new(Throttled(info, 0))
+    }
+
+    /// A device that begins a job in 5 µs, computes for 5 ms an update, and can do so in 12.5 ms of every 100 ms.
     struct Throttled(DeviceInfo, u32);
 
     impl Worker for Throttled {
@@ -264,7 +310,10 @@ mod tests {
 
     impl<T: Element> Updates<T> for Throttled {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
-            Ok(UpdateTime::default())
+            Ok(UpdateTime {
+                busy_s: 5e-6,
+                cpu_s: 0.0,
+            })
         }
 
         fn update_ahead(
@@ -293,11 +342,7 @@ mod tests {
 
     /// Measures that device with a thread that can run for this part of the time.
     fn throttled_s(clock: DeviceClock, share: f64) -> f64 {
-        let info = DeviceInfo {
-            cores: vec![0],
-            ..DeviceInfo::new("throttled", DeviceKind::Cpu, clock)
-        };
-        let mut team = DeviceTeam::new(vec![Box::new(Throttled(info, 0))]).unwrap();
+        let mut team = DeviceTeam::new(vec![throttled(clock)]).unwrap();
         team.set_share_of_time(share);
         let found = measure_team(
             &mut team,

@@ -277,11 +277,13 @@ impl JobStore {
     }
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
-    pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: &[Vec<SeenTime>]) {
-        let devices = measured
-            .iter()
-            .map(|times| times.iter().copied().map(SeenTime::to_sample));
-        self.keep_samples(key_work(problem, width), devices);
+    pub fn keep_measured(
+        &mut self,
+        problem: &Problem,
+        width: usize,
+        measured: Vec<Vec<StoredSample>>,
+    ) {
+        self.keep_samples(key_work(problem, width), measured);
     }
 
     /// Keeps repetitions, by device in the order of the ranks.
@@ -335,26 +337,6 @@ impl KnownDevice {
     pub fn add_to(&self, part: &mut AdaptivePart) {
         part.prior.clone_from(&self.points);
         part.needs_probe = self.from == KnownFrom::StoreAndProbe;
-    }
-}
-
-/// The time of a measurement before a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct SeenTime {
-    /// Elements of C.
-    pub units: u64,
-    pub seconds: f64,
-    /// `true` for a size that was given up: it takes at least these seconds.
-    pub at_least: bool,
-}
-
-impl SeenTime {
-    fn to_sample(self) -> StoredSample {
-        StoredSample {
-            units: self.units,
-            seconds: vec![self.seconds],
-            at_least: self.at_least,
-        }
     }
 }
 
@@ -421,7 +403,7 @@ fn time_message(bytes: usize, seconds: f64) -> StoredSample {
 
 /// Adds repetitions to those of the same size, measured or given up. If there are many, some that are spread evenly
 /// over the job stay.
-fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
+pub(super) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
     let key = (added.units, added.at_least);
     let known = samples
         .iter()

@@ -336,11 +336,12 @@ impl Session {
             work,
         );
         let links = self.links.clone();
-        let decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
+        let mut decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
         self.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.store {
             store.keep_links(&self.links);
-            store.keep_measured(&problem, work.kernel_width, &decided.seen);
+            let seen = std::mem::take(&mut decided.seen);
+            store.keep_measured(&problem, work.kernel_width, seen);
         }
         Ok(decided)
     }

@@ -16,7 +16,8 @@ use crate::error::Error;
 use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
-use crate::session::known::{KnownDevice, SeenTime};
+use crate::session::known::KnownDevice;
+use crate::store::StoredSample;
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
 const FEWEST_DECISIONS: u64 = 64;
@@ -35,7 +36,7 @@ pub(super) struct Looking {
     /// Elements of C, and updates of the measured width.
     total: (u64, u64),
     /// Every time that was measured whole, by device, and the limits of the last request.
-    pub seen: Vec<Vec<SeenTime>>,
+    pub seen: Vec<Vec<StoredSample>>,
     limits_s: Vec<Option<f64>>,
 }
 
@@ -179,9 +180,9 @@ impl Looking {
         {
             // A time beyond its limit follows from updates with few rows of B.
             let is_whole = !Asked { units, limit_s }.is_beyond(seconds);
-            all.extend((units > 0 && is_whole).then_some(SeenTime {
+            all.extend((units > 0 && is_whole).then(|| StoredSample {
                 units,
-                seconds,
+                seconds: vec![seconds],
                 at_least: false,
             }));
         }

@@ -13,12 +13,13 @@ use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
 use isochron_hierarchy::predict::Links;
 
-use super::known::{KnownDevice, SeenTime};
+use super::known::KnownDevice;
 use super::load::Load;
 use super::memory::{self, MemoryNeed};
 use crate::comm::{Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem};
+use crate::store::StoredSample;
 use look::{FirstDivision, Looking, note_prediction};
 pub(super) use node::NodeMeasurer;
 
@@ -66,8 +67,8 @@ pub(super) struct Decided {
     pub look: Option<FirstLook>,
     /// The origin of the first models of this rank's devices; empty if there are none.
     pub known: Vec<KnownFrom>,
-    /// Every time that was measured, by device, on the head rank.
-    pub seen: Vec<Vec<SeenTime>>,
+    /// The repetitions of every size that was measured, by device, on the head rank.
+    pub seen: Vec<Vec<StoredSample>>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
 }

@@ -19,8 +19,9 @@ use super::MEASUREMENT_SHARE;
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::progress::{Observer, Progress};
-use crate::session::known::{KnownDevice, SeenTime};
+use crate::session::known::{KnownDevice, add_sample};
 use crate::session::memory;
+use crate::store::StoredSample;
 
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
@@ -113,8 +114,8 @@ pub(in crate::session) struct NodeMeasurer<'a, T> {
     pub falls: bool,
     /// The devices' models if nothing is to be measured; else empty.
     models: Vec<Box<dyn SpeedModel>>,
-    /// Every time that was measured, by device.
-    seen: Vec<Vec<SeenTime>>,
+    /// The repetitions of every size that was measured, by device.
+    seen: Vec<Vec<StoredSample>>,
 }
 
 impl<'a, T: Element> NodeMeasurer<'a, T> {
@@ -174,11 +175,11 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         !self.models.is_empty()
     }
 
-    /// Gathers the times that were measured, of all ranks' devices in order.
+    /// Gathers the repetitions that were measured, of all ranks' devices in order.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn gather_seen(&mut self) -> Result<Vec<Vec<SeenTime>>, Error> {
+    pub(super) fn gather_seen(&mut self) -> Result<Vec<Vec<StoredSample>>, Error> {
         Ok(self.comm.gather(&self.seen)?.concat())
     }
 
@@ -350,12 +351,25 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
             return Ok(times.collect());
         }
         let measured = self.repeat_updates(rows, depth, columns, in_step)?;
-        for ((seen, units), measured) in self.seen.iter_mut().zip(units).zip(&measured) {
-            seen.extend((units > 0 && measured.t_s > 0.0).then_some(SeenTime {
-                units,
-                seconds: measured.t_s,
-                at_least: measured.is_bound(),
-            }));
+        let times = measured.iter().zip(self.operands.times_s());
+        for ((seen, units), (measured, times_s)) in self.seen.iter_mut().zip(units).zip(times) {
+            let mut seconds = match measured.is_bound() {
+                true => vec![measured.t_s],
+                false => times_s.clone(),
+            };
+            // A store has no time of 0.
+            seconds.retain(|&time_s| time_s > 0.0);
+            if units > 0 && !seconds.is_empty() {
+                let at_least = measured.is_bound();
+                add_sample(
+                    seen,
+                    StoredSample {
+                        units,
+                        seconds,
+                        at_least,
+                    },
+                );
+            }
         }
         Ok(measured.iter().map(Measurement::to_observation).collect())
     }
@@ -414,6 +428,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+    /// Seconds that the device takes to begin a job.
+    const BEGIN_S: f64 = 1e-6;
+
     /// A device whose times never settle. It needs all memory that it may have, and at least `least` bytes.
     #[derive(Clone)]
     struct FakeDevice {
@@ -463,7 +480,10 @@ mod tests {
     impl<T: Element> Updates<T> for FakeDevice {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
             self.counts[0].fetch_add(1, Ordering::Relaxed);
-            Ok(UpdateTime::default())
+            Ok(UpdateTime {
+                busy_s: BEGIN_S,
+                cpu_s: 0.0,
+            })
         }
 
         fn update_ahead(
@@ -525,6 +545,36 @@ mod tests {
         // 3.5 % of the steps, and warming up.
         assert!((35..=37).contains(&plain), "{plain}");
         assert!((32..=48).contains(&gathering), "{gathering}");
+    }
+
+    #[test]
+    fn a_size_that_is_measured_twice_keeps_its_repetitions_and_no_time_of_none() {
+        let device = FakeDevice::new(1, 0);
+        let mut team = device.team();
+        let comm = LocalComm::new();
+        let mut measurer = prepare_measurer(&comm, &mut team, 100);
+        let depth = measurer.depth(false);
+        let mut asked = 0;
+        measurer
+            .measure_devices(64, depth, &[64], &mut |_| {
+                asked += 1;
+                asked <= 4
+            })
+            .unwrap();
+        // Another node needed no repetition of this size.
+        let again = measurer
+            .measure_devices(64, depth, &[64], &mut |_| false)
+            .unwrap();
+        assert_eq!(again, [Observation::default()]);
+        let part_s = BEGIN_S * depth.part_of_update();
+        assert!(part_s > 0.0);
+        let [kept] = &measurer.seen[0][..] else {
+            panic!("{:?}", measurer.seen);
+        };
+        let mut seconds = kept.seconds.clone();
+        seconds.sort_by(f64::total_cmp);
+        assert_eq!((kept.units, kept.at_least), (64 * 64, false));
+        assert_eq!(seconds, [1.0, 1.0, 1.5, 1.5].map(|time_s| time_s + part_s));
     }
 
     /// Measures a greedy device that needs `least` bytes: returns its limit, its number of jobs, and the refusal.
