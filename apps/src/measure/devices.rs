@@ -95,6 +95,7 @@ impl DeviceArguments {
             .node
             .set_up_session()
             .blas(blas.clone())
+            .element(work.element)
             .measure(*config);
         let settings = settings.store(self.store.unwrap_or(StoreMode::ReadWrite));
         let session = settings.build(Arc::clone(comm))?;

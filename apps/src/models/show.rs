@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use isochron::Error;
-use isochron::store::{Identity, StoreKey, read_clock_s};
+use isochron::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 use serde_json::Value;
@@ -38,11 +38,33 @@ struct ListedModel {
     pace: Option<String>,
     /// `true` if newer runs have replaced older ones that they contradict.
     renewed: bool,
+    /// `true` for the library that runs choose, `false` for one that they measured beside it; `null` without a choice.
+    chosen: Option<bool>,
     /// Cores of the device, or ranks that exchange messages.
     cores: usize,
     runs: usize,
     sizes: usize,
     last_run_at_s: u64,
+}
+
+impl ListedModel {
+    fn name_state(&self) -> &'static str {
+        match (self.chosen, self.renewed) {
+            (Some(true), _) => "chosen",
+            (Some(false), _) => "not chosen",
+            (None, true) => "renewed",
+            (None, false) => "good",
+        }
+    }
+}
+
+/// Returns `true` if runs choose this library, `None` if the key is not of one.
+fn is_chosen(models: &StoredModels, key: &StoreKey) -> Option<bool> {
+    let Identity::Library(library) = &key.identity else {
+        return None;
+    };
+    let source = LibrarySource::of_key(key)?;
+    Some(models.find_library(&source) == Some(&*library.library))
 }
 
 /// A folder of the store.
@@ -69,8 +91,9 @@ impl ModelList {
                 work: key.identity.describe_work(),
                 pace: match &key.identity {
                     Identity::Device(device) => device.pace.clone(),
-                    Identity::Links(_) => None,
+                    Identity::Links(_) | Identity::Library(_) => None,
                 },
+                chosen: is_chosen(&models, key),
                 renewed: known.as_ref().is_some_and(|known| known.stale.is_some()),
                 cores: key.identity.count_cores(),
                 runs: runs.len(),
@@ -105,7 +128,7 @@ impl ModelList {
                 model.class.clone(),
                 model.work.clone(),
                 model.pace.clone().unwrap_or_else(|| "-".to_owned()),
-                if model.renewed { "renewed" } else { "good" }.to_owned(),
+                model.name_state().to_owned(),
                 model.cores.to_string(),
                 model.runs.to_string(),
                 model.sizes.to_string(),

@@ -135,8 +135,8 @@ pub struct MxmArguments {
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     layout: Method,
-    /// BLAS of the CPU devices: auto (that of a plan or record, else the fastest), embedded, openblas, mkl, blis or a
-    /// library's path
+    /// BLAS of the CPU devices: auto (that of a plan or record, else the store's choice, else the fastest), embedded,
+    /// openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
     blas: BlasChoice,
     /// Check of the result; with exact, the generated matrices hold whole numbers
@@ -195,7 +195,7 @@ pub fn run<'a>(
     };
     watch.line = line.as_deref();
     watch.enter(AccountPhase::Devices);
-    let settings = arguments.set_up_session();
+    let settings = arguments.set_up_session().element(problem.element());
     let settings = match &given {
         Some(given) => settings.blas_of(given.plan(), comm.rank()),
         None => settings,

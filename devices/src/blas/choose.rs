@@ -1,11 +1,10 @@
-//! The choice of a BLAS: finds the installed libraries, checks their results, and measures which is fastest here.
+//! The choice of a BLAS: finds the installed libraries, and checks their results.
 
-use super::{Blas, CblasLibrary, EmbeddedBlas};
-use crate::cpu::thread_cpu_time_s;
-use crate::{DeviceError, Element, View, ViewMut};
+use super::{Blas, BlasCandidates, CblasLibrary, EmbeddedBlas};
+use crate::{DeviceError, Element, ElementType, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use strum::Display;
 
 /// Environment variable that replaces [`BlasChoice::Auto`]; it takes the same words.
@@ -60,45 +59,70 @@ impl FromStr for BlasChoice {
     }
 }
 
+/// The libraries that a [`BlasChoice`] leaves.
+#[derive(Debug)]
+pub enum FoundBlas {
+    /// The one that is named, by the choice or by the environment variable `ISOCHRON_BLAS`.
+    Named(Arc<dyn Blas>),
+    /// All that can be used: times decide.
+    Candidates(BlasCandidates),
+}
+
 /// Opens the BLAS for `choice`.
 ///
 /// `Auto` opens every installed library, leaves out those that fail a small exact check, and measures the rest briefly,
-/// once in a process. It takes the first that is about as fast as the fastest. The embedded BLAS is always among them,
-/// so `Auto` by itself cannot fail. `AutoAs` takes the library of that name if it passes the check, without measuring.
-/// The environment variable `ISOCHRON_BLAS` replaces both; it takes the words of [`BlasChoice`].
+/// once in a process, with elements of type `f64`. It takes the first that is about as fast as the fastest. The
+/// embedded BLAS is always among them, so `Auto` by itself cannot fail. `AutoAs` takes the library of that name if it
+/// passes the check, without measuring. The environment variable `ISOCHRON_BLAS` replaces both; it takes the words of
+/// [`BlasChoice`].
+///
+/// # Errors
+/// As [`find_blas`].
+pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
+    Ok(choose_found(find_blas(choice)?))
+}
+
+/// Opens the libraries for `choice` as [`choose_blas`] does, and measures none of them.
 ///
 /// # Errors
 /// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`]
 /// if the variable does not name a BLAS.
-pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
-    choose_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
+pub fn find_blas(choice: &BlasChoice) -> Result<FoundBlas, DeviceError> {
+    find_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
 }
 
-/// Does the work of [`choose_blas`], with the variable's value as an argument.
-fn choose_with(choice: &BlasChoice, variable: Option<&str>) -> Result<Arc<dyn Blas>, DeviceError> {
+fn choose_found(found: FoundBlas) -> Arc<dyn Blas> {
+    match found {
+        FoundBlas::Named(blas) => blas,
+        FoundBlas::Candidates(candidates) => {
+            let times = candidates.measure(ElementType::F64);
+            candidates.take_fastest(&times)
+        }
+    }
+}
+
+/// Does the work of [`find_blas`], with the variable's value as an argument.
+fn find_with(choice: &BlasChoice, variable: Option<&str>) -> Result<FoundBlas, DeviceError> {
     let choice = match (choice, variable) {
         (BlasChoice::Auto | BlasChoice::AutoAs(_), Some(text)) if !text.is_empty() => text
             .parse()
             .map_err(|_| DeviceError::UnknownBlas(format!("{BLAS_VARIABLE}={text}")))?,
         _ => choice.clone(),
     };
-    let blas = match &choice {
-        BlasChoice::Auto => find_fastest(),
-        BlasChoice::AutoAs(name) => find_by_name(name).unwrap_or_else(find_fastest),
-        BlasChoice::Embedded => Arc::new(EmbeddedBlas),
-        BlasChoice::OpenBlas => open_first(OPENBLAS)?,
-        BlasChoice::Mkl => open_first(MKL)?,
-        BlasChoice::Blis => open_first(BLIS)?,
-        BlasChoice::Path(path) => open_checked(path)?,
+    let named = match &choice {
+        BlasChoice::Auto => None,
+        BlasChoice::AutoAs(name) => find_by_name(name),
+        BlasChoice::Embedded => Some(Arc::new(EmbeddedBlas) as Arc<dyn Blas>),
+        BlasChoice::OpenBlas => Some(open_first(OPENBLAS)?),
+        BlasChoice::Mkl => Some(open_first(MKL)?),
+        BlasChoice::Blis => Some(open_first(BLIS)?),
+        BlasChoice::Path(path) => Some(open_checked(path)?),
     };
-    tracing::debug!(%choice, blas = blas.name(), "chose a BLAS");
-    Ok(blas)
-}
-
-/// Returns the fastest installed BLAS, which is measured once in a process.
-fn find_fastest() -> Arc<dyn Blas> {
-    static FASTEST: OnceLock<Arc<dyn Blas>> = OnceLock::new();
-    Arc::clone(FASTEST.get_or_init(|| pick_fastest(available_blas())))
+    let named = named.inspect(|blas| tracing::debug!(%choice, blas = blas.name(), "chose a BLAS"));
+    Ok(match named {
+        Some(blas) => FoundBlas::Named(blas),
+        None => FoundBlas::Candidates(BlasCandidates::new(available_blas())),
+    })
 }
 
 /// Opens the installed BLAS with this name; `None` if it is not here.
@@ -122,69 +146,6 @@ pub fn available_blas() -> Vec<Arc<dyn Blas>> {
     }
     found.push(Arc::new(EmbeddedBlas));
     found
-}
-
-/// Returns the fastest, or the first in the list that is about as fast. The list is never empty.
-fn pick_fastest(mut candidates: Vec<Arc<dyn Blas>>) -> Arc<dyn Blas> {
-    let mut trial = BlasTrial::new();
-    let mut best_s = vec![f64::INFINITY; candidates.len()];
-    // Every library runs once a round: the clock of the processor wanders, and should favour none.
-    for _ in 0..BlasTrial::ROUNDS {
-        for (best_s, blas) in best_s.iter_mut().zip(&candidates) {
-            *best_s = best_s.min(trial.time_s(blas.as_ref()));
-        }
-    }
-    for (&best_s, blas) in best_s.iter().zip(&candidates) {
-        // A clock too coarse to see the update must not make a library infinitely fast.
-        let speed_flops_per_s = BlasTrial::FLOP / best_s.max(1e-9);
-        tracing::debug!(blas = blas.name(), speed_flops_per_s, "tried");
-    }
-    // Differences within the noise of a busy machine must not decide, or alike nodes would choose unlike libraries. So
-    // the first in the list that is nearly as fast as the fastest is taken.
-    let fastest_s = best_s.iter().copied().fold(f64::INFINITY, f64::min);
-    match best_s.iter().position(|&s| s <= CLEARLY_SLOWER * fastest_s) {
-        Some(i) => candidates.swap_remove(i),
-        None => Arc::new(EmbeddedBlas),
-    }
-}
-
-/// Up to this ratio two libraries count as equally fast.
-const CLEARLY_SLOWER: f64 = 1.25;
-
-/// The operands of an update that ranks libraries as multiplications do; small products rank them otherwise.
-struct BlasTrial {
-    a: Vec<f64>,
-    b: Vec<f64>,
-    c: Vec<f64>,
-}
-
-impl BlasTrial {
-    const M: usize = 1024;
-    const N: usize = 512;
-    const K: usize = 128;
-    const FLOP: f64 = (2 * Self::M * Self::N * Self::K) as f64;
-    /// Number of rounds, the best of which counts. The first one also allocates the library's buffers.
-    const ROUNDS: usize = 5;
-
-    fn new() -> Self {
-        Self {
-            a: vec![0.5; Self::M * Self::K],
-            b: vec![0.25; Self::K * Self::N],
-            c: vec![1.0; Self::M * Self::N],
-        }
-    }
-
-    /// Runs one update, and returns its CPU time in seconds: other work on the machine disturbs it little.
-    fn time_s(&mut self, blas: &dyn Blas) -> f64 {
-        let start_s = thread_cpu_time_s();
-        blas.gemm(
-            1.0,
-            View::new(&self.a, Self::M, Self::K, Self::M),
-            View::new(&self.b, Self::K, Self::N, Self::K),
-            ViewMut::new(&mut self.c, Self::M, Self::N, Self::M),
-        );
-        thread_cpu_time_s() - start_s
-    }
 }
 
 /// Opens the first of these libraries that can be used; the error names them all. A reason that all share is given
@@ -271,8 +232,15 @@ fn trial_element<T: Element>(i: usize, j: usize) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ElementType;
     use crate::blas::BlasGemm;
+
+    /// Chooses with a value of the variable.
+    fn choose_with(
+        choice: &BlasChoice,
+        variable: Option<&str>,
+    ) -> Result<Arc<dyn Blas>, DeviceError> {
+        find_with(choice, variable).map(choose_found)
+    }
 
     #[test]
     fn words_are_read_and_written_back() {
@@ -338,7 +306,7 @@ mod tests {
             assert_eq!(choose(blas.name(), None).unwrap().name(), blas.name());
         }
         let fastest = choose_with(&BlasChoice::Auto, None).unwrap();
-        assert!(Arc::ptr_eq(&choose("gone 1.0", None).unwrap(), &fastest));
+        assert_eq!(choose("gone 1.0", None).unwrap().name(), fastest.name());
         let replaced = choose(fastest.name(), Some("embedded")).unwrap();
         assert_eq!(replaced.name(), EmbeddedBlas.name());
     }
@@ -367,9 +335,9 @@ mod tests {
     }
 
     #[test]
-    fn auto_finds_something_once_and_lists_the_embedded_one() {
+    fn auto_finds_the_same_again_and_lists_the_embedded_one() {
         let [first, again] = [(); 2].map(|()| choose_with(&BlasChoice::Auto, None).unwrap());
-        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(first.name(), again.name());
         let names: Vec<String> = available_blas().iter().map(ToString::to_string).collect();
         assert_eq!(names.last().map(String::as_str), Some(EmbeddedBlas.name()));
     }

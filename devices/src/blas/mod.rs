@@ -9,11 +9,13 @@ mod choose;
 mod embedded;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod own_copy;
+mod trial;
 
 pub(crate) use cblas::find_reason;
 pub use cblas::{CblasLibrary, own_libraries};
-pub use choose::{BlasChoice, available_blas, choose_blas};
+pub use choose::{BlasChoice, FoundBlas, available_blas, choose_blas, find_blas};
 pub use embedded::EmbeddedBlas;
+pub use trial::{BlasCandidates, TRIAL_UNITS, TRIAL_VERSION, TrialTimes, pick_fastest};
 
 use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};

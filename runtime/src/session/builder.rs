@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use isochron_devices::topology::Topology;
-use isochron_devices::{BlasChoice, Grouping, MeasureConfig};
+use isochron_devices::{BlasChoice, ElementType, Grouping, MeasureConfig};
 
 use super::Session;
 use super::host_share::HostScope;
@@ -43,6 +43,7 @@ pub struct SessionBuilder {
     platform: PlatformSource,
     pub(super) grouping: Option<Grouping>,
     pub(super) blas: BlasChoice,
+    pub(super) element: ElementType,
     pub(super) measure: MeasureConfig,
     pub(super) store: StoreMode,
     pub(super) models: Option<PathBuf>,
@@ -78,9 +79,17 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the BLAS that the CPU devices call. The default is the fastest one, which is measured once in a process.
+    /// Sets the BLAS that the CPU devices call. The default is the fastest one, which is measured once in a process. A session
+    /// with a [store](Self::store) takes the one that an earlier run has chosen from the same libraries.
     pub fn blas(mut self, blas: BlasChoice) -> Self {
         self.blas = blas;
+        self
+    }
+
+    /// Sets the type of the elements for which libraries are compared, `f64` by default. Products of other types can be
+    /// computed as well.
+    pub fn element(mut self, element: ElementType) -> Self {
+        self.element = element;
         self
     }
 

@@ -81,38 +81,47 @@ fn describe_source(
     }
 }
 
+/// Reads the store on the head rank; `None` on the others, and if it is not used.
+pub(super) fn read_store(comm: &dyn Comm, mode: StoreMode) -> Option<ModelStore> {
+    match comm.rank() {
+        0 => ModelStore::open(mode, StorePlaces::find()),
+        _ => None,
+    }
+}
+
 impl JobStore {
-    /// Reads the store on the head rank; `None` on the others, and if it is not used.
+    /// Takes the store that the head rank has read, for the devices of all ranks; `None` on the others, and without one.
     ///
     /// # Errors
     /// [`Error::Unreadable`] on every rank.
     ///
     /// # Collective
-    /// All ranks, with the same mode.
-    pub fn open(
+    /// All ranks.
+    pub fn take(
         comm: &dyn Comm,
-        mode: StoreMode,
+        store: Option<ModelStore>,
         topology: &Topology,
         node: &NodeSpec,
         (devices, gpus): (&[DeviceInfo], &[RankGpu]),
     ) -> Result<Option<Self>, Error> {
-        if mode == StoreMode::None {
-            return Ok(None);
-        }
         let mine = devices.iter().enumerate().map(|(index, device)| {
             describe_source(topology, comm.host(), device, gpus, node.devices.get(index))
         });
         let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
-        if comm.rank() != 0 {
-            return Ok(None);
-        }
-        let store = ModelStore::open(mode, StorePlaces::find());
         Ok(store.map(|store| Self {
             store,
             mpi: comm.implementation().to_owned(),
             sources,
             seen: BTreeMap::new(),
         }))
+    }
+
+    /// Keeps the times of libraries that this job has measured.
+    pub fn with_libraries(mut self, measured: Vec<(StoreKey, StoredSample)>) -> Self {
+        for (key, sample) in measured {
+            add_sample(self.seen.entry(key).or_default(), sample);
+        }
+        self
     }
 
     /// Returns the unusual findings of reading, one line each.

@@ -13,6 +13,7 @@ mod given;
 mod gpus;
 mod host_share;
 mod known;
+mod libraries;
 mod load;
 mod log;
 mod measuring;
@@ -30,7 +31,7 @@ use std::time::Instant;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
 use isochron_devices::{Depth, DeviceInfo, DeviceTeam, Element, ElementType};
-use isochron_devices::{HeatSensors, JobShape, MeasureConfig, blas};
+use isochron_devices::{HeatSensors, JobShape, MeasureConfig};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 use tracing::dispatcher::DefaultGuard;
@@ -57,6 +58,7 @@ use crate::store::{KeyedWork, StoreMode, StoredSample};
 use given::GivenModels;
 use host_share::HostShare;
 use known::{JobStore, KnownDevice};
+use libraries::{ChoosingRank, choose_library};
 use load::Load;
 use log::LineLog;
 use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
@@ -84,6 +86,8 @@ pub struct Session {
     measure: MeasureConfig,
     /// Name of this rank's node in the platform file; empty without one.
     node_name: String,
+    /// The origin of the choice of this rank's BLAS; `None` if it was named.
+    blas_known: Option<KnownFrom>,
     /// Unusual facts about this rank's host and their consequences, one line each: [`Topology::notices`], and the
     /// reasons why GPUs are not used.
     notices: Vec<String>,
@@ -127,6 +131,7 @@ impl Session {
         let _call = CollectiveCall::new(comm, "SessionBuilder::build")
             .with("measure", &settings.measure)
             .with_debug("store", &settings.store)
+            .with("element", &settings.element)
             .with_debug("models", &settings.models)
             .with_debug("host_scope", &settings.host_scope)
             .enter()?;
@@ -140,11 +145,15 @@ impl Session {
         let place = place_on_host(comm, &topology, scope)?;
         let (share, topology, place) = HostShare::take(topology, place, scope, &mut notices);
         let gpus = gpus::assign_gpus(comm, &topology, &node, scope, &mut notices)?;
+        let stored = known::read_store(comm, settings.store);
+        let rank = ChoosingRank::new(&topology, place, settings.element);
+        let from = (settings.store, stored.as_ref());
+        let chosen = choose_library(comm, &settings.blas, rank, from)?;
+        notices.extend(chosen.words);
         let made = (|| {
             settings.measure.validate()?;
-            let blas = blas::choose_blas(&settings.blas)?;
             let grouping = settings.grouping.or(node.group).unwrap_or_default();
-            let parts = (&topology, &blas);
+            let parts = (&topology, &chosen.blas);
             devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
         })();
         let mut team = agree(comm, made)?;
@@ -153,13 +162,12 @@ impl Session {
         let load = Load::new(comm, &topology, team.infos())?;
         let threads = load::count_threads(comm, team.infos())?;
         team.set_share_of_time(load.share);
-        let store = JobStore::open(
-            comm,
-            settings.store,
-            &topology,
-            &node,
-            (team.infos(), &gpus),
-        )?;
+        let devices = (team.infos(), &gpus[..]);
+        let store = match settings.store {
+            StoreMode::None => None,
+            _ => JobStore::take(comm, stored, &topology, &node, devices)?,
+        };
+        let store = store.map(|store| store.with_libraries(chosen.measured));
         let given = match &settings.models {
             Some(folder) => load_models(comm, folder, team.infos())?,
             None => None,
@@ -180,6 +188,7 @@ impl Session {
             team,
             measure: settings.measure,
             node_name: node.name,
+            blas_known: chosen.known,
             notices,
             load,
             threads,

@@ -164,6 +164,9 @@ pub struct NodeReport {
     pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
+    /// The origin of the choice of its BLAS: `store` (an earlier run), or `fresh` (measured by this run); `null` if the
+    /// library was named, by an option or by a plan.
+    pub blas_known: Option<KnownFrom>,
     /// Name of the node in the platform file.
     pub name: String,
     /// Messages it sent.
@@ -390,6 +393,7 @@ impl NodeReport {
             sum_s: execution.sum_s,
             parts_s: execution.parts_s,
             devices: devices.collect(),
+            blas_known: session.blas_known,
             name: session.node_name.clone(),
             messages: execution.messages,
             bytes: execution.bytes,

@@ -46,8 +46,19 @@ impl StoreFolder {
         &self.root
     }
 
-    fn find_segments(&self) -> PathBuf {
-        self.root.join(format!("v{VERSION}"))
+    /// Returns the folder of the segments of a version.
+    fn place_segments(&self, version: u32) -> PathBuf {
+        self.root.join(format!("v{version}"))
+    }
+
+    /// Lists the files in the folders of all versions that are read, in the order of their names.
+    fn list_files(&self) -> io::Result<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for version in 1..=VERSION {
+            paths.extend(list_folder(&self.place_segments(version))?);
+        }
+        paths.sort();
+        Ok(paths)
     }
 
     /// Reads every segment, in the order of their names. Writes what is unusual to `words`, one line each.
@@ -80,13 +91,8 @@ impl StoreFolder {
     /// # Errors
     /// Those of the system for the folder itself; one that is missing is empty.
     pub fn find_all(&self) -> io::Result<Vec<FoundSegment>> {
-        let mut paths = Vec::new();
-        for path in list_folder(&self.find_segments())? {
-            if path.extension().is_some_and(|end| end == SEGMENT) {
-                paths.push(path);
-            }
-        }
-        paths.sort();
+        let mut paths = self.list_files()?;
+        paths.retain(|path| path.extension().is_some_and(|end| end == SEGMENT));
         Ok(paths.into_iter().filter_map(read_segment).collect())
     }
 
@@ -95,7 +101,7 @@ impl StoreFolder {
     /// # Errors
     /// Those of the system for the folder.
     pub fn find_leftovers(&self) -> io::Result<Vec<PathBuf>> {
-        let mut paths = list_folder(&self.find_segments())?;
+        let mut paths = self.list_files()?;
         paths.retain(|path| path.extension().is_none_or(|end| end != SEGMENT));
         Ok(paths)
     }
@@ -127,7 +133,7 @@ impl StoreFolder {
     /// # Errors
     /// [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.
     pub fn write(&self, writer: &str, runs: &[StoredRun]) -> Result<PathBuf, Error> {
-        let folder = self.find_segments();
+        let folder = self.place_segments(VERSION);
         let path = folder.join(format!("{writer}.{SEGMENT}"));
         let written = format_segment(runs)
             .map_err(io::Error::from)
@@ -306,7 +312,7 @@ mod tests {
                 "{text}"
             );
             assert_eq!(read(&store), (vec!["before".to_owned()], vec![]));
-            let left = fs::read_dir(folder.path().join("v1")).unwrap().count();
+            let left = fs::read_dir(folder.path().join("v2")).unwrap().count();
             assert_eq!(left, 1, "{stage}");
         }
     }
@@ -315,7 +321,7 @@ mod tests {
     fn a_store_that_cannot_be_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         write(&open(&folder), "before").unwrap();
-        fs::write(folder.path().join("v1/x.segment"), "{").unwrap();
+        fs::write(folder.path().join("v2/x.segment"), "{").unwrap();
         let site = StoreFolder::new(folder.path().to_owned(), false);
         let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || {
             read(&open(&folder))
@@ -360,11 +366,11 @@ mod tests {
         let store = open(&folder);
         let there = write(&store, "a").unwrap();
         let newer = there.with_file_name("new.segment");
-        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":2}\n").unwrap();
+        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":3}\n").unwrap();
         fs::create_dir(folder.path().join("v2")).unwrap();
         let (writers, words) = read(&store);
         assert_eq!(writers, ["a"]);
-        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 2")));
+        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 3")));
         assert!(newer.exists());
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use isochron_devices::blas::TRIAL_VERSION;
 use isochron_devices::{DeviceInfo, DeviceKind, ElementType, HostConditions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,6 +15,8 @@ pub enum Identity {
     Device(DeviceIdentity),
     /// Of times of messages.
     Links(LinkIdentity),
+    /// Of times of a BLAS among others.
+    Library(LibraryIdentity),
 }
 
 impl Identity {
@@ -22,6 +25,7 @@ impl Identity {
         match self {
             Self::Device(device) => &device.class,
             Self::Links(links) => &links.class,
+            Self::Library(library) => &library.class,
         }
     }
 
@@ -32,14 +36,19 @@ impl Identity {
                 format!("{} {} {}", device.kernel, device.element, device.width)
             }
             Self::Links(links) => format!("{} {}", links.kernel, links.mpi),
+            Self::Library(library) => {
+                format!("{} {} {}", library.kernel, library.element, library.library)
+            }
         }
     }
 
-    /// Returns the number of the device's cores, or of the ranks that exchange messages.
+    /// Returns the number of the device's cores, of the ranks that exchange messages, or of the cores of a rank that
+    /// chooses a library.
     pub fn count_cores(&self) -> usize {
         match self {
             Self::Device(device) => device.cores.len(),
             Self::Links(links) => links.ranks.iter().sum(),
+            Self::Library(library) => library.cores,
         }
     }
 }
@@ -61,6 +70,26 @@ pub struct LinkIdentity {
     pub hosts: usize,
     /// Numbers of ranks that follow each other on one host.
     pub ranks: Vec<usize>,
+}
+
+/// The facts that must be equal for stored times of a BLAS to choose among libraries.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibraryIdentity {
+    /// The timed work: `blas-trial`, an update of one size.
+    pub kernel: String,
+    /// Version of the measurement.
+    pub kernel_version: u32,
+    /// The processor's model.
+    pub class: String,
+    /// Number of cores that the rank has.
+    pub cores: usize,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// All libraries that were found, each with its version, its file and its kernels, in the order of preference.
+    pub libraries: Vec<String>,
+    /// The one whose times these are.
+    pub library: String,
 }
 
 /// The facts that must be equal for stored times of a device to apply.
@@ -250,6 +279,70 @@ fn join_values(values: impl Iterator<Item = Option<String>>) -> Option<String> {
     (joined != ["-"]).then(|| joined.join(", "))
 }
 
+/// A rank that chooses among libraries, as keys see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LibrarySource {
+    /// The processor's model.
+    pub class: String,
+    /// Name of its host.
+    pub host: String,
+    /// Number of its cores.
+    pub cores: usize,
+    /// Type of the elements.
+    pub element: ElementType,
+    /// All libraries that it found, in the order of preference.
+    pub libraries: Vec<String>,
+}
+
+impl LibrarySource {
+    /// Returns the rank that made this key of a library; `None` for other keys.
+    pub fn of_key(key: &StoreKey) -> Option<Self> {
+        let Identity::Library(library) = &key.identity else {
+            return None;
+        };
+        Some(Self {
+            class: library.class.clone(),
+            host: key.conditions.host.clone(),
+            cores: library.cores,
+            element: library.element,
+            libraries: library.libraries.clone(),
+        })
+    }
+
+    /// Makes the key of the times of one of the libraries. Writing and looking up times both use this function, so
+    /// their keys cannot differ.
+    pub fn make_key(&self, library: &str) -> StoreKey {
+        StoreKey {
+            identity: Identity::Library(LibraryIdentity {
+                kernel: "blas-trial".to_owned(),
+                kernel_version: TRIAL_VERSION,
+                class: self.class.clone(),
+                cores: self.cores,
+                element: self.element,
+                libraries: self.libraries.clone(),
+                library: library.to_owned(),
+            }),
+            conditions: Conditions {
+                host: self.host.clone(),
+                isochron: env!("CARGO_PKG_VERSION").to_owned(),
+                ..Conditions::default()
+            },
+        }
+    }
+
+    /// Returns the key of each library.
+    pub fn list_keys(&self) -> Vec<StoreKey> {
+        let libraries = self.libraries.iter();
+        libraries.map(|library| self.make_key(library)).collect()
+    }
+
+    /// Returns `true` if the choice of another rank, on whatever host, is this one's too.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let keys = [self, other].map(|source| source.make_key(""));
+        keys[0].identity == keys[1].identity
+    }
+}
+
 /// Returns the name of a library and its major version; a major version of 0 says nothing without the minor one.
 fn shorten_version(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
@@ -315,7 +408,7 @@ pub(super) mod tests {
     pub fn device_identity() -> DeviceIdentity {
         match key().identity {
             Identity::Device(device) => device,
-            Identity::Links(links) => panic!("{links:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -420,6 +513,35 @@ pub(super) mod tests {
         let mut named = source();
         named.device.name = "other".to_owned();
         assert_eq!(named.make_key(work, &[&named]), key);
+    }
+
+    pub fn library_source() -> LibrarySource {
+        LibrarySource {
+            class: "Some CPU".to_owned(),
+            host: "a".to_owned(),
+            cores: 2,
+            element: ElementType::F64,
+            libraries: ["OpenBLAS 0.3.21 (x.so)", "gemm (embedded)"]
+                .map(str::to_owned)
+                .into(),
+        }
+    }
+
+    #[test]
+    fn every_fact_of_a_choice_of_libraries_is_in_its_key() {
+        let (source, library) = (library_source(), "gemm (embedded)");
+        let key = source.make_key(library);
+        for (field, changed) in vary(&source) {
+            let other = changed.make_key(library);
+            let is_condition = field == "host";
+            assert_eq!(other.identity == key.identity, is_condition, "{field}");
+            assert_eq!(changed.is_like(&source), is_condition, "{field}");
+            assert_eq!(other.conditions != key.conditions, is_condition, "{field}");
+        }
+        let keys = source.list_keys();
+        assert!(keys.len() == 2 && keys[1] == key && keys[0].identity != key.identity);
+        assert_eq!(LibrarySource::of_key(&key), Some(source));
+        assert_eq!(LibrarySource::of_key(&tests::key()), None);
     }
 
     const MPI: &str = "Open MPI v4.1.4";

@@ -2,7 +2,8 @@
 //!
 //! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is
 //! nothing to lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts.
-//! The [`Identity`] has to match. A difference in the [`Conditions`] costs a measurement.
+//! The [`Identity`] has to match. A difference in the [`Conditions`] costs a measurement. Times of libraries are kept
+//! too, so that the choice among them is the same in every run.
 //!
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
 //! * `segment.rs`: the text of a segment, with its checksum;
@@ -21,8 +22,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub use key::{
-    Conditions, DeviceIdentity, Identity, KeySource, KeyedWork, LinkIdentity, LinkTimes, StoreKey,
-    make_link_key,
+    Conditions, DeviceIdentity, Identity, KeySource, KeyedWork, LibraryIdentity, LibrarySource,
+    LinkIdentity, LinkTimes, StoreKey, make_link_key,
 };
 pub use models::{KnownModel, StoredModels};
 pub use places::{StoreMode, StorePlaces};
@@ -159,7 +160,7 @@ mod tests {
             let written = store
                 .write("host", vec![(key(), sample(100, 0.5))])
                 .unwrap();
-            assert!(written.unwrap().starts_with(folder.path().join("user/v1")));
+            assert!(written.unwrap().starts_with(folder.path().join("user/v2")));
         }
         let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
@@ -186,7 +187,7 @@ mod tests {
         store
             .write("host", vec![(key(), sample(100, 0.5))])
             .unwrap();
-        let broken = folder.path().join("site/v1/x.segment");
+        let broken = folder.path().join("site/v2/x.segment");
         std::fs::write(&broken, "x").unwrap();
         let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
         assert!(store.find(&key()).is_some() && store.words().len() == 1);

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use isochron_devices::blas::pick_fastest;
 use isochron_hierarchy::model::Point;
 
-use super::key::{Conditions, DeviceIdentity, Identity, StoreKey};
+use super::key::{Conditions, DeviceIdentity, Identity, LibrarySource, StoreKey};
 use super::segment::StoredRun;
 
 /// Runs that count, the latest ones.
@@ -105,9 +106,51 @@ impl StoredModels {
                 };
                 (same == *other).then_some(other.width)
             }
-            Identity::Links(_) => None,
+            Identity::Links(_) | Identity::Library(_) => None,
         });
         widths.collect()
+    }
+
+    /// Returns the library that the first job with these libraries chose; `None` if there was none with this version of
+    /// Isochron. Jobs that measured them at the same time do not change it.
+    pub fn find_library<'s>(&self, source: &'s LibrarySource) -> Option<&'s str> {
+        let keys = source.list_keys();
+        let of_all = keys.iter().map(|key| {
+            let runs = self.runs.get(&key.identity)?.iter();
+            let version = &key.conditions.isochron;
+            Some(runs.filter(move |run| run.key.conditions.isochron == *version))
+        });
+        let of_all: Vec<Vec<&StoredRun>> = of_all
+            .map(|runs| runs.map(Iterator::collect))
+            .collect::<Option<_>>()?;
+        let times = of_all.first()?.iter().find_map(|first| {
+            let of_job = of_all.iter().map(|runs| {
+                let run = runs.iter().find(|run| run.writer == first.writer)?;
+                let samples = run.samples.iter().filter(|sample| !sample.at_least);
+                Some(samples.flat_map(|sample| sample.seconds.clone()).collect())
+            });
+            of_job.collect::<Option<Vec<Vec<f64>>>>()
+        })?;
+        let index = pick_fastest(&times)?;
+        source.libraries.get(index).map(String::as_str)
+    }
+
+    /// Returns the latest other set of libraries from which a rank like this chose; `None` without one.
+    pub fn find_other_libraries(&self, source: &LibrarySource) -> Option<&[String]> {
+        let sets = self.runs.iter().filter_map(|(identity, runs)| {
+            let Identity::Library(known) = identity else {
+                return None;
+            };
+            let same = LibrarySource {
+                libraries: known.libraries.clone(),
+                ..source.clone()
+            };
+            let is_other = same.make_key(&known.library).identity == *identity
+                && known.libraries != source.libraries;
+            let at_s = runs.iter().map(|run| run.at_s).max()?;
+            is_other.then_some((at_s, &known.libraries[..]))
+        });
+        sets.max_by_key(|(at_s, _)| *at_s).map(|(_, set)| set)
     }
 
     /// Returns the number of the next run of a device.
@@ -337,7 +380,7 @@ fn find_median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::tests::{device_identity, key, vary};
+    use super::super::key::tests::{device_identity, key, library_source, vary};
     use super::super::segment::tests::stored;
     use super::super::segment::{StoredSample, format_segment, parse_segment};
     use super::*;
@@ -467,6 +510,51 @@ mod tests {
             (known.points.len(), known.changed),
             (2, vec!["host".to_owned()])
         );
+    }
+
+    /// Returns the runs of a job that timed each library of this source.
+    fn time_libraries(
+        source: &LibrarySource,
+        writer: &str,
+        run: u64,
+        times_s: &[f64],
+    ) -> Vec<StoredRun> {
+        let keys = source.list_keys().into_iter().zip(times_s);
+        let runs = keys.map(|(key, &time_s)| StoredRun {
+            key,
+            ..stored(writer, run, &[(100, &[2.0 * time_s, time_s])])
+        });
+        runs.collect()
+    }
+
+    #[test]
+    fn the_first_job_with_the_same_libraries_chooses_for_all() {
+        let source = library_source();
+        let first = time_libraries(&source, "w1", 1, &[2.0, 1.0]);
+        let later = time_libraries(&source, "w2", 2, &[1.0, 2.0]);
+        let text = format_segment(&[later.clone(), first.clone()].concat()).unwrap();
+        let models = StoredModels::merge(parse_segment(text.as_bytes()).unwrap());
+        assert_eq!(models.find_library(&source), Some("gemm (embedded)"));
+        assert_eq!(models.find_other_libraries(&source), None);
+        for (field, other) in vary(&source) {
+            let known = models.find_library(&other);
+            assert_eq!(known.is_some(), field == "host", "{field}");
+            let others = models.find_other_libraries(&other);
+            assert_eq!(others.is_some(), field == "libraries", "{field}");
+        }
+        // A job that did not time all of them chooses nothing.
+        let partly = [&first[1..], &later].concat();
+        let models = StoredModels::merge(partly);
+        assert_eq!(models.find_library(&source), Some("OpenBLAS 0.3.21 (x.so)"));
+        assert_eq!(
+            StoredModels::merge(first[1..].to_vec()).find_library(&source),
+            None
+        );
+        let mut older = first;
+        older
+            .iter_mut()
+            .for_each(|run| run.key.conditions.isochron = "0.0.1".to_owned());
+        assert_eq!(StoredModels::merge(older).find_library(&source), None);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::key::StoreKey;
 
-/// Name of the format, and the version that is written and read.
+/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries.
 const FORMAT: &str = "isochron-models";
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Seconds that a model can use.
 const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
@@ -178,6 +178,21 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn segments_of_version_1_are_read() {
+        let run = stored("w", 3, &[(1, &[1.5, 2.0])]);
+        let text = make_old(&run);
+        assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run]));
+    }
+
+    /// Formats a run as version 1 did.
+    pub fn make_old(run: &StoredRun) -> String {
+        let header = format!("{{\"format\":\"{FORMAT}\",\"version\":1}}\n");
+        let text = header + &serde_json::to_string(run).unwrap() + "\n";
+        let crc32 = checksum(&text);
+        format!("{text}{{\"runs\":1,\"crc32\":\"{crc32}\"}}\n")
+    }
+
+    #[test]
     fn no_truncated_or_changed_segment_is_read() {
         let runs = [
             stored("w", 3, &[(1, &[1.5, 2.0])]),
@@ -200,8 +215,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_newer_version_is_told_from_a_broken_one() {
-        let text = r#"{"format":"isochron-models","version":2,"other":0}"#;
-        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(2)));
+        let text = r#"{"format":"isochron-models","version":3,"other":0}"#;
+        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(3)));
         for broken in [
             "",
             "\n",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use isochron::session::{KnownFrom, Report};
-use isochron::store::{Identity, StoreFolder, StoredRun};
+use isochron::store::{Identity, LibraryIdentity, StoreFolder, StoredRun, StoredSample};
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use crate::command::{Folder, write_platform};
@@ -87,7 +87,7 @@ fn list_notices(report: &Report) -> Vec<&String> {
 }
 
 fn segments(folder: &Folder) -> Vec<PathBuf> {
-    let found = fs::read_dir(Path::new(&folder.path("store")).join("v1"));
+    let found = fs::read_dir(Path::new(&folder.path("store")).join("v2"));
     let paths = found
         .into_iter()
         .flatten()
@@ -123,6 +123,92 @@ fn a_second_run_starts_where_the_first_one_ended() {
                 .all(|notice| !notice.contains("model"))
         );
     }
+}
+
+/// Multiplies in the usual size with the BLAS that `--blas auto` takes.
+fn multiply_by_auto(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
+    let mut command = command(mpi, folder, &format!("{SLOW} {options}"));
+    command.env("ISOCHRON_BLAS", "");
+    read_report(run(command, HANGS))
+}
+
+/// Returns the origin of each node's choice of a BLAS.
+fn list_choices(report: &Report) -> Vec<Option<KnownFrom>> {
+    report.nodes.iter().map(|node| node.blas_known).collect()
+}
+
+/// Changes the stored times of libraries, each with its key.
+fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<StoredSample>)) {
+    let mut runs = read_runs(folder);
+    fs::remove_dir_all(folder.path("store")).expect("removable");
+    for run in &mut runs {
+        if let Identity::Library(library) = &mut run.key.identity {
+            change(library, &mut run.samples);
+        }
+    }
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    store.write("changed", &runs).expect("written");
+}
+
+fn count_library_runs(folder: &Folder) -> usize {
+    let runs = read_runs(folder);
+    let of_libraries = runs.iter().map(|run| &run.key.identity);
+    of_libraries
+        .filter(|identity| matches!(identity, Identity::Library(_)))
+        .count()
+}
+
+#[test]
+fn auto_takes_the_library_of_the_first_run_without_measuring() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let first = multiply_by_auto(&mpi, &folder, "");
+        assert_eq!(list_choices(&first), [Some(KnownFrom::Fresh); 2]);
+        let stored = count_library_runs(&folder);
+        assert!(stored > 0);
+        // Times by which another run would choose the embedded library.
+        change_libraries(&folder, |library, samples| {
+            let is_embedded = library.library.contains("embedded");
+            samples[0].seconds = vec![if is_embedded { 1e-6 } else { 1.0 }];
+        });
+        for (options, chosen) in [
+            ("", Some(KnownFrom::Store)),
+            ("--store read", Some(KnownFrom::Store)),
+            ("--store none", Some(KnownFrom::Fresh)),
+            ("--blas embedded", None),
+        ] {
+            let later = multiply_by_auto(&mpi, &folder, options);
+            assert_eq!(list_choices(&later), [chosen; 2], "{options}");
+            assert_eq!(count_library_runs(&folder), stored, "{options}");
+            let mut devices = later.nodes.iter().flat_map(|node| &node.devices);
+            assert!(
+                options == "--store none" || devices.all(|device| device.blas.contains("embedded"))
+            );
+        }
+        let last = multiply_by_auto(&mpi, &folder, "");
+        assert_eq!(list_known(&last), [KnownFrom::Store; 3]);
+        let listed = models(&folder, "store", "list").success();
+        assert!(listed.contains(" chosen "), "{listed}");
+    }
+}
+
+#[test]
+fn a_library_that_is_gone_is_told_and_another_one_chosen() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply_by_auto(&mpi, &folder, "");
+    change_libraries(&folder, |library, _| {
+        library.libraries.push("Gone 1.0 (gone.so)".to_owned());
+    });
+    let anew = multiply_by_auto(&mpi, &folder, "");
+    assert_eq!(list_choices(&anew), [Some(KnownFrom::Fresh); 2]);
+    let notices = list_notices(&anew);
+    let word = "the BLAS is chosen anew: Gone 1.0 (gone.so) is gone";
+    let told = notices.iter().filter(|notice| **notice == word).count();
+    assert_eq!(told, 1, "{notices:?}");
+    let later = multiply_by_auto(&mpi, &folder, "");
+    assert_eq!(list_choices(&later), [Some(KnownFrom::Store); 2]);
+    assert!(!list_notices(&later).iter().any(|notice| *notice == word));
 }
 
 #[test]
@@ -278,7 +364,7 @@ fn a_broken_store_is_told_and_ends_no_run() {
         let whole = segments(&folder).remove(0);
         let text = fs::read(&whole).expect("a segment");
         fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-        let newer = "{\"format\":\"isochron-models\",\"version\":2}\n";
+        let newer = "{\"format\":\"isochron-models\",\"version\":3}\n";
         fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
         let report = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
@@ -548,7 +634,7 @@ fn models_are_listed_compared_moved_and_removed() {
     let told = models(&folder, "store", "prune --older-than 1").success();
     assert!(told.contains("removed 0 runs"), "{told}");
     models(&folder, "store", "verify").success();
-    fs::write(folder.path("store/v1/x.segment"), "x").expect("written");
+    fs::write(folder.path("store/v2/x.segment"), "x").expect("written");
     let told = models(&folder, "store", "verify").failure(1);
     assert!(
         told.contains("x.segment") && told.contains("1 broken"),

@@ -311,7 +311,7 @@ fn stored_models_are_as_their_schemas_say() {
     check_documents("models-show", &shown);
     check_documents("models-diff", slice::from_ref(&difference));
     check_documents("models-list", slice::from_ref(&list));
-    let segments = fs::read_dir(folder.path().join("v1")).expect("the segments");
+    let segments = fs::read_dir(folder.path().join("v2")).expect("the segments");
     let segments = segments.map(|entry| read_file(entry.expect("an entry").path()));
     let lines: Vec<Value> = segments
         .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())
