@@ -119,7 +119,7 @@ impl StencilBuilder<'_> {
         let compiler = self.mpi.compiler.replace("mpicc", "mpifort");
         let mut command = self.start_compiler(&compiler, &[]);
         command.arg(self.installed.join("include/isochron.f90"));
-        for source in ["halo.f90", "slow_rank.f90", "stencil.f90"] {
+        for source in ["slow_rank.f90", "halo.f90", "stencil.f90"] {
             command.arg(self.examples.join("c/examples").join(source));
         }
         command.arg("slow_rank.o");

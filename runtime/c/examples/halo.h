@@ -2,6 +2,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include "isochron.h"
+#include "slow_rank.h"
 
 /* Returns cells that are neither hot nor cold. They are freed by the caller. */
 static double *make_plate(int64_t n_cells)
@@ -20,9 +21,11 @@ static int exchange_borders(const isochron_balancer_t *balancer, double *rows, i
   double *beyond = rows + (count + 1) * cols;
   for (int col = 1; col < cols - 1; col++)
     rows[col] = 1.0, beyond[col] = 0.0;
-  MPI_Sendrecv(rows + cols, cols, MPI_DOUBLE, above, 1, beyond, cols, MPI_DOUBLE, below, 1, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
-  MPI_Sendrecv(beyond - cols, cols, MPI_DOUBLE, below, 2, rows, cols, MPI_DOUBLE, above, 2, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
+  MPI_Request messages[4];
+  MPI_Irecv(beyond, cols, MPI_DOUBLE, below, 1, MPI_COMM_WORLD, messages);
+  MPI_Irecv(rows, cols, MPI_DOUBLE, above, 2, MPI_COMM_WORLD, messages + 1);
+  MPI_Isend(rows + cols, cols, MPI_DOUBLE, above, 1, MPI_COMM_WORLD, messages + 2);
+  MPI_Isend(beyond - cols, cols, MPI_DOUBLE, below, 2, MPI_COMM_WORLD, messages + 3);
+  wait_quietly(4, messages);
   return status;
 }

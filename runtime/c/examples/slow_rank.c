@@ -127,6 +127,23 @@ double end_work(int64_t rows)
   return read_clock(CLOCK_MONOTONIC) - run.begun;
 }
 
+void wait_quietly(int n, MPI_Request *messages)
+{
+  const struct timespec pause = {0, 50000};
+  for (int i = 0, done; i < n; i++)
+    while (MPI_Test(messages + i, &done, MPI_STATUS_IGNORE), !done)
+      nanosleep(&pause, NULL);
+}
+
+void wait_quietly_f(int n, MPI_Fint *messages)
+{
+  for (int i = 0; i < n; i++) {
+    MPI_Request message = MPI_Request_f2c(messages[i]);
+    wait_quietly(1, &message);
+    messages[i] = MPI_Request_c2f(message);
+  }
+}
+
 void end_sweep(int moved)
 {
   double now = read_clock(CLOCK_MONOTONIC);

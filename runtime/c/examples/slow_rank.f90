@@ -27,6 +27,11 @@ module slow_rank
       integer(c_int64_t), value :: rows
       real(c_double) :: seconds
     end function
+    subroutine wait_quietly(n, messages) bind(c, name="wait_quietly_f")
+      import :: c_int
+      integer(c_int), value :: n
+      integer(c_int), intent(inout) :: messages(*)
+    end subroutine
     subroutine end_sweep(moved) bind(c)
       import :: c_int
       integer(c_int), value :: moved

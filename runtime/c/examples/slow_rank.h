@@ -1,4 +1,5 @@
 /* Emulates a slow rank, and prints the times of a run. The last rank takes four times as long for a row as others. */
+#include <mpi.h>
 #include <stdint.h>
 
 /* Reads the command line: [SWEEPS] [--slow-from SWEEP] [--granule ROWS] [--made-up]. Made-up times have 6 % noise, and no
@@ -17,6 +18,10 @@ void begin_run(int64_t rows);
 void begin_work(void);
 /* Waits as long as a rank of this pace would still compute. Returns the seconds of the work on this rank's rows. */
 double end_work(int64_t rows);
+/* Waits for messages, and leaves the core to others meanwhile: three ranks share two cores. */
+void wait_quietly(int n, MPI_Request *messages);
+/* The same for messages of Fortran. */
+void wait_quietly_f(int n, MPI_Fint *messages);
 /* Ends a sweep, after which rows have moved or not. */
 void end_sweep(int moved);
 /* Prints the seconds of the run over those of the ideal division, and its moves. Returns the sum of the bits of all

@@ -22,8 +22,9 @@ def make_plate(rows):
 def exchange_borders(balancer, plate):
     """Takes the rows around this rank's from its neighbours."""
     above, below = (MPI.PROC_NULL if other is None else other for other in balancer.neighbours)
-    comm.Sendrecv(plate[1], above, recvbuf=plate[-1], source=below)
-    comm.Sendrecv(plate[-2], below, recvbuf=plate[0], source=above)
+    pace.wait_quietly([
+        comm.Irecv(plate[-1], below, 1), comm.Irecv(plate[0], above, 2),
+        comm.Isend(plate[1], above, 1), comm.Isend(plate[-2], below, 2)])
 
 
 def update_rows(plate, rows):

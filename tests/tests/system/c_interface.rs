@@ -93,7 +93,7 @@ fn compile_stencil(mpi: &Mpi, folder: &Path, language: &str) -> PathBuf {
             mpi,
             folder,
             "examples/stencil.f90",
-            &["examples/halo.f90", "examples/slow_rank.f90", "slow_rank.o"],
+            &["examples/slow_rank.f90", "examples/halo.f90", "slow_rank.o"],
         ),
         _ => compile(mpi, folder, "examples/stencil.c", &["slow_rank.o"]),
     }
