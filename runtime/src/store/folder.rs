@@ -367,7 +367,7 @@ mod tests {
         let there = write(&store, "a").unwrap();
         let newer = there.with_file_name("new.segment");
         fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":3}\n").unwrap();
-        fs::create_dir(folder.path().join("v2")).unwrap();
+        fs::create_dir(folder.path().join("v3")).unwrap();
         let (writers, words) = read(&store);
         assert_eq!(writers, ["a"]);
         assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 3")));
