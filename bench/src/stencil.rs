@@ -17,7 +17,7 @@ const LANGUAGES: [&str; 4] = ["Rust", "C", "Fortran", "Python"];
 /// The MPI libraries, and the names of their folders.
 const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
 
-/// The ranks, of which the last one is slow.
+/// Number of ranks. The last one is slow.
 const RANKS: usize = 3;
 
 /// The largest time of a run over that of the ideal division, after the first sweeps.
@@ -76,7 +76,7 @@ struct StencilSample {
     balanced: StencilRun,
 }
 
-/// What a run has printed.
+/// The output of a run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct StencilRun {
     seconds: f64,

@@ -117,7 +117,7 @@ const K: usize = 128;
 /// Elements of C in that update.
 pub const TRIAL_UNITS: u64 = (M * N) as u64;
 
-/// Number of rounds, the best of which counts.
+/// Number of rounds. The best one counts.
 const ROUNDS: usize = 5;
 
 impl<T: Element> BlasTrial<T> {

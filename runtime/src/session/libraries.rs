@@ -171,7 +171,7 @@ impl JobChoice {
         })
     }
 
-    /// Measures the libraries of which the store knows nothing, each set on the lowest rank that has it.
+    /// Measures the libraries that are unknown to the store. The lowest rank with a set of libraries measures it.
     ///
     /// # Collective
     /// All ranks.

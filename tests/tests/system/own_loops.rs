@@ -7,7 +7,7 @@ use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 /// The sweeps of the runs.
 pub const SWEEPS: usize = 90;
 
-/// What a stencil has printed, in any language.
+/// The output of a stencil in any language.
 #[derive(Debug)]
 pub struct StencilOutcome {
     /// The sweeps after which rows moved, with even parts.
