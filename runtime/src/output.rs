@@ -60,10 +60,13 @@ impl PartialFile {
     /// quota is below `bytes`; [`Error::Space`] when the file system has less space.
     pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
-        let file = names.as_ref().map(FileNames::create_file).transpose();
+        let file = names.as_ref().map(|names| {
+            let created = names.create_file();
+            created.map_err(|error| Error::file(path, blame_folder(&names.end, &error)))
+        });
         let mut partial = Self {
             path: path.to_path_buf(),
-            file: file.map_err(|error| Error::file(path, error))?,
+            file: file.transpose()?,
             names,
             written: 0,
             reserved: 0,
@@ -261,6 +264,16 @@ pub(crate) fn choose_token() -> u64 {
     RandomState::new().hash_one(())
 }
 
+/// Says why no file could be created: the system speaks of the file where its folder is missing.
+fn blame_folder(path: &Path, error: &io::Error) -> String {
+    let folder = find_folder(path).display();
+    match error.kind() {
+        ErrorKind::NotFound => format!("there is no folder {folder}"),
+        ErrorKind::NotADirectory => format!("{folder} is no folder"),
+        _ => error.to_string(),
+    }
+}
+
 /// Returns the folder of a file.
 fn find_folder(path: &Path) -> &Path {
     match path.parent() {
@@ -391,6 +404,19 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(PartialFile::create(folder.path(), 0).is_err());
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, file) = (folder.path().join("missing"), folder.path().join("file"));
+        fs::write(&file, "text").unwrap();
+        for (parent, word) in [(missing, "there is no folder"), (file, "is no folder")] {
+            let failure = PartialFile::create(&parent.join("x.json"), 0).unwrap_err();
+            let text = failure.to_string();
+            assert!(text.contains(word), "{text}");
+            assert!(!text.contains("os error"), "{text}");
+        }
     }
 
     #[test]

@@ -37,15 +37,19 @@ impl TraceFile {
     /// Opens a trace.
     ///
     /// # Errors
-    /// The reason of the system.
+    /// The reason of the system, or that it is a folder.
     pub fn open(path: &Path) -> Result<Self, String> {
+        // A pipe is as good as a file: traces may be unpacked on the way.
         let file = File::open(path).map_err(|error| error.to_string())?;
-        let size_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if metadata.is_dir() {
+            return Err("is a folder, not a file".to_owned());
+        }
         Ok(Self {
             reader: BufReader::with_capacity(1 << 18, file),
             progress: TerminalLine::of_rank(true),
             name: path.display().to_string(),
-            size_bytes,
+            size_bytes: metadata.len(),
             read_bytes: 0,
             shown_bytes: 0,
             line: 0,

@@ -183,6 +183,9 @@ fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            Err(io::Error::other("is no folder, and a store is one"))
+        }
         Err(error) => Err(error),
     }
 }

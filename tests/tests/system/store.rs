@@ -660,8 +660,15 @@ fn wrong_names_and_files_of_models_are_told() {
         assert!(told.contains(part), "{line}: {told}");
     }
     let [mpi, _] = libraries();
-    let mut command = Command::new(&mpi.isochron);
-    command.args(["models", "list"]).env("ISOCHRON_STORE", "");
-    let told = run(command, HANGS).failure(2);
-    assert!(told.contains("there is no store"), "{told}");
+    for (store, part) in [
+        (String::new(), "there is no store"),
+        (folder.path("no.models"), "no.models: is no folder"),
+    ] {
+        let mut command = Command::new(&mpi.isochron);
+        command
+            .args(["models", "list"])
+            .env("ISOCHRON_STORE", store);
+        let told = run(command, HANGS).failure(2);
+        assert!(told.contains(part), "{told}");
+    }
 }

@@ -352,6 +352,11 @@ fn options_that_do_not_fit_the_trace_are_refused() {
         &[],
         &["/no/such.prv: No such file"],
     );
+    super::refused(
+        "trace-model --event 1 --units 1 /",
+        &[],
+        &["/: is a folder"],
+    );
 }
 
 /// Writes a trace of `iterations` of four ranks.
