@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, agree};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
 use isochron_devices::{MeasureConfig, Measurement};
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy, imbalance,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron::session::{Session, SessionBuilder};
+use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::Grouping;
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::model::Fit;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::session::FoundDevices;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::session::FoundDevices;
 use isochron_devices::{Grouping, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

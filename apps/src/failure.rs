@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::path::Path;
 
-use isochron::ErrorClass;
+use isochron_core::ErrorClass;
 
 /// A message for the user and the exit status.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ impl Failure {
     }
 }
 
-impl From<isochron::Error> for Failure {
-    fn from(error: isochron::Error) -> Self {
+impl From<isochron_core::Error> for Failure {
+    fn from(error: isochron_core::Error) -> Self {
         match error.class() {
             ErrorClass::Input => Self::input(error),
             ErrorClass::Run => Self::run(error),

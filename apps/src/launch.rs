@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
-use isochron::Error;
-use isochron::comm::{Comm, Settings, agree_on_settings};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, Settings, agree_on_settings};
 
 use crate::CliArguments;
 use crate::failure::Failure;

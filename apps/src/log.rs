@@ -4,7 +4,7 @@ use std::env::{self, VarError};
 use std::fmt;
 use std::io::IsTerminal as _;
 
-use isochron::Error;
+use isochron_core::Error;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};

@@ -3,9 +3,9 @@
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What most programs need, for `use isochron::prelude::*`.
+//! What most programs need, but for ranks over MPI.
 
 pub use isochron_devices::{
     BlasChoice, Depth, DeviceInfo, Element, ElementType, Grouping, MeasureConfig,
@@ -6,10 +6,7 @@ pub use isochron_devices::{
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 pub use num_complex::{Complex32, Complex64};
 
-#[cfg(feature = "mpi")]
-pub use crate::comm::mpi::MpiComm;
-pub use crate::comm::{Comm, LocalComm, connect};
-pub use crate::error::{Error, ErrorClass};
+pub use crate::comm::{Comm, LocalComm};
 pub use crate::matrix::{
     BlockCyclic, BlockList, Distribution, Generator, Matrix, Op, Order, Pieces, ProcessGrid,
     Region, Spread, Stored, StoredMut,
@@ -22,3 +19,4 @@ pub use crate::session::{
     Session, SessionBuilder,
 };
 pub use crate::store::StoreMode;
+pub use crate::{Error, ErrorClass};

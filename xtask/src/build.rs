@@ -17,11 +17,13 @@ pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
 pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-embedded --bin isochron-stencil --example block_cyclic --test command";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
-const WITHOUT_MPI: [&str; 7] = [
+const WITHOUT_MPI: [&str; 9] = [
     "hierarchy",
     "kernel",
     "kernels",
     "devices",
+    "core",
+    "command",
     "plot",
     "bench",
     "cluster",
@@ -154,6 +156,7 @@ mod tests {
         for shared in [
             "libisochron_devices-0a1b.rlib",
             "isochron_hierarchy-0a1b.d",
+            "libisochron_command-0a1b.rlib",
             "isochron-plot-0a1b",
         ] {
             assert!(is_without_mpi(Path::new(shared)), "{shared}");

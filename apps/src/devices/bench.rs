@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
-use isochron::session::{Session, SessionBuilder};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
+use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
 use isochron_plot::draw_plots;

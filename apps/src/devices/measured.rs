@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron::Error;
-use isochron::comm::{Comm, MeasureRounds, agree};
-use isochron::session::Session;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, MeasureRounds, agree};
+use isochron_core::session::Session;
 use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
     Depth, DeviceError, DeviceInfo, Element, ElementType, MeasureConfig, Measurement, measure_team,

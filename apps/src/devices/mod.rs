@@ -11,7 +11,7 @@ mod sizes;
 use std::sync::Arc;
 
 use clap::Subcommand;
-use isochron::comm::Comm;
+use isochron_core::comm::Comm;
 
 use crate::failure::Failure;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use isochron::Error;
-use isochron::comm::Comm;
+use isochron_core::Error;
+use isochron_core::comm::Comm;
 use isochron_devices::DeviceInfo;
 
 use crate::terminal_line::TerminalLine;

@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use isochron::comm::{Message, Transfer};
-use isochron::hierarchy::rebalance::list_ranges;
-use isochron::prelude::*;
+use isochron_core::comm::{Message, Transfer};
+use isochron_core::hierarchy::rebalance::list_ranges;
+use isochron_core::prelude::*;
 use isochron_kernels::KernelParameters;
 
 use crate::rows::{RowApplication, RowProblem, keep_worse, prepare_kernel, time_kernel};

@@ -3,7 +3,7 @@
 use std::f64::consts::{SQRT_2, TAU};
 use std::ops::Range;
 
-use isochron::prelude::*;
+use isochron_core::prelude::*;
 
 use crate::rows::keep_worse;
 

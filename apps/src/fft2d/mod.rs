@@ -8,9 +8,9 @@
 
 mod check;
 
-use isochron::hierarchy::layout::slice_rows;
-use isochron::matrix::redistribute::{RedistributeConfig, redistribute};
-use isochron::prelude::*;
+use isochron_core::hierarchy::layout::slice_rows;
+use isochron_core::matrix::redistribute::{RedistributeConfig, redistribute};
+use isochron_core::prelude::*;
 use isochron_kernels::{FftRows, KernelParameters};
 
 use crate::rows::{RowApplication, RowProblem, prepare_kernel, time_kernel};

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::devices::memory_available_bytes;
-use isochron::hierarchy::balance::{
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::devices::memory_available_bytes;
+use isochron_core::hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, Strategy, imbalance,
 };
-use isochron::hierarchy::model::Fit;
-use isochron::hierarchy::partition::{Partitioner, proportional};
-use isochron::prelude::{LoopPart, RebalanceConfig, Rebalancer};
+use isochron_core::hierarchy::model::Fit;
+use isochron_core::hierarchy::partition::{Partitioner, proportional};
+use isochron_core::prelude::{LoopPart, RebalanceConfig, Rebalancer};
 use serde::Serialize;
 
 use super::JacobiArguments;

@@ -1,7 +1,7 @@
 //! The check of a solution, by a bound that follows from rounding.
 
-use isochron::Error;
-use isochron::comm::Comm;
+use isochron_core::Error;
+use isochron_core::comm::Comm;
 
 use super::JacobiVerify;
 use super::solve::Solution;

@@ -25,13 +25,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::devices::PacedWork;
-use isochron::matrix::file::{self, OutputFile};
-use isochron::matrix::{Matrix, Spread};
-use isochron::prelude::{ElementType, Platform};
-use isochron::session::bind_rank;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::devices::PacedWork;
+use isochron_core::matrix::file::{self, OutputFile};
+use isochron_core::matrix::{Matrix, Spread};
+use isochron_core::prelude::{ElementType, Platform};
+use isochron_core::session::bind_rank;
 use serde::Serialize;
 
 use crate::failure::Failure;

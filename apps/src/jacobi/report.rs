@@ -1,10 +1,10 @@
 //! The report of a run, for scripts and for people.
 
-use isochron::Error;
-use isochron::comm::Comm;
-use isochron::devices::PacedWork;
-use isochron::hierarchy::balance::imbalance;
-use isochron::hierarchy::partition::Partitioner;
+use isochron_core::Error;
+use isochron_core::comm::Comm;
+use isochron_core::devices::PacedWork;
+use isochron_core::hierarchy::balance::imbalance;
+use isochron_core::hierarchy::partition::Partitioner;
 use serde::Serialize;
 
 use super::balancing::JacobiStrategy;

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::devices::PacedWork;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::devices::PacedWork;
 use isochron_kernels::sweep_rows;
 use serde::Serialize;
 

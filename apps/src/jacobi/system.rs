@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::devices::memory_available_bytes;
-use isochron::hierarchy::layout::Layout;
-use isochron::hierarchy::partition::even;
-use isochron::hierarchy::rebalance::{count_moved, list_ranges};
-use isochron::matrix::file;
-use isochron::prelude::{Generator, Matrix, Spread, StoredMut};
-use isochron::rebalance::migrate_units;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::devices::memory_available_bytes;
+use isochron_core::hierarchy::layout::Layout;
+use isochron_core::hierarchy::partition::even;
+use isochron_core::hierarchy::rebalance::{count_moved, list_ranges};
+use isochron_core::matrix::file;
+use isochron_core::prelude::{Generator, Matrix, Spread, StoredMut};
+use isochron_core::rebalance::migrate_units;
 use isochron_kernels::{SystemRows, multiply_row};
 
 use crate::numbers::{parse_positive, parse_whole};

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use isochron::Error;
-use isochron::comm::{Comm, agree};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::SurfacePoint;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, MeasureRounds, agree};
-use isochron::multiply::Problem;
-use isochron::session::Session;
-use isochron::store::{KeyedWork, StoreMode, StoredSample};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, MeasureRounds, agree};
+use isochron_core::multiply::Problem;
+use isochron_core::session::Session;
+use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{
     BlasChoice, Depth, DeviceInfo, Element, ElementType, MeasureConfig, Measurement,
@@ -74,7 +74,7 @@ impl DeviceArguments {
     ///
     /// # Errors
     /// On every rank, when any rank fails: those of
-    /// [`SessionBuilder::build`](isochron::session::SessionBuilder::build).
+    /// [`SessionBuilder::build`](isochron_core::session::SessionBuilder::build).
     ///
     /// # Collective
     /// All ranks.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use isochron::Error;
+use isochron_core::Error;
 use isochron_devices::blas::{BlasChoice, choose_blas};
 use isochron_devices::kernel::{
     ChildRun, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,

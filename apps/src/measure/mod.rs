@@ -21,8 +21,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Arg, Args};
-use isochron::Error;
-use isochron::comm::{Comm, agree};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::session::bind_rank;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::session::bind_rank;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::kernel::{KernelRun, RunQuota};
 use isochron_devices::measure::limit_run_s;

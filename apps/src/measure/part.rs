@@ -1,7 +1,7 @@
 //! The parts that are measured: the kernel of each rank, or each of its devices.
 
-use isochron::Error;
-use isochron::comm::{Comm, MeasureRounds, agree};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, MeasureRounds, agree};
 use isochron_devices::kernel::KernelRun;
 use isochron_devices::measure::measure_kernel;
 use isochron_devices::{DeviceInfo, MeasureConfig, Measurement};

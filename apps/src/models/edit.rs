@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use isochron::input::open_file;
-use isochron::output::{DOCUMENT_BYTES, PartialFile};
-use isochron::store::{
+use isochron_core::input::open_file;
+use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::store::{
     StoreFolder, StoredModels, StoredRun, format_segment, name_writer, parse_segment, read_clock_s,
 };
 

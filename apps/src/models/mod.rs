@@ -6,7 +6,7 @@ mod show;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use isochron::store::{
+use isochron_core::store::{
     FoundSegment, StoreFolder, StoreKey, StorePlaces, StoredModels, StoredRun, read_clock_s,
 };
 use isochron_hierarchy::model::Point;

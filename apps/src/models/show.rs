@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use isochron::Error;
-use isochron::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
+use isochron_core::Error;
+use isochron_core::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 use serde_json::Value;

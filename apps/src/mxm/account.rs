@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::progress::ProgressLine;
-use isochron::session::Account;
+use isochron_core::session::Account;
 
 /// A phase of the process; [`Account`] has the seconds of each.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! The check of the result.
 
-use isochron::Error;
-use isochron::comm::Comm;
-use isochron::matrix::{Matrix, Operand};
-use isochron::multiply::Scalars;
-use isochron::session::VerifyReport;
-use isochron::verify::{Exact, Probe, Verdict};
+use isochron_core::Error;
+use isochron_core::comm::Comm;
+use isochron_core::matrix::{Matrix, Operand};
+use isochron_core::multiply::Scalars;
+use isochron_core::session::VerifyReport;
+use isochron_core::verify::{Exact, Probe, Verdict};
 use isochron_devices::Element;
 
 use super::{MxmArguments, Verify};

@@ -1,8 +1,8 @@
 //! A finished multiplication, whose report is written and printed after the end of MPI.
 
-use isochron::multiply::Plan;
-use isochron::output::PartialFile;
-use isochron::session::Report;
+use isochron_core::multiply::Plan;
+use isochron_core::output::PartialFile;
+use isochron_core::session::Report;
 
 use super::MxmArguments;
 use super::account::Stopwatch;

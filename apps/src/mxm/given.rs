@@ -1,9 +1,9 @@
 //! The plan that a file gives, alone or with the decisions of its run.
 
-use isochron::Error;
-use isochron::comm::Comm;
-use isochron::multiply::{Plan, RunRecord};
-use isochron::session::Session;
+use isochron_core::Error;
+use isochron_core::comm::Comm;
+use isochron_core::multiply::{Plan, RunRecord};
+use isochron_core::session::Session;
 
 use super::MxmArguments;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use isochron::multiply::{Making, Plan};
-use isochron::session::PlanDocument;
+use isochron_core::multiply::{Making, Plan};
+use isochron_core::session::PlanDocument;
 
 use super::text::{describe_left_out, draw_layout};
 use super::ways::{compare_candidates, describe_way};

@@ -3,11 +3,11 @@
 use std::iter;
 use std::path::Path;
 
-use isochron::Error;
-use isochron::comm::Comm;
-use isochron::matrix::Op;
-use isochron::matrix::file::{self, FileShape};
-use isochron::multiply::{Plan, Problem};
+use isochron_core::Error;
+use isochron_core::comm::Comm;
+use isochron_core::matrix::Op;
+use isochron_core::matrix::file::{self, FileShape};
+use isochron_core::multiply::{Plan, Problem};
 use isochron_devices::{Element, ElementType};
 use isochron_hierarchy::decide::SplitChoice;
 use num_complex::{Complex32, Complex64};

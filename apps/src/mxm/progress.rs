@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-use isochron::comm::Comm;
-use isochron::multiply::Plan;
-use isochron::progress::{Observer, Progress};
+use isochron_core::comm::Comm;
+use isochron_core::multiply::Plan;
+use isochron_core::progress::{Observer, Progress};
 
 use crate::terminal_line::TerminalLine;
 

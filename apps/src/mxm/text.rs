@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use isochron::session::{Account, KnownFrom, Report};
+use isochron_core::session::{Account, KnownFrom, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
 use isochron_hierarchy::decide::LeftOut;

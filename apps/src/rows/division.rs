@@ -1,7 +1,7 @@
 //! The division of the rows.
 
-use isochron::comm::agree;
-use isochron::prelude::*;
+use isochron_core::comm::agree;
+use isochron_core::prelude::*;
 use isochron_devices::memory_available_bytes;
 use isochron_hierarchy::model::{Fit, ModelError, TimeFunction};
 use isochron_hierarchy::partition::{Limits, PartitionError, even, hpopta};

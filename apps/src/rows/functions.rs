@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Instant;
 
-use isochron::comm::agree;
-use isochron::input::read_text;
-use isochron::prelude::*;
+use isochron_core::comm::agree;
+use isochron_core::input::read_text;
+use isochron_core::prelude::*;
 use isochron_hierarchy::model::{ModelFile, Point};
 
 use super::RowsArguments;

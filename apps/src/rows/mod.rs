@@ -13,8 +13,8 @@ pub use options::RowsArguments;
 
 use std::time::Instant;
 
-use isochron::comm::agree;
-use isochron::prelude::*;
+use isochron_core::comm::agree;
+use isochron_core::prelude::*;
 use isochron_devices::DeviceError;
 use isochron_devices::kernel::{Interrupt, Kernel, KernelError};
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use isochron::prelude::*;
+use isochron_core::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::RowApplication;

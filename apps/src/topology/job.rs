@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use isochron::Error;
-use isochron::comm::{Comm, agree};
-use isochron::session::FoundDevices;
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::session::FoundDevices;
 use isochron_devices::cuda::{self, Survey};
 use isochron_devices::{
     BusId, CudaInfo, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, host_devices,
@@ -217,7 +217,7 @@ pub mod made_up {
 mod tests {
     use super::made_up::make_test_hosts;
     use super::*;
-    use isochron::comm::LocalComm;
+    use isochron_core::comm::LocalComm;
 
     #[test]
     fn a_host_has_the_cores_and_the_gpus_of_all_its_ranks() {

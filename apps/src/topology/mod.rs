@@ -9,10 +9,10 @@ mod tree;
 use std::path::PathBuf;
 
 use clap::Args;
-use isochron::Error;
-use isochron::comm::{Comm, LocalComm, agree};
-use isochron::input::read_text;
-use isochron::output::{PartialFile, check_distinct};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, LocalComm, agree};
+use isochron_core::input::read_text;
+use isochron_core::output::{PartialFile, check_distinct};
 use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use isochron::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::ModelFile;
 
 use crate::devices::points::today;

@@ -48,7 +48,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
             shape,
             block: campaign.scale.block,
             words: Vec::new(),
-            log: "isochron::session=debug",
+            log: "isochron_core::session=debug",
         };
         abouts.push((SPEED, who));
         jobs.push((job, n_devices));
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn iterations_are_counted_in_the_log() {
         let log = "\
-2026-01-01T00:00:00Z DEBUG model{rows=8 cols=8}:measure{rows=8 columns=[4, 4]}: isochron::session: measured device=\"gpu\" rows=8
-2026-01-01T00:00:00Z DEBUG model{rows=8 cols=8}:measure{rows=8 columns=[4, 4]}: isochron::session: measured device=\"cpu\" rows=8
-2026-01-01T00:00:00Z DEBUG measure{rows=8 columns=[4, 4]}: isochron::session: measured device=\"gpu\" rows=8
+2026-01-01T00:00:00Z DEBUG model{rows=8 cols=8}:measure{rows=8 columns=[4, 4]}: isochron_core::session: measured device=\"gpu\" rows=8
+2026-01-01T00:00:00Z DEBUG model{rows=8 cols=8}:measure{rows=8 columns=[4, 4]}: isochron_core::session: measured device=\"cpu\" rows=8
+2026-01-01T00:00:00Z DEBUG measure{rows=8 columns=[4, 4]}: isochron_core::session: measured device=\"gpu\" rows=8
 2026-01-01T00:00:00Z  INFO something else";
         assert_eq!(count_iterations(log, 2), 1);
         assert_eq!(count_iterations("", 2), 0);

@@ -79,7 +79,7 @@ struct QuotaCut {
 const LOG: [(&str, &str); 2] = [
     (
         "ISOCHRON_LOG",
-        "isochron::multiply=info,isochron::multiply::summa=trace",
+        "isochron_core::multiply=info,isochron_core::multiply::summa=trace",
     ),
     ("NO_COLOR", "1"),
 ];
@@ -345,10 +345,10 @@ mod tests {
     fn the_quota_is_cut_once_after_a_third_of_the_steps() {
         let line = |rank: usize, step: usize| {
             format!(
-                "rank {rank} 2026-01-01T10:00:00Z TRACE multiply{{rank={rank}}}:step{{step={step}}}: isochron::multiply::summa: the devices' times times=[]"
+                "rank {rank} 2026-01-01T10:00:00Z TRACE multiply{{rank={rank}}}:step{{step={step}}}: isochron_core::multiply::summa: the devices' times times=[]"
             )
         };
-        let begin = "rank 0 2026-01-01T10:00:00Z  INFO multiply{rank=0}: isochron::multiply: multiplying steps=10 width=128";
+        let begin = "rank 0 2026-01-01T10:00:00Z  INFO multiply{rank=0}: isochron_core::multiply: multiplying steps=10 width=128";
         let mut cut = QuotaCut::default();
         assert!(!cut.is_due(begin) && !cut.is_due(&line(1, 9)));
         let due: Vec<usize> = (0..10).filter(|&step| cut.is_due(&line(0, step))).collect();

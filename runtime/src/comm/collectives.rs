@@ -53,11 +53,15 @@ impl dyn Comm + '_ {
 }
 
 /// Encodes a value. One that cannot be encoded becomes empty, and [`decode`] refuses that.
-pub(super) fn encode<V: Serialize>(value: &V) -> Vec<u8> {
+pub fn encode<V: Serialize>(value: &V) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-pub(super) fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
+/// Decodes the value of a rank.
+///
+/// # Errors
+/// [`Error::Unreadable`].
+pub fn decode<V: DeserializeOwned>(rank: usize, bytes: &[u8]) -> Result<V, Error> {
     serde_json::from_slice(bytes).map_err(|error| Error::Unreadable {
         rank,
         reason: error.to_string(),

@@ -1,7 +1,7 @@
 //! Messages between ranks.
 //!
-//! [`Comm`] is the contract. It has two implementations: [`LocalComm`], one rank without MPI, and
-//! [`MpiComm`](mpi::MpiComm). All code above this module takes `&dyn Comm` and runs the same on both. Collectives over
+//! [`Comm`] is the contract. It has two implementations: [`LocalComm`], one rank without MPI, and `MpiComm` in the crate
+//! `isochron`. All code takes `&dyn Comm` and runs the same on both. Collectives over
 //! values of any type ([`gather`](trait.Comm.html#method.gather) and others) are methods of `dyn Comm`; [`agree()`]
 //! turns the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started
 //! differently; a [`Transfer`] is messages that travel while the program computes.
@@ -12,17 +12,11 @@
 mod agree;
 mod arguments;
 mod collectives;
-mod connect;
 mod contract;
 mod exchange;
+mod launched;
 mod links;
 mod local;
-#[cfg(feature = "mpi")]
-#[allow(
-    unsafe_code,
-    reason = "the one place of this crate that calls a system library"
-)]
-pub mod mpi;
 mod pause;
 mod rounds;
 mod settings;
@@ -34,17 +28,25 @@ mod transfer;
 
 pub use agree::agree;
 pub(crate) use arguments::{CollectiveCall, EnteredCall};
-pub(crate) use connect::launched_place;
-pub use connect::{abort_on_panic, connect, launched_rank};
 pub use contract::Comm;
 // For communicators of other crates. Messages are started by `Transfer`, which is safe.
 #[doc(hidden)]
 pub use contract::{InFlight, MAX_TAG, MessageSpan};
+pub(crate) use launched::launched_place;
+pub use launched::launched_rank;
+#[doc(hidden)]
+pub use launched::launched_size;
 pub(crate) use links::{LinkLadder, LinkOrigin};
 pub use local::LocalComm;
-pub(crate) use pause::Pause;
+#[doc(hidden)]
+pub use pause::Pause;
 // For the command, whose tools measure outside of a session.
 #[doc(hidden)]
 pub use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};
+#[doc(hidden)]
+pub use {
+    collectives::{decode, encode},
+    settings::describe_differences,
+};

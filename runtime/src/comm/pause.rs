@@ -4,12 +4,13 @@ use std::time::Duration;
 
 /// Pauses that grow from nothing to a tenth of a millisecond.
 #[derive(Debug, Default)]
-pub(crate) struct Pause {
+pub struct Pause {
     polls: u32,
 }
 
 impl Pause {
-    pub(crate) fn wait(&mut self) {
+    /// Waits once more, and longer each time.
+    pub fn wait(&mut self) {
         self.polls += 1;
         match self.polls {
             0..=64 => std::hint::spin_loop(),

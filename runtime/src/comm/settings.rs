@@ -28,7 +28,7 @@ pub fn agree_on_settings(comm: &dyn Comm, mine: &Settings) -> Result<(), Error> 
 }
 
 /// Describes the settings that are not the same on all ranks; empty if there are none.
-pub(super) fn describe_differences(by_rank: &[Settings]) -> String {
+pub fn describe_differences(by_rank: &[Settings]) -> String {
     let names: BTreeSet<&String> = by_rank.iter().flat_map(BTreeMap::keys).collect();
     let differences = names
         .into_iter()

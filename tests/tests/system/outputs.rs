@@ -481,7 +481,7 @@ fn has_open_file(process: u32, folder: &str) -> bool {
 
 #[test]
 fn a_folder_removed_during_the_run_makes_it_fail() {
-    let planned = "isochron::session=debug";
+    let planned = "isochron_core::session=debug";
     let platform = "mxm --size 16 --strategy fpm --platform @p.toml";
     for mpi in libraries() {
         for (line, event) in [

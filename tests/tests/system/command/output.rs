@@ -185,7 +185,13 @@ fn the_help_names_every_variable_that_is_read() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let mut grep = Command::new("grep");
     grep.args(["-rhoE", "\"ISOCHRON_[A-Z_]+\"", "--include=*.rs"]);
-    grep.args(["apps/src", "runtime/src", "devices/src"].map(|room| format!("{root}/{room}")));
+    let rooms = [
+        "apps/src",
+        "runtime/src",
+        "runtime/front/src",
+        "devices/src",
+    ];
+    grep.args(rooms.map(|room| format!("{root}/{room}")));
     let found = run(grep, HANGS).success();
     assert!(found.lines().count() > 2, "{found}");
     let names = found.lines().map(|name| name.trim_matches('"'));

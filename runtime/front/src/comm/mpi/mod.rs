@@ -19,17 +19,16 @@ use std::marker::PhantomData;
 use std::os::raw::c_int;
 use std::sync::Arc;
 
+use isochron_core::Error;
+use isochron_core::comm::{
+    Comm, InFlight, MessageSpan, Pause, Settings, agree, describe_differences,
+};
 use mpi::Threading;
 use mpi::environment::{self, Universe};
 use mpi::ffi;
 use mpi::raw::AsRaw as _;
 use mpi::traits::{Communicator, Equivalence};
 
-use super::agree::agree;
-use super::contract::{Comm, InFlight, MessageSpan};
-use super::pause::Pause;
-use super::settings::{Settings, describe_differences};
-use crate::error::Error;
 use failure::{RankFailure, describe_code};
 use flight::Requests;
 

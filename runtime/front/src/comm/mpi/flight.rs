@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use isochron_core::Error;
+use isochron_core::comm::{Comm as _, InFlight, MAX_TAG, MessageSpan};
 use mpi::ffi;
 
-use super::super::contract::{Comm as _, InFlight, MAX_TAG, MessageSpan};
 use super::{MpiComm, byte, count, failure, null_request};
-use crate::error::Error;
 
 /// Requests that dropping this value completes, so that MPI never keeps a borrowed buffer. If they fail, the buffers are
 /// never freed.

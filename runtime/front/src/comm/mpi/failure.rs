@@ -7,13 +7,12 @@ use std::mem::MaybeUninit;
 use std::os::raw::c_int;
 use std::time::Duration;
 
+use isochron_core::comm::{MAX_TAG, decode, encode};
+use isochron_core::{Error, ErrorClass};
 use mpi::ffi;
 use serde::{Deserialize, Serialize};
 
-use super::super::collectives::{decode, encode};
-use super::super::contract::MAX_TAG;
 use super::{MpiComm, byte, count, is_running, null_request};
-use crate::error::{Error, ErrorClass};
 
 /// The cause of a failure that is a panic. Its message is on that rank's standard error.
 pub(super) const PANICKED: &str = "it panicked";

@@ -1,4 +1,4 @@
-//! The `isochron` command.
+//! The `isochron` command, all of it but ranks over MPI: [`run`] is given the ranks.
 //!
 //! Exit status: 0 success, 1 the run failed, 2 bad usage or input. With `--json`, standard output holds the
 //! machine-readable result and nothing else. Under `mpirun` only the head rank prints.
@@ -41,8 +41,8 @@ use std::time::{Duration, Instant};
 use clap::{Parser, Subcommand};
 use examples::add_examples;
 use failure::Failure;
-use isochron::Error;
-use isochron::comm::{Comm, abort_on_panic, agree, connect, launched_rank};
+use isochron_core::Error;
+use isochron_core::comm::{Comm, agree, launched_rank};
 use isochron_devices::blas;
 use launch::Launch;
 use mxm::FinishedRun;
@@ -100,7 +100,10 @@ enum Subcommands {
     Models(models::ModelsCommand),
 }
 
-fn main() -> ExitCode {
+/// Runs the command line of this process on all ranks of its job.
+///
+/// `connect` joins the ranks, and `prepare` is called on each as soon as they are joined.
+pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> ExitCode {
     if let Some(status) = measure::serve_if_asked().or_else(manuals::write_if_asked) {
         return ExitCode::from(status);
     }
@@ -111,7 +114,7 @@ fn main() -> ExitCode {
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => {
-            abort_on_panic();
+            prepare();
             let outcome = run_on_ranks(&comm, log, &launch);
             drop(comm);
             outcome.map_or_else(|status| status, publish)
