@@ -277,7 +277,7 @@ fn outputs_that_cannot_be_written_are_known_before_the_work() {
         "devices bench --sizes 64 --block 64 --max-reps 3 --svg @",
     ] {
         for (setup, file, reason) in [
-            ("", "D/none/x.npy", "No such file"),
+            ("", "D/none/x.npy", "there is no folder"),
             (
                 "mount -o remount,ro $D;",
                 "D/x.npy",

@@ -172,7 +172,7 @@ fn an_output_that_cannot_be_written_is_refused_before_the_work() {
     let nowhere = files.path("no-such-folder").join("out.npy");
     refused(
         &["--size", "64", "--out", text(&nowhere)],
-        "no-such-folder",
+        "there is no folder",
         Some(&nowhere),
     );
     let unknown = files.path("out.xyz");

@@ -290,7 +290,11 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
         ("--size 9 --a a.mtx", 2, "cannot be used with"),
         ("--size 9 --b missing.mtx", 2, "missing.mtx"),
         ("--size 40000000", 2, "MiB: the plan needs"),
-        ("--size 9 --out no-such-folder/x.npy", 2, "no-such-folder"),
+        (
+            "--size 9 --out no-such-folder/x.npy",
+            2,
+            "there is no folder no-such-folder",
+        ),
         ("--size 9 --platform no-such.toml", 2, "no-such.toml"),
         (&few, 2, "describes 1 nodes, but there are 3 ranks"),
         (&gpu, 2, "it has a GPU"),
