@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +73,9 @@ impl ResultsPage {
         finish: impl FnOnce(&mut R) -> anyhow::Result<()>,
         format_tables: impl FnOnce(&R) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
-        if let Some(fresh) = fresh {
-            self.write(&fresh)?;
+        match fresh {
+            Some(fresh) => self.write(&fresh)?,
+            None => self.check_published(Path::new(""))?,
         }
         let mut results: R = self.read()?;
         finish(&mut results)?;
@@ -99,6 +100,20 @@ impl ResultsPage {
             self.path("json").display(),
             self.name,
         )
+    }
+
+    /// Checks that there are published samples below `root`, the folder of the repository.
+    ///
+    /// # Errors
+    /// If there are none; the text says what to run first.
+    fn check_published(&self, root: &Path) -> anyhow::Result<()> {
+        let file = self.path("json");
+        ensure!(
+            root.join(&file).exists(),
+            "{} is missing: nothing was measured yet that tables can be made of. Run the same command without --table-only first, in the folder of the repository",
+            file.display()
+        );
+        Ok(())
     }
 
     /// Reads the published samples.
@@ -248,6 +263,16 @@ mod tests {
         let text = std::fs::read_to_string(page).with_context(|| page.display().to_string())?;
         anyhow::ensure!(text.contains(&waiting), "{}", page.display());
         Ok(())
+    }
+
+    #[test]
+    fn tables_without_samples_say_what_to_run_first() -> anyhow::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let refused = ResultsPage { name: "unmeasured" }.check_published(&root);
+        let text = refused.err().context("no samples")?.to_string();
+        assert!(text.contains("bench/results/unmeasured.json"), "{text}");
+        assert!(text.contains("without --table-only first"), "{text}");
+        ResultsPage { name: "algorithms" }.check_published(&root)
     }
 
     #[test]

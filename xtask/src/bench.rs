@@ -23,25 +23,28 @@ const PREPARED: &str = "prepared";
 /// # Errors
 /// When a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]) -> Result<()> {
-    let has_peers = name == peers::CAMPAIGN;
-    let goal = match name {
-        peers::CAMPAIGN => Goal::Peers,
-        stencils::CAMPAIGN => Goal::Test,
+    // Tables are made without the programs that a campaign measures.
+    let measures = !args.iter().any(|arg| arg == "--table-only");
+    let has_peers = measures && name == peers::CAMPAIGN;
+    let has_stencils = measures && name == stencils::CAMPAIGN;
+    let goal = match (has_peers, has_stencils) {
+        (true, _) => Goal::Peers,
+        (_, true) => Goal::Test,
         _ => Goal::Run,
     };
     install::ensure(goal, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     let mut packages = "-p isochron-cli -p isochron-bench -p isochron-cluster".to_owned();
-    if name == PREPARED {
+    if measures && name == PREPARED {
         packages += " -p isochron --bins --example prepared";
     }
-    if name == stencils::CAMPAIGN {
+    if has_stencils {
         packages = format!("{} --bin isochron-bench", stencils::PACKAGES);
     }
     build::release(workspace, steps, &mpi, &packages)?;
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
-    let stencils = (name == stencils::CAMPAIGN).then(|| {
+    let stencils = has_stencils.then(|| {
         let mpich = build::prepare(workspace, Library::Mpich)?;
         let folder = stencils::build(workspace, steps, &[&mpi, &mpich])?;
         anyhow::Ok((folder, mpich))
