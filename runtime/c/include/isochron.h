@@ -5,11 +5,12 @@
 
 #include <stdint.h>
 
-// Major version of the interface. A program can call a library of the same major version as its header.
+// Major version of the interface. A program can call a library of the same major version as its header, whose minor version
+// is the same or higher: isochron_abi tells both.
 #define ISOCHRON_ABI_MAJOR 0
 
-// Minor version of the interface. It grows with every call or setting that is added.
-#define ISOCHRON_ABI_MINOR 1
+// Minor version of the interface. It grows with calls, settings, constants and structs that are added.
+#define ISOCHRON_ABI_MINOR 2
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -229,7 +230,7 @@ int isochron_close(isochron_session_t *session);
 
 // Multiplies once: C = alpha·op(A)·op(B) + beta·C. type is one of ISOCHRON_F32 to ISOCHRON_C64, trans_a and
 // trans_b are 'N', 'T' or 'C', and alpha and beta point to one element each. If beta is 0, C is not read. A
-// product that comes again should be prepared.
+// product that comes again should be prepared. C shares no element with A and B; all three may be parts of one array.
 //
 // Collective: all ranks of the session, with the same arguments but for their memory.
 //

@@ -28,6 +28,7 @@ mod balancer;
 mod handles;
 mod matrix;
 mod memory;
+mod overlap;
 mod pointers;
 mod product;
 mod session;

@@ -11,8 +11,9 @@ use isochron::prelude::{
 };
 
 use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
-use crate::matrix::MatrixTable;
+use crate::matrix::{MatrixTable, MemoryPiece};
 use crate::memory::hand_over;
+use crate::overlap::check_result;
 use crate::pointers;
 use crate::status::{CallFailure, agree_on, call};
 
@@ -63,7 +64,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Multiplies once: `C = alpha·op(A)·op(B) + beta·C`. `type` is one of `ISOCHRON_F32` to `ISOCHRON_C64`, `trans_a` and
 /// `trans_b` are `'N'`, `'T'` or `'C'`, and `alpha` and `beta` point to one element each. If `beta` is 0, C is not read. A
-/// product that comes again should be prepared.
+/// product that comes again should be prepared. C shares no element with A and B; all three may be parts of one array.
 ///
 /// Collective: all ranks of the session, with the same arguments but for their memory.
 ///
@@ -342,14 +343,16 @@ unsafe fn read_run<'a, T: Element>(
             alpha: pointers::read(alpha.cast::<T>(), "alpha")?,
             beta: pointers::read(beta.cast::<T>(), "beta")?,
         };
-        let read = |side: usize| read_pieces(&given[side], NAMES[side], (&on[side], rank));
-        let pieces = given[2].list_pieces(NAMES[2], (&on[2], rank))?;
-        let c = pieces.into_iter().map(|piece| {
+        let list = |side: usize| given[side].list_pieces::<T>(NAMES[side], (&on[side], rank));
+        let [a, b, c] = [list(0)?, list(1)?, list(2)?];
+        check_result([("a", &a), ("b", &b)], &c)?;
+        let c = c.into_iter().map(|piece| {
             let data = pointers::write_slice(piece.data, piece.length, "c.data")?;
             Ok((data, piece.ld))
         });
         let c = c.collect::<Result<Vec<_>, CallFailure>>()?;
-        Ok((scalars, [read(0)?, read(1)?], Pieces::from(c)))
+        let factors = [read_pieces(a, "a.data")?, read_pieces(b, "b.data")?];
+        Ok((scalars, factors, Pieces::from(c)))
     }
 }
 
@@ -358,21 +361,12 @@ unsafe fn read_run<'a, T: Element>(
 /// # Safety
 /// Each piece has its elements, which stay as they are for `'a`.
 unsafe fn read_pieces<'a, T: Element>(
-    given: &MatrixTable,
+    pieces: Vec<MemoryPiece<T>>,
     name: &str,
-    place: (&Distribution, usize),
 ) -> Result<Pieces<&'a [T]>, CallFailure> {
-    // SAFETY: as the caller says.
-    let pieces = unsafe { given.list_pieces::<T>(name, place)? };
     let pieces = pieces.into_iter().map(|piece| {
         // SAFETY: as the caller says.
-        let data = unsafe {
-            pointers::read_slice(
-                piece.data.cast_const(),
-                piece.length,
-                &format!("{name}.data"),
-            )?
-        };
+        let data = unsafe { pointers::read_slice(piece.data.cast_const(), piece.length, name)? };
         Ok((data, piece.ld))
     });
     Ok(Pieces::from(

@@ -10,7 +10,7 @@ use crate::handles::{self, OpenSession, SessionHandle};
 use crate::memory::hand_over;
 use crate::pointers;
 use crate::product::to_json;
-use crate::settings::{self, OF_PRODUCTS, OF_SESSION, ProductSettings};
+use crate::settings::{self, OF_PRODUCTS, ProductSettings};
 use crate::status::{CallFailure, agree_on, call};
 
 /// The names that [`isochron_get`] knows apart from settings.
@@ -91,10 +91,6 @@ pub unsafe extern "C" fn isochron_set(
         };
         session.use_object(|open| match open.products.apply((name, value))? {
             true => Ok(()),
-            false if OF_SESSION.contains(&name) => {
-                let sentence = format!("{name} is set when a session is opened");
-                Err(CallFailure::setting(sentence))
-            }
             false => Err(settings::refuse_name(name, &OF_PRODUCTS)),
         })
     })

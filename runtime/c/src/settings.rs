@@ -11,7 +11,7 @@ use isochron::prelude::{
 use crate::status::CallFailure;
 
 /// Settings of a session, when it is opened.
-pub(crate) const OF_SESSION: [&str; 7] = [
+const OF_SESSION: [&str; 7] = [
     "platform",
     "grouping",
     "blas",
@@ -50,13 +50,29 @@ pub(crate) fn split_settings(text: &str) -> Result<Vec<(&str, &str)>, CallFailur
     let settings = settings.into_iter().filter(|setting| !setting.is_empty());
     let pairs = settings.map(|setting| {
         let pair = setting.split_once('=');
-        pair.ok_or_else(|| CallFailure::setting(format!("{setting}: write name=value")))
+        let pair = pair.map(|(name, value)| (name.trim(), value.trim()));
+        let pair = pair.filter(|(name, _)| !name.is_empty());
+        pair.ok_or_else(|| {
+            let reason = "write name=value without spaces, or end each setting by a semicolon";
+            CallFailure::setting(format!("{setting}: {reason}"))
+        })
     });
     pairs.collect()
 }
 
-/// Refuses a name and names the nearest one that exists.
+/// Refuses a name: tells which call has a setting of this name, or else the nearest one that exists.
 pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
+    let others: [(&[&str], &str); 4] = [
+        (&OF_SESSION, "isochron_open"),
+        (&OF_PRODUCTS, "isochron_set"),
+        (&OF_BALANCER, "isochron_balancer"),
+        (&OF_SPLIT, "isochron_split"),
+    ];
+    if let Some((_, call)) = others.iter().find(|(names, _)| names.contains(&name)) {
+        return CallFailure::setting(format!(
+            "there is no setting {name} here: it is one of {call}"
+        ));
+    }
     let nearest = known
         .iter()
         .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
@@ -70,8 +86,21 @@ pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
 fn read_value<T: FromStr<Err: ToString>>(name: &str, value: &str) -> Result<T, CallFailure> {
     let parsed = value.parse();
     parsed.map_err(|error: T::Err| {
-        CallFailure::setting(format!("{name}={value}: {}", error.to_string()))
+        let reason = explain_number(error.to_string());
+        CallFailure::setting(format!("{name}={value}: {reason}"))
     })
+}
+
+/// Replaces what the standard library says about numbers by what is wanted.
+fn explain_number(reason: String) -> String {
+    let is_whole = ["digit found", "number too", "integer from empty"];
+    if is_whole.iter().any(|words| reason.contains(words)) {
+        return format!("use a whole number that is not negative ({reason})");
+    }
+    match reason.contains("float") {
+        true => format!("use a number such as 1.05 ({reason})"),
+        false => reason,
+    }
 }
 
 /// Applies a setting of a session.
@@ -221,14 +250,20 @@ mod tests {
     fn spaces_separate_settings_unless_semicolons_or_lines_do() {
         let settings = split_settings(" block=64  split=k ").unwrap();
         assert_eq!(settings, [("block", "64"), ("split", "k")]);
-        let settings = split_settings("platform=my files/a.toml; blas=mkl\nblock=64;").unwrap();
+        let settings = split_settings("platform = my files/a.toml; blas=mkl\nblock= 64;").unwrap();
         let wanted = [
             ("platform", "my files/a.toml"),
             ("blas", "mkl"),
             ("block", "64"),
         ];
         assert_eq!(settings, wanted);
-        assert!(split_settings("block 64").is_err());
+        for wrong in ["block 64", "block = 64", "=64"] {
+            let failure = split_settings(wrong).unwrap_err();
+            assert!(
+                format!("{failure:?}").contains("without spaces"),
+                "{failure:?}"
+            );
+        }
         assert_eq!(split_settings("").unwrap(), []);
     }
 
@@ -237,6 +272,11 @@ mod tests {
         let failure = read_balancer("triger=1.2").unwrap_err();
         assert!(
             format!("{failure:?}").contains("do you mean trigger?"),
+            "{failure:?}"
+        );
+        let failure = apply_to_session(SessionBuilder::default(), ("granule", "2")).err();
+        assert!(
+            format!("{failure:?}").contains("it is one of isochron_balancer"),
             "{failure:?}"
         );
         let failure = apply_to_session(SessionBuilder::default(), ("blok", "64")).err();
@@ -248,9 +288,22 @@ mod tests {
 
     #[test]
     fn a_value_of_another_type_is_named_with_its_setting() {
-        for text in ["granule=-1", "window=x", "weight="] {
+        let failure = read_balancer("weight=x").unwrap_err();
+        assert!(
+            format!("{failure:?}").contains("use a number"),
+            "{failure:?}"
+        );
+        for text in [
+            "granule=-1",
+            "window=x",
+            "sweeps=",
+            "window=99999999999999999999",
+        ] {
             let failure = read_balancer(text).unwrap_err();
-            assert!(format!("{failure:?}").contains(text), "{failure:?}");
+            assert!(
+                format!("{failure:?}").contains(&format!("{text}: use a whole number")),
+                "{failure:?}"
+            );
         }
     }
 

@@ -9,10 +9,11 @@ use isochron::{Error, ErrorClass};
 
 use crate::pointers;
 
-/// Major version of the interface. A program can call a library of the same major version as its header.
+/// Major version of the interface. A program can call a library of the same major version as its header, whose minor version
+/// is the same or higher: isochron_abi tells both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
-/// Minor version of the interface. It grows with every call or setting that is added.
-pub const ISOCHRON_ABI_MINOR: c_int = 1;
+/// Minor version of the interface. It grows with calls, settings, constants and structs that are added.
+pub const ISOCHRON_ABI_MINOR: c_int = 2;
 
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::print_stderr)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use headers::{check_committed, check_compiles};
@@ -62,5 +63,68 @@ fn the_header_is_c99_and_cpp() {
     );
     for program in [plain, &with_mpi] {
         check_compiles(&package().join("include"), program);
+    }
+}
+
+/// Returns the calls, settings, constants and structs of a header, as `interface.txt` writes them.
+fn list_interface(header: &str) -> Vec<String> {
+    let (mut found, mut settings) = (Vec::new(), Vec::new());
+    for line in header.lines() {
+        if let Some(row) = line.strip_prefix("// | ") {
+            let names = row.split(" |").next().unwrap_or_default();
+            settings.extend(names.split(", ").filter(|&name| name != "setting"));
+        } else if let Some(constant) = line.strip_prefix("#define ISOCHRON_") {
+            let name = constant.split_once(' ').map(|(name, _)| name);
+            let name = name.filter(|name| !name.starts_with("ABI_"));
+            found.extend(name.map(|name| format!("constant ISOCHRON_{name}")));
+        } else if let Some(name) = line.strip_prefix("} isochron_") {
+            found.push(format!("struct isochron_{}", name.trim_end_matches(';')));
+        } else if let Some(call) = find_declared(line) {
+            found.push(format!("call {call}"));
+            let settings = settings.drain(..);
+            found.extend(settings.map(|setting| format!("setting {setting} of {call}")));
+        }
+    }
+    found
+}
+
+/// Returns the name of the call that a line of a header declares.
+fn find_declared(line: &str) -> Option<&str> {
+    let types = ["int ", "const char *"];
+    let rest = types.iter().find_map(|kind| line.strip_prefix(kind))?;
+    let (name, _) = rest.split_once('(')?;
+    name.starts_with("isochron_").then_some(name)
+}
+
+/// Whoever adds to the interface writes it below a version, and the last one of these is that of the header.
+#[test]
+fn what_is_added_to_the_interface_raises_its_version() {
+    let text = std::fs::read_to_string(package().join("interface.txt")).expect("the list");
+    let lines = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let (versions, listed): (Vec<&str>, Vec<&str>) =
+        lines.partition(|line| line.starts_with("version "));
+    let made = make_header();
+    let had = list_interface(&made);
+    assert!(had.len() > 60, "{had:?}");
+    let had: BTreeSet<&str> = had.iter().map(String::as_str).collect();
+    let known: BTreeSet<&str> = listed.iter().copied().collect();
+    let differing: Vec<&&str> = had.symmetric_difference(&known).collect();
+    assert!(
+        differing.is_empty(),
+        "interface.txt and the header differ: {differing:?}"
+    );
+    assert_eq!(known.len(), listed.len(), "each line comes once");
+    let major = env!("CARGO_PKG_VERSION_MAJOR");
+    for (index, version) in versions.iter().enumerate() {
+        assert_eq!(*version, format!("version {major}.{}", index + 1));
+    }
+    for (name, value) in [
+        ("MAJOR", major.to_owned()),
+        ("MINOR", versions.len().to_string()),
+    ] {
+        let line = format!("#define ISOCHRON_ABI_{name} {value}\n");
+        assert!(made.contains(&line), "{line}");
     }
 }

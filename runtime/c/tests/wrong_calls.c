@@ -87,7 +87,11 @@ static void try_balancer(isochron_balancer_t *balancer)
 static void try_texts(isochron_session_t *session)
 {
   const char *text;
+  int major = -1, minor = -1;
   REFUSED(isochron_abi(NULL, NULL));
+  REFUSED(isochron_abi(&major, NULL));
+  ACCEPTED(isochron_abi(&major, &minor));
+  expect("versions of isochron_abi", major == ISOCHRON_ABI_MAJOR && minor == ISOCHRON_ABI_MINOR ? ISOCHRON_OK : -1, 0);
   REFUSED(isochron_free(elements));
   REFUSED(isochron_set(session, NULL, "64"));
   REFUSED(isochron_set(session, "block", NULL));
@@ -117,6 +121,19 @@ static void refuse_matrix(isochron_session_t *session, isochron_matrix_t a)
 #define REFUSED_WITH(change) (a = describe(0), change, refuse_matrix(session, a))
 #define CYCLIC a.kind = ISOCHRON_BLOCK_CYCLIC, a.row_block = a.col_block = 2, a.grid_rows = a.grid_cols = 1
 #define BLOCKS a.kind = ISOCHRON_BLOCKS, a.block_rows = a.block_cols = 2
+
+/* A result in the memory of a factor. */
+static void try_shared_memory(isochron_session_t *session)
+{
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2), part = describe(2);
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &a));
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &c, &one, &c));
+  a.rows = a.cols = part.rows = part.cols = b.rows = b.cols = N / 2;
+  a.data = elements[2], part.data = elements[2] + N / 2;
+  ACCEPTED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &part));
+  part.data = elements[2] + N / 2 - 1;
+  REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &part));
+}
 
 static void try_matrices(isochron_session_t *session, int ranks)
 {
@@ -346,6 +363,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_balancer((isochron_balancer_t *)session);
   try_texts(session);
   try_matrices(session, ranks);
+  try_shared_memory(session);
   try_products(session, rank);
   try_balancers(session, rank);
   try_times(session, rank);
