@@ -181,7 +181,7 @@ pub(crate) fn lock_buffer(
         Error::parameter(
             name,
             kind,
-            format!("its memory cannot be used as an array ({error})"),
+            format!("it is no array: make one by numpy.array ({error})"),
         )
     })
 }

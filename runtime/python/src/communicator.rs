@@ -72,11 +72,12 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 
 #[cfg(not(feature = "mpi"))]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
-    let reason = "this package was built without MPI: leave comm out, or install one that was built for your MPI library";
+    let reason = "this package was built without MPI: leave comm out, or install one that was built for the MPI library of mpi4py";
     Err(RaisedError::refuse("comm", describe(comm), reason))
 }
 
-fn describe(value: &Bound<'_, PyAny>) -> String {
+/// Returns a value as Python shows it.
+pub(crate) fn describe(value: &Bound<'_, PyAny>) -> String {
     value
         .repr()
         .map_or_else(|_| "unreadable".to_owned(), |text| text.to_string())

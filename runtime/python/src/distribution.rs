@@ -87,6 +87,10 @@ impl PyDistribution {
         grid_order: &str,
         order: &str,
     ) -> Result<Self, RaisedError> {
+        if block.0 == 0 || block.1 == 0 {
+            let reason = "a block has at least one row and one column";
+            return Err(RaisedError::refuse("block", format!("{block:?}"), reason));
+        }
         let blocks = BlockCyclic::new(rows, cols, block.0, block.1);
         let blocks = blocks.with_sources(sources.0, sources.1);
         let ranks = ranks.unwrap_or(grid.0.saturating_mul(grid.1));

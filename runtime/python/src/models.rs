@@ -5,6 +5,7 @@ use isochron::hierarchy::model::{
 };
 use pyo3::prelude::*;
 
+use crate::communicator::describe;
 use crate::errors::RaisedError;
 
 /// A measured point: units and seconds, and if they are known the repetitions and the half-width of the mean's confidence
@@ -23,6 +24,15 @@ impl From<GivenPoint> for Point {
         };
         Point { d, t_s, reps, ci_s }
     }
+}
+
+/// Reads a measured point.
+fn read_point(point: &Bound<'_, PyAny>) -> Result<Point, RaisedError> {
+    let read = point.extract::<GivenPoint>().map(Point::from);
+    read.map_err(|_| {
+        let reason = "use units (a whole number) and seconds, or these with repetitions and half-width of the interval";
+        RaisedError::refuse("points", describe(point), reason)
+    })
 }
 
 /// One size, or several.
@@ -75,8 +85,9 @@ impl PyModel {
 impl PyModel {
     #[new]
     #[pyo3(signature = (points, fit="piecewise-speed"))]
-    fn new(points: Vec<GivenPoint>, fit: &str) -> Result<Self, RaisedError> {
-        let points = points.into_iter().map(Point::from).collect();
+    fn new(points: Vec<Bound<'_, PyAny>>, fit: &str) -> Result<Self, RaisedError> {
+        let points = points.iter().map(read_point);
+        let points = points.collect::<Result<_, RaisedError>>()?;
         Ok(Self::from_points(points, fit.parse()?)?)
     }
 

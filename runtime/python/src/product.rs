@@ -276,7 +276,7 @@ impl PyProduct {
     ) -> Result<Self, RaisedError> {
         let comm = session.get().comm()?;
         let on = match on {
-            Some(on) => Ok(on),
+            Some(on) => check_ranks(on, comm.size()),
             None if comm.size() == 1 => keywords.read_ops().and_then(|ops| given.find_on(ops)),
             None => {
                 let reason = "with several ranks, give the distributions of a, b and c";
@@ -299,7 +299,8 @@ impl PyProduct {
         let comm = session.get().comm()?;
         let element = read_element(dtype)
             .unwrap_or_else(|error| Err(Error::parameter("dtype", dtype, error.to_string())));
-        let element = agree(&*comm, element)?;
+        let asked = element.and_then(|element| Ok((check_ranks(on, comm.size())?, element)));
+        let (on, element) = agree(&*comm, asked)?;
         Self::prepare(session, on, element, keywords)
     }
 
@@ -383,6 +384,20 @@ impl PyProduct {
         match arrays.len() {
             1 => Ok(arrays.remove(0)),
             _ => Ok(PyList::new(py, arrays)?.into_any()),
+        }
+    }
+}
+
+/// Returns distributions over all ranks of the session.
+fn check_ranks(on: [Distribution; 3], ranks: usize) -> Result<[Distribution; 3], Error> {
+    let counts = on.each_ref().map(Distribution::n_ranks);
+    let wrong = NAMES.iter().zip(counts).find(|&(_, count)| count != ranks);
+    match wrong {
+        None => Ok(on),
+        Some((name, count)) => {
+            let value = format!("a distribution of {name} over {count} ranks");
+            let reason = format!("the session has {ranks}: a rank may have no elements");
+            Err(Error::parameter("on", value, reason))
         }
     }
 }

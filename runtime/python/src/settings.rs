@@ -19,30 +19,66 @@ pub(crate) fn read_setting<T: FromStr<Err: ToString>>(
     read.map_err(|error: T::Err| Error::parameter(name, text, error.to_string()))
 }
 
-/// Returns keywords as values, of which JSON knows the types.
+/// Returns keywords as values, of which JSON knows the types. Numbers and arrays of NumPy become plain ones.
 pub(crate) fn read_keywords(
     keywords: Option<&Bound<'_, PyDict>>,
 ) -> Result<Map<String, Value>, Error> {
     let Some(keywords) = keywords else {
         return Ok(Map::new());
     };
-    let json = keywords.py().import("json");
-    let text = json.and_then(|json| json.call_method1("dumps", (keywords,))?.extract::<String>());
-    let text = text.map_err(|error| refuse_keywords(keywords, &error))?;
-    serde_json::from_str(&text).map_err(|error| refuse_keywords(keywords, &error))
+    let values = keywords.iter().map(|(name, value)| {
+        let name = name.to_string();
+        let read = read_value(&value).map_err(|error| refuse_setting(&name, &value, &error))?;
+        Ok((name, read))
+    });
+    values.collect()
+}
+
+/// Reads a value by way of JSON, which has no infinite numbers.
+fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let py = value.py();
+    let options = PyDict::new(py);
+    options.set_item("allow_nan", false)?;
+    let to_list = py.import("operator")?.getattr("methodcaller")?;
+    options.set_item("default", to_list.call1(("tolist",))?)?;
+    let dumps = py.import("json")?.getattr("dumps")?;
+    let text: String = dumps.call((value,), Some(&options))?.extract()?;
+    serde_json::from_str(&text)
+        .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
 }
 
 /// Returns a configuration in which these keywords are set.
+///
+/// # Errors
+/// [`Error::Parameter`], which names the wrong setting, and for an unknown one those that exist.
 pub(crate) fn configure<T: serde::de::DeserializeOwned>(
     keywords: Map<String, Value>,
 ) -> Result<T, Error> {
+    for (name, value) in &keywords {
+        let alone = Map::from_iter([(name.clone(), value.clone())]);
+        if let Err(error) = serde_json::from_value::<T>(Value::Object(alone)) {
+            return Err(refuse_setting(name, value, &error));
+        }
+    }
     let text = Value::Object(keywords.clone()).to_string();
     serde_json::from_value(Value::Object(keywords))
         .map_err(|error| Error::parameter("settings", text, error.to_string()))
 }
 
-fn refuse_keywords(keywords: &Bound<'_, PyDict>, error: &dyn ToString) -> Error {
-    Error::parameter("settings", keywords, error.to_string())
+/// Refuses the value of a setting.
+fn refuse_setting(name: &str, value: impl ToString, error: &dyn ToString) -> Error {
+    let reason = error.to_string();
+    let types = [
+        ("expected f64", "use a number"),
+        ("expected u64", "use a whole number that is not negative"),
+        ("expected u32", "use a whole number that is not negative"),
+        ("expected usize", "use a whole number that is not negative"),
+    ];
+    let mut known = types.into_iter();
+    let known = known.find(|(end, _)| reason.ends_with(end));
+    let reason = known.map_or(reason.as_str(), |(_, plain)| plain);
+    let value = format!("{name}={}", value.to_string());
+    Error::parameter("settings", value, reason)
 }
 
 /// Returns a document as Python's dictionaries and lists.

@@ -6,6 +6,7 @@ use isochron::hierarchy::partition::{Limits, Memory};
 use isochron::hierarchy::{SplitOptions, split};
 use pyo3::prelude::*;
 
+use crate::communicator::describe;
 use crate::errors::RaisedError;
 use crate::models::PyModel;
 
@@ -83,7 +84,7 @@ impl PyPartition {
 #[pyo3(name = "split", signature = (total, points, *, fit="piecewise-speed", partitioner="gpa", granule=1, limits=Vec::new()))]
 pub fn split_units(
     total: u64,
-    points: Vec<DevicePoints<'_>>,
+    points: Vec<Bound<'_, PyAny>>,
     fit: &str,
     partitioner: &str,
     granule: u64,
@@ -95,11 +96,25 @@ pub fn split_units(
         granule,
         limits: limits.into_iter().map(|limits| limits.0).collect(),
     };
-    let points: Vec<_> = points.iter().map(DevicePoints::list_times).collect();
+    let points = points.iter().enumerate().map(read_points);
+    let points = points.collect::<Result<Vec<_>, RaisedError>>()?;
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
     let parts = split(total, &points, &options)?;
     Ok(PyPartition {
         units: parts.units,
         times: parts.times_s,
     })
+}
+
+/// Reads the points of a device.
+fn read_points(
+    (index, points): (usize, &Bound<'_, PyAny>),
+) -> Result<Vec<(u64, f64)>, RaisedError> {
+    let read = points.extract::<DevicePoints<'_>>();
+    let read = read.map_err(|_| {
+        let value = format!("{} for device {index}", describe(points));
+        let reason = "use a Model, or a list of pairs of units (a whole number) and seconds";
+        RaisedError::refuse("points", value, reason)
+    });
+    Ok(read?.list_times())
 }

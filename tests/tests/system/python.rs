@@ -110,6 +110,28 @@ fn the_wheel_runs_its_readmes_example_with_and_without_mpi4py() {
     }
 }
 
+/// The archive of sources has the texts of the licences, as files of their own and not as links out of it.
+#[test]
+fn the_python_sources_have_their_licences() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tools = python_packages().with_file_name("python-tools");
+    let mut maturin = Command::new(tools.join("bin/maturin"));
+    let manifest = find_script("../runtime/python/Cargo.toml");
+    maturin.args(["sdist", "--manifest-path", &manifest, "--out"]);
+    maturin.arg(folder.path()).current_dir(folder.path());
+    run(maturin, HANGS).success();
+    let mut made = std::fs::read_dir(folder.path()).expect("a folder");
+    let archive = made.next().expect("an archive").expect("an archive");
+    let mut list = Command::new("tar");
+    list.arg("-tvzf").arg(archive.path());
+    let list = run(list, HANGS).success();
+    for name in ["LICENSE-APACHE", "LICENSE-MIT", "runtime/python/Cargo.toml"] {
+        let mut lines = list.lines().filter(|line| line.starts_with('-'));
+        let is_there = lines.any(|line| line.ends_with(&format!("/{name}")));
+        assert!(is_there, "{name}: {list}");
+    }
+}
+
 #[test]
 fn the_python_package_works_in_one_process_without_mpi() {
     let mut command = Command::new(&install_wheels().python);

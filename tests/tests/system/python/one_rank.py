@@ -1,6 +1,7 @@
 """The Python package in one process without MPI."""
 
 import ast
+import importlib.metadata
 import os
 import pathlib
 import signal
@@ -114,6 +115,9 @@ def test_wrong_arrays_are_refused_with_a_sentence(session):
     on = [isochron.Distribution.on_one(*shape, order="F") for shape in [(4, 3), (3, 5), (4, 5)]]
     refuses(lambda: session.gemm(a, b, on=on), "a = ", "columns have to be contiguous")
     refuses(lambda: session.prepare(on, "int8"), "dtype", "int8")
+    spread = (isochron.Distribution.by_rows([2, 2], 3),) + tuple(on[1:])
+    refuses(lambda: session.gemm(a, b, on=spread), "on = ", "of a over 2 ranks", "has 1")
+    refuses(lambda: session.prepare(spread, float), "on = ", "of a over 2 ranks", "has 1")
     assert (session.gemm(a, b) == 3).all(), "a refused product leaves the session as it was"
 
 
@@ -125,12 +129,17 @@ def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Session(reserved_cores=[4_000_000]), "4000000")
     refuses(lambda: isochron.Session("world"), "comm", "mpi4py")
     refuses(lambda: isochron.Rebalancer(10, triger=1.0), "triger", "trigger")
-    refuses(lambda: isochron.Rebalancer(10, trigger="x"), "settings")
+    refuses(lambda: isochron.Rebalancer(10, trigger="x"), "trigger=", "use a number")
+    refuses(lambda: isochron.Rebalancer(10, trigger=float("nan")), "trigger=nan", "Out of range")
+    refuses(lambda: isochron.Rebalancer(10, sweeps=1.5), "sweeps=1.5", "whole number")
+    refuses(lambda: isochron.Rebalancer(10, window=object()), "window=<object")
+    assert isochron.Rebalancer(10, granule=numpy.int64(2), weight=numpy.float32(2)).units == [10]
     refuses(lambda: isochron.Rebalancer(10, granule=0), "granule")
     refuses(lambda: isochron.Rebalancer(10, weight=-1.0), "weight")
     refuses(lambda: isochron.Rebalancer.restore(b"nothing"), "state")
     refuses(lambda: isochron.Distribution.on_one(3, 3, order="K"), "order", "C or F")
     refuses(lambda: isochron.Distribution.on_one(3, 3, 2, 2), "rank 2")
+    refuses(lambda: isochron.Distribution.block_cyclic(9, 9, (0, 2), (1, 1)), "block = (0, 2)")
     refuses(lambda: isochron.Distribution.on_one(3, 3).local_shapes(1), "rank = 1")
     refuses(lambda: isochron.Distribution.of_regions(3, 3, [(0, 0, 2, 3)]), "tile")
     refuses(lambda: isochron.Distribution.on_one(3, 3).sub((2, 1), (0, 3)), "rows 2..1")
@@ -197,6 +206,9 @@ def test_models_and_splits():
     refuses(lambda: isochron.Model([(0, 1.0)]), "0")
     refuses(lambda: isochron.Model(points, "x"), "x", "akima")
     refuses(lambda: isochron.split(10, [[]]), "device 0")
+    refuses(lambda: isochron.split(10, [slow, (1, 1.0)]), "points = (1, 1.0) for device 1", "Model")
+    refuses(lambda: isochron.split(10, [numpy.ones((2, 2))]), "points = ", "list of pairs")
+    refuses(lambda: isochron.Model([(1, 1.0), (2, 1.0, 3)]), "points = (2, 1.0, 3)", "seconds")
     refuses(lambda: isochron.split(10, [slow], partitioner="x"), "gpa")
     refuses(lambda: isochron.split(10, [slow], granule=0), "granule")
 
@@ -237,6 +249,12 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         state = balancer.state()
         assert isochron.Rebalancer.restore(state).units == [10]
     refuses(lambda: balancer.units, "closed")
+
+
+def test_the_package_has_its_licences():
+    files = [file.name for file in importlib.metadata.files("isochron")]
+    assert {"LICENSE-APACHE", "LICENSE-MIT"} <= set(files), files
+    assert importlib.metadata.metadata("isochron")["License-Expression"] == "MIT OR Apache-2.0"
 
 
 def list_members(body):
