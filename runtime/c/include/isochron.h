@@ -172,6 +172,7 @@ int isochron_free(const void *memory);
 // | platform | platform file |
 // | grouping | the cores that form a device: auto, package, numa, kind, node |
 // | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
+// | element | type of the elements for which auto compares libraries: f32, f64, c32 or c64; f64 by default |
 // | store | use of the model store: none, read or read-write |
 // | models | folder with full models |
 // | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |

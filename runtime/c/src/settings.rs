@@ -11,10 +11,11 @@ use isochron::prelude::{
 use crate::status::CallFailure;
 
 /// Settings of a session, when it is opened.
-const OF_SESSION: [&str; 7] = [
+pub(crate) const OF_SESSION: [&str; 8] = [
     "platform",
     "grouping",
     "blas",
+    "element",
     "store",
     "models",
     "reserved_cores",
@@ -113,6 +114,7 @@ pub(crate) fn apply_to_session(
         "models" => builder.models(value),
         "grouping" => builder.grouping(read_value(name, value)?),
         "blas" => builder.blas(read_value(name, value)?),
+        "element" => builder.element(read_value(name, value)?),
         "store" => builder.store(read_value(name, value)?),
         "host_scope" => builder.host_scope(read_value(name, value)?),
         "reserved_cores" => {

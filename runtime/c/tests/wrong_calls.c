@@ -357,8 +357,12 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   REFUSED(OPEN("reserved_cores=0,x", &session));
   REFUSED(OPEN("host_scope=host", &session));
   REFUSED(OPEN(rank == 0 ? "host_scope=host" : NULL, &session));
+  REFUSED(OPEN("element=double", &session));
+  if (ranks > 1 && !is_local) {
+    REFUSED(OPEN(rank == 0 ? "element=f32" : "element=c64", &session));
+  }
   REFUSED(OPEN(rank == 0 ? "bals=embedded" : NULL, &session));
-  ACCEPTED(OPEN("blas=embedded grouping=node strategy=homogeneous", &session));
+  ACCEPTED(OPEN("blas=embedded element=f32 grouping=node strategy=homogeneous", &session));
   try_product((isochron_product_t *)session);
   try_balancer((isochron_balancer_t *)session);
   try_texts(session);

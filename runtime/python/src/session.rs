@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use isochron::comm::agree;
 use isochron::prelude::{
-    BlasChoice, Comm, Error, Execution, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
-    StoreMode,
+    BlasChoice, Comm, ElementType, Error, Execution, Grouping, HostScope, Plan, Report, Session,
+    SessionBuilder, StoreMode,
 };
 use pyo3::prelude::*;
 
@@ -27,9 +27,9 @@ pub(crate) struct SessionState {
 /// The ranks of a communicator, and the devices of each.
 ///
 /// `comm` is a communicator of mpi4py; without one there is one local rank, and MPI is not used. All ranks make the session
-/// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `store` ("none", "read" or
-/// "read-write"), `models` (a folder of full models), `reserved_cores`, which are left to the program, and `host_scope`: "world"
-/// divides the host among all ranks that the launcher has started and all sessions, "comm" among the ranks of this session
+/// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `element` (the type for which the
+/// default of `blas` compares libraries: "f32", "f64", "c32" or "c64"), `store` ("none", "read" or "read-write"), `models` (a
+/// folder of full models), `reserved_cores`, which are left to the program, and `host_scope`: "world" divides the host among all ranks that the launcher has started and all sessions, "comm" among the ranks of this session
 /// while others wait.
 ///
 /// As a context manager a session is closed at the end. If a block ends with an exception on one rank, the calls of the other
@@ -50,7 +50,7 @@ impl PySession {
 #[pymethods]
 impl PySession {
     #[new]
-    #[pyo3(signature = (comm=None, *, platform=None, grouping=None, blas=None, store=None, models=None, reserved_cores=Vec::new(), host_scope=None))]
+    #[pyo3(signature = (comm=None, *, platform=None, grouping=None, blas=None, element=None, store=None, models=None, reserved_cores=Vec::new(), host_scope=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
@@ -58,13 +58,14 @@ impl PySession {
         platform: Option<PathBuf>,
         grouping: Option<&str>,
         blas: Option<&str>,
+        element: Option<&str>,
         store: Option<&str>,
         models: Option<PathBuf>,
         reserved_cores: Vec<u32>,
         host_scope: Option<&str>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
-        let chosen = choose_devices([grouping, blas, store, host_scope]);
+        let chosen = choose_devices([grouping, blas, element, store, host_scope]);
         let mut builder = agree(&*comm, chosen)?.reserved_cores(reserved_cores);
         if let Some(platform) = platform {
             builder = builder.platform_file(platform);
@@ -207,7 +208,7 @@ impl PySession {
 }
 
 fn choose_devices(
-    [grouping, blas, store, host_scope]: [Option<&str>; 4],
+    [grouping, blas, element, store, host_scope]: [Option<&str>; 5],
 ) -> Result<SessionBuilder, Error> {
     let mut builder = Session::builder();
     if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
@@ -215,6 +216,9 @@ fn choose_devices(
     }
     if let Some(blas) = read_setting::<BlasChoice>("blas", blas)? {
         builder = builder.blas(blas);
+    }
+    if let Some(element) = read_setting::<ElementType>("element", element)? {
+        builder = builder.element(element);
     }
     if let Some(store) = read_setting::<StoreMode>("store", store)? {
         builder = builder.store(store);

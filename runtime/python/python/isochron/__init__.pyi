@@ -151,6 +151,7 @@ class Session:
         platform: str | PathLike[str] | None = None,
         grouping: str | None = None,
         blas: str | None = None,
+        element: Literal["f32", "f64", "c32", "c64"] | None = None,
         store: Literal["none", "read", "read-write"] | None = None,
         models: str | PathLike[str] | None = None,
         reserved_cores: Sequence[int] = ...,

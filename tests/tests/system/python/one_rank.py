@@ -124,6 +124,7 @@ def test_wrong_arrays_are_refused_with_a_sentence(session):
 def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Session(blas="x"), "x")
     refuses(lambda: isochron.Session(store="x"), "store")
+    refuses(lambda: isochron.Session(element="double"), "element", "f32, f64, c32 or c64")
     refuses(lambda: isochron.Session(platform="/nowhere.toml"), "/nowhere.toml")
     refuses(lambda: isochron.Session(host_scope="x"), "host_scope", "world or comm")
     refuses(lambda: isochron.Session(reserved_cores=[4_000_000]), "4000000")
