@@ -208,10 +208,14 @@ impl Session {
         let ranks = self.comm.gather(&(execution.changes.clone(), slowed))?;
         let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
         if self.comm.rank() == 0 {
-            if let Some(store) = &mut self.store {
-                store.keep_steps(plan, director.list_steady(), &slowed.concat());
-            }
-            let (learnt, record) = director.finish(sum_changes(&changes));
+            let steady = director.list_steady();
+            let words = self.store.as_mut().map(|store| {
+                let words = store.explain_losses(&steady, &slowed.concat());
+                store.keep_steps(plan, steady, &slowed.concat());
+                words
+            });
+            let (mut learnt, record) = director.finish(sum_changes(&changes));
+            learnt.notices.extend(words.unwrap_or_default());
             (execution.learnt, execution.record) = (Some(learnt), record);
         }
         Ok(execution)

@@ -285,6 +285,20 @@ impl JobStore {
         self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
     }
 
+    /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
+    /// written anyway.
+    pub fn explain_losses(&self, steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
+        if !self.store.may_write() {
+            return Vec::new();
+        }
+        let sources = self.sources.iter().enumerate();
+        let sources = sources.flat_map(|(rank, devices)| devices.iter().map(move |of| (rank, of)));
+        let names = sources.map(|(rank, KeySource { device, host, .. })| {
+            format!("{} of rank {rank} on {host}", device.name)
+        });
+        explain_losses(&names.collect::<Vec<String>>(), steady, slowed)
+    }
+
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
     pub fn keep_measured(
         &mut self,
@@ -317,6 +331,35 @@ impl JobStore {
         let seen = std::mem::take(&mut self.seen);
         self.store.write(host, seen.into_iter().collect())
     }
+}
+
+/// Explains why no times of steps are kept of devices with these names, one line for each reason. The first device stands
+/// for many.
+fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
+    let (mut stopped, mut hot) = (Vec::new(), Vec::new());
+    for ((name, times), &slowed) in names.iter().zip(steady).zip(slowed) {
+        match times.by_units.is_empty() {
+            true if times.stopped > 0 => stopped.push(name),
+            false if slowed => hot.push(name),
+            _ => {}
+        }
+    }
+    let reasons = [
+        (stopped, "other programs had the cores in every step"),
+        (hot, "heat made it slower"),
+    ];
+    let lines = reasons.iter().filter_map(|(names, reason)| {
+        let (first, others) = names.split_first()?;
+        let others = match others.len() {
+            0 => String::new(),
+            1 => " and of 1 other device".to_owned(),
+            count => format!(" and of {count} other devices"),
+        };
+        Some(format!(
+            "the store keeps no times of this run of {first}{others}: {reason}"
+        ))
+    });
+    lines.collect()
 }
 
 /// Knowledge of a device before a run.
@@ -438,6 +481,34 @@ fn find_distance(one: f64, other: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Makes the times of a device with steps of this number of sizes, and of some that were stopped.
+    fn make_times(sizes: u64, stopped: usize) -> SteadyTimes {
+        SteadyTimes {
+            by_units: (0..sizes).map(|units| (units, vec![1.0])).collect(),
+            stopped,
+            ..SteadyTimes::default()
+        }
+    }
+
+    #[test]
+    fn devices_of_which_no_step_is_kept_are_explained() {
+        let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
+        // Kept, stopped in every step, in some steps, without work, and stopped in every step.
+        let steady = [(2, 0), (0, 3), (1, 2), (0, 0), (0, 1)];
+        let steady = steady.map(|(sizes, stopped)| make_times(sizes, stopped));
+        let told = explain_losses(&names, &steady, &[false; 5]);
+        let stopped =
+            "the store keeps no times of this run of b and of 1 other device: other programs";
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with(stopped), "{told:?}");
+        let told = explain_losses(&names, &steady[..1], &[true]);
+        assert_eq!(
+            told,
+            ["the store keeps no times of this run of a: heat made it slower"]
+        );
+        assert!(explain_losses(&names, &steady[..1], &[false]).is_empty());
+    }
 
     #[test]
     fn repetitions_are_capped_evenly() {

@@ -92,6 +92,11 @@ impl ModelStore {
         self.models.find(key, self.now_s)
     }
 
+    /// Returns `true` if times of this job are to be written.
+    pub fn may_write(&self) -> bool {
+        self.may_write
+    }
+
     /// Writes the times of this job's devices, a job on this `host`. Returns the new segment; `None` if there is
     /// nothing to write, or nothing is to be written.
     ///

@@ -107,8 +107,10 @@ impl Crew {
         self.kept = units.to_vec();
         let devices = ranks.iter().flat_map(|step| &step.devices);
         for ((times, &units), done) in self.steady.iter_mut().zip(units).zip(devices) {
-            if units > 0 && !done.stopped {
-                times.add(units, done.busy_s, is_first);
+            match done.stopped {
+                _ if units == 0 => {}
+                true => times.stopped += 1,
+                false => times.add(units, done.busy_s, is_first),
             }
         }
     }
@@ -357,7 +359,9 @@ mod tests {
         let first = times.map(|(busy_s, _)| make_step(&plan, busy_s, false));
         let second = times.map(|(busy_s, stopped)| make_step(&plan, busy_s, stopped));
         crew.keep_last_steps(&plan, &[first.to_vec(), second.to_vec()]);
-        let kept = crew.list_steady().into_iter();
+        let steady = crew.list_steady();
+        assert_eq!([steady[0].stopped, steady[1].stopped], [0, 1]);
+        let kept = steady.into_iter();
         let kept: Vec<Vec<f64>> = kept
             .flat_map(|times| times.by_units.into_values())
             .collect();

@@ -8,7 +8,9 @@ pub struct SteadyTimes {
     /// Seconds of each step, by the elements of C.
     pub by_units: BTreeMap<u64, Vec<f64>>,
     /// Those of the first step in each division.
-    first: BTreeMap<u64, Vec<f64>>,
+    pub(crate) first: BTreeMap<u64, Vec<f64>>,
+    /// Steps in which something else had the device's cores, whose times are not here.
+    pub stopped: usize,
 }
 
 impl SteadyTimes {
@@ -30,6 +32,7 @@ impl SteadyTimes {
         Self {
             by_units,
             first: BTreeMap::new(),
+            stopped: self.stopped,
         }
     }
 }
