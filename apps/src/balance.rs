@@ -87,6 +87,7 @@ struct DivisionDocument {
 pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
+    arguments.kernel.check_options()?;
     let mut kernel = arguments.kernel.open(comm, &config)?;
     let head = match comm.rank() {
         0 => arguments.make_head(&kernel, &config).map(Some),

@@ -19,6 +19,24 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "topology",
+        &[
+            "mpirun -n 4 isochron topology",
+            "isochron topology --ranks-per-host 2 --svg host.svg",
+        ],
+    ),
+    (
+        "devices",
+        &["mpirun -n 2 isochron devices bench --to 2048 --points 4 --out models"],
+    ),
+    (
+        "layout",
+        &[
+            "isochron layout 1 2 4 --rows 32 --cols 32",
+            "isochron layout --models a.points b.points --dividing npa",
+        ],
+    ),
+    (
         "measure",
         &[
             "mpirun -n 2 isochron measure jacobi --from 16 --to 4096 --adaptive --out models",

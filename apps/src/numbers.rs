@@ -1,5 +1,7 @@
 //! Numbers on the command line, with messages that tell their ranges.
 
+use num_complex::Complex64;
+
 /// Parses a whole number from `LEAST` to the largest of its type.
 ///
 /// # Errors
@@ -32,6 +34,23 @@ pub fn parse_least_zero(text: &str) -> Result<f64, String> {
     number
         .filter(|&number: &f64| number >= 0.0 && number.is_finite())
         .ok_or_else(|| "expected 0 or a number above 0".to_owned())
+}
+
+/// Parses a number, or a complex one such as `2-0.5i`.
+///
+/// # Errors
+/// The forms.
+pub fn parse_complex(text: &str) -> Result<Complex64, String> {
+    let number = text.parse();
+    number.map_err(|_| "expected a number, or a complex one such as 2-0.5i".to_owned())
+}
+
+/// Parses a number of any sign.
+///
+/// # Errors
+/// The form.
+pub fn parse_number(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| "expected a number".to_owned())
 }
 
 /// Parses a number between 0 and 1.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::memory_available_bytes;
@@ -18,16 +18,17 @@ use crate::numbers::{parse_positive, parse_whole};
 
 /// The origin of the system.
 #[derive(Args)]
+#[command(group = ArgGroup::new("system").required(true).args(["size", "a"]))]
 pub struct SystemArguments {
     /// Number of unknowns n of a generated system
-    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>, required_unless_present = "a", conflicts_with = "a")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
     size: Option<usize>,
     /// Seed of a generated system
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "a", value_parser = parse_whole::<u64, 0>)]
     seed: u64,
     /// Diagonal of a generated system over the sum of the other elements of its row: the nearer to 1, the more
     /// iterations
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, value_parser = parse_positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, conflicts_with = "a", value_parser = parse_positive)]
     dominance: f64,
     /// File with A, n×n (.npy or .mtx)
     #[arg(long, value_name = "FILE")]

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use self::choice::{Columns, LayoutMethod, parse_columns};
 use crate::failure::Failure;
-use crate::numbers::parse_whole;
+use crate::numbers::{parse_number, parse_whole};
 use crate::output;
 use crate::points;
 use crate::table::TextTable;
@@ -25,7 +25,8 @@ pub struct LayoutArguments {
     #[arg(
         value_name = "AREA",
         required_unless_present = "models",
-        conflicts_with = "models"
+        conflicts_with = "models",
+        value_parser = parse_number
     )]
     areas: Vec<f64>,
     /// Files with a model of each node in place of areas. Points files have lines `d t [reps [ci]]`, d

@@ -99,7 +99,9 @@ fn name_mxm(argument: Arg) -> Arg {
         "block" => {
             "Block size of mxm, gemm and naive-gemm: a unit is the update of a block of C [default: 32, and 128 for mxm]"
         }
-        "blas" => "BLAS of mxm and gemm: auto, embedded, openblas, mkl, blis or a library's path",
+        "blas" => {
+            "BLAS of mxm and gemm: auto, embedded, openblas, mkl, blis or a library's path [default: auto]"
+        }
         _ => return argument,
     };
     argument.help(help)
@@ -171,7 +173,7 @@ impl MeasureArguments {
                 let message = format!("{option}: does not go with mxm, which runs on devices");
                 Err(Failure::input(message))
             }
-            _ => Ok(()),
+            _ => self.kernel.check_options(),
         }
     }
 
@@ -205,7 +207,7 @@ impl MeasureArguments {
     fn open_work(&self, comm: &Arc<dyn Comm>, config: &MeasureConfig) -> Result<OpenWork, Error> {
         if self.kernel.kernel == MXM {
             let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
-            return self.devices.open(comm, config, block, &self.kernel.blas);
+            return self.devices.open(comm, config, block, &self.kernel.blas());
         }
         let OpenKernel {
             run,

@@ -14,6 +14,7 @@ use isochron_kernels::KernelParameters;
 
 use super::kernel::KernelChoice;
 use super::part::{MeasuredPart, MeasuredWork};
+use crate::failure::Failure;
 use crate::numbers::parse_whole;
 
 /// The kernel, and the way to run it.
@@ -24,12 +25,12 @@ pub struct KernelArguments {
     /// Block size of gemm and naive-gemm: a unit is the update of a block of C [default: 32]
     #[arg(long, value_name = "B", value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
     pub block: Option<usize>,
-    /// Length of a row of jacobi, dgemv and fft: a unit is a row
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
-    width: usize,
-    /// BLAS of gemm: auto, embedded, openblas, mkl, blis or a library's path
-    #[arg(long, default_value_t = BlasChoice::default(), help_heading = "Kernel")]
-    pub blas: BlasChoice,
+    /// Length of a row of jacobi, dgemv and fft: a unit is a row [default: 1024]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
+    width: Option<usize>,
+    /// BLAS of gemm: auto, embedded, openblas, mkl, blis or a library's path [default: auto]
+    #[arg(long, help_heading = "Kernel")]
+    blas: Option<BlasChoice>,
     /// Run the kernel in a process of its own: a crash is an error message, and a run that ignores its
     /// interruption is killed
     #[arg(long, help_heading = "Kernel")]
@@ -44,6 +45,14 @@ pub const WIDTH: &str = "width";
 
 /// Block size of `gemm` and `naive-gemm`, if none is asked for.
 const DEFAULT_BLOCK: usize = 32;
+
+/// Length of a row of `jacobi`, `dgemv` and `fft`, if none is asked for.
+const DEFAULT_WIDTH: usize = 1024;
+
+/// The kernels with blocks, with rows and with a BLAS.
+const OF_BLOCKS: &[&str] = &["mxm", "gemm", "naive-gemm"];
+const OF_ROWS: &[&str] = &["jacobi", "dgemv", "fft"];
+const OF_BLAS: &[&str] = &["mxm", "gemm"];
 
 /// Work that is ready to be measured on every rank.
 pub struct OpenWork {
@@ -71,10 +80,34 @@ impl KernelArguments {
         Self {
             kernel: kernel.to_owned(),
             block: None,
-            width,
-            blas: BlasChoice::default(),
+            width: Some(width),
+            blas: None,
             isolate: false,
             unbound: false,
+        }
+    }
+
+    /// Refuses options of other kernels.
+    ///
+    /// # Errors
+    /// The option, and the kernels that it goes with.
+    pub fn check_options(&self) -> Result<(), Failure> {
+        let options = [
+            ("--block", self.block.is_some(), OF_BLOCKS),
+            ("--width", self.width.is_some(), OF_ROWS),
+            ("--blas", self.blas.is_some(), OF_BLAS),
+        ];
+        let kernel = self.kernel.as_str();
+        let mut wrong = options
+            .into_iter()
+            .filter(|(_, is_given, kernels)| *is_given && !kernels.contains(&kernel));
+        match wrong.next() {
+            Some((option, _, kernels)) => {
+                let kernels = kernels.join(", ");
+                let message = format!("{option}: goes with {kernels}, and the kernel is {kernel}");
+                Err(Failure::input(message))
+            }
+            None => Ok(()),
         }
     }
 
@@ -98,10 +131,10 @@ impl KernelArguments {
             name: self.kernel.clone(),
             parameters: KernelParameters {
                 block: self.block(),
-                width: self.width,
+                width: self.width(),
                 memory_bytes: free_bytes / here as u64,
             },
-            blas: self.blas.clone(),
+            blas: self.blas(),
             limit_s: limit_run_s(config),
             quota: RunQuota {
                 cores: quota_cores.map_or(f64::INFINITY, |cores| cores / here as f64),
@@ -122,11 +155,20 @@ impl KernelArguments {
         self.block.unwrap_or(DEFAULT_BLOCK)
     }
 
+    fn width(&self) -> usize {
+        self.width.unwrap_or(DEFAULT_WIDTH)
+    }
+
+    /// Returns the choice of the BLAS.
+    pub fn blas(&self) -> BlasChoice {
+        self.blas.clone().unwrap_or_default()
+    }
+
     fn describe(&self, config: &MeasureConfig, is_built_in: bool) -> String {
         let sizes = match self.kernel.as_str() {
-            "gemm" => format!("block {}, BLAS {}, ", self.block(), self.blas),
+            "gemm" => format!("block {}, BLAS {}, ", self.block(), self.blas()),
             "naive-gemm" => format!("block {}, ", self.block()),
-            _ if is_built_in => format!("width {}, ", self.width),
+            _ if is_built_in => format!("width {}, ", self.width()),
             _ => String::new(),
         };
         let unbound = ["", ", unbound"][usize::from(self.unbound)];
@@ -162,7 +204,7 @@ impl KernelArguments {
         if ["gemm", "naive-gemm"].contains(&self.kernel.as_str()) {
             part.add_headers([("block", self.block().to_string())].into_iter());
         } else if is_built_in {
-            part.add_headers([(WIDTH, self.width.to_string())].into_iter());
+            part.add_headers([(WIDTH, self.width().to_string())].into_iter());
         }
         part
     }

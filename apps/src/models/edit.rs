@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use isochron_core::input::open_file;
 use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_core::store::{
-    StoreFolder, StoredModels, StoredRun, format_segment, name_writer, parse_segment, read_clock_s,
+    SegmentError, StoreFolder, StoredModels, StoredRun, format_segment, name_writer, parse_segment,
+    read_clock_s,
 };
 
 use super::{Folders, find_key, find_segments};
@@ -102,7 +103,12 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<String, Failure> 
         .and_then(|mut file| file.read_to_end(&mut bytes))
         .map_err(fail)?;
     let runs = parse_segment(&bytes).map_err(|error| {
-        let reason = format!("{error}: `isochron models export` writes files to import");
+        let reason = match error {
+            SegmentError::Foreign => {
+                "is no file of models: `isochron models export` writes them".to_owned()
+            }
+            error => format!("{error}: export it again"),
+        };
         Failure::of_file(path, reason)
     })?;
     let known = folders.read()?;

@@ -38,7 +38,7 @@ use crate::choices::{BalancingArguments, NodeArguments};
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
-use crate::numbers::parse_whole;
+use crate::numbers::{parse_complex, parse_whole};
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
@@ -76,10 +76,10 @@ pub struct MxmArguments {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Factor of A*B, such as -1.5, or 2-0.5i for complex matrices
-    #[arg(long, default_value = "1", allow_hyphen_values = true)]
+    #[arg(long, default_value = "1", allow_hyphen_values = true, value_parser = parse_complex)]
     alpha: Complex64,
     /// Factor of C [default: 0, or 1 with --c]
-    #[arg(long, allow_hyphen_values = true)]
+    #[arg(long, allow_hyphen_values = true, value_parser = parse_complex)]
     beta: Option<Complex64>,
     /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: that
     /// of the files, without files f64]

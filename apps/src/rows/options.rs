@@ -8,6 +8,7 @@ use serde::Serialize;
 use strum::Display;
 
 use super::RowProblem;
+use crate::lines::count;
 use crate::measure::DEFAULTS;
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
@@ -87,7 +88,8 @@ impl RowsArguments {
         }
         if files > 1 && files != ranks {
             return Err(format!(
-                "--models: {files} files for {ranks} ranks: give one of each rank in order, or one for all"
+                "--models: {files} files for {}: give one of each rank in order, or one for all",
+                count(ranks as u64, "rank")
             ));
         }
         Ok(())

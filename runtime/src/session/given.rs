@@ -26,6 +26,10 @@ impl GivenModels {
     /// # Errors
     /// [`Error::File`] for the folder or for a file: one that is missing, cannot be read, or is of another kernel.
     pub fn load(folder: &Path, ranks: &[Vec<String>]) -> Result<Self, Error> {
+        let metadata = folder.metadata();
+        if metadata.is_ok_and(|metadata| !metadata.is_dir()) {
+            return Err(Error::file(folder, "is no folder, and models lie in one"));
+        }
         std::fs::read_dir(folder).map_err(|error| Error::file(folder, error))?;
         let mut models = Vec::new();
         for (rank, devices) in ranks.iter().enumerate() {

@@ -197,7 +197,9 @@ fn read_segment(path: PathBuf) -> Option<FoundSegment> {
         Err(error) => (Err(error.to_string()), false),
         Ok(bytes) => match parse_segment(&bytes) {
             Ok(runs) => (Ok(runs), false),
-            Err(error @ SegmentError::Corrupt(_)) => (Err(error.to_string()), true),
+            Err(error @ (SegmentError::Corrupt(_) | SegmentError::Foreign)) => {
+                (Err(error.to_string()), true)
+            }
             Err(error) => (Err(error.to_string()), false),
         },
     };

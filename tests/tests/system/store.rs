@@ -544,6 +544,10 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
         for (options, part) in [
             ("--models /not/there", "/not/there"),
             (
+                "--models Cargo.toml",
+                "Cargo.toml: is no folder, and models",
+            ),
+            (
                 &format!("--models {models} --strategy homogeneous"),
                 "divides evenly",
             ),
@@ -652,7 +656,7 @@ fn wrong_names_and_files_of_models_are_told() {
         ("import /not/there", "/not/there"),
         (
             &*format!("import {}", folder.path("no.models")),
-            "it is broken",
+            "no.models: is no file of models",
         ),
         ("prune", "--older-than"),
     ] {

@@ -173,6 +173,7 @@ fn columns_may_be_given() {
 fn what_cannot_be_arranged_is_refused_by_flag() {
     let cases = [
         ("layout", "AREA"),
+        ("layout 1 a", "'a' for '[AREA]...': expected a number"),
         ("layout nan 1", "AREA: node 0: area NaN"),
         (
             "layout 0 0",

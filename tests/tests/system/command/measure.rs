@@ -189,13 +189,13 @@ fn every_rank_has_a_model_that_the_same_command_continues() {
 
 #[test]
 fn every_built_in_kernel_is_measured() {
-    for (number, kernel) in ["gemm", "dgemv", "fft", "naive-gemm"]
-        .into_iter()
-        .enumerate()
-    {
-        let isolate = ["", " --isolate"][number % 2];
-        let line =
-            format!("measure {kernel} {QUICK} --blas embedded --to 9 --adaptive --json{isolate}");
+    for kernel in [
+        "gemm --blas embedded",
+        "dgemv --width 64 --isolate",
+        "fft --width 64",
+        "naive-gemm --isolate",
+    ] {
+        let line = format!("measure {kernel} --min-reps 2 --max-reps 3 --to 9 --adaptive --json");
         let words: Vec<&str> = line.split(' ').collect();
         let found = json(&isochron(&words).success());
         let points = found["ranks"][0]["points"].as_array().expect("points");
@@ -459,6 +459,15 @@ fn options_of_other_kernels_are_refused() {
             "measure fft --store none",
             "--store: goes with the kernel mxm",
         ),
+        (
+            "measure jacobi --block 3",
+            "--block: goes with mxm, gemm, naive-gemm, and the kernel is jacobi",
+        ),
+        (
+            "measure mxm --width 9",
+            "--width: goes with jacobi, dgemv, fft",
+        ),
+        ("balance fft --units 9 --blas mkl", "--blas: goes with"),
         ("measure mxm --isolate", "--isolate: does not go with mxm"),
         ("measure mxm --unbound", "--unbound: does not go with mxm"),
         ("measure mxm --surface --adaptive", "cannot be used with"),

@@ -187,6 +187,8 @@ fn factors_that_are_no_numbers_are_refused_as_they_were_given() {
     let finite = ": a factor must be a finite number";
     refused("mxm --size 9 --alpha NaN", &[], &["alpha = NaN", finite]);
     refused("mxm --size 9 --beta -inf", &[], &["beta = -inf", finite]);
+    let forms = "'x' for '--alpha <ALPHA>': expected a number, or a complex one";
+    refused("mxm --size 9 --alpha x", &[], &[forms]);
     let real = "beta = 2-0.5i: matrices of f64 have real factors";
     refused("mxm --size 9 --beta 2-0.5i", &[], &[real]);
 }
