@@ -367,8 +367,8 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_balancer((isochron_balancer_t *)session);
   try_texts(session);
   try_matrices(session, ranks);
-  try_shared_memory(session);
   try_products(session, rank);
+  try_shared_memory(session);
   try_balancers(session, rank);
   try_times(session, rank);
   ACCEPTED(isochron_close(session));
