@@ -101,13 +101,26 @@ fn the_wheel_runs_its_readmes_example_with_and_without_mpi4py() {
     assert!(output.contains("rank 0 of 1 is done"), "{output}");
     for mpi in libraries() {
         for ranks in [1, 3] {
-            let output = run_ranks(&mpi, ranks, &["-c", &example]).success();
+            let folder = tempfile::tempdir().expect("a folder");
+            let program = format!("{}{example}", write_by_rank(folder.path()));
+            run_ranks(&mpi, ranks, &["-c", &program]).success();
             for rank in 0..ranks {
+                let output = std::fs::read_to_string(folder.path().join(rank.to_string()));
+                let output = output.expect("the output of a rank");
                 let line = format!("rank {rank} of {ranks} is done");
                 assert!(output.contains(&line), "{}: {output}", mpi.name);
             }
         }
     }
+}
+
+/// Returns lines of Python by which each rank writes to a file of its own. The launcher may mix the ranks' lines.
+fn write_by_rank(folder: &Path) -> String {
+    format!(
+        "import os, sys\n\
+         rank = os.environ.get('OMPI_COMM_WORLD_RANK') or os.environ['PMI_RANK']\n\
+         sys.stdout = open(os.path.join({folder:?}, rank), 'w')\n"
+    )
 }
 
 /// The archive of sources has the texts of the licences, as files of their own and not as links out of it.

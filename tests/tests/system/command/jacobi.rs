@@ -251,7 +251,7 @@ fn systems_that_cannot_be_solved_are_explained_on_all_ranks() {
         (
             "--a a.mtx --dominance 2",
             2,
-            "'--dominance <FACTOR>' cannot be used with",
+            "'--a <FILE>' cannot be used with '--dominance <FACTOR>'",
         ),
         (
             "--size 40 --dominance 0.5",
