@@ -247,7 +247,7 @@ fn systems_that_cannot_be_solved_are_explained_on_all_ranks() {
         (&b("wide.mtx"), 2, "holds a 3×4 matrix, wanted 3×1"),
         (&(b("whole.mtx") + " --verify solution"), 2, "is not known"),
         ("--a missing.mtx", 2, "missing.mtx"),
-        ("--tolerance 0", 2, "<--size <N>|--a <FILE>>\n  "),
+        ("--tolerance 0", 2, "<--size <N>|--a <FILE>>\n\nUsage"),
         (
             "--a a.mtx --dominance 2",
             2,
