@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, Observed, Request};
-use isochron_hierarchy::predict::count_exchanged;
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 use super::place::Places;
@@ -30,7 +29,7 @@ pub(super) struct Crew {
     spent: Vec<(u64, f64)>,
     /// Steps with times that nothing can be learnt from, and the first of them.
     unusable: (u64, String),
-    /// The times of each device's updates alone, without messages, and the division of the last ones.
+    /// The times of each device's updates, and the division of the last ones.
     steady: Vec<SteadyTimes>,
     kept: Vec<u64>,
 }
@@ -143,7 +142,6 @@ impl Crew {
         }
         let (mut units, mut times_s) = (Vec::new(), Vec::new());
         for (rank, step) in self.ranks.clone().zip(ranks) {
-            let messages_s = expect_messages(plan, rank, step);
             for (device, done) in step.devices.iter().enumerate() {
                 let usable = done.busy_s > 0.0 && done.busy_s.is_finite();
                 if done.cols * step.rows > 0 && !usable {
@@ -151,7 +149,7 @@ impl Crew {
                     return None;
                 }
                 units.push((step.rows * done.cols) as u64);
-                times_s.push(done.busy_s + messages_s);
+                times_s.push(done.busy_s);
             }
         }
         if self.ahead.as_ref().is_some_and(|ahead| *ahead != units) {
@@ -297,25 +295,6 @@ fn join_steps(ranks: &[Vec<RankStep>]) -> Vec<Vec<&RankStep>> {
     (0..steps)
         .map(|step| ranks.iter().map(|steps| &steps[step]).collect())
         .collect()
-}
-
-/// Returns the seconds that the messages of a step take from the arithmetic of a rank.
-fn expect_messages(plan: &Plan, rank: usize, step: &RankStep) -> f64 {
-    let byte_s = plan.look().and_then(|look| look.byte_s.get(rank).copied());
-    let (Some(byte_s), None) = (
-        byte_s.filter(|&byte_s| byte_s > 0.0),
-        plan.division().shares(),
-    ) else {
-        return 0.0;
-    };
-    let problem = plan.problem();
-    let cols = step.devices.iter().map(|device| device.cols).sum();
-    let exchanged = count_exchanged(
-        (step.rows, cols),
-        (problem.m(), problem.n()),
-        plan.n_ranks(),
-    );
-    exchanged * (step.k * problem.element().bytes()) as f64 * byte_s
 }
 
 #[cfg(test)]
