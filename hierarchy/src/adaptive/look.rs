@@ -38,6 +38,9 @@ const PATIENCE: f64 = 20.0;
 const BALANCED: f64 = 1.25;
 const ENOUGH: f64 = 0.5;
 
+/// Steps until their times have corrected the first division, for each repetition of a look.
+const FIRST_STEPS: f64 = 2.0;
+
 /// Ratio of two sizes that tells a fixed cost from a low speed.
 const NOTABLY: f64 = 1.2;
 
@@ -94,9 +97,11 @@ impl Adaptive {
         let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
         match self.looks {
             1 | 2 if self.is_safe() => {
-                let wanted =
-                    (!self.is_balanced()).then(|| self.size_balanced_look(&fresh, &speeds));
-                wanted.transpose()
+                if self.is_balanced() {
+                    return Ok(None);
+                }
+                let look = self.size_balanced_look(&fresh, &speeds)?;
+                Ok(self.is_worthwhile(&look, &speeds)?.then_some(look))
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_second_look(&fresh))),
             1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
@@ -120,6 +125,33 @@ impl Adaptive {
         }
         let wanted = ENOUGH * self.count_likely_look() as f64;
         seen >= wanted && longest_s < BALANCED * shortest_s
+    }
+
+    /// Returns `true` if another look at safe parts of these speeds costs less than it may save, or if that is unknown.
+    ///
+    /// Parts that seem slower than likely may only have been disturbed. Then a step divided by the speeds seen takes
+    /// longer than one divided by the likely speeds, until the times of the first steps show it.
+    fn is_worthwhile(&self, look: &[u64], speeds: &[f64]) -> Result<bool, AdaptiveError> {
+        let likely: Option<Vec<f64>> = (self.parts.iter())
+            .map(|part| part.part.usable_likely_speed())
+            .collect();
+        let Some(likely) = likely else {
+            return Ok(true);
+        };
+        // A disturbance only makes times longer.
+        let per_likely = speeds
+            .iter()
+            .zip(&likely)
+            .map(|(speed, likely)| speed / likely);
+        let scale = per_likely.fold(0.0, f64::max);
+        let divided = divide(&self.list_candidates(), self.total, self.config.granule)?;
+        let times_s = divided.iter().zip(&likely);
+        let longest_s = times_s
+            .map(|(&units, likely)| units as f64 / (scale * likely))
+            .fold(0.0, f64::max);
+        let best_s = self.total as f64 / (scale * likely.iter().sum::<f64>());
+        let measured_s = longest_mean(&self.list_curves(), look);
+        Ok(measured_s < FIRST_STEPS * (longest_s - best_s))
     }
 
     /// Returns the units of all parts in a first look at parts of likely speeds.

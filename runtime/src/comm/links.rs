@@ -13,6 +13,8 @@ use crate::error::Error;
 const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
 /// The shortest length that shows the CPU time of a byte.
 const LONG_BYTES: usize = 4 << 10;
+/// A length of which the bytes take much more CPU time than the message.
+const MANY_BYTES: usize = 64 << 10;
 /// Exchanges in a row, attempt by attempt. The first alone shows what more of them would take.
 const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
 /// Seconds for which a rank that looks for messages all the time does not run if its host stalls it.
@@ -32,7 +34,7 @@ const TRIES: usize = 4;
 /// Bounds of the seconds that measuring the links may take, and its part of the run in between.
 const LEAST_BUDGET_S: f64 = 0.020;
 const LARGEST_BUDGET_S: f64 = 1.0;
-const BUDGET_SHARE: f64 = 0.01;
+const BUDGET_SHARE: f64 = 0.005;
 /// Part of a run that checking the times of an earlier job may take, and the seconds of an attempt beside its
 /// exchanges.
 const CHECK_SHARE: f64 = 1e-3;
@@ -48,7 +50,7 @@ const SHORT_MESSAGES_S: f64 = 0.25;
 
 /// Times of messages of growing length between all ranks at once, as far as they are worth their time.
 ///
-/// A longer message is tried only if it is expected to fit the budget. That is 1 % of the run's predicted seconds, but
+/// A longer message is tried only if it is expected to fit the budget. That is 0.5 % of the run's predicted seconds, but
 /// at most 1 s, and at least 20 ms or 20 of the shortest messages. All ranks decide alike, because all use the times of
 /// the slowest link.
 ///
@@ -379,11 +381,19 @@ impl LinkLadder {
             return Ok(0.0);
         };
         let tries = (LEAST_BUDGET_S / last.time_s).clamp(1.0, TRIES as f64) as usize;
-        // Looking for a message takes CPU time as well, and the latency is part of every message.
+        let bytes = choose_core_bytes(last);
+        // What the shortest message takes is part of every one.
         let short_s = measure_core_s(comm, 1, tries)?;
-        let long_s = measure_core_s(comm, last.bytes, tries)?;
-        Ok((long_s - short_s).max(0.0) / (4 * last.bytes) as f64)
+        let long_s = measure_core_s(comm, bytes, tries)?;
+        Ok((long_s - short_s).max(0.0) / (4 * bytes) as f64)
     }
+}
+
+/// Returns the bytes of the messages that show the CPU time of a byte: those of the last length, or more if they are
+/// few and there is time.
+fn choose_core_bytes(last: Rung) -> usize {
+    let in_time = (LEAST_BUDGET_S / last.time_s * last.bytes as f64) as usize;
+    MANY_BYTES.min(in_time).max(last.bytes)
 }
 
 /// Returns the seconds that measuring the links may take before a run of `run_s` seconds, where the shortest message
@@ -455,9 +465,9 @@ mod tests {
     }
 
     #[test]
-    fn measuring_the_links_takes_a_hundredth_of_the_run_but_20_ms_to_1_s() {
+    fn measuring_the_links_takes_a_200th_of_the_run_but_20_ms_to_1_s() {
         let budgets_s = [0.0, 1.9, 50.0, 1e9].map(|run_s| budget_s(run_s, 1e-3));
-        assert_eq!(budgets_s, [0.02, 0.02, 0.5, 1.0]);
+        assert_eq!(budgets_s, [0.02, 0.02, 0.25, 1.0]);
         assert_eq!(
             [5e-3, 0.5].map(|first_s| budget_s(0.0, first_s)),
             [0.1, 0.25]
@@ -740,6 +750,23 @@ mod tests {
             // One check is enough.
             let (spent_s, ..) = climb(&mut ladder, run_s, now);
             assert_eq!(spent_s, 0.0);
+        }
+    }
+
+    #[test]
+    fn short_messages_are_lengthened_to_show_the_cpu_time_of_a_byte_if_there_is_time() {
+        for ((bytes, time_s), wanted) in [
+            ((4 << 10, 1e-4), 64 << 10),
+            ((4 << 10, 1e-2), 8 << 10),
+            ((4 << 10, 1.0), 4 << 10),
+            ((256 << 10, 1e-3), 256 << 10),
+        ] {
+            let last = Rung {
+                bytes,
+                time_s,
+                attempts: 1,
+            };
+            assert_eq!(choose_core_bytes(last), wanted, "{bytes} {time_s}");
         }
     }
 

@@ -11,6 +11,9 @@ use crate::predict::{NodeRate, Way, choose_nodes, panel_traffic, reduction_traff
 /// ones without a measurement.
 const CLEARLY_LESS: f64 = 2.0;
 
+/// Times as much measuring of the links before nodes are left out.
+const CERTAINTY: f64 = 4.0;
+
 impl Planner {
     /// Divides k if the caller wants it or if it is predicted to be the fastest.
     ///
@@ -110,13 +113,13 @@ impl Planner {
         let work = &self.work;
         let rates = work.balance_rates(&balance, self.byte_s());
         let known = rates.iter().filter(|node| node.speed > 0.0).count();
-        if left_out.is_none() && known > 1 {
-            let links = self.links(work.arithmetic_s(&rates))?;
-            if let Some(left_out) = find_left_out(&rates, links, work)? {
-                let mut rest = nodes.to_vec();
-                rest.retain(|node| !left_out.ranks.contains(node));
-                return Ok(self.balance(rest, Some(left_out)));
-            }
+        if left_out.is_none()
+            && known > 1
+            && let Some(left_out) = self.find_surely_left_out(&rates)?
+        {
+            let mut rest = nodes.to_vec();
+            rest.retain(|node| !left_out.ranks.contains(node));
+            return Ok(self.balance(rest, Some(left_out)));
         }
         let of_all_c = match &self.known.of_all_c {
             Some(whole) if self.has_room(whole.divide_k(work))? => Some(whole.clone()),
@@ -131,6 +134,20 @@ impl Planner {
             models: Box::new(models),
             left_out: left_out.cloned(),
         })
+    }
+
+    /// Finds the nodes that cost more than they help, by links that are measured more precisely before any node is left
+    /// out: they may have been disturbed.
+    fn find_surely_left_out(&self, rates: &[NodeRate]) -> Result<Option<LeftOut>, PlanPause> {
+        let mut found = None;
+        for precision in [1.0, CERTAINTY] {
+            let links = self.links(precision * self.work.arithmetic_s(rates))?;
+            found = find_left_out(rates, links, &self.work)?;
+            if found.is_none() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Decides with the memory that there is: another layout than the balanced one may need too much.

@@ -289,10 +289,12 @@ impl Planner {
         self.known.byte_s.as_deref().unwrap_or_default()
     }
 
-    /// Returns the capacity of the links, as precise as a run of these predicted seconds allows.
+    /// Returns the capacity of the links, at least as precise as a run of these predicted seconds allows.
     fn links(&self, run_s: f64) -> Result<Links, PlanPause> {
-        let known = self.known.links.iter().find(|(asked, _)| *asked == run_s);
-        known
+        let known = self.known.links.iter();
+        let precise = known.filter(|(asked, _)| *asked >= run_s);
+        precise
+            .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, links)| *links)
             .ok_or(PlanPause::Ask(PlanRequest::Links { run_s }))
     }

@@ -194,6 +194,32 @@ fn a_node_that_costs_more_than_it_helps_is_left_out() {
 }
 
 #[test]
+fn no_node_is_left_out_for_links_that_were_disturbed_once() {
+    let slow = Cluster::new(&[1e4, 1e4, 100.0], 1e6);
+    let fast = Cluster::new(&[1e4, 1e4, 100.0], 1e12);
+    let mut planner = Planner::new(small(3, 10)).unwrap();
+    let mut lengths_s = Vec::new();
+    let decision = loop {
+        let request = match planner.step() {
+            BalanceStep::Done(decision) => break decision,
+            BalanceStep::Measure(request) => request,
+        };
+        let is_first = match request {
+            PlanRequest::Links { run_s } => {
+                lengths_s.push(run_s);
+                lengths_s.len() == 1
+            }
+            _ => false,
+        };
+        let cluster = if is_first { &slow } else { &fast };
+        planner.observe(cluster.answer(&request)).unwrap();
+    };
+    assert_eq!(decision.left_out, None, "{lengths_s:?}");
+    assert_eq!(lengths_s.len(), 2, "{lengths_s:?}");
+    assert!(lengths_s[1] >= 4.0 * lengths_s[0], "{lengths_s:?}");
+}
+
+#[test]
 fn a_node_whose_messages_cost_computing_time_gets_less() {
     let work = Work {
         split: SplitChoice::C,

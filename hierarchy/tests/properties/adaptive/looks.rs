@@ -190,3 +190,40 @@ fn a_part_that_was_disturbed_in_the_first_look_is_looked_at_with_more() {
         assert!((ratio - 4.0).abs() < 0.5, "{first:?}");
     }
 }
+
+/// Looks at safe parts of speeds 8 : 4 : 2 : 1, one of which seems `factor` times as slow in the first look, and returns
+/// the number of looks.
+fn count_looks(disturbed: usize, factor: f64) -> usize {
+    let speeds = [8.0, 4.0, 2.0, 1.0];
+    let parts = speeds.map(|speed| AdaptivePart {
+        safe: 4 * SHARE,
+        likely_speed: Some(speed),
+        ..AdaptivePart::default()
+    });
+    let config = AdaptiveConfig::default();
+    let mut learner = Adaptive::new(config, 4 * SHARE, 30, parts.to_vec()).unwrap();
+    let mut looks = 0;
+    while let Some(units) = learner.request_measurement().unwrap() {
+        let times = units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed);
+        let mut times_s: Vec<f64> = times.collect();
+        if looks == 0 {
+            times_s[disturbed] *= factor;
+        }
+        learner
+            .observe(&observe_once(true, &units, &times_s))
+            .unwrap();
+        looks += 1;
+    }
+    looks
+}
+
+#[test]
+fn a_part_that_seems_slow_is_looked_at_again_if_that_may_save_more_than_it_costs() {
+    for (disturbed, factor, looks) in [(0, 1.2, 1), (0, 1.35, 2), (3, 1.35, 1), (3, 4.0, 1)] {
+        assert_eq!(
+            count_looks(disturbed, factor),
+            looks,
+            "{disturbed} {factor}"
+        );
+    }
+}
