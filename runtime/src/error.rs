@@ -8,6 +8,7 @@ use isochron_hierarchy::balance::BalanceError;
 use isochron_hierarchy::decide::DecideError;
 use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
+use isochron_hierarchy::partition::PartitionError;
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::spread::error::SpreadError;
@@ -184,7 +185,12 @@ impl Error {
                 AdaptiveError::InvalidConfig { .. }
                 | AdaptiveError::InvalidFunction(_)
                 | AdaptiveError::MissingFunction { .. }
-                | AdaptiveError::BeyondCapacity { .. },
+                | AdaptiveError::BeyondCapacity { .. }
+                | AdaptiveError::Partition(
+                    PartitionError::BeyondModels { .. }
+                    | PartitionError::BeyondLimits { .. }
+                    | PartitionError::NotASum { .. },
+                ),
             ) => ErrorClass::Input,
             Error::Device(_)
             | Error::Output { .. }

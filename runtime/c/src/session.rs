@@ -90,9 +90,14 @@ pub unsafe extern "C" fn isochron_set(
                 pointers::read_text(value, "value")?,
             )
         };
-        session.use_object(|open| match open.products.apply((name, value))? {
-            true => Ok(()),
-            false => Err(settings::refuse_name(name, &OF_PRODUCTS)),
+        session.use_object(|open| {
+            let mut changed = open.products;
+            if !changed.apply((name, value))? {
+                return Err(settings::refuse_name(name, &OF_PRODUCTS));
+            }
+            changed.to_config().check()?;
+            open.products = changed;
+            Ok(())
         })
     })
 }
@@ -210,6 +215,7 @@ fn read_settings(config: &str) -> Result<(SessionBuilder, ProductSettings), Call
         }
         builder = settings::apply_to_session(builder, setting)?;
     }
+    products.to_config().check()?;
     Ok((builder, products))
 }
 

@@ -97,6 +97,9 @@ static void try_texts(isochron_session_t *session)
   REFUSED(isochron_set(session, "block", NULL));
   REFUSED(isochron_set(session, "blok", "64"));
   REFUSED(isochron_set(session, "block", "-1"));
+  REFUSED(isochron_set(session, "block", "0"));
+  REFUSED(isochron_set(session, "panel", "0"));
+  REFUSED(isochron_set(session, "epsilon", "-1"));
   REFUSED(isochron_set(session, "block", "99999999999999999999"));
   REFUSED(isochron_set(session, "store", "read"));
   REFUSED(isochron_set(session, "\xff\xfe", "1"));
@@ -355,6 +358,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   REFUSED(OPEN("bals=embedded", &session));
   REFUSED(OPEN("platform=/no/such/file.toml", &session));
   REFUSED(OPEN("reserved_cores=0,x", &session));
+  REFUSED(OPEN("block=0", &session));
   REFUSED(OPEN("host_scope=host", &session));
   REFUSED(OPEN(rank == 0 ? "host_scope=host" : NULL, &session));
   REFUSED(OPEN("element=double", &session));

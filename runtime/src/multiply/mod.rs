@@ -48,6 +48,7 @@ pub use learning::{
 pub(crate) use plan::find_difference;
 pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
+pub(crate) use problem::check_widths;
 pub use summa::{Factors, MakePart};
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};

@@ -72,10 +72,7 @@ impl Problem {
     /// Checks a multiplication that was read, as [`new`](Self::new) and [`with_panel`](Self::with_panel) do.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Self { m, n, k, .. } = *self;
-        if self.block == 0 {
-            let reason = "a block needs at least one row and column";
-            return Err(Error::parameter("block", 0, reason));
-        }
+        check_widths(self.block, self.panel)?;
         for (name, rows, cols) in [("A", m, k), ("B", k, n), ("C", m, n)] {
             let elements = rows.checked_mul(cols);
             if elements.is_none_or(|elements| elements >= 1 << 60) {
@@ -83,10 +80,6 @@ impl Problem {
                     format!("matrix {name} would have more elements than any machine can hold");
                 return Err(Error::parameter("size", format!("{rows}×{cols}"), reason));
             }
-        }
-        if self.panel == Some(0) {
-            let reason = "a panel is at least one column wide";
-            return Err(Error::parameter("panel", 0, reason));
         }
         Ok(())
     }
@@ -256,6 +249,19 @@ impl Problem {
         let bytes = self.element.bytes() as u128 * (m * k + k * n + m * n);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
+}
+
+/// Checks the width of blocks, and of panels if it is given.
+pub(crate) fn check_widths(block: usize, panel: Option<usize>) -> Result<(), Error> {
+    if block == 0 {
+        let reason = "a block needs at least one row and column";
+        return Err(Error::parameter("block", 0, reason));
+    }
+    if panel == Some(0) {
+        let reason = "a panel is at least one column wide";
+        return Err(Error::parameter("panel", 0, reason));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

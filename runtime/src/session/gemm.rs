@@ -15,7 +15,7 @@ use crate::matrix::{
     Distribution, HeldMatrix, LocalMemory, Matrix, Op, Order, Pieces, Spread, SpreadError, Stored,
     StoredMut,
 };
-use crate::multiply::{Execution, Factors, Plan, Problem, RunMemory, Scalars};
+use crate::multiply::{Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths};
 
 /// Block size by default: wide enough for the BLAS, and narrow enough to divide a matrix finely.
 const DEFAULT_BLOCK: usize = 128;
@@ -36,6 +36,15 @@ pub struct GemmConfig {
 }
 
 impl GemmConfig {
+    /// Checks the settings that are wrong for every product.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for blocks or panels of width 0, and for a tolerance that is not above 0.
+    pub fn check(&self) -> Result<(), Error> {
+        check_widths(self.block, self.panel)?;
+        check_epsilon(self.balance.epsilon)
+    }
+
     /// Returns each setting as text.
     fn describe(&self) -> Settings {
         let named = [
@@ -48,6 +57,15 @@ impl GemmConfig {
         let named = named.map(|(name, value)| (name.to_owned(), value));
         named.into()
     }
+}
+
+/// Checks a tolerance.
+pub(super) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
+    if epsilon.is_finite() && epsilon > 0.0 {
+        return Ok(());
+    }
+    let reason = "use a positive number, such as 0.05";
+    Err(Error::parameter("epsilon", epsilon, reason))
 }
 
 impl Default for GemmConfig {

@@ -276,10 +276,7 @@ impl Session {
         config: &BalanceConfig,
         count_lent: &dyn Fn(&Plan) -> u64,
     ) -> Result<Plan, Error> {
-        if !(config.epsilon.is_finite() && config.epsilon > 0.0) {
-            let reason = "use a positive number, such as 0.05";
-            return Err(Error::parameter("epsilon", config.epsilon, reason));
-        }
+        gemm::check_epsilon(config.epsilon)?;
         let start = Instant::now();
         let Decided {
             decision,
