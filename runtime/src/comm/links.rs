@@ -11,9 +11,7 @@ use crate::error::Error;
 /// Bytes of the messages that are timed, each sent to both neighbours. The shortest shows the latency. The longest
 /// takes much longer than that on any network.
 const LENGTHS: [usize; 5] = [1, 512, 4 << 10, 32 << 10, 256 << 10];
-/// The shortest length that shows the CPU time of a byte.
-const LONG_BYTES: usize = 4 << 10;
-/// A length of which the bytes take much more CPU time than the message.
+/// The shortest length of which the bytes take much more CPU time than the message.
 const MANY_BYTES: usize = 64 << 10;
 /// Exchanges in a row, attempt by attempt. The first alone shows what more of them would take.
 const ATTEMPTS: [usize; 5] = [1, 1, 1, 3, 3];
@@ -356,9 +354,10 @@ impl LinkLadder {
         Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
     }
 
-    /// Measures the CPU time, in seconds, that each rank needs for each byte that it sends or receives in the longest
-    /// messages that were timed, unless it is known. All ranks send and receive meanwhile. The time goes into copies
-    /// and system calls, which occupy a core. 0 for a single rank, and on links that are too slow for it to matter.
+    /// Measures the CPU time, in seconds, that each rank needs for each byte that it sends or receives in long
+    /// messages, unless it is known. All ranks send and receive meanwhile. The time goes into copies and system calls,
+    /// which occupy a core. 0 for a single rank, and on links that are too slow for it to matter: they let only short
+    /// messages through in time, whose CPU time says nothing about that of a byte.
     ///
     /// # Errors
     /// Those of [`Comm`].
@@ -366,34 +365,36 @@ impl LinkLadder {
     /// # Collective
     /// All ranks.
     pub fn measure_core_s(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
-        if self.core_s.is_empty() {
-            let mut core_s = vec![0.0; comm.size()];
-            core_s[comm.rank()] = self.find_core_s(comm)?;
-            comm.sum_f64(&mut core_s)?;
-            self.core_s = core_s;
+        if !self.core_s.is_empty() {
+            return Ok(self.core_s.clone());
         }
-        Ok(self.core_s.clone())
+        let mut core_s = vec![0.0; comm.size()];
+        if let Some((bytes, tries)) = self.core_messages() {
+            core_s[comm.rank()] = find_core_s(comm, bytes, tries)?;
+            comm.sum_f64(&mut core_s)?;
+            self.core_s.clone_from(&core_s);
+        }
+        Ok(core_s)
     }
 
-    /// Measures the CPU time of a byte on this rank.
-    fn find_core_s(&self, comm: &dyn Comm) -> Result<f64, Error> {
-        let Some(&last) = self.rungs.last().filter(|last| last.bytes >= LONG_BYTES) else {
-            return Ok(0.0);
-        };
-        let tries = (LEAST_BUDGET_S / last.time_s).clamp(1.0, TRIES as f64) as usize;
-        let bytes = choose_core_bytes(last);
-        // What the shortest message takes is part of every one.
-        let short_s = measure_core_s(comm, 1, tries)?;
-        let long_s = measure_core_s(comm, bytes, tries)?;
-        Ok((long_s - short_s).max(0.0) / (4 * bytes) as f64)
+    /// Returns the bytes and the number of the messages that show the CPU time of a byte; `None` if there is no time
+    /// for any.
+    fn core_messages(&self) -> Option<(usize, usize)> {
+        let last = self.rungs.last()?;
+        let bytes = last.bytes.max(MANY_BYTES);
+        let time_s = last.time_s * bytes as f64 / last.bytes as f64;
+        let tries = (LEAST_BUDGET_S / time_s).min(TRIES as f64) as usize;
+        let is_in_time = last.bytes >= MANY_BYTES || tries > 0;
+        is_in_time.then(|| (bytes, tries.max(1)))
     }
 }
 
-/// Returns the bytes of the messages that show the CPU time of a byte: those of the last length, or more if they are
-/// few and there is time.
-fn choose_core_bytes(last: Rung) -> usize {
-    let in_time = (LEAST_BUDGET_S / last.time_s * last.bytes as f64) as usize;
-    MANY_BYTES.min(in_time).max(last.bytes)
+/// Measures the CPU time of a byte of messages of `bytes` bytes on this rank.
+fn find_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> Result<f64, Error> {
+    // What the shortest message takes is part of every one.
+    let short_s = measure_core_s(comm, 1, tries)?;
+    let long_s = measure_core_s(comm, bytes, tries)?;
+    Ok((long_s - short_s).max(0.0) / (4 * bytes) as f64)
 }
 
 /// Returns the seconds that measuring the links may take before a run of `run_s` seconds, where the shortest message
@@ -754,19 +755,26 @@ mod tests {
     }
 
     #[test]
-    fn short_messages_are_lengthened_to_show_the_cpu_time_of_a_byte_if_there_is_time() {
+    fn only_long_messages_show_the_cpu_time_of_a_byte() {
         for ((bytes, time_s), wanted) in [
-            ((4 << 10, 1e-4), 64 << 10),
-            ((4 << 10, 1e-2), 8 << 10),
-            ((4 << 10, 1.0), 4 << 10),
-            ((256 << 10, 1e-3), 256 << 10),
+            ((4 << 10, 1e-4), Some((64 << 10, TRIES))),
+            ((4 << 10, 1e-3), Some((64 << 10, 1))),
+            // 64 KiB would take longer than all links may.
+            ((4 << 10, 1e-2), None),
+            ((256 << 10, 1e-3), Some((256 << 10, TRIES))),
+            // They were timed: there is time for one.
+            ((256 << 10, 1.0), Some((256 << 10, 1))),
         ] {
             let last = Rung {
                 bytes,
                 time_s,
                 attempts: 1,
             };
-            assert_eq!(choose_core_bytes(last), wanted, "{bytes} {time_s}");
+            let ladder = LinkLadder {
+                rungs: vec![last],
+                ..LinkLadder::default()
+            };
+            assert_eq!(ladder.core_messages(), wanted, "{bytes} {time_s}");
         }
     }
 

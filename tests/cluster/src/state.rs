@@ -12,6 +12,9 @@ use crate::spec::Spec;
 /// Folder of the clusters' files. It is empty after a start of the machine, which ends all clusters.
 const FOLDER: &str = "/run/isochron-cluster";
 
+/// Tries to make a folder in it while other clusters remove it.
+const CREATION_TRIES: usize = 100;
+
 /// A cluster that is up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
@@ -80,10 +83,19 @@ pub(crate) fn cluster_folder(name: &str) -> PathBuf {
 }
 
 /// Makes the folder of cluster `name`.
+///
+/// The one above it may go at any moment, with the last folder of another cluster, and is then made again.
 pub(crate) fn create_folder(name: &str) -> Result<PathBuf, ClusterError> {
     let folder = cluster_folder(name);
-    fs::create_dir_all(&folder).during(folder.display())?;
-    Ok(folder)
+    let mut tries = 1;
+    loop {
+        match fs::create_dir_all(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < CREATION_TRIES => {
+                tries += 1;
+            }
+            made => return made.during(folder.display()).map(|()| folder),
+        }
+    }
 }
 
 /// Removes the folder of cluster `name`, and the one above it with the last.
