@@ -114,7 +114,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     };
     output::print(&match arguments.json {
         true => output::json_line(&document)?,
-        false => document.format(arguments.balancing.epsilon, output_width()),
+        false => document.format(arguments.balancing.make_config().epsilon, output_width()),
     })
 }
 
@@ -180,8 +180,8 @@ impl DpaArguments {
                 line: TerminalLine::of_rank(true),
                 start: Instant::now(),
                 done: 0,
-                most: self.balancing.max_iterations,
-                epsilon: self.balancing.epsilon,
+                most: balance.max_iterations,
+                epsilon: balance.epsilon,
             },
         })
     }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use isochron_core::Error;
 use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::Grouping;
-use isochron_hierarchy::balance::BalanceConfig;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
@@ -40,29 +41,60 @@ impl NodeArguments {
 /// The limits of balancing, and its models and partitioner.
 #[derive(Args)]
 pub struct BalancingArguments {
-    /// Imbalance max |t_i - t_j| / t_i, beyond the noise of the times, at which measuring ends
-    #[arg(long, value_name = "PART", default_value_t = 0.05, value_parser = parse_positive)]
-    pub epsilon: f64,
-    /// Most measured divisions
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = parse_whole::<u32, 1>)]
-    pub max_iterations: u32,
-    /// Model of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
-    #[arg(long, default_value_t = Fit::default())]
-    fit: Fit,
-    /// Partitioner by these models: gpa, npa or hpopta
-    #[arg(long, default_value_t = Partitioner::default())]
-    partitioner: Partitioner,
+    /// Imbalance max |t_i - t_j| / t_i, beyond the noise of the times, at which measuring ends [default: 0.05]
+    #[arg(long, value_name = "PART", value_parser = parse_positive)]
+    epsilon: Option<f64>,
+    /// Most measured divisions [default: 10]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
+    max_iterations: Option<u32>,
+    /// Model of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
+    /// piecewise-speed]
+    #[arg(long)]
+    fit: Option<Fit>,
+    /// Partitioner by these models: gpa, npa or hpopta [default: gpa]
+    #[arg(long)]
+    partitioner: Option<Partitioner>,
 }
 
 impl BalancingArguments {
     /// Returns these settings, with the defaults of all others.
     pub fn make_config(&self) -> BalanceConfig {
+        let defaults = BalanceConfig::default();
         BalanceConfig {
-            epsilon: self.epsilon,
-            max_iterations: self.max_iterations,
-            fit: self.fit,
-            partitioner: self.partitioner,
-            ..BalanceConfig::default()
+            epsilon: self.epsilon.unwrap_or(defaults.epsilon),
+            max_iterations: self.max_iterations.unwrap_or(defaults.max_iterations),
+            fit: self.fit.unwrap_or(defaults.fit),
+            partitioner: self.partitioner.unwrap_or(defaults.partitioner),
+            ..defaults
         }
+    }
+
+    /// Refuses these options for a strategy that measures nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the first of them.
+    pub fn check(&self, strategy: Strategy) -> Result<(), Error> {
+        let given = self.list_given().into_iter();
+        let mut given = given.filter_map(|(name, value)| Some((name, value?)));
+        match given.next() {
+            Some((name, value)) if strategy == Strategy::Homogeneous => {
+                let reason = format!("strategy {strategy} divides evenly and measures nothing");
+                Err(Error::parameter(name, value, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists the options with the values that they were given.
+    fn list_given(&self) -> [(&'static str, Option<String>); 4] {
+        [
+            ("epsilon", self.epsilon.map(|it| it.to_string())),
+            (
+                "max-iterations",
+                self.max_iterations.map(|it| it.to_string()),
+            ),
+            ("fit", self.fit.map(|it| it.to_string())),
+            ("partitioner", self.partitioner.map(|it| it.to_string())),
+        ]
     }
 }

@@ -13,6 +13,7 @@ use isochron_core::hierarchy::model::Fit;
 use isochron_core::hierarchy::partition::{Partitioner, proportional};
 use isochron_core::prelude::{LoopPart, RebalanceConfig, Rebalancer};
 use serde::Serialize;
+use strum::Display;
 
 use super::JacobiArguments;
 use super::system::LinearSystem;
@@ -28,15 +29,15 @@ pub struct BalancingOptions {
     /// Strategy that divides the rows
     #[arg(long, value_enum, default_value_t = JacobiStrategy::Adaptive)]
     pub strategy: JacobiStrategy,
-    /// Imbalance max |t_i - t_j| / t_i up to which cpm and fpm leave the rows where they are
-    #[arg(long, value_name = "PART", default_value_t = 0.05, value_parser = parse_positive)]
-    epsilon: f64,
-    /// Most divisions that fpm tries
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = parse_whole::<u32, 1>)]
-    max_divisions: u32,
-    /// Partitioner of fpm: gpa, npa or hpopta
-    #[arg(long, default_value_t = Partitioner::default())]
-    partitioner: Partitioner,
+    /// Imbalance max |t_i - t_j| / t_i up to which cpm and fpm leave the rows where they are [default: 0.05]
+    #[arg(long, value_name = "PART", value_parser = parse_positive)]
+    epsilon: Option<f64>,
+    /// Most divisions that fpm tries [default: 20]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
+    max_divisions: Option<u32>,
+    /// Partitioner of fpm: gpa, npa or hpopta [default: gpa]
+    #[arg(long)]
+    partitioner: Option<Partitioner>,
     /// Model that fpm makes of the times: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
     /// akima with npa, otherwise piecewise-speed]
     #[arg(long)]
@@ -44,8 +45,9 @@ pub struct BalancingOptions {
 }
 
 /// A strategy that divides the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum JacobiStrategy {
     /// The same rows for all ranks
     Even,
@@ -76,19 +78,53 @@ pub enum Balancing {
 impl BalancingOptions {
     /// Returns the partitioner that divides, if the strategy has one.
     pub fn name_partitioner(&self) -> Option<Partitioner> {
-        (self.strategy == JacobiStrategy::Fpm).then_some(self.partitioner)
+        (self.strategy == JacobiStrategy::Fpm).then(|| self.partitioner())
+    }
+
+    /// Refuses options that the strategy does not use.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the option.
+    pub fn check(&self) -> Result<(), Error> {
+        let is_fpm = self.strategy == JacobiStrategy::Fpm;
+        let has_tolerance = is_fpm || self.strategy == JacobiStrategy::Cpm;
+        let refused = [
+            ("epsilon", self.epsilon.map(|it| it.to_string()), has_tolerance),
+            ("max-divisions", self.max_divisions.map(|it| it.to_string()), is_fpm),
+            ("partitioner", self.partitioner.map(|it| it.to_string()), is_fpm),
+            ("fit", self.fit.map(|it| it.to_string()), is_fpm),
+        ];
+        let mut refused = refused.into_iter().filter(|(.., is_used)| !is_used);
+        let Some((name, given)) = refused.find_map(|(name, given, _)| Some((name, given?))) else {
+            return Ok(());
+        };
+        let of = match name {
+            "epsilon" => "strategies cpm and fpm",
+            _ => "strategy fpm",
+        };
+        let strategy = self.strategy;
+        let reason = format!("an option of {of}, not of {strategy}");
+        Err(Error::parameter(name, given, reason))
+    }
+
+    fn epsilon(&self) -> f64 {
+        self.epsilon.unwrap_or(0.05)
+    }
+
+    fn partitioner(&self) -> Partitioner {
+        self.partitioner.unwrap_or_default()
     }
 
     fn make_dpa(&self, ranks: usize, rows: u64) -> Dpa {
-        let smooth = match self.partitioner {
+        let smooth = match self.partitioner() {
             Partitioner::Npa => Fit::Akima,
             _ => Fit::default(),
         };
         let config = BalanceConfig {
             strategy: Strategy::Fpm,
-            epsilon: self.epsilon,
-            max_iterations: self.max_divisions,
-            partitioner: self.partitioner,
+            epsilon: self.epsilon(),
+            max_iterations: self.max_divisions.unwrap_or(20),
+            partitioner: self.partitioner(),
             fit: self.fit.unwrap_or(smooth),
             // An iteration of the method is no loss, so measuring always pays.
             steps: 0,
@@ -116,7 +152,7 @@ impl Balancing {
         Ok(match options.strategy {
             JacobiStrategy::Even => Self::Even,
             JacobiStrategy::Cpm => Self::Constant {
-                epsilon: options.epsilon,
+                epsilon: options.epsilon(),
                 speeds: vec![1.0; ranks],
             },
             JacobiStrategy::Fpm => Self::Functional {

@@ -87,6 +87,7 @@ enum JacobiVerify {
 /// # Collective
 /// All ranks.
 pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Failure> {
+    arguments.balancing.check()?;
     arguments.refuse_unknown_solution()?;
     let mut pace = open_pace(&**comm, arguments)?;
     let n = arguments.system.find_size(&**comm)?;

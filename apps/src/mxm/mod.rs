@@ -187,6 +187,7 @@ pub fn run<'a>(
     let given = GivenPlan::load(comm, arguments)?;
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
     check_models(arguments)?;
+    arguments.balancing.check(arguments.strategy)?;
     let problem = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {

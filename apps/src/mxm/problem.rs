@@ -202,7 +202,7 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
         let reason = "there is no C to add: give its file by --c";
         return Err(Error::parameter(name, format_factor(beta), reason));
     }
-    let epsilon = arguments.balancing.epsilon;
+    let epsilon = arguments.balancing.make_config().epsilon;
     if !epsilon.is_finite() || epsilon <= 0.0 {
         let reason = "use a positive number, such as 0.05";
         return Err(Error::parameter("epsilon", epsilon, reason));

@@ -111,7 +111,7 @@ fn minimize_longest(
 ) -> Result<Vec<u64>, PartitionError> {
     let mut times = Vec::new();
     for (index, points) in functions.points.iter().enumerate() {
-        let function = TimeFunction::from_points(1, points, arguments.estimate);
+        let function = TimeFunction::from_points(1, points, arguments.estimate());
         times.push(function.map_err(|reason| PartitionError::Points { index, reason })?);
     }
     Ok(hpopta(&times, limits, arguments.size as u64)?.units)

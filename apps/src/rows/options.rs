@@ -26,9 +26,9 @@ pub struct RowsArguments {
     /// Division of the rows over the ranks
     #[arg(long, value_enum, default_value_t = RowStrategy::Hpopta)]
     pub strategy: RowStrategy,
-    /// Time that hpopta takes for a measured size: mean, or upper, the end of its confidence interval
-    #[arg(long, value_name = "mean|upper", default_value_t = Estimate::Upper)]
-    pub estimate: Estimate,
+    /// Time that hpopta takes for a measured size: mean, or upper, the end of its confidence interval [default: upper]
+    #[arg(long, value_name = "mean|upper")]
+    estimate: Option<Estimate>,
     /// Points files of `isochron measure` with the times of each rank, in order, or one for all. Without them the
     /// ranks are measured first, all at once
     #[arg(long, num_args = 1.., value_name = "FILE", conflicts_with_all = ["granule", "out"])]
@@ -75,7 +75,12 @@ impl RowsArguments {
         }
     }
 
-    /// Refuses a number of ranks that the rows or the files do not fit.
+    /// Returns the time that hpopta takes for a measured size.
+    pub fn estimate(&self) -> Estimate {
+        self.estimate.unwrap_or(Estimate::Upper)
+    }
+
+    /// Refuses a number of ranks that the rows or the files do not fit, and options that would do nothing.
     ///
     /// # Errors
     /// The option and the reason.
@@ -90,6 +95,17 @@ impl RowsArguments {
             return Err(format!(
                 "--models: {files} files for {}: give one of each rank in order, or one for all",
                 count(ranks as u64, "rank")
+            ));
+        }
+        let (strategy, is_measured) = (self.strategy, self.is_measured());
+        if self.estimate.is_some() && strategy != RowStrategy::Hpopta {
+            return Err(format!(
+                "--estimate: goes with --strategy hpopta alone, not with {strategy}"
+            ));
+        }
+        if self.granule.is_some() && !is_measured {
+            return Err(format!(
+                "--granule: strategy {strategy} measures nothing without --out"
             ));
         }
         Ok(())

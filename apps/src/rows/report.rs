@@ -93,7 +93,7 @@ impl RowsDocument {
             kernel: A::KERNEL,
             size: arguments.size,
             strategy: arguments.strategy,
-            estimate: arguments.estimate,
+            estimate: arguments.estimate(),
             measured_with: functions.measured_with.clone(),
             measuring_s: functions.measuring_s,
             predicted_s: longest,

@@ -218,7 +218,10 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
     let busy: Vec<(f64, f64)> = (terms.iter().zip(messages))
         .map(|(&(fixed_s, speed), messages_s)| (fixed_s + messages_s, speed))
         .collect();
-    let compute_s = time_together(blocks, &busy);
+    // A node with a part handles its messages even where they take longer than all of the arithmetic.
+    let handled_s = (busy.iter().zip(&areas)).filter(|&(_, &area)| area > 0.0);
+    let longest_s = handled_s.map(|(&(busy_s, _), _)| busy_s).fold(0.0, f64::max);
+    let compute_s = time_together(blocks, &busy).max(longest_s);
     let received = panel_traffic(&layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
     Ok(wall_s(compute_s, travel_s, work.hidden))
@@ -311,6 +314,19 @@ mod tests {
         // A single node has no messages to handle.
         let alone = choose_nodes(&work, &twins(1e3)).unwrap();
         assert_eq!((alone.nodes, alone.wall_s), (vec![0], 4.0));
+    }
+
+    #[test]
+    fn a_node_that_only_handles_messages_holds_the_others_up() {
+        let mut nodes = twins(0.0);
+        nodes[1].element_s = 1e3;
+        let work = Multiplication {
+            blocks: (2, 2),
+            ..FAST
+        };
+        let found = choose_nodes(&work, &nodes).unwrap();
+        assert!(found.all_s > 1e9, "{found:?}");
+        assert_eq!((found.nodes.len(), found.wall_s), (1, 4.0));
     }
 
     #[test]

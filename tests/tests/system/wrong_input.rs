@@ -66,6 +66,15 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
+fn limits_of_measuring_are_refused_by_a_strategy_that_measures_nothing() {
+    refused(
+        &["--size", "64", "--strategy", "homogeneous", "--fit", "akima"],
+        "fit = akima: strategy homogeneous divides evenly and measures nothing",
+        None,
+    );
+}
+
+#[test]
 fn a_missing_file_is_named() {
     let files = Files::new();
     let (a, b, out) = (

@@ -293,6 +293,21 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
         ),
         ("--size 9 --strategy best", 2, "invalid value 'best'"),
         ("--size 9 --partitioner best", 2, "unknown partitioner"),
+        (
+            "--size 9 --partitioner npa",
+            2,
+            "partitioner = npa: an option of strategy fpm, not of adaptive",
+        ),
+        (
+            "--size 9 --strategy even --epsilon 0.1",
+            2,
+            "epsilon = 0.1: an option of strategies cpm and fpm, not of even",
+        ),
+        (
+            "--size 9 --strategy cpm --max-divisions 3",
+            2,
+            "max-divisions = 3: an option of strategy fpm, not of cpm",
+        ),
         ("--size 9 --a a.mtx", 2, "cannot be used with"),
         ("--size 9 --b missing.mtx", 2, "missing.mtx"),
         ("--size 40000000", 2, "MiB: the plan needs"),

@@ -160,6 +160,14 @@ fn wrong_input_is_one_message_of_all_ranks() {
             "'fastest' for '--strategy",
         ),
         (
+            "--size 64 --strategy even --estimate mean".to_owned(),
+            "--estimate: goes with --strategy hpopta alone, not with even",
+        ),
+        (
+            "--size 64 --strategy even --granule 8".to_owned(),
+            "--granule: strategy even measures nothing without --out",
+        ),
+        (
             format!("--size 64 --models {short}"),
             "64 units, and the time functions reach 48",
         ),
