@@ -89,9 +89,21 @@ impl BalancingOptions {
         let is_fpm = self.strategy == JacobiStrategy::Fpm;
         let has_tolerance = is_fpm || self.strategy == JacobiStrategy::Cpm;
         let refused = [
-            ("epsilon", self.epsilon.map(|it| it.to_string()), has_tolerance),
-            ("max-divisions", self.max_divisions.map(|it| it.to_string()), is_fpm),
-            ("partitioner", self.partitioner.map(|it| it.to_string()), is_fpm),
+            (
+                "epsilon",
+                self.epsilon.map(|it| it.to_string()),
+                has_tolerance,
+            ),
+            (
+                "max-divisions",
+                self.max_divisions.map(|it| it.to_string()),
+                is_fpm,
+            ),
+            (
+                "partitioner",
+                self.partitioner.map(|it| it.to_string()),
+                is_fpm,
+            ),
             ("fit", self.fit.map(|it| it.to_string()), is_fpm),
         ];
         let mut refused = refused.into_iter().filter(|(.., is_used)| !is_used);

@@ -220,7 +220,9 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
         .collect();
     // A node with a part handles its messages even where they take longer than all of the arithmetic.
     let handled_s = (busy.iter().zip(&areas)).filter(|&(_, &area)| area > 0.0);
-    let longest_s = handled_s.map(|(&(busy_s, _), _)| busy_s).fold(0.0, f64::max);
+    let longest_s = handled_s
+        .map(|(&(busy_s, _), _)| busy_s)
+        .fold(0.0, f64::max);
     let compute_s = time_together(blocks, &busy).max(longest_s);
     let received = panel_traffic(&layout, work.block, work.k, work.panel);
     let travel_s = work.links.longest_s(&received, work.element_bytes);

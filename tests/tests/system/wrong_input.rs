@@ -68,7 +68,14 @@ fn text(path: &Path) -> &str {
 #[test]
 fn limits_of_measuring_are_refused_by_a_strategy_that_measures_nothing() {
     refused(
-        &["--size", "64", "--strategy", "homogeneous", "--fit", "akima"],
+        &[
+            "--size",
+            "64",
+            "--strategy",
+            "homogeneous",
+            "--fit",
+            "akima",
+        ],
         "fit = akima: strategy homogeneous divides evenly and measures nothing",
         None,
     );
