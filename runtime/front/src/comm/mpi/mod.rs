@@ -36,6 +36,12 @@ use flight::Requests;
 const LONGEST: usize = 1 << 30;
 /// Largest number of values that are summed at once.
 const MAX_SUMMED: usize = 1 << 27;
+/// Bytes of the number of bytes of a rank's data.
+const LENGTH_BYTES: usize = size_of::<u64>();
+/// The most bytes that travel with their length.
+const MOST_SHORT: usize = 248;
+/// The most bytes of all ranks that do.
+const MOST_OF_ALL_RANKS: usize = 1 << 14;
 
 /// The name of the number of values to be summed.
 const LENGTH: &str = "number of values";
@@ -277,6 +283,28 @@ impl MpiComm {
         compare_values(name, &values)
     }
 
+    /// Returns the bytes of short data, which travel with their length: waiting for one operation costs less than for two.
+    fn count_short_bytes(&self) -> usize {
+        let each = (MOST_OF_ALL_RANKS / self.size)
+            .min(MOST_SHORT)
+            .min(self.longest);
+        each - each % LENGTH_BYTES
+    }
+
+    /// Gathers every rank's record, by rank. All have the same length.
+    fn gather_records(&self, record: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let bytes = count(record.len());
+        let memory = (vec![0; record.len() * self.size], record);
+        let memory = self.run("MPI_Iallgather", memory, |(all, record), request| {
+            let (from, to) = (record.as_ptr().cast(), all.as_mut_ptr().cast());
+            // SAFETY: `all` has room for the bytes of every rank, and `run` keeps the memory until the end.
+            unsafe {
+                ffi::MPI_Iallgather(from, bytes, byte(), to, bytes, byte(), self.comm, request)
+            }
+        })?;
+        Ok(memory.0)
+    }
+
     fn reduce_sum<T: Equivalence + Copy>(&self, values: &mut [T]) -> Result<(), Error> {
         for values in values.chunks_mut(MAX_SUMMED) {
             let memory = [values.to_vec(), values.to_vec()];
@@ -342,12 +370,26 @@ impl Comm for MpiComm {
     }
 
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error> {
-        let mut shared = vec![0; self.size + 1];
+        // The roots, then the length and the short data, to which all ranks but the root add 0.
+        let short = self.count_short_bytes();
+        let mut shared = vec![0; self.size];
         shared[self.rank] = root as u64;
-        shared[self.size] = data.len() as u64 * u64::from(self.rank == root);
+        let record = match self.rank == root {
+            true => write_record(data, short),
+            false => vec![0; LENGTH_BYTES + short],
+        };
+        let words = record.chunks_exact(LENGTH_BYTES);
+        shared.extend(words.map(read_length));
         self.reduce_sum(&mut shared)?;
-        compare_values("root", &shared[..self.size])?;
-        data.resize(shared[self.size] as usize, 0);
+        let (roots, record) = shared.split_at(self.size);
+        compare_values("root", roots)?;
+        let record: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let length = read_length(&record) as usize;
+        if length <= short {
+            *data = record[LENGTH_BYTES..][..length].to_vec();
+            return Ok(());
+        }
+        data.resize(length, 0);
         for start in (0..data.len()).step_by(self.longest) {
             let memory = std::mem::take(data);
             *data = self.run("MPI_Ibcast", memory, |memory, request| {
@@ -364,10 +406,17 @@ impl Comm for MpiComm {
     }
 
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
-        let mut lengths = vec![0; self.size];
-        lengths[self.rank] = data.len() as u64;
-        self.reduce_sum(&mut lengths)?;
-        let total: usize = lengths.iter().map(|&len| len as usize).sum();
+        let short = self.count_short_bytes();
+        let records = self.gather_records(write_record(data, short))?;
+        let records = records.chunks_exact(LENGTH_BYTES + short);
+        let lengths = records.clone().map(|record| read_length(record) as usize);
+        let lengths: Vec<usize> = lengths.collect();
+        if lengths.iter().all(|&length| length <= short) {
+            let parts = records.zip(lengths);
+            let parts = parts.map(|(record, length)| record[LENGTH_BYTES..][..length].to_vec());
+            return Ok(parts.collect());
+        }
+        let total: usize = lengths.iter().sum();
         if total > self.longest {
             // One operation cannot count all bytes.
             let broadcasts = (0..self.size).map(|root| {
@@ -377,10 +426,7 @@ impl Comm for MpiComm {
             });
             return broadcasts.collect();
         }
-        if total == 0 {
-            return Ok(vec![Vec::new(); lengths.len()]);
-        }
-        let counts: Vec<c_int> = lengths.iter().map(|&len| count(len as usize)).collect();
+        let counts: Vec<c_int> = lengths.into_iter().map(count).collect();
         let starts: Vec<c_int> = counts
             .iter()
             .scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)))
@@ -438,6 +484,22 @@ impl Comm for MpiComm {
     fn abandon(&self, cause: &str) {
         self.fail(cause);
     }
+}
+
+/// Returns a record of the length of `data`, and of `data` itself if it has at most `short` bytes.
+fn write_record(data: &[u8], short: usize) -> Vec<u8> {
+    let mut record = (data.len() as u64).to_le_bytes().to_vec();
+    if data.len() <= short {
+        record.extend_from_slice(data);
+    }
+    record.resize(LENGTH_BYTES + short, 0);
+    record
+}
+
+/// Returns the number that a record begins with.
+fn read_length(record: &[u8]) -> u64 {
+    let bytes = record.first_chunk::<LENGTH_BYTES>();
+    bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// Compares the values of all ranks, which are given by rank.
