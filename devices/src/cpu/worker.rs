@@ -131,10 +131,11 @@ impl CpuWorker {
     }
 }
 
-/// Side of the squares that make a library ready: large enough that it packs them, and a millisecond's work.
-const READY_SIDE: usize = 256;
-/// Fewest multiplications of a job for which a library is made ready: as many as 16 products of these squares.
-const WORTH_BEING_READY: usize = 16 * READY_SIDE * READY_SIDE * READY_SIDE;
+/// Side of the squares that make a library ready: large enough that it packs them (OpenBLAS has kernels without packing for
+/// products of up to 100³ multiplications), and a tenth of a millisecond's work.
+const READY_SIDE: usize = 128;
+/// Fewest multiplications of a job for which a library is made ready: as many as 128 products of these squares.
+const WORTH_BEING_READY: usize = 128 * READY_SIDE * READY_SIDE * READY_SIDE;
 
 fn multiply_zeros<T: Element>(blas: &dyn Blas) {
     let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
@@ -320,7 +321,7 @@ mod tests {
         let core = topology.cores()[0].clone();
         let blas = Arc::new(EmbeddedBlas);
         let mut worker = CpuWorker::new(topology, "cpu0", vec![core], false, blas).unwrap();
-        let large = 3 * READY_SIDE;
+        let large = 6 * READY_SIDE;
         assert!(reserve_square(&mut worker, READY_SIDE, ElementType::F32).is_empty());
         for _ in 0..2 {
             let ready = reserve_square(&mut worker, large, ElementType::F32);

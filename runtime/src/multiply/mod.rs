@@ -54,7 +54,7 @@ pub use summa::{Factors, MakePart};
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
+use crate::matrix::{HeldMatrix, Matrix, Op, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
 use panels::{KeptRooms, PanelRoom, RoomSize, StepPanels};
@@ -295,7 +295,7 @@ impl<'a> MultiplyRun<'a> {
         let size = rooms.first().map_or(size, PanelRoom::size);
         let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
         let fresh = if are_kept { &mut [] } else { &mut sets[..] };
-        prepare_panels(&schedules, fresh);
+        prepare_panels((&schedules, plan.problem().ops()), fresh);
         agree(comm, place_memory(team, plan, rank, fresh))?;
         let partial = agree(comm, take_partial(&mut memory.partial, plan, rank))?;
         let course = Course::begin(comm, plan, director, (c.frame(), size))?;
@@ -378,11 +378,15 @@ pub(crate) fn enter_multiplication<'c, T: Element>(
 }
 
 /// Writes to new panels, as [`StepPanels::prepare`] does.
-fn prepare_panels<T: Element>(schedules: &[StepSchedule], fresh: &mut [StepPanels<'_, T>]) {
+fn prepare_panels<T: Element>(
+    (schedules, ops): (&[StepSchedule], [Op; 2]),
+    fresh: &mut [StepPanels<'_, T>],
+) {
     let sets = fresh.len();
     for schedule in schedules {
         for (first, panels) in fresh.iter_mut().enumerate() {
-            panels.prepare(schedule, (first..schedule.piece_count()).step_by(sets));
+            let steps = (first..schedule.piece_count()).step_by(sets);
+            panels.prepare((schedule, ops), steps);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Operand, Region, try_zeros};
+use crate::matrix::{Op, Operand, Region, try_zeros};
 
 /// The operands of a multiplication, read step by step.
 pub(super) struct StepOperands<'a, 'o, T> {
@@ -206,13 +206,21 @@ impl<'a, T: Element> StepPanels<'a, T> {
 
     /// Writes to the panel of A and to the room for the messages of these steps, so that no page is made while messages are
     /// under way. [`b_panel`](Self::b_panel) is for the devices to write.
-    pub(super) fn prepare(&mut self, schedule: &StepSchedule, steps: impl Iterator<Item = usize>) {
+    pub(super) fn prepare(
+        &mut self,
+        (schedule, ops): (&StepSchedule, [Op; 2]),
+        steps: impl Iterator<Item = usize>,
+    ) {
+        let RoomSize { panels, .. } = self.room.size;
         let messages = steps.map(|step| {
-            let transfers = [A, B].map(|side| schedule.step_transfers(step, side));
-            count_messages(&transfers, &schedule.panel_blocks(step))
+            let blocks = schedule.panel_blocks(step);
+            let sides = [A, B].map(|side| {
+                let transfers = schedule.step_transfers(step, side);
+                count_messages(&transfers, (&blocks[side], ops[side]), panels[side])
+            });
+            sides.iter().sum()
         });
         let messages = messages.max().unwrap_or(0);
-        let RoomSize { panels, .. } = self.room.size;
         let (of_a, rest) = self.room.memory.split_at_mut(panels[A]);
         touch_pages(of_a);
         touch_pages(&mut rest[panels[B]..][..messages]);
@@ -246,8 +254,9 @@ impl<'a, T: Element> StepPanels<'a, T> {
         for (side, factor) in operands.factors.iter().enumerate() {
             let transfers = schedule.step_transfers(step, side);
             let (own, panel) = (transfers.own, self.blocks[side]);
-            self.in_place[side] = own == Some(panel) && !factor.op().transposes();
-            self.pack_pieces(factor, &transfers.sends, &mut sends);
+            self.in_place[side] = is_in_place(&transfers, &panel, factor.op());
+            let free = self.find_free(side);
+            self.pack_pieces(factor, &transfers.sends, free, &mut sends);
             if let Some(own) = own.filter(|_| !self.in_place[side]) {
                 let first = self.find_panel(side);
                 let place = panel.view_part(&own, &mut self.room.memory[first..]);
@@ -321,6 +330,15 @@ impl<'a, T: Element> StepPanels<'a, T> {
         })
     }
 
+    /// Returns the elements of the room for a panel that is the operand's own memory: there is room for messages instead.
+    fn find_free(&self, side: usize) -> Range<usize> {
+        let first = self.find_panel(side);
+        match self.in_place[side] {
+            true => first..first + self.room.size.panels[side],
+            false => first..first,
+        }
+    }
+
     /// Takes the next `len` elements for a message.
     fn take_elements(&mut self, len: usize) -> Range<usize> {
         let range = self.taken..self.taken + len;
@@ -328,15 +346,22 @@ impl<'a, T: Element> StepPanels<'a, T> {
         range
     }
 
-    /// Packs blocks for sending, each once, however many ranks read it.
+    /// Packs blocks for sending, each once, however many ranks read it: into these free elements while there are enough.
     fn pack_pieces(
         &mut self,
         factor: &Operand<'_, T>,
         pieces: &[PanelPiece],
+        mut free: Range<usize>,
         sends: &mut Vec<Message>,
     ) {
         for block in distinct_blocks(pieces) {
-            let range = self.take_elements(block.len());
+            let range = if block.len() <= free.len() {
+                let first = free.start;
+                free.start += block.len();
+                first..free.start
+            } else {
+                self.take_elements(block.len())
+            };
             let place = block.view_part(block, &mut self.room.memory[range.clone()]);
             factor.copy(block, place);
             for piece in pieces.iter().filter(|piece| piece.block == *block) {
@@ -372,16 +397,28 @@ impl<'a, T: Element> StepPanels<'a, T> {
     }
 }
 
-/// Counts the elements of the messages of a step that are packed, or that arrive apart from its panels.
-fn count_messages(transfers: &[StepTransfers; 2], panels: &[Region; 2]) -> usize {
+/// Counts the elements of the messages of a panel that are packed or arrive apart from it, and for which the panel's own
+/// room is not free.
+fn count_messages(transfers: &StepTransfers, (panel, op): (&Region, Op), room: usize) -> usize {
+    let mut free = match is_in_place(transfers, panel, op) {
+        true => room,
+        false => 0,
+    };
     let mut count = 0;
-    for (transfers, panel) in transfers.iter().zip(panels) {
-        let sends = distinct_blocks(&transfers.sends).into_iter();
-        let recvs = transfers.recvs.iter().map(|piece| &piece.block);
-        let apart = recvs.filter(|block| !is_contiguous(block, panel));
-        count += sends.chain(apart).map(Region::len).sum::<usize>();
+    for block in distinct_blocks(&transfers.sends) {
+        match block.len() <= free {
+            true => free -= block.len(),
+            false => count += block.len(),
+        }
     }
-    count
+    let recvs = transfers.recvs.iter().map(|piece| &piece.block);
+    let apart = recvs.filter(|block| !is_contiguous(block, panel));
+    count + apart.map(Region::len).sum::<usize>()
+}
+
+/// Returns `true` if a panel is the operand's own memory.
+fn is_in_place(transfers: &StepTransfers, panel: &Region, op: Op) -> bool {
+    transfers.own == Some(*panel) && !op.transposes()
 }
 
 /// Returns `true` if a block of a panel has all of its rows.
@@ -447,7 +484,7 @@ mod tests {
         let (rows, cols) = problem.c_blocks();
         let layout = columns::br(&areas, rows, cols).unwrap();
         let c = Spread::on_layout(side, side, problem.block(), &layout);
-        let mut sent = 0;
+        let (mut sent, mut saved) = (0, 0);
         let slices: Vec<_> = (0..areas.len())
             .map(|rank| vec![c.part(rank).cols])
             .collect();
@@ -456,15 +493,25 @@ mod tests {
             let schedules = [StepSchedule::new(&plan, rank)];
             let room = RoomSize::of(&schedules, plan.panel());
             for step in 0..plan.steps(rank) {
-                let transfers = [A, B].map(|side| schedules[0].step_transfers(step, side));
-                let needed = count_messages(&transfers, &schedules[0].panel_blocks(step));
-                assert!(needed <= room.messages, "step {step} of rank {rank}");
-                sent += needed;
+                let blocks = schedules[0].panel_blocks(step);
+                let needed = [Op::N, Op::T].map(|op| {
+                    let sides = [A, B].map(|side| {
+                        let transfers = schedules[0].step_transfers(step, side);
+                        count_messages(&transfers, (&blocks[side], op), room.panels[side])
+                    });
+                    sides.iter().sum::<usize>()
+                });
+                let [in_place, copied] = needed;
+                assert!(copied <= room.messages, "step {step} of rank {rank}");
+                assert!(in_place <= copied, "step {step} of rank {rank}");
+                sent += copied;
+                saved += copied - in_place;
             }
             for (panel, most) in schedules[0].panel_blocks(0).iter().zip(room.panels) {
                 assert!(panel.len() <= most, "rank {rank}");
             }
         }
         assert!(sent > 0, "nothing travels at all");
+        assert!(saved > 0, "no panel's room is free for messages");
     }
 }
