@@ -76,7 +76,7 @@ pub(super) fn sum_c<T: Element>(
 ) -> Result<Moved, Error> {
     let (contributions, spread, rounds) = plan_sum(plan);
     let movement = Movement::in_rounds(comm, &contributions, (&spread, Order::Columns), rounds);
-    let movement = agree(comm, movement)?;
+    let mut movement = agree(comm, movement)?;
     let source = partial.stored();
     movement.run(comm, source, c.stored_mut(), &|sum, value| {
         *sum = *sum + value;

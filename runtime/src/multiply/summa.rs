@@ -193,7 +193,7 @@ impl<'a, T: Element> Summa<'a, '_, '_, T> {
 
     /// Moves C to another spread: within its memory, or to new memory, which the devices write first.
     fn move_c(&mut self, part_move: PartMove<T>, c: &mut HeldMatrix<'_, T>) -> Result<(), Error> {
-        let PartMove { movement, aim } = part_move;
+        let PartMove { mut movement, aim } = part_move;
         let moved = match aim {
             MoveAim::Here(spread) => c.move_within(self.comm, spread, movement)?,
             MoveAim::New(mut target) => {

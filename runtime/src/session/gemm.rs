@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Instant;
 
 use isochron_devices::Element;
 use isochron_hierarchy::balance::BalanceConfig;
@@ -10,7 +11,7 @@ use isochron_hierarchy::decide::SplitChoice;
 use super::Session;
 use crate::comm::{Comm, Settings, agree, agree_on_settings};
 use crate::error::Error;
-use crate::matrix::redistribute::{Moved, RedistributeConfig, redistribute};
+use crate::matrix::redistribute::{MessageBuffers, Moved, Movement};
 use crate::matrix::{
     Distribution, HeldMatrix, LocalMemory, Matrix, Op, Order, Pieces, Spread, SpreadError, Stored,
     StoredMut,
@@ -116,6 +117,9 @@ pub struct Gemm<T: 'static> {
     is_transposed: bool,
     /// Memory for the matrices that are not used in place.
     rooms: [Option<Matrix<T>>; 3],
+    /// The moves of A, B and C to the plan's layout, and of C from it.
+    moves: [Option<PieceMoves<T>>; 4],
+    buffers: MessageBuffers<T>,
     /// That of the multiplication.
     memory: RunMemory<T>,
 }
@@ -231,6 +235,8 @@ impl<T: Element> Gemm<T> {
             on,
             is_transposed,
             rooms: [None, None, None],
+            moves: [None, None, None, None],
+            buffers: Vec::new(),
             memory: RunMemory::default(),
         }
     }
@@ -267,26 +273,27 @@ impl<T: Element> Gemm<T> {
         let in_place = [0, 1, 2].map(|side| self.on[side].is_like(&planned[side]));
         let [of_a, of_b, of_c] = &planned;
         let [room_a, room_b, room_c] = &mut self.rooms;
-        let mut moved = Moved::default();
-        let mut bring = FactorMove {
+        let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;
+        let mut mover = Mover {
             comm,
-            is_read: scalars.alpha != T::ZERO,
-            moved: &mut moved,
+            buffers: &mut self.buffers,
+            moved: Moved::default(),
         };
-        let a = bring.bring((&self.on[0], a), of_a, room_a)?;
-        let b = bring.bring((&self.on[1], b), of_b, room_b)?;
+        let is_read = scalars.alpha != T::ZERO;
+        let a = mover.bring((&self.on[0], a), of_a, (room_a, moves_a), is_read)?;
+        let b = mover.bring((&self.on[1], b), of_b, (room_b, moves_b), is_read)?;
         let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
         let execution = match in_place[2] {
             true => session.multiply_lent(work, of_c, c)?,
             false => {
-                let room = take_room(room_c, || session.zeros(&self.plan), comm)?;
-                let places = (&self.on[2], of_c);
-                session.multiply_moved(work, places, (c, room), &mut moved)?
+                let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
+                let places = (&self.on[2], of_c, moves_c);
+                session.multiply_moved(work, places, (c, room), &mut mover)?
             }
         };
         Ok(GemmRun {
             execution,
-            moved,
+            moved: mover.moved,
             in_place,
         })
     }
@@ -341,24 +348,16 @@ impl Session {
     fn multiply_moved<T: Element>(
         &mut self,
         work: PlannedWork<'_, T>,
-        (on, spread): (&Distribution, &Spread),
-        (mut pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
-        moved: &mut Moved,
+        (on, spread, [moves, returns]): (&Distribution, &Spread, &mut [Option<PieceMoves<T>>; 2]),
+        (pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
+        mover: &mut Mover<'_, T>,
     ) -> Result<Execution, Error> {
-        let shared = Arc::clone(self.comm());
-        let (comm, config) = (shared.as_ref(), RedistributeConfig::default());
         if work.1.beta != T::ZERO {
-            for (from, piece) in on.pieces().iter().zip(&pieces) {
-                let source = (from, show_piece(piece));
-                let target = (spread, room.stored_mut());
-                *moved = moved.and(redistribute(comm, source, target, &config)?);
-            }
+            let shown: Vec<_> = pieces.iter().map(show_piece).collect();
+            mover.gather((on, shown), (spread, room), moves)?;
         }
         let execution = self.run_home(work, room)?;
-        for (to, piece) in on.pieces().iter().zip(pieces.drain(..)) {
-            let source = (spread, room.stored());
-            *moved = moved.and(redistribute(comm, source, (to, piece), &config)?);
-        }
+        mover.scatter((spread, room), (on, pieces), returns)?;
         Ok(execution)
     }
 
@@ -375,21 +374,28 @@ impl Session {
     }
 }
 
-/// The move of A and B to the plan's layout.
-struct FactorMove<'r> {
+/// The moves of the pieces of a matrix, planned for all runs.
+type PieceMoves<T> = Vec<Movement<T>>;
+
+/// Bytes of messages that a rank packs or waits for at a time.
+const MESSAGE_BYTES: usize = 64 << 20;
+
+/// Moves matrices between the program's memory and the plan's layout.
+struct Mover<'r, T> {
     comm: &'r dyn Comm,
-    /// `false` if `alpha` is 0.
-    is_read: bool,
-    moved: &'r mut Moved,
+    buffers: &'r mut MessageBuffers<T>,
+    moved: Moved,
 }
 
-impl FactorMove<'_> {
-    /// Returns a factor in the plan's layout, on `spread`: the program's own memory, or `room` to which its pieces are moved.
-    fn bring<'m, T: Element>(
+impl<T: Element> Mover<'_, T> {
+    /// Returns a factor in the plan's layout, on `spread`: the program's own memory, or a room to which its pieces are moved
+    /// if it `is_read`.
+    fn bring<'m>(
         &mut self,
         (on, pieces): (&Distribution, Vec<Stored<'m, T>>),
         spread: &Spread,
-        room: &'m mut Option<Matrix<T>>,
+        (room, moves): (&'m mut Option<Matrix<T>>, &mut Option<PieceMoves<T>>),
+        is_read: bool,
     ) -> Result<HeldMatrix<'m, T>, Error> {
         let (comm, rank) = (self.comm, self.comm.rank());
         if on.is_like(spread) {
@@ -398,32 +404,86 @@ impl FactorMove<'_> {
                 .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
             return agree(comm, HeldMatrix::show(spread.clone(), rank, piece));
         }
-        let room = take_room(room, || Matrix::zeros(spread.clone(), rank), comm)?;
-        if self.is_read {
-            for (from, piece) in on.pieces().iter().zip(pieces) {
-                let target = (spread, room.stored_mut());
-                let config = RedistributeConfig::default();
-                let moved = redistribute(comm, (from, piece), target, &config)?;
-                *self.moved = self.moved.and(moved);
-            }
+        let room = take_kept(room, || Matrix::zeros(spread.clone(), rank), comm)?;
+        if is_read {
+            self.gather((on, pieces), (spread, room), moves)?;
         }
         let Stored { data, ld, .. } = room.stored();
         agree(comm, HeldMatrix::show(spread.clone(), rank, (data, ld)))
     }
+
+    /// Moves the pieces of a matrix to the plan's layout.
+    fn gather(
+        &mut self,
+        (on, pieces): (&Distribution, Vec<Stored<'_, T>>),
+        (spread, room): (&Spread, &mut Matrix<T>),
+        moves: &mut Option<PieceMoves<T>>,
+    ) -> Result<(), Error> {
+        let aim = (spread, Order::Columns);
+        let moves = self.take_moves(moves, on.pieces().iter().map(|from| (from, aim)))?;
+        for (movement, piece) in moves.iter_mut().zip(pieces) {
+            self.run(movement, piece, room.stored_mut())?;
+        }
+        Ok(())
+    }
+
+    /// Moves a matrix from the plan's layout to its pieces.
+    fn scatter(
+        &mut self,
+        (spread, room): (&Spread, &Matrix<T>),
+        (on, pieces): (&Distribution, Vec<StoredMut<'_, T>>),
+        moves: &mut Option<PieceMoves<T>>,
+    ) -> Result<(), Error> {
+        let aims = on.pieces().iter().map(|to| (to, on.order()));
+        let moves = self.take_moves(moves, aims.map(|aim| (spread, aim)))?;
+        for (movement, piece) in moves.iter_mut().zip(pieces) {
+            self.run(movement, room.stored(), piece)?;
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        movement: &mut Movement<T>,
+        source: Stored<'_, T>,
+        target: StoredMut<'_, T>,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        let moved = movement.run_with(self.buffers, self.comm, source, target)?;
+        let seconds = start.elapsed().as_secs_f64();
+        self.moved = self.moved.and(Moved { seconds, ..moved });
+        Ok(())
+    }
+
+    /// Takes the moves of an earlier run, or plans them: from each spread to the other one, in memory of that order.
+    fn take_moves<'k, 's>(
+        &mut self,
+        kept: &'k mut Option<PieceMoves<T>>,
+        mut between: impl Iterator<Item = (&'s Spread, (&'s Spread, Order))>,
+    ) -> Result<&'k mut PieceMoves<T>, Error> {
+        let (comm, limit) = (self.comm, MESSAGE_BYTES / size_of::<T>());
+        let make = || {
+            let moves = between
+                .by_ref()
+                .map(|(from, aim)| Movement::plan_with(comm, from, aim, limit, self.buffers));
+            moves.collect()
+        };
+        take_kept(kept, make, comm)
+    }
 }
 
-/// Returns the memory of an earlier run, or makes it.
-fn take_room<'m, T: Element>(
-    room: &'m mut Option<Matrix<T>>,
-    make: impl FnOnce() -> Result<Matrix<T>, Error>,
+/// Returns what an earlier run has kept, or makes it.
+fn take_kept<'m, V>(
+    kept: &'m mut Option<V>,
+    make: impl FnOnce() -> Result<V, Error>,
     comm: &dyn Comm,
-) -> Result<&'m mut Matrix<T>, Error> {
+) -> Result<&'m mut V, Error> {
     // All ranks have it, or none has.
-    let made = match room.take() {
+    let made = match kept.take() {
         Some(kept) => kept,
         None => agree(comm, make())?,
     };
-    Ok(room.insert(made))
+    Ok(kept.insert(made))
 }
 
 /// Returns the same memory, to be read.

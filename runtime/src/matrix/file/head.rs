@@ -38,7 +38,7 @@ pub(super) fn read_pieces<T: Element>(
         let movement = done
             .map_err(|reason| Error::file(path, reason))
             .and_then(|()| Movement::new(comm, &on_head, aim, usize::MAX));
-        let movement = agree(comm, movement)?;
+        let mut movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace)?);
     }
     // The end of the file, also after no pieces.
@@ -59,7 +59,7 @@ pub(super) fn write_pieces<T: Element>(
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         let aim = (&on_head, Order::Columns);
         let movement = Movement::new(comm, &on_all, aim, usize::MAX);
-        let movement = agree(comm, movement)?;
+        let mut movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
         moved = moved.and(movement.run(comm, matrix.stored(), target, &replace)?);

@@ -19,14 +19,17 @@ use crate::matrix::{Order, Spread, Stored, StoredMut};
 /// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
 const ROUNDS_UNDER_WAY: usize = 2;
 
+/// Buffers to send from and to receive into, for the rounds that are under way at a time.
+pub(crate) type MessageBuffers<T> = Vec<[Vec<T>; 2]>;
+
 /// A movement of elements, planned on all ranks with the same spreads and orders, and with memory for its messages.
+#[derive(Debug)]
 pub(crate) struct Movement<T> {
     /// Its lines are the target's: columns, or rows of both sides transposed.
     plan: MovePlan,
     /// Direction of the target's lines.
     order: Order,
-    /// Buffers to send from and to receive into, for the rounds that are under way at a time.
-    spare: Vec<[Vec<T>; 2]>,
+    spare: MessageBuffers<T>,
 }
 
 impl<T: bytemuck::Pod> Movement<T> {
@@ -44,9 +47,30 @@ impl<T: bytemuck::Pod> Movement<T> {
         (to, order): (&Spread, Order),
         limit: usize,
     ) -> Result<Self, Error> {
-        let room = (limit / ROUNDS_UNDER_WAY).saturating_sub(2 * comm.size());
-        let rounds = count_rounds(from, to, room);
+        let rounds = choose_rounds(comm, from, to, limit);
         Self::in_rounds(comm, from, (to, order), rounds)
+    }
+
+    /// Plans as [`new`](Self::new) does, for [`run_with`](Self::run_with) in these buffers, in which several movements may
+    /// take their turns.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`], on this rank alone.
+    pub(crate) fn plan_with(
+        comm: &dyn Comm,
+        from: &Spread,
+        (to, order): (&Spread, Order),
+        limit: usize,
+        buffers: &mut MessageBuffers<T>,
+    ) -> Result<Self, Error> {
+        let rounds = choose_rounds(comm, from, to, limit);
+        let plan = make_plan(comm, from, (to, order), rounds);
+        reserve_buffers(&plan, buffers)?;
+        Ok(Self {
+            plan,
+            order,
+            spare: Vec::new(),
+        })
     }
 
     /// Plans to move a matrix in this many rounds, at least one. In `from` elements may have several holders: each of them
@@ -60,15 +84,10 @@ impl<T: bytemuck::Pod> Movement<T> {
         (to, order): (&Spread, Order),
         rounds: usize,
     ) -> Result<Self, Error> {
-        let plan = match order {
-            Order::Columns => MovePlan::new(from, to, comm.rank(), rounds),
-            Order::Rows => MovePlan::new(&from.transposed(), &to.transposed(), comm.rank(), rounds),
-        };
-        Ok(Self {
-            spare: allocate_buffers(&plan)?,
-            plan,
-            order,
-        })
+        let plan = make_plan(comm, from, (to, order), rounds);
+        let mut spare = Vec::new();
+        reserve_buffers(&plan, &mut spare)?;
+        Ok(Self { plan, order, spare })
     }
 
     /// Moves the elements of `source`, and puts each into the target by `put`, in the order of the ranks that sent them, this
@@ -77,7 +96,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// # Collective
     /// All ranks.
     pub(crate) fn run(
-        self,
+        &mut self,
         comm: &dyn Comm,
         source: Stored<'_, T>,
         target: StoredMut<'_, T>,
@@ -93,6 +112,23 @@ impl<T: bytemuck::Pod> Movement<T> {
             target: (target.data, target.ld),
         };
         self.run_rounds(comm, memory, put)
+    }
+
+    /// Does the same in buffers that it was [planned](Self::plan_with) with.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(crate) fn run_with(
+        &mut self,
+        buffers: &mut MessageBuffers<T>,
+        comm: &dyn Comm,
+        source: Stored<'_, T>,
+        target: StoredMut<'_, T>,
+    ) -> Result<Moved, Error> {
+        std::mem::swap(&mut self.spare, buffers);
+        let moved = self.run(comm, source, target, &replace);
+        std::mem::swap(&mut self.spare, buffers);
+        moved
     }
 
     /// Moves elements within one memory of leading dimension `ld`. The matrix begins at the first of `starts`, and at the second
@@ -112,7 +148,7 @@ impl<T: bytemuck::Pod> Movement<T> {
     }
 
     fn run_rounds(
-        mut self,
+        &mut self,
         comm: &dyn Comm,
         mut memory: MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
@@ -242,19 +278,37 @@ pub(crate) fn count_under_way(from: &Spread, to: &Spread, rank: usize, rounds: u
     ROUNDS_UNDER_WAY.min(rounds) * (sent + received)
 }
 
-/// Allocates room for the messages of all rounds that are under way at a time.
-fn allocate_buffers<T>(plan: &MovePlan) -> Result<Vec<[Vec<T>; 2]>, Error> {
-    let mut spare = Vec::new();
-    for _ in 0..ROUNDS_UNDER_WAY.min(plan.rounds) {
-        let mut buffers = [Vec::new(), Vec::new()];
-        for (buffer, len) in buffers.iter_mut().zip(plan.most_per_round()) {
-            let reserved = buffer.try_reserve_exact(len);
+/// Returns the rounds in which no rank packs or waits for more than `limit` elements at a time.
+fn choose_rounds(comm: &dyn Comm, from: &Spread, to: &Spread, limit: usize) -> usize {
+    let room = (limit / ROUNDS_UNDER_WAY).saturating_sub(2 * comm.size());
+    count_rounds(from, to, room)
+}
+
+/// Plans a rank's moves, with lines in the direction of the target's.
+fn make_plan(
+    comm: &dyn Comm,
+    from: &Spread,
+    (to, order): (&Spread, Order),
+    rounds: usize,
+) -> MovePlan {
+    match order {
+        Order::Columns => MovePlan::new(from, to, comm.rank(), rounds),
+        Order::Rows => MovePlan::new(&from.transposed(), &to.transposed(), comm.rank(), rounds),
+    }
+}
+
+/// Makes room for the messages of all rounds that are under way at a time.
+fn reserve_buffers<T>(plan: &MovePlan, buffers: &mut MessageBuffers<T>) -> Result<(), Error> {
+    let pairs = ROUNDS_UNDER_WAY.min(plan.rounds).max(buffers.len());
+    buffers.resize_with(pairs, Default::default);
+    for pair in buffers {
+        for (buffer, len) in pair.iter_mut().zip(plan.most_per_round()) {
+            let reserved = buffer.try_reserve_exact(len.saturating_sub(buffer.len()));
             reserved.map_err(|_| Error::Allocation {
                 what: "the messages of a redistribution",
                 bytes: (len * size_of::<T>()) as u64,
             })?;
         }
-        spare.push(buffers);
     }
-    Ok(spare)
+    Ok(())
 }

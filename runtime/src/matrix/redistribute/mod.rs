@@ -51,7 +51,7 @@ use std::time::Instant;
 use isochron_devices::Element;
 
 pub use engine::Moved;
-pub(crate) use engine::{Movement, count_under_way};
+pub(crate) use engine::{MessageBuffers, Movement, count_under_way};
 
 use super::copy::replace;
 use super::spread::error::SpreadError;
@@ -119,7 +119,7 @@ pub fn redistribute<T: bytemuck::Pod>(
         .with("limit_bytes", &config.limit_bytes)
         .enter()?;
     let planned = plan_movement(comm, (from, &source), (to, &target), config);
-    let movement = agree(comm, planned)?;
+    let mut movement = agree(comm, planned)?;
     let order = match config.transposed {
         false => source.order,
         true => source.order.transposed(),
