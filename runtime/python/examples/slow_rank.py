@@ -48,6 +48,8 @@ class SlowRank:
 
     def time_work(self, sweep, rows, work):
         """Does the work of a sweep, and waits as long as a rank of this pace would compute. Returns its seconds."""
+        if self.row_s is None:
+            work()  # Once more, since the first time makes the pages of temporary arrays.
         begun, cpu = time.perf_counter(), time.thread_time()
         work()
         pace = self.find_pace(self.comm.rank, sweep)
