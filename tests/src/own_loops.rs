@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use isochron::comm::{Comm, LocalComm};
-use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer, migrate_units};
+use isochron::rebalance::{
+    LoopPart, RebalanceConfig, Rebalancer, measure_move_unit_s, migrate_units,
+};
 use isochron::{Error, ErrorClass};
 
 /// Units of the loops, and elements of a unit.
@@ -54,6 +56,30 @@ fn list_blocks(balancer: &Rebalancer) -> Vec<Vec<u64>> {
         .part()
         .map(|unit| vec![unit; unit as usize % 4])
         .collect()
+}
+
+/// The cost of a move is the same on all ranks, and a loop of 12 sweeps moves where it is known to be small.
+pub fn loops_of_a_few_sweeps(comm: &Arc<dyn Comm>) -> usize {
+    let seconds = [8, 1 << 21].map(|bytes| measure_move_unit_s(&**comm, bytes).unwrap());
+    let all = comm.gather(&seconds).unwrap();
+    assert!(all.iter().all(|seconds| *seconds == all[0]), "{all:?}");
+    let is_alone = comm.size() == 1;
+    assert!(all[0].iter().all(|&seconds| (seconds > 0.0) != is_alone));
+    assert_eq!(measure_move_unit_s(&**comm, 0).unwrap(), 0.0);
+    let lengths = measure_move_unit_s(&**comm, 8 + comm.rank());
+    assert_eq!(lengths.is_err(), !is_alone, "{lengths:?}");
+    // Those of the made-up times are larger by far.
+    let config = RebalanceConfig {
+        sweeps: Some(12),
+        move_unit_s: Some(seconds[0]),
+        ..RebalanceConfig::default()
+    };
+    let mut balancer = make_balancer(comm, &config);
+    for sweep in 0..12 {
+        observe_sweep(&**comm, &mut balancer, sweep);
+    }
+    assert_eq!(balancer.moves() > 0, !is_alone);
+    2
 }
 
 /// Rows and blocks follow the speeds of the ranks, in a few moves, and are the same data all the time.

@@ -12,6 +12,7 @@ use isochron_core::hierarchy::balance::{
 use isochron_core::hierarchy::model::Fit;
 use isochron_core::hierarchy::partition::{Partitioner, proportional};
 use isochron_core::prelude::{LoopPart, RebalanceConfig, Rebalancer};
+use isochron_core::rebalance::measure_move_unit_s;
 use serde::Serialize;
 use strum::Display;
 
@@ -172,7 +173,9 @@ impl Balancing {
                 is_over: false,
             },
             JacobiStrategy::Adaptive => {
+                let row_bytes = size_of::<f64>() * (system.size() + 1);
                 let config = RebalanceConfig {
+                    move_unit_s: Some(measure_move_unit_s(comm.as_ref(), row_bytes)?),
                     sweeps: (arguments.tolerance == 0.0).then_some(arguments.max_iterations),
                     ..RebalanceConfig::default()
                 };

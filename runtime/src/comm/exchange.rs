@@ -12,7 +12,7 @@ use crate::error::Error;
 const GATHERING_ROUNDS: usize = 3;
 
 /// Time without work before messages are timed.
-pub(super) const REST: Duration = Duration::from_micros(500);
+pub(crate) const REST: Duration = Duration::from_micros(500);
 
 /// Time between two looks at a message of which the CPU time is measured, about as long as while devices compute.
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
@@ -86,7 +86,7 @@ impl StallWatch {
 /// All ranks receive from both neighbours, so none can make two exchanges in less time than a message takes to a
 /// neighbour and back, however far apart the ranks began. A barrier before each message would add its own skew to the
 /// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
-pub(super) fn measure_exchange_s(
+pub(crate) fn measure_exchange_s(
     comm: &dyn Comm,
     (bytes, tries): (usize, usize),
     rest: Duration,

@@ -32,6 +32,7 @@ pub use contract::Comm;
 // For communicators of other crates. Messages are started by `Transfer`, which is safe.
 #[doc(hidden)]
 pub use contract::{InFlight, MAX_TAG, MessageSpan};
+pub(crate) use exchange::{REST, measure_exchange_s};
 pub(crate) use launched::launched_place;
 pub use launched::launched_rank;
 #[doc(hidden)]

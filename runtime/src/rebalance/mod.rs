@@ -45,6 +45,7 @@
 //! takes the shares when `balance` returns `true`, and moves its data by the partitioner's own means.
 //!
 //! # Cost
+//! A move must win back its own time. [`measure_move_unit_s`] measures what the first one may cost; later ones are timed.
 //! Most calls of `balance` count, and do nothing else. All ranks exchange a few numbers after 1 to
 //! [`check_every`](RebalanceConfig::check_every) sweeps. Rank 0 decides, from the times of all ranks.
 
@@ -62,8 +63,10 @@ use self::sweep::SweepTimes;
 use crate::comm::{Comm, Settings, agree, agree_on_settings};
 use crate::error::Error;
 
+pub use self::cost::measure_move_unit_s;
 pub use self::migrate::migrate_units;
 
+mod cost;
 mod migrate;
 mod state;
 mod sweep;

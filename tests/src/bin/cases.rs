@@ -102,6 +102,9 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
         only,
     };
     groups.run("loops that move", |_| own_loops::loops_that_move(comm));
+    groups.run("loops of a few sweeps", |_| {
+        own_loops::loops_of_a_few_sweeps(comm)
+    });
     groups.run("loops from checkpoints", |_| {
         own_loops::loops_from_checkpoints(comm)
     });
