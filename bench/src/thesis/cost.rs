@@ -21,18 +21,18 @@ const RANKS: usize = 4;
 const BLOCK: usize = 64;
 
 /// The time that a command may take.
-const LIMIT: Duration = Duration::from_secs(230);
+pub(super) const LIMIT: Duration = Duration::from_secs(230);
 
 /// The most that a warm store may cost, in percent of the multiplication.
-const GOAL: f64 = 3.0;
+pub(super) const GOAL: f64 = 3.0;
 
 /// The most by which the divisions of two warm runs may differ, in percent of the work.
-const DIVISION_GOAL: f64 = 2.0;
+pub(super) const DIVISION_GOAL: f64 = 2.0;
 
 /// The ways to know the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray)]
 #[serde(rename_all = "lowercase")]
-enum KnownBy {
+pub(super) enum KnownBy {
     /// Full models from files.
     Full,
     /// Partial models, built before the multiplication.
@@ -53,9 +53,9 @@ pub struct CostSamples {
 
 /// A multiplication.
 #[derive(Serialize, Deserialize)]
-struct CostRun {
+pub(super) struct CostRun {
     round: usize,
-    /// m = n = k.
+    /// m, and n and k too in the table.
     size: usize,
     way: KnownBy,
     /// Seconds of measuring and partitioning.
@@ -168,13 +168,7 @@ impl CostSamples {
             .runs
             .iter()
             .filter(|run| (run.size, run.way) == (size, KnownBy::Warm));
-        let shares: Vec<&[f64]> = warm.map(|run| &*run.shares).collect();
-        let pairs = shares.windows(2).map(|pair| {
-            let devices = pair[0].iter().zip(pair[1]);
-            let differences = devices.map(|(one, other)| 100.0 * (one - other).abs());
-            differences.fold(0.0, f64::max)
-        });
-        pairs.collect()
+        find_differences(warm)
     }
 
     fn make_thesis_row(&self, size: usize) -> [String; 7] {
@@ -216,9 +210,20 @@ impl CostSamples {
     }
 }
 
+/// Returns the largest difference of a device's parts, for each pair of successive runs, in percent of the work.
+pub(super) fn find_differences<'r>(runs: impl Iterator<Item = &'r CostRun>) -> Vec<f64> {
+    let shares: Vec<&[f64]> = runs.map(|run| &*run.shares).collect();
+    let pairs = shares.windows(2).map(|pair| {
+        let devices = pair[0].iter().zip(pair[1]);
+        let differences = devices.map(|(one, other)| 100.0 * (one - other).abs());
+        differences.fold(0.0, f64::max)
+    });
+    pairs.collect()
+}
+
 impl CostRun {
     /// Returns the seconds before the multiplication in percent of it.
-    fn cost(&self) -> f64 {
+    pub(super) fn cost(&self) -> f64 {
         100.0 * self.before_s / self.wall_s
     }
 
@@ -227,12 +232,17 @@ impl CostRun {
     }
 
     /// Returns the seconds beside the multiplication in percent of it.
-    fn overhead(&self) -> f64 {
+    pub(super) fn overhead(&self) -> f64 {
         100.0 * (self.before_s + self.rest_s) / self.wall_s
     }
 
     /// Describes a run by its report.
-    fn new(round: usize, size: usize, way: KnownBy, report: &MxmReport) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        round: usize,
+        size: usize,
+        way: KnownBy,
+        report: &MxmReport,
+    ) -> anyhow::Result<Self> {
         let account = report
             .account
             .as_ref()

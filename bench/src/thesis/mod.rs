@@ -7,6 +7,7 @@ mod cost;
 mod figures;
 mod kernel;
 mod spline;
+mod warm;
 
 use std::path::Path;
 
@@ -14,9 +15,11 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::MxmLauncher;
+use crate::markdown::format_table;
 use crate::results::{CampaignResults, Origin, ResultsPage, write_file};
 use cost::CostSamples;
 use kernel::KernelSamples;
+use warm::WarmSamples;
 
 /// The size of the campaign.
 #[derive(clap::Args)]
@@ -30,7 +33,7 @@ pub struct ThesisArguments {
     /// Points of the naive kernel's full model
     #[arg(long, default_value_t = 60)]
     points: usize,
-    /// Measure this part, and keep the other one
+    /// Measure this part, and keep the others
     #[arg(long)]
     only: Option<ThesisPart>,
     /// Only make the figures and the table from the samples that are kept
@@ -45,6 +48,8 @@ enum ThesisPart {
     Figures,
     /// Table 4.2.
     Table,
+    /// Alike ranks with a warm store.
+    Warm,
 }
 
 /// The file of results.
@@ -56,6 +61,17 @@ pub struct ThesisResults {
     kernel: KernelSamples,
     #[serde(default)]
     cost: CostSamples,
+    #[serde(default)]
+    warm: WarmSamples,
+}
+
+/// Rounds of short runs with a warm store for each round of the table.
+const WARM_ROUNDS: usize = 3;
+
+impl ThesisArguments {
+    fn has_part(&self, part: ThesisPart) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
 }
 
 /// Runs the campaign, or makes its figures and its table only.
@@ -75,16 +91,23 @@ fn measure(arguments: &ThesisArguments) -> anyhow::Result<ThesisResults> {
         origin: Origin::new(command),
         kernel: KernelSamples::default(),
         cost: CostSamples::default(),
+        warm: WarmSamples::default(),
     };
     if let (Some(_), Ok(kept)) = (arguments.only, ThesisResults::PAGE.read::<ThesisResults>()) {
-        (results.kernel, results.cost) = (kept.kernel, kept.cost);
+        results = ThesisResults {
+            origin: results.origin,
+            ..kept
+        };
     }
     let launcher = MxmLauncher::from_environment()?;
-    if arguments.only != Some(ThesisPart::Table) {
+    if arguments.has_part(ThesisPart::Figures) {
         results.kernel = KernelSamples::measure(&launcher, points)?;
     }
-    if arguments.only != Some(ThesisPart::Figures) {
+    if arguments.has_part(ThesisPart::Table) {
         results.cost = CostSamples::measure(&launcher, rounds, &arguments.sizes)?;
+    }
+    if arguments.has_part(ThesisPart::Warm) {
+        results.warm = WarmSamples::measure(&launcher, WARM_ROUNDS * rounds)?;
     }
     Ok(results)
 }
@@ -95,7 +118,14 @@ impl CampaignResults for ThesisResults {
     fn format_tables(&self) -> anyhow::Result<String> {
         let cores = format!(" on {} cores", self.origin.machine.cores);
         let origin = Self::PAGE.describe_origin(&self.origin, &cores, "");
-        Ok(format!("{origin}\n\n{}", self.cost.format_tables()))
+        let warm = match self.warm.check_goals() {
+            rows if rows.is_empty() => String::new(),
+            rows => {
+                let table = format_table(["goal on alike ranks, warm store", "found", "met"], rows);
+                format!("\n{table}")
+            }
+        };
+        Ok(format!("{origin}\n\n{}{warm}", self.cost.format_tables()))
     }
 
     fn write_plot(&self, folder: &Path) -> anyhow::Result<()> {
