@@ -15,6 +15,12 @@ const LIKELY_LEFT: u64 = 100;
 /// Most doublings of the pause before a part is tried again.
 const DOUBLINGS: u32 = 20;
 
+/// Time of a sweep over that before the last change from which the change has failed.
+const FAILED: f64 = 1.3;
+
+/// Sweeps that are learnt from before a change may have failed. A single long one is a disturbance.
+const FAILED_AFTER: u64 = 2;
+
 /// Divides the units of a loop over parts, and changes the division when that pays. The [module](super) has an example.
 ///
 /// It can be serialised between two sweeps. What is read back decides as the original would.
@@ -31,6 +37,9 @@ pub struct Rebalance {
     due_at: u64,
     /// Seconds of the slowest part in the last sweep.
     last_s: f64,
+    /// The same at the last change, and the least since then; 0 before.
+    #[serde(default)]
+    since_change_s: [f64; 2],
     /// Tries of parts without units so far.
     retries: u32,
     cost: MovingCost,
@@ -72,6 +81,7 @@ impl Rebalance {
             learner,
             in_division: 0,
             last_s: 0.0,
+            since_change_s: [0.0; 2],
             retries: 0,
             cost: MovingCost::default(),
             report: RebalanceReport::default(),
@@ -116,6 +126,11 @@ impl Rebalance {
             .zip(times_s)
             .filter(|&(&units, _)| units > 0);
         self.last_s = busy.map(|(_, &t_s)| t_s).fold(0.0, f64::max);
+        let least_s = &mut self.since_change_s[1];
+        *least_s = match *least_s {
+            0.0 => self.last_s,
+            least_s => least_s.min(self.last_s),
+        };
         self.learner
             .observe(self.report.sweeps, &self.units, times_s)
     }
@@ -130,7 +145,10 @@ impl Rebalance {
     pub fn count_sweeps(&self) -> u64 {
         let learnt = self.learner.count_since_change();
         let patience = self.count_patience();
-        let wanted = if learnt < patience {
+        let is_new = !self.report.changes.is_empty() && learnt < FAILED_AFTER;
+        let wanted = if is_new {
+            FAILED_AFTER.min(patience)
+        } else if learnt < patience {
             patience
         } else {
             self.due_at
@@ -160,7 +178,7 @@ impl Rebalance {
                 cost_s: 0.0,
             }));
         }
-        if learnt < self.due_at && !self.learner.has_drifted() {
+        if learnt < self.due_at && !self.learner.has_drifted() && !self.has_failed() {
             return Ok(Advice::Keep);
         }
         self.due_at = 2 * learnt;
@@ -205,6 +223,7 @@ impl Rebalance {
         self.cost.last = count_moved(&self.units, &change.units).1;
         self.units.clone_from(&change.units);
         self.in_division = 0;
+        self.since_change_s = [self.last_s, 0.0];
         let advice = Advice::Move(change.units.clone());
         self.report.changes.push(change);
         self.due_at = self.count_patience();
@@ -249,10 +268,18 @@ impl Rebalance {
 
     /// Returns the sweeps that are learnt from before a division may change.
     fn count_patience(&self) -> u64 {
+        let usual = self.config.window.max(self.config.cooldown);
         match self.report.changes.is_empty() {
             true => self.config.window,
-            false => self.config.window.max(self.config.cooldown),
+            false if self.has_failed() => FAILED_AFTER.min(usual),
+            false => usual,
         }
+    }
+
+    /// Returns `true` if the last change has made the sweeps longer: a part may have come to the end of its memory.
+    fn has_failed(&self) -> bool {
+        let [before_s, least_s] = self.since_change_s;
+        before_s > 0.0 && least_s > FAILED * before_s
     }
 
     fn count_left(&self) -> u64 {

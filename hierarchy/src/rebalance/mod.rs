@@ -8,6 +8,7 @@
 //!   [`adaptive`](crate::adaptive), the cost from earlier moves.
 //! * Noise moves nothing. A change is considered after a [window](RebalanceConfig::window) of sweeps, then after twice
 //!   as many, and so on; and after a lasting change of a part's speed. One long time is a disturbance.
+//! * A change that makes the sweeps much longer is followed by another one soon: a part has come to the end of its memory.
 //! * Where time is no smooth function of the units, each part brings its [time function](LoopPart::function), and
 //!   [`hpopta`](crate::partition::hpopta()) divides.
 //!
@@ -69,7 +70,7 @@ pub struct RebalanceConfig {
     pub trigger: f64,
     /// Sweeps with a division before it is judged.
     pub window: u64,
-    /// Sweeps from one change to the next, at least.
+    /// Sweeps from one change to the next, at least. A change that makes the sweeps much longer is not kept that long.
     pub cooldown: u64,
     /// Sweeps at the beginning and after each change of which the times are ignored: memory is touched and caches are
     /// filled.
