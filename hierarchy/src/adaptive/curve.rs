@@ -92,7 +92,7 @@ pub(super) struct Fall {
     pub to: f64,
     /// The size taken for its beginning.
     pub cap: f64,
-    /// Largest size that was measured behind it.
+    /// Largest size behind it that was measured or given up.
     pub last: f64,
 }
 
@@ -165,6 +165,20 @@ impl TimeCurve {
             cap,
             last: last.d,
         });
+    }
+
+    /// Lifts the line to lower bounds of the times of sizes beyond all samples. Sizes must ascend.
+    ///
+    /// A bound far above the line is a fall of the speed before it.
+    pub fn hold_floors(&mut self, floors: &[TimePoint]) {
+        for floor in floors {
+            let excess = floor.log_s - self.line.time_s(floor.d).ln();
+            if self.fall.is_none() && excess > FALL {
+                self.fall_off(std::slice::from_ref(floor));
+            } else if excess > 0.0 {
+                self.line.lift_to(floor.d, floor.time_s());
+            }
+        }
     }
 
     /// Returns the least and the largest size at which the line through two samples may meet this one.
@@ -400,6 +414,29 @@ mod tests {
         assert!((curve.line.time_s(104.0) - 31.0).abs() < 0.1, "{curve:?}");
         assert!(fall.from > 90.0 && fall.to < 101.0 && fall.last == 104.0);
         assert!(curve.line.time_s(110.0) > 40.0);
+    }
+
+    #[test]
+    fn bounds_lift_the_line_and_are_not_seen() {
+        let before = fit(&[(25.0, 2.5), (75.0, 7.5)], 75.0);
+        let hold = |times: &[(f64, f64)]| {
+            let floors = times.iter().map(|&(d, t_s)| TimePoint {
+                d,
+                log_s: t_s.ln(),
+                variance: 1e-4,
+            });
+            let mut curve = before.clone();
+            curve.hold_floors(&floors.collect::<Vec<TimePoint>>());
+            curve
+        };
+        assert_eq!(hold(&[(150.0, 10.0), (200.0, 15.0)]), before);
+        let slightly = hold(&[(150.0, 17.0)]);
+        assert!(slightly.fall.is_none() && slightly.seen == 75.0);
+        assert!((slightly.line.time_s(150.0) - 17.0).abs() < 1e-9);
+        let far = hold(&[(150.0, 60.0), (300.0, 2000.0)]);
+        let fall = far.fall.expect("a fall");
+        assert!(fall.from >= 75.0 && fall.to <= 150.0 && far.seen == 75.0);
+        assert!(far.line.time_s(150.0) > 59.9 && far.line.time_s(300.0) > 1999.0);
     }
 
     #[test]

@@ -121,6 +121,69 @@ mod tests {
         look.begin(0..2, (90, 7), 1.0).expect("valid")
     }
 
+    /// Returns a run of two alike parts, the first of which has another earlier point.
+    fn begin_alike(d: u64, t_s: f64, reps: u32) -> Adaptive {
+        let measured = Point {
+            d: 30,
+            t_s: 1.0,
+            reps: 3,
+            ci_s: 0.05,
+        };
+        let other = Point {
+            d,
+            t_s,
+            reps,
+            ci_s: 0.0,
+        };
+        let parts = [vec![measured, other], vec![measured]].map(|prior| AdaptivePart {
+            prior,
+            ..AdaptivePart::default()
+        });
+        let look = FirstLook {
+            parts: parts.to_vec(),
+            ..FirstLook::default()
+        };
+        look.begin(0..2, (90, 7), 1.0).expect("valid")
+    }
+
+    #[test]
+    fn a_bound_is_no_time() {
+        let divide = |d, t_s, reps| {
+            let learner = begin_alike(d, t_s, reps);
+            learner.divide_among(0..2, 90).expect("divisible").0
+        };
+        // Below what is expected anyway, and of a smaller size than one that took less.
+        for (d, t_s) in [(60, 0.5), (20, 30.0), (30, 30.0)] {
+            assert_eq!(divide(d, t_s, 0), [45, 45], "{d} {t_s}");
+        }
+        let kept_below = divide(45, 30.0, 0);
+        assert!((30..43).contains(&kept_below[0]), "{kept_below:?}");
+        assert!(divide(60, 0.5, 3)[0] > 50);
+    }
+
+    #[test]
+    fn a_part_with_bounds_alone_is_looked_at() {
+        let bound = Point {
+            d: 60,
+            t_s: 9.0,
+            reps: 0,
+            ci_s: 0.0,
+        };
+        for needs_probe in [false, true] {
+            let part = AdaptivePart {
+                prior: vec![bound],
+                needs_probe,
+                ..AdaptivePart::default()
+            };
+            let look = FirstLook {
+                parts: vec![part; 2],
+                ..FirstLook::default()
+            };
+            let mut learner = look.begin(0..2, (90, 7), 1.0).expect("valid");
+            assert!(matches!(learner.request_measurement(), Ok(Some(_))));
+        }
+    }
+
     #[test]
     fn a_part_that_is_known_is_not_measured_again() {
         let mut learner = begin_known(false);

@@ -24,7 +24,7 @@ pub struct AdaptivePart {
     /// unknown.
     pub likely_speed: Option<f64>,
     /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no
-    /// first look.
+    /// first look. Lower bounds (`reps = 0`) hold for sizes beyond all measured ones, and alone tell nothing.
     pub prior: Vec<Point>,
     /// The earlier points are of other conditions, or of another device of its kind: a measurement before the run
     /// scales them.
@@ -80,6 +80,16 @@ struct Measured {
 }
 
 impl Measured {
+    fn from_prior(point: &Point) -> Self {
+        Self {
+            d: point.d,
+            log_s: point.t_s.ln(),
+            count: f64::from(point.reps),
+            bursts: 1.0,
+            doubt: doubt_prior(point),
+        }
+    }
+
     /// Learns the noise between bursts from the times of two nearly equal sizes.
     fn compare_with(&self, other: &Self, curve: &TimeCurve, noise: &mut Noise) {
         let [d, other_d] = [self.d, other.d].map(|d| d as f64);
@@ -107,6 +117,9 @@ impl Measured {
 pub(super) struct PartState {
     pub part: AdaptivePart,
     points: Vec<Measured>,
+    /// Lower bounds of the times of sizes that were given up earlier, ascending.
+    #[serde(default)]
+    floors: Vec<TimePoint>,
     level: Option<SizeLevel>,
     watch: Watch,
     /// `true` while the current size is only measured, before the run.
@@ -121,17 +134,12 @@ pub(super) struct PartState {
 
 impl PartState {
     pub fn new(part: AdaptivePart) -> Self {
-        let points = (part.prior.iter())
-            .map(|point| Measured {
-                d: point.d,
-                log_s: point.t_s.ln(),
-                count: f64::from(point.reps.max(1)),
-                bursts: 1.0,
-                doubt: doubt_prior(point),
-            })
-            .collect();
+        let (measured, given_up): (Vec<&Point>, Vec<&Point>) =
+            part.prior.iter().partition(|point| point.reps > 0);
+        let points: Vec<Measured> = measured.into_iter().map(Measured::from_prior).collect();
         Self {
-            awaits_probe: part.needs_probe && !part.prior.is_empty(),
+            awaits_probe: part.needs_probe && !points.is_empty(),
+            floors: list_floors(&given_up),
             part,
             points,
             level: None,
@@ -159,7 +167,7 @@ impl PartState {
 
     /// Returns `true` if the part can work and nothing was known of it before the run.
     pub fn is_fresh(&self) -> bool {
-        self.part.prior.is_empty() && self.capacity() > 0
+        self.part.prior.iter().all(|point| point.reps == 0) && self.capacity() > 0
     }
 
     /// Returns `true` if the part's earlier points are still to be scaled.
@@ -219,6 +227,7 @@ impl PartState {
             point.log_s += log_factor;
             point.doubt = point.doubt.min(PRIOR_DOUBT) + (DRIFT_DOUBT * log_factor).powi(2);
         }
+        self.scale_floors(log_factor);
         self.fit_curve(noise);
     }
 
@@ -312,12 +321,19 @@ impl PartState {
             point.log_s += shift.log_factor;
             point.doubt += (DRIFT_DOUBT * shift.log_factor).powi(2);
         }
+        self.scale_floors(shift.log_factor);
         if let Some(level) = &mut self.level {
             let d = level.d;
             *level = SizeLevel::new(d, 0.0, UNKNOWN, burst);
             for deviation in shift.deviations.iter().filter(|x| x.d == d) {
                 level.observe(deviation.log_s, burst, noise);
             }
+        }
+    }
+
+    fn scale_floors(&mut self, log_factor: f64) {
+        for floor in &mut self.floors {
+            floor.log_s += log_factor;
         }
     }
 
@@ -352,8 +368,16 @@ impl PartState {
         if curve.seen < curve.center {
             curve = TimeCurve::fit(&samples, curve.seen, expected);
         }
-        self.curve = Some(curve);
         self.samples = samples;
+        self.take_curve(curve);
+    }
+
+    /// Takes a model of the samples, and lifts it to the bounds of sizes beyond them.
+    fn take_curve(&mut self, mut curve: TimeCurve) {
+        let largest = self.samples.last().map_or(0.0, |sample| sample.d);
+        let beyond = self.floors.partition_point(|floor| floor.d <= largest);
+        curve.hold_floors(&self.floors[beyond..]);
+        self.curve = Some(curve);
     }
 
     /// Returns what is expected of `d` units.
@@ -386,7 +410,7 @@ impl PartState {
         merge_sizes(&mut self.samples);
         let mut curve = TimeCurve::fit_line(&self.samples, center, self.expect(center as u64));
         curve.seen = seen;
-        self.curve = Some(curve);
+        self.take_curve(curve);
     }
 }
 
@@ -396,6 +420,18 @@ fn doubt_prior(point: &Point) -> f64 {
         true => (point.ci_s / (QUANTILE * point.t_s)).powi(2),
         false => PRIOR_DOUBT,
     }
+}
+
+/// Returns the lower bounds of sizes that were given up, ascending.
+fn list_floors(given_up: &[&Point]) -> Vec<TimePoint> {
+    let floors = given_up.iter().map(|point| TimePoint {
+        d: point.d as f64,
+        log_s: point.t_s.ln(),
+        variance: doubt_prior(point),
+    });
+    let mut floors: Vec<TimePoint> = floors.collect();
+    floors.sort_by(|a, b| a.d.total_cmp(&b.d));
+    floors
 }
 
 /// Averages samples of one size, weighted by their variances. Sizes must ascend.

@@ -36,6 +36,11 @@ impl TimeLine {
         self.end_slope = slope;
     }
 
+    /// Continues the line straight to `(d, t_s)`, and from there with the slope that it has at its end.
+    pub fn lift_to(&mut self, d: f64, t_s: f64) {
+        self.extend_to(d, t_s, self.end_slope);
+    }
+
     /// Returns the line with `slope` from `d` units on.
     #[must_use]
     pub fn with_wall(&self, d: f64, slope: f64) -> Self {
