@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HostConditions {
+    /// Hash of the machine's id, which tells machines of one name apart.
+    pub machine: Option<String>,
     /// The GPU's unique number.
     pub uuid: Option<String>,
     /// Version of the GPU's driver.
@@ -35,6 +37,9 @@ pub struct HostConditions {
 
 /// The value of a fact that a GPU's driver does not tell.
 const UNKNOWN: &str = "unknown";
+
+/// The content of a machine's id before its first start.
+const UNINITIALIZED: &str = "uninitialized";
 
 impl HostConditions {
     /// Returns these conditions with the state of a GPU in place of that of the cores.
@@ -75,6 +80,7 @@ impl HostConditions {
         let gpu = gpu.map(|address| nvidia.join("gpus").join(address).join("information"));
         let power = root.join("sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw");
         Self {
+            machine: read_machine(&root.join("etc/machine-id")),
             uuid: gpu.as_deref().and_then(|file| read_field(file, "GPU UUID")),
             driver: read_within(gpu.is_some().then_some(&*nvidia), "version"),
             system: read_value(&root.join("proc/sys/kernel/osrelease")),
@@ -90,6 +96,12 @@ impl HostConditions {
 
 fn name_value(value: Option<impl ToString>) -> Option<String> {
     Some(value.map_or_else(|| UNKNOWN.to_owned(), |value| value.to_string()))
+}
+
+/// Returns the hash of a machine's id. Stores are shared and exported, and the id itself is not meant to be published.
+fn read_machine(path: &Path) -> Option<String> {
+    let id = read_value(path).filter(|id| id != UNINITIALIZED)?;
+    Some(format!("{:08x}", crc32fast::hash(id.as_bytes())))
 }
 
 /// Returns `on` or `off`, as one of the two drivers of clocks says.
@@ -148,6 +160,7 @@ mod tests {
             ),
             (&*format!("{cpu}/intel_pstate/no_turbo"), "1\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
+            ("etc/machine-id", "a1b2\n"),
             (
                 "sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw",
                 "9000\n",
@@ -172,6 +185,16 @@ mod tests {
         ];
         for (value, expected) in expected {
             assert_eq!(value.as_deref(), Some(expected));
+        }
+        let machine = told.machine.expect("an id");
+        assert!(machine.len() == 8 && !machine.contains("a1b2"), "{machine}");
+        for (id, is_told) in [("a1b3\n", true), ("uninitialized\n", false), ("\n", false)] {
+            write(root, "etc/machine-id", id);
+            let other = HostConditions::read_files(root, None, None).machine;
+            assert!(
+                other.is_some() == is_told && other.as_ref() != Some(&machine),
+                "{id}"
+            );
         }
         write(root, &format!("{cpu}/cpufreq/boost"), "1\n");
         let told = HostConditions::read_files(root, Some(4), None);

@@ -234,6 +234,9 @@ const LINKS_VERSION: u32 = 1;
 pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> StoreKey {
     let hosts: BTreeSet<&str> = ranks.iter().map(|rank| &*rank.host).collect();
     let blocks = ranks.chunk_by(|one, next| one.host == next.host);
+    // The order of the ranks does not tell machines apart.
+    let machines: BTreeSet<&Option<String>> =
+        ranks.iter().map(|rank| &rank.conditions.machine).collect();
     let classes = join_values(ranks.iter().map(|rank| Some(rank.class.clone())));
     let (kernel, class) = match times {
         LinkTimes::Exchange => ("exchange", classes.unwrap_or_default()),
@@ -251,6 +254,7 @@ pub fn make_link_key(mpi: &str, ranks: &[&KeySource], times: LinkTimes<'_>) -> S
         conditions: Conditions {
             host: hosts.into_iter().collect::<Vec<_>>().join(", "),
             state: HostConditions {
+                machine: join_values(machines.into_iter().cloned()),
                 system: join_fact(ranks, |state| &state.system),
                 governor: join_fact(ranks, |state| &state.governor),
                 clock_cap: join_fact(ranks, |state| &state.clock_cap),
@@ -488,8 +492,9 @@ pub(super) mod tests {
             let other = source.make_key(work, &[&tests::source()]);
             assert_ne!(other.identity, key.identity, "{index}");
         }
-        let conditions: [Change; 11] = [
+        let conditions: [Change; 12] = [
             |source, _| source.host = "b".to_owned(),
+            |source, _| source.conditions.machine = Some("x".to_owned()),
             |source, _| source.device.blas.push('x'),
             |source, _| source.conditions.uuid = Some("x".to_owned()),
             |source, _| source.conditions.driver = Some("x".to_owned()),
@@ -563,10 +568,11 @@ pub(super) mod tests {
     fn every_fact_of_links_is_in_their_key() {
         let ranks = place_ranks("aabb");
         let key = key_links(MPI, &ranks, LinkTimes::Exchange);
-        let (mut class, mut quota, mut system) = (ranks.clone(), ranks.clone(), ranks.clone());
+        let [mut class, mut quota, mut system, mut machine] = [(); 4].map(|()| ranks.clone());
         class[3].class.push('x');
         quota[1].conditions.quota = Some("0.50".to_owned());
         system[3].conditions.system = Some("6.2".to_owned());
+        machine[3].conditions.machine = Some("4a".to_owned());
         for (index, other) in [
             key_links("MPICH 4", &ranks, LinkTimes::Exchange),
             key_links(MPI, &ranks, LinkTimes::CpuOf("Some CPU")),
@@ -585,10 +591,14 @@ pub(super) mod tests {
             (place_ranks("aacc"), "host"),
             (quota, "quota"),
             (system, "system"),
+            (machine.clone(), "machine"),
         ] {
             let other = key_links(MPI, &ranks, LinkTimes::Exchange);
             assert_eq!(other.identity, key.identity);
             assert_eq!(key.conditions.list_differences(&other.conditions), [field]);
         }
+        let named = key_links(MPI, &machine, LinkTimes::Exchange);
+        machine.reverse();
+        assert_eq!(key_links(MPI, &machine, LinkTimes::Exchange), named);
     }
 }

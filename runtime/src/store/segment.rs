@@ -187,6 +187,16 @@ pub(super) mod tests {
         assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run]));
     }
 
+    #[test]
+    fn runs_without_later_conditions_are_read() {
+        let run = stored("w", 3, &[(1, &[1.5, 2.0])]);
+        assert_eq!(run.key.conditions.state.machine, None);
+        let whole = serde_json::to_string(&run).unwrap();
+        let older = whole.replace("\"machine\":null,", "");
+        assert_ne!(older, whole);
+        assert_eq!(parse_run(&older), Ok(run));
+    }
+
     /// Formats a run as version 1 did.
     pub fn make_old(run: &StoredRun) -> String {
         let header = format!("{{\"format\":\"{FORMAT}\",\"version\":1}}\n");

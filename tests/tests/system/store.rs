@@ -137,17 +137,22 @@ fn list_choices(report: &Report) -> Vec<Option<KnownFrom>> {
     report.nodes.iter().map(|node| node.blas_known).collect()
 }
 
-/// Changes the stored times of libraries, each with its key.
-fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<StoredSample>)) {
+/// Changes all runs of the store, each with its key.
+fn change_runs(folder: &Folder, change: impl FnMut(&mut StoredRun)) {
     let mut runs = read_runs(folder);
     fs::remove_dir_all(folder.path("store")).expect("removable");
-    for run in &mut runs {
+    runs.iter_mut().for_each(change);
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    store.write("changed", &runs).expect("written");
+}
+
+/// Changes the stored times of libraries, each with its key.
+fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<StoredSample>)) {
+    change_runs(folder, |run| {
         if let Identity::Library(library) = &mut run.key.identity {
             change(library, &mut run.samples);
         }
-    }
-    let store = StoreFolder::new(folder.path("store").into(), true);
-    store.write("changed", &runs).expect("written");
+    });
 }
 
 fn count_library_runs(folder: &Folder) -> usize {
@@ -249,15 +254,11 @@ fn links_are_measured_once_unless_their_conditions_change() {
         assert!(recalled.links.is_some());
         let without = multiply(&mpi, &folder, "--store none");
         assert_eq!(without.links_known, Some(KnownFrom::Fresh));
-        let mut runs = read_runs(&folder);
-        fs::remove_dir_all(folder.path("store")).expect("removable");
-        for run in &mut runs {
+        change_runs(&folder, |run| {
             if matches!(run.key.identity, Identity::Links(_)) {
                 run.key.conditions.host = "others".to_owned();
             }
-        }
-        let store = StoreFolder::new(folder.path("store").into(), true);
-        store.write("other", &runs).expect("written");
+        });
         let elsewhere = multiply(&mpi, &folder, "");
         assert_eq!(elsewhere.links_known, Some(KnownFrom::Fresh));
         assert_eq!(list_known(&elsewhere), [KnownFrom::Store; 3]);
@@ -316,34 +317,47 @@ fn other_conditions_cost_one_measurement() {
     let [mpi, _] = libraries();
     let folder = make_folder();
     multiply(&mpi, &folder, "");
-    let mut runs = read_runs(&folder);
-    fs::remove_dir_all(folder.path("store")).expect("removable");
-    for run in &mut runs {
+    change_runs(&folder, |run| {
         run.key.conditions.state.governor = Some("other".to_owned());
         // As if all devices had been half as fast.
-        for time_s in run
-            .samples
-            .iter_mut()
-            .flat_map(|sample| &mut sample.seconds)
-        {
-            *time_s *= 2.0;
-        }
-    }
-    let store = StoreFolder::new(folder.path("store").into(), true);
-    store.write("other", &runs).expect("written");
+        scale_times(run, 2.0);
+    });
     let report = multiply(&mpi, &folder, "");
     assert_eq!(list_known(&report), [KnownFrom::StoreAndProbe; 3]);
     assert_eq!(count_looks(&report), 1);
-    let notices = list_notices(&report);
-    let told = notices
-        .iter()
-        .filter(|notice| notice.contains("other governor"))
-        .count();
-    assert_eq!(told, 3, "{notices:?}");
+    assert_eq!(count_notices(&report, "other governor"), 3);
     assert_eq!(
         list_known(&multiply(&mpi, &folder, "")),
         [KnownFrom::Store; 3]
     );
+}
+
+/// Multiplies all times of a run.
+fn scale_times(run: &mut StoredRun, factor: f64) {
+    let times_s = run.samples.iter_mut();
+    for time_s in times_s.flat_map(|sample| &mut sample.seconds) {
+        *time_s *= factor;
+    }
+}
+
+/// Returns the number of notices that have this part.
+fn count_notices(report: &Report, part: &str) -> usize {
+    let notices = list_notices(report).into_iter();
+    notices.filter(|notice| notice.contains(part)).count()
+}
+
+#[test]
+fn times_of_another_machine_of_the_same_name_are_checked() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    change_runs(&folder, |run| {
+        run.key.conditions.state.machine = Some("another".to_owned());
+    });
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::StoreAndProbe; 3]);
+    assert_eq!(count_notices(&report, "other machine"), 3);
+    assert_eq!(report.links_known, Some(KnownFrom::Fresh));
 }
 
 #[test]
@@ -463,13 +477,9 @@ fn fpm_measures_again_under_other_conditions_but_starts_with_what_is_known() {
     let [mpi, _] = libraries();
     let folder = make_folder();
     let first = multiply(&mpi, &folder, "--strategy fpm");
-    let mut runs = read_runs(&folder);
-    fs::remove_dir_all(folder.path("store")).expect("removable");
-    for run in &mut runs {
+    change_runs(&folder, |run| {
         run.key.conditions.state.governor = Some("other".to_owned());
-    }
-    let store = StoreFolder::new(folder.path("store").into(), true);
-    store.write("other", &runs).expect("written");
+    });
     let later = multiply(&mpi, &folder, "--strategy fpm");
     assert_eq!(list_known(&later), [KnownFrom::StoreAndProbe; 3]);
     let [first, later] = [&first, &later].map(count_measurements);
