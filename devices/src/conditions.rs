@@ -33,6 +33,8 @@ pub struct HostConditions {
     pub quota: Option<String>,
     /// Eighths of a GPU's memory that are in use, or `unknown`.
     pub used_memory: Option<String>,
+    /// `on` or `off`: correction of errors in a GPU's memory, or `unknown`.
+    pub ecc: Option<String>,
 }
 
 /// The value of a fact that a GPU's driver does not tell.
@@ -52,6 +54,7 @@ impl HostConditions {
             clock_cap: name_value(gpu.clock_mhz),
             power_cap: name_value(gpu.power_mw),
             used_memory: name_value(eighths),
+            ecc: name_value(gpu.corrects_errors.map(name_switch)),
             ..self
         }
     }
@@ -90,6 +93,7 @@ impl HostConditions {
             power_cap: read_value(&power),
             quota: None,
             used_memory: None,
+            ecc: None,
         }
     }
 }
@@ -109,7 +113,11 @@ fn read_boost(cpus: &Path) -> Option<String> {
     let boost = read_value(&cpus.join("cpufreq/boost")).map(|value| value == "1");
     let no_turbo = read_value(&cpus.join("intel_pstate/no_turbo")).map(|value| value == "1");
     let is_on = boost.or(no_turbo.map(|off| !off))?;
-    Some(if is_on { "on" } else { "off" }.to_owned())
+    Some(name_switch(is_on).to_owned())
+}
+
+fn name_switch(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
 }
 
 /// Returns the first line of a file in a folder, if there are such.
@@ -208,7 +216,12 @@ mod tests {
     fn the_state_of_a_gpu_is_told_in_steps_and_unknown_without_its_library() {
         let told = HostConditions::default().with_gpu("GPU-4a", GpuState::default());
         assert_eq!(told.uuid.as_deref(), Some("GPU-4a"));
-        for value in [&told.clock_cap, &told.power_cap, &told.used_memory] {
+        for value in [
+            &told.clock_cap,
+            &told.power_cap,
+            &told.used_memory,
+            &told.ecc,
+        ] {
             assert_eq!(value.as_deref(), Some("unknown"));
         }
         for (used, eighths) in [(0, "0"), (999, "0"), (1000, "1"), (7999, "7"), (8000, "8")] {
@@ -216,12 +229,15 @@ mod tests {
                 clock_mhz: Some(1980),
                 power_mw: Some(700_000),
                 memory_bytes: Some((used, 8000)),
+                corrects_errors: Some(used > 0),
                 slowed_ns: None,
             };
             let told = HostConditions::default().with_gpu("GPU-4a", state);
             let values = [&told.clock_cap, &told.power_cap, &told.used_memory];
             let values = values.map(|value| value.as_deref());
             assert_eq!(values, [Some("1980"), Some("700000"), Some(eighths)]);
+            let ecc = if used > 0 { "on" } else { "off" };
+            assert_eq!(told.ecc.as_deref(), Some(ecc));
         }
     }
 }

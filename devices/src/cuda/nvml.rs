@@ -40,6 +40,7 @@ struct Functions {
     get_clock: unsafe extern "C" fn(DeviceHandle, c_int, *mut c_uint) -> c_int,
     get_power_limit: unsafe extern "C" fn(DeviceHandle, *mut c_uint) -> c_int,
     get_memory: unsafe extern "C" fn(DeviceHandle, *mut MemoryBytes) -> c_int,
+    get_ecc_mode: unsafe extern "C" fn(DeviceHandle, *mut c_int, *mut c_int) -> c_int,
     get_violation: unsafe extern "C" fn(DeviceHandle, c_int, *mut ViolationTime) -> c_int,
     /// Never closed, since the functions are called as long as the process lives.
     _library: Library,
@@ -62,6 +63,7 @@ impl Functions {
                 get_clock: *library.get(b"nvmlDeviceGetApplicationsClock").ok()?,
                 get_power_limit: *library.get(b"nvmlDeviceGetEnforcedPowerLimit").ok()?,
                 get_memory: *library.get(b"nvmlDeviceGetMemoryInfo").ok()?,
+                get_ecc_mode: *library.get(b"nvmlDeviceGetEccMode").ok()?,
                 get_violation: *library.get(b"nvmlDeviceGetViolationStatus").ok()?,
                 _library: library,
             };
@@ -88,6 +90,8 @@ pub struct GpuState {
     pub power_mw: Option<u32>,
     /// Bytes of its memory that are in use, and all of them.
     pub memory_bytes: Option<(u64, u64)>,
+    /// `true` if its memory corrects errors.
+    pub corrects_errors: Option<bool>,
     /// Nanoseconds for which heat has slowed it down so far.
     pub slowed_ns: Option<u64>,
 }
@@ -102,21 +106,25 @@ pub fn read_gpu_state(uuid: &str) -> GpuState {
         return GpuState::default();
     };
     let (mut clock_mhz, mut power_mw) = (0, 0);
+    // The mode now, and the one after the next start.
+    let (mut ecc_mode, mut next_ecc_mode) = (0, 0);
     let (mut memory, mut violation) = (MemoryBytes::default(), ViolationTime::default());
-    // SAFETY: the handle is the library's own, and each function writes one value of the type given.
+    // SAFETY: the handle is the library's own, and each function writes values of the types given.
     let codes = unsafe {
         [
             (functions.get_clock)(device, MULTIPROCESSOR_CLOCK, &mut clock_mhz),
             (functions.get_power_limit)(device, &mut power_mw),
             (functions.get_memory)(device, &mut memory),
+            (functions.get_ecc_mode)(device, &mut ecc_mode, &mut next_ecc_mode),
             (functions.get_violation)(device, THERMAL_POLICY, &mut violation),
         ]
     };
-    let [has_clock, has_power, has_memory, has_violation] = codes.map(|code| code == 0);
+    let [has_clock, has_power, has_memory, has_ecc, has_violation] = codes.map(|code| code == 0);
     GpuState {
         clock_mhz: has_clock.then_some(clock_mhz),
         power_mw: has_power.then_some(power_mw),
         memory_bytes: has_memory.then_some((memory.used, memory.total)),
+        corrects_errors: has_ecc.then_some(ecc_mode != 0),
         slowed_ns: has_violation.then_some(violation.violation_ns),
     }
 }

@@ -492,7 +492,7 @@ pub(super) mod tests {
             let other = source.make_key(work, &[&tests::source()]);
             assert_ne!(other.identity, key.identity, "{index}");
         }
-        let conditions: [Change; 12] = [
+        let conditions: [Change; 13] = [
             |source, _| source.host = "b".to_owned(),
             |source, _| source.conditions.machine = Some("x".to_owned()),
             |source, _| source.device.blas.push('x'),
@@ -505,6 +505,7 @@ pub(super) mod tests {
             |source, _| source.conditions.power_cap = Some("x".to_owned()),
             |source, _| source.conditions.quota = Some("x".to_owned()),
             |source, _| source.conditions.used_memory = Some("x".to_owned()),
+            |source, _| source.conditions.ecc = Some("x".to_owned()),
         ];
         for (index, change) in conditions.iter().enumerate() {
             let (mut source, mut work) = (source(), work);
