@@ -197,6 +197,11 @@ impl Problem {
         width.min(self.k.max(1))
     }
 
+    /// Returns the time of an update of this width, relative to that of its arithmetic in a wide one.
+    pub(crate) fn relative_cost(width: usize) -> f64 {
+        1.0 + NARROWNESS / width as f64
+    }
+
     /// Returns the widest panel of a run that learns, or the one that the caller set.
     pub fn learning_panel(&self) -> usize {
         self.panel.unwrap_or(whole_blocks(WIDE_PANEL, self.block))

@@ -24,12 +24,19 @@ use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
-    DeviceIdentity, Identity, KeySource, KeyedWork, LinkTimes, ModelStore, StoreKey, StoreMode,
-    StorePlaces, StoredSample, make_link_key,
+    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore, StoreKey,
+    StoreMode, StorePlaces, StoredSample, make_link_key,
 };
 
 /// Repetitions of one size that a job keeps.
 const REPETITIONS: usize = 32;
+
+/// Ratio of panel widths up to which times of updates of one are used for the other.
+const NEAR_WIDTH: usize = 2;
+
+/// Logarithm of the ratio of their times, each relative to its width, up to which widths count as equal. Runs that
+/// choose their width choose among such.
+const SAME_COST: f64 = 0.05;
 
 /// Age up to which times of messages are used.
 const LINKS_KEPT_S: u64 = 30 * 86_400;
@@ -157,20 +164,18 @@ impl JobStore {
         let keys = self.make_keys(key_work(problem, problem.learning_panel()));
         for (source, key) in self.sources.iter().flatten().zip(keys) {
             let name = format!("{} of {}", source.device.name, source.host);
-            let found = self.find(key);
-            let Some((width, known)) =
-                found.and_then(|(key, width)| Some((width, self.store.find(&key)?)))
-            else {
+            let Some((width, known)) = self.find_nearest(&key) else {
                 doubtful.push(&source.host);
                 devices.push(KnownDevice::fresh());
                 continue;
             };
-            if let Some(reason) = known.stale {
+            if let Some(reason) = known.new_mark() {
                 words.push(format!("older models of {name} are stale: {reason}"));
             }
-            if !known.changed.is_empty() {
-                let changed = known.changed.join(", ");
-                words.push(format!("models of {name} are checked: other {changed}"));
+            let doubts = list_doubts(&key, width, &known.changed);
+            if !doubts.is_empty() {
+                let doubts = doubts.join(", ");
+                words.push(format!("models of {name} are checked: {doubts}"));
                 doubtful.push(&source.host);
             }
             let factor = kernel_width as f64 / width as f64;
@@ -189,21 +194,28 @@ impl JobStore {
         (split_ranks(devices, counts), words)
     }
 
-    /// Returns the key with the width nearest to its own of which times are known, and this width.
-    fn find(&self, key: StoreKey) -> Option<(StoreKey, usize)> {
-        let Identity::Device(device) = key.identity else {
+    /// Finds the stored model of a device by updates of the near width that is nearest to its own, and this width.
+    fn find_nearest(&self, key: &StoreKey) -> Option<(usize, KnownModel)> {
+        let Identity::Device(device) = &key.identity else {
             return None;
         };
-        let widths = self.store.models().list_widths(&device).into_iter();
-        let width = widths.min_by(|&a, &b| {
+        let widths = self.store.models().list_widths(device).into_iter();
+        let near = widths.filter(|&width| is_near(width, device.width));
+        let width = near.min_by(|&a, &b| {
             let [a, b] = [a, b].map(|width| find_distance(width as f64, device.width as f64));
             a.total_cmp(&b)
         })?;
         let found = StoreKey {
-            identity: Identity::Device(DeviceIdentity { width, ..device }),
-            conditions: key.conditions,
+            identity: Identity::Device(DeviceIdentity {
+                width,
+                ..device.clone()
+            }),
+            conditions: key.conditions.clone(),
         };
-        Some((found, width))
+        let known = self.store.find(&found)?;
+        // Bounds alone tell nothing.
+        let is_measured = known.points.iter().any(|point| point.reps > 0);
+        is_measured.then_some((width, known))
     }
 
     /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
@@ -473,57 +485,36 @@ pub(super) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
     }
 }
 
+/// Lists the reasons why stored times of updates of this width need a check before they are used for this key.
+fn list_doubts(key: &StoreKey, width: usize, changed: &[String]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    if !changed.is_empty() {
+        doubts.push(format!("other {}", changed.join(", ")));
+    }
+    if let Identity::Device(device) = &key.identity
+        && !is_alike(device, width)
+    {
+        doubts.push(format!("panels of {width}, not of {}", device.width));
+    }
+    doubts
+}
+
+/// Returns `true` if times of updates of one width are used for the other.
+fn is_near(one: usize, other: usize) -> bool {
+    one.max(other) <= NEAR_WIDTH * one.min(other)
+}
+
+/// Returns `true` if times of updates of this width are in proportion to those of the device's own width. Those of a GPU
+/// are not: its memory and its link bound narrow updates.
+fn is_alike(device: &DeviceIdentity, width: usize) -> bool {
+    let [own, other] = [device.width, width].map(Problem::relative_cost);
+    device.width == width || (!device.transfers && find_distance(own, other) <= SAME_COST)
+}
+
 /// Returns the distance of two sizes: the logarithm of their ratio.
 fn find_distance(one: f64, other: f64) -> f64 {
     (one / other).ln().abs()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Makes the times of a device with steps of this number of sizes, and of some that were stopped.
-    fn make_times(sizes: u64, stopped: usize) -> SteadyTimes {
-        SteadyTimes {
-            by_units: (0..sizes).map(|units| (units, vec![1.0])).collect(),
-            stopped,
-            ..SteadyTimes::default()
-        }
-    }
-
-    #[test]
-    fn devices_of_which_no_step_is_kept_are_explained() {
-        let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
-        // Kept, stopped in every step, in some steps, without work, and stopped in every step.
-        let steady = [(2, 0), (0, 3), (1, 2), (0, 0), (0, 1)];
-        let steady = steady.map(|(sizes, stopped)| make_times(sizes, stopped));
-        let told = explain_losses(&names, &steady, &[false; 5]);
-        let stopped =
-            "the store keeps no times of this run of b and of 1 other device: other programs";
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].starts_with(stopped), "{told:?}");
-        let told = explain_losses(&names, &steady[..1], &[true]);
-        assert_eq!(
-            told,
-            ["the store keeps no times of this run of a: heat made it slower"]
-        );
-        assert!(explain_losses(&names, &steady[..1], &[false]).is_empty());
-    }
-
-    #[test]
-    fn repetitions_are_capped_evenly() {
-        let mut samples = Vec::new();
-        for first in [0, 100, 200] {
-            let sample = StoredSample {
-                seconds: (first..first + 100).map(f64::from).collect(),
-                ..time_message(7, 0.0)
-            };
-            add_sample(&mut samples, sample);
-        }
-        add_sample(&mut samples, time_message(9, 1.0));
-        assert_eq!(samples.len(), 2);
-        let seconds = &samples[0].seconds;
-        assert_eq!(seconds.len(), REPETITIONS);
-        assert!(seconds.is_sorted() && seconds[0] < 10.0 && seconds[REPETITIONS - 1] > 250.0);
-    }
-}
+mod tests;

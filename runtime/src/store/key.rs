@@ -390,7 +390,7 @@ impl Conditions {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use isochron_devices::DeviceClock;
 
     use super::*;

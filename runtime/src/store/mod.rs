@@ -29,6 +29,9 @@ pub use models::{KnownModel, StoredModels};
 pub use places::{StoreMode, StorePlaces};
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 
+#[cfg(test)]
+pub(crate) use key::tests::{source as make_test_source, vary as vary_fields};
+
 use crate::error::Error;
 
 /// The store of a job: what all its folders hold, and where the job writes.

@@ -59,7 +59,7 @@ pub struct KnownModel {
     pub runs: usize,
     /// Seconds since the last of them.
     pub age_s: u64,
-    /// The reason why older runs do not count any more.
+    /// The reason why older runs do not count any more; it stays as long as they are stored.
     pub stale: Option<String>,
 }
 
@@ -70,6 +70,14 @@ struct UnitTime {
     log: f64,
     variance: f64,
     is_bound: bool,
+}
+
+impl KnownModel {
+    /// Returns the reason why older runs do not count any more, as long as no run has been added since: every mark is news
+    /// once.
+    pub fn new_mark(&self) -> Option<&str> {
+        self.stale.as_deref().filter(|_| self.runs == CONTRADICTING)
+    }
 }
 
 impl StoredModels {
@@ -440,7 +448,7 @@ mod tests {
     #[test]
     fn three_runs_in_a_row_that_contradict_replace_the_others() {
         let two = find(runs_of(&[0.5, 0.51, 0.5, 0.7, 0.7]));
-        assert!(two.stale.is_none() && two.points[0].t_s < 0.52);
+        assert!(two.stale.is_none() && two.new_mark().is_none() && two.points[0].t_s < 0.52);
         let broken = find(runs_of(&[0.5, 0.51, 0.5, 0.7, 0.5, 0.7, 0.7]));
         assert!(broken.stale.is_none());
         for (later, factor) in [(0.7, "1.40"), (0.35, "0.70")] {
@@ -449,6 +457,9 @@ mod tests {
                 close(three.points[0].t_s, later) && three.runs == 3,
                 "{three:?}"
             );
+            assert_eq!(three.new_mark(), three.stale.as_deref());
+            let next = find(runs_of(&[0.5, 0.51, 0.5, later, later, later, later]));
+            assert!(next.stale.is_some() && next.new_mark().is_none());
             let reason = three.stale.unwrap();
             assert!(
                 reason.contains(factor) && reason.contains("3 before"),
