@@ -1,20 +1,27 @@
 //! Faults that tests inject into the writing of files.
 
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Names the stage of writing at which the process is killed, in tests of whole jobs.
+/// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
+/// the second by `STAGE:2`.
 const KILLED_AT: &str = "ISOCHRON_TEST_KILLED_AT";
 
 /// Passes a stage of writing. Tests let it fail or end the process there; else it does nothing.
 pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {
     #[cfg(test)]
     injected::strike(stage)?;
-    match std::env::var_os(KILLED_AT) {
-        Some(at) if at == stage => Ok(kill_process(getpid(), Signal::KILL)?),
-        _ => Ok(()),
+    static PASSED: AtomicU32 = AtomicU32::new(0);
+    let Ok(at) = std::env::var(KILLED_AT) else {
+        return Ok(());
+    };
+    let (name, time) = at.split_once(':').unwrap_or((&at, "1"));
+    if name == stage && (PASSED.fetch_add(1, Ordering::Relaxed) + 1).to_string() == time {
+        kill_process(getpid(), Signal::KILL)?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -41,13 +41,14 @@ impl Campaign<'_> {
         for (size, points) in &self.points {
             self.sizes.observe(*size, points);
         }
-        self.keep_earlier()?;
         let progress = TerminalLine::of_rank(self.comm.rank() == 0);
         let mut last_s = None;
         while let Some(size) = self.sizes.next_size() {
             progress.show(&self.describe_progress(size, last_s));
             let begun = Instant::now();
             let points = self.measure_size(size)?;
+            // Before the files: the same command goes on after the last size in them.
+            self.work.save();
             let written = files.as_mut().map_or(Ok(()), |files| files.add(&points));
             agree(self.comm, written)?;
             self.sizes.observe(size, &points);
@@ -55,16 +56,6 @@ impl Campaign<'_> {
             last_s = Some(begun.elapsed().as_secs_f64());
         }
         self.points.sort_by_key(|(size, _)| *size);
-        Ok(())
-    }
-
-    /// Tells the work the points of an earlier command that did not come to its end.
-    fn keep_earlier(&mut self) -> Result<(), Error> {
-        let is_over = self.sizes.next_size().is_none();
-        for (size, points) in self.points.iter().filter(|_| !is_over) {
-            let own = points[self.own.clone()].to_vec();
-            self.work.keep_earlier(*size, &own)?;
-        }
         Ok(())
     }
 

@@ -15,7 +15,6 @@ use isochron_devices::{
 };
 use num_complex::{Complex32, Complex64};
 
-use super::files::PartPoints;
 use super::options::{OpenWork, describe_repetitions};
 use super::part::{MeasuredPart, MeasuredWork, PartUnits, Size};
 use crate::choices::NodeArguments;
@@ -262,12 +261,8 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * width as f64)
     }
 
-    fn keep_earlier(&mut self, (m, n): Size, points: &PartPoints) -> Result<(), Error> {
-        let samples = points.iter().map(|point| {
-            point.map(|point| self.make_sample(m * n, vec![point.t_s], point.reps == 0))
-        });
-        let samples: Vec<Option<StoredSample>> = samples.collect();
-        self.session.keep_samples(self.work, &samples)
+    fn save(&mut self) {
+        self.session.save_models_so_far();
     }
 
     fn end(&mut self) -> Vec<String> {

@@ -8,7 +8,7 @@ use isochron_devices::{DeviceInfo, MeasureConfig, Measurement};
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use serde::{Deserialize, Serialize};
 
-use super::files::{Headers, PartPoints};
+use super::files::Headers;
 
 /// Height and width in units. Models in one dimension have sizes of width 1.
 pub type Size = (u64, u64);
@@ -61,16 +61,8 @@ pub trait MeasuredWork {
     /// Those of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
-    /// Takes in the points of an earlier command at a size, to keep them elsewhere than in its files.
-    ///
-    /// # Errors
-    /// On every rank.
-    ///
-    /// # Collective
-    /// All ranks, each with the points of its parts.
-    fn keep_earlier(&mut self, _size: Size, _points: &PartPoints) -> Result<(), Error> {
-        Ok(())
-    }
+    /// Saves all that was measured so far elsewhere than in the points files. A failure is a notice at the end.
+    fn save(&mut self) {}
 
     /// Ends the work. Returns this rank's notices, one line each.
     ///

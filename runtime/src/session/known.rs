@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore, StoreKey,
-    StoreMode, StorePlaces, StoredSample, make_link_key,
+    StoreMode, StorePlaces, StoredSample, make_link_key, name_writer,
 };
 
 /// Repetitions of one size that a job keeps.
@@ -51,6 +51,8 @@ pub(super) struct JobStore {
     mpi: String,
     /// The devices of every rank.
     sources: Vec<Vec<KeySource>>,
+    /// The writer of this job's segment; `None` before the first.
+    writer: Option<String>,
     /// Times that this job has seen.
     seen: BTreeMap<StoreKey, Vec<StoredSample>>,
 }
@@ -119,6 +121,7 @@ impl JobStore {
             store,
             mpi: comm.implementation().to_owned(),
             sources,
+            writer: None,
             seen: BTreeMap::new(),
         }))
     }
@@ -340,8 +343,19 @@ impl JobStore {
     /// # Errors
     /// As [`ModelStore::write`].
     pub fn save(&mut self, host: &str) -> Result<Option<PathBuf>, Error> {
-        let seen = std::mem::take(&mut self.seen);
-        self.store.write(host, seen.into_iter().collect())
+        let saved = self.save_so_far(host);
+        (self.writer, self.seen) = Default::default();
+        saved
+    }
+
+    /// Writes the times that this job has seen so far. The next segment replaces this one.
+    ///
+    /// # Errors
+    /// As [`ModelStore::write`].
+    pub fn save_so_far(&mut self, host: &str) -> Result<Option<PathBuf>, Error> {
+        let writer = self.writer.get_or_insert_with(|| name_writer(host));
+        let seen = self.seen.clone();
+        self.store.write(writer, seen.into_iter().collect())
     }
 }
 

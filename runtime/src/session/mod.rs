@@ -372,13 +372,28 @@ impl Session {
     /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure
     /// is no error of the job: it becomes a notice of the report.
     pub fn save_models(&mut self) {
+        self.save_by(JobStore::save);
+    }
+
+    /// Writes the times seen so far as [`save_models`](Self::save_models) does. What is written next replaces them, so that
+    /// a job that is killed loses nothing, and still counts as one.
+    pub fn save_models_so_far(&mut self) {
+        self.save_by(JobStore::save_so_far);
+    }
+
+    fn save_by(&mut self, save: fn(&mut JobStore, &str) -> Result<Option<PathBuf>, Error>) {
         let Some(store) = &mut self.store else {
             return;
         };
-        match store.save(self.comm.host()) {
+        match save(store, self.comm.host()) {
             Ok(Some(path)) => tracing::info!(path = %path.display(), "models are kept"),
             Ok(None) => {}
-            Err(error) => self.notices.push(format!("models are not kept: {error}")),
+            Err(error) => {
+                let notice = format!("models are not kept: {error}");
+                if !self.notices.contains(&notice) {
+                    self.notices.push(notice);
+                }
+            }
         }
     }
 

@@ -128,7 +128,8 @@ impl StoreFolder {
         fs::rename(path, path.with_extension(SET_ASIDE))
     }
 
-    /// Writes runs as a new segment with a name that no other job takes. It has this name only once all of it is on the disk.
+    /// Writes runs as the segment of a writer, with a name that no other job takes. It has this name only once all of it is
+    /// on the disk. An earlier segment of this writer is replaced.
     ///
     /// # Errors
     /// [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.

@@ -1,7 +1,7 @@
 //! The model store: times that devices and messages were seen to take, kept from run to run.
 //!
-//! A store is a folder of *segments*. A job writes one new segment at its end and never changes another, so there is
-//! nothing to lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts.
+//! A store is a folder of *segments*. A job writes one new segment and never changes another, so there is nothing to
+//! lock. Readers merge all segments: [`StoredModels`]. Times are kept raw, by a [`StoreKey`] of two parts.
 //! The [`Identity`] has to match. A difference in the [`Conditions`] costs a measurement. Times of libraries are kept
 //! too, so that the choice among them is the same in every run.
 //!
@@ -100,23 +100,22 @@ impl ModelStore {
         self.may_write
     }
 
-    /// Writes the times of this job's devices, a job on this `host`. Returns the new segment; `None` if there is
-    /// nothing to write, or nothing is to be written.
+    /// Writes the times of this job's devices as the segment of this writer, in place of an earlier one. Returns the
+    /// segment; `None` if there is nothing to write, or nothing is to be written.
     ///
     /// # Errors
     /// Those of [`StoreFolder::write`].
     pub fn write(
         &self,
-        host: &str,
+        writer: &str,
         devices: Vec<(StoreKey, Vec<StoredSample>)>,
     ) -> Result<Option<PathBuf>, Error> {
-        let writer = name_writer(host);
         let runs = devices
             .into_iter()
             .filter(|(_, samples)| !samples.is_empty());
         let runs: Vec<StoredRun> = runs
             .map(|(key, samples)| StoredRun {
-                writer: writer.clone(),
+                writer: writer.to_owned(),
                 run: self.models.number_next(&key.identity),
                 at_s: read_clock_s(),
                 key,
@@ -124,7 +123,7 @@ impl ModelStore {
             })
             .collect();
         match self.may_write && !runs.is_empty() {
-            true => self.user.write(&writer, &runs).map(Some),
+            true => self.user.write(writer, &runs).map(Some),
             false => Ok(None),
         }
     }
@@ -166,7 +165,7 @@ mod tests {
                 (run > 1).then_some(run - 1)
             );
             let written = store
-                .write("host", vec![(key(), sample(100, 0.5))])
+                .write(&name_writer("host"), vec![(key(), sample(100, 0.5))])
                 .unwrap();
             assert!(written.unwrap().starts_with(folder.path().join("user/v2")));
         }
@@ -182,6 +181,20 @@ mod tests {
         assert_eq!(store.write("host", vec![(key(), vec![])]).unwrap(), None);
         assert!(ModelStore::open(StoreMode::None, places(&folder)).is_none());
         assert!(ModelStore::open(StoreMode::Read, None).is_none());
+    }
+
+    #[test]
+    fn what_a_job_writes_later_replaces_what_it_wrote_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
+        let mut seen = Vec::new();
+        for units in [100, 200, 300] {
+            seen.extend(sample(units, 0.5));
+            let written = store.write("job", vec![(key(), seen.clone())]);
+            let read = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
+            let runs: Vec<usize> = read.models().runs().map(|run| run.samples.len()).collect();
+            assert!(written.unwrap().is_some() && runs == [seen.len()]);
+        }
     }
 
     #[test]

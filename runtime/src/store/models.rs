@@ -3,7 +3,8 @@
 //! Every run counts as one, however many repetitions it kept: the times of a size are the median of the runs' medians,
 //! so that one bad run moves nothing. Three runs in a row that contradict all before them replace these.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use isochron_devices::blas::pick_fastest;
 use isochron_hierarchy::model::Point;
@@ -81,17 +82,25 @@ impl KnownModel {
 }
 
 impl StoredModels {
-    /// Merges the runs of segments. A run that several segments hold counts once.
+    /// Merges the runs of segments. A run that several segments hold counts once, with the most sizes: one of them may
+    /// have been copied before the job had ended.
     pub fn merge(runs: impl IntoIterator<Item = StoredRun>) -> Self {
-        let mut known = BTreeSet::new();
-        let mut merged: BTreeMap<Identity, Vec<StoredRun>> = BTreeMap::new();
+        let mut known: BTreeMap<(String, StoreKey), StoredRun> = BTreeMap::new();
         for run in runs {
-            if known.insert((run.writer.clone(), run.key.clone())) {
-                merged
-                    .entry(run.key.identity.clone())
-                    .or_default()
-                    .push(run);
+            match known.entry((run.writer.clone(), run.key.clone())) {
+                Entry::Vacant(first) => {
+                    first.insert(run);
+                }
+                Entry::Occupied(mut other) if other.get().samples.len() < run.samples.len() => {
+                    other.insert(run);
+                }
+                Entry::Occupied(_) => {}
             }
+        }
+        let mut merged: BTreeMap<Identity, Vec<StoredRun>> = BTreeMap::new();
+        for run in known.into_values() {
+            let runs = merged.entry(run.key.identity.clone());
+            runs.or_default().push(run);
         }
         for runs in merged.values_mut() {
             runs.sort_by(|a, b| (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer)));
@@ -499,8 +508,9 @@ mod tests {
     #[test]
     fn a_run_counts_once_however_often_it_is_stored() {
         let run = stored("w", 1, &[(100, &[0.5])]);
-        let models = StoredModels::merge([run.clone(), run.clone(), run]);
-        assert_eq!(models.runs().count(), 1);
+        let longer = stored("w", 1, &[(100, &[0.5]), (200, &[0.5])]);
+        let models = StoredModels::merge([run.clone(), longer.clone(), run]);
+        assert!(models.runs().eq([&longer]));
         assert_eq!(models.number_next(&key().identity), 2);
         assert_eq!(models.list_widths(&device_identity()), [256]);
     }

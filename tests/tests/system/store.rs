@@ -293,6 +293,39 @@ fn a_run_begins_with_the_models_that_were_measured_before() {
 }
 
 #[test]
+fn a_campaign_that_is_killed_keeps_the_repetitions_of_every_size() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let line = "measure mxm --block 8 --panel 8 --from 2 --to 6 --points 3 --min-reps 2 --max-reps 3";
+    let (platform, out) = (folder.path("slow.toml"), folder.path("out"));
+    let files = ["--platform", &platform, "--out", &out];
+    let words: Vec<&str> = line.split(' ').chain(files).collect();
+    // The head rank is killed when the store has the second size, which the points files do not have yet, and when it has
+    // the last one.
+    for (killed_at, writers, sizes) in [
+        (Some("named:2"), 1, 2 * 64..=4 * 64),
+        (Some("named:2"), 2, 2 * 64..=6 * 64),
+        (None, 3, 2 * 64..=6 * 64),
+    ] {
+        let mut command = mpi.command(2, &mpi.isochron, &words);
+        use_store(&mut command, &folder.path("store"));
+        if let Some(stage) = killed_at {
+            command.env("ISOCHRON_TEST_KILLED_AT", stage);
+        }
+        let outcome = run(command, HANGS);
+        assert_eq!(outcome.status == Some(0), killed_at.is_none());
+        assert_eq!(segments(&folder).len(), writers);
+        let runs = read_runs(&folder);
+        assert_eq!(runs.len(), 3 * writers, "one for each device");
+        let samples: Vec<&StoredSample> = runs.iter().flat_map(|run| &run.samples).collect();
+        assert!(samples.iter().all(|sample| sample.seconds.len() >= 2));
+        let units = samples.iter().map(|sample| sample.units);
+        assert_eq!(units.clone().min(), Some(*sizes.start()));
+        assert_eq!(units.max(), Some(*sizes.end()));
+    }
+}
+
+#[test]
 fn the_store_is_read_and_written_as_asked() {
     let [mpi, _] = libraries();
     let folder = make_folder();

@@ -77,6 +77,7 @@ fn open_store(sources: &[KeySource], runs: &[StoredRun]) -> (TempDir, JobStore) 
         store: ModelStore::open(StoreMode::Read, Some(places)).unwrap(),
         mpi: "Open MPI v4.1.4".to_owned(),
         sources: sources.iter().map(|source| vec![source.clone()]).collect(),
+        writer: None,
         seen: BTreeMap::new(),
     };
     (folder, store)
