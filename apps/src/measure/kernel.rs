@@ -12,7 +12,7 @@ use std::sync::Arc;
 use isochron_core::Error;
 use isochron_devices::blas::{BlasChoice, choose_blas};
 use isochron_devices::kernel::{
-    ChildRun, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,
+    ChildRun, CrashNote, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,
 };
 use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
@@ -20,6 +20,9 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// The first word of the command line of a kernel's process.
 const SERVE: &str = "serve-kernel";
+
+/// The advice for a kernel that crashes in this process.
+const ADVICE: &str = "with --isolate it runs in a process of its own";
 
 /// The description of a kernel.
 #[derive(Debug, Clone)]
@@ -62,10 +65,12 @@ impl KernelChoice {
                 self.limit_s,
             )?));
         }
-        Ok(self.open_here()?)
+        let crash = CrashNote::new(&self.name, ADVICE);
+        Ok(crash.watch(|| self.open_here(Some(crash)))?)
     }
 
-    fn open_here(&self) -> Result<Box<dyn KernelRun>, DeviceError> {
+    /// Opens the kernel in this process. The one that started it names a crash if there is no note.
+    fn open_here(&self, crash: Option<CrashNote>) -> Result<Box<dyn KernelRun>, DeviceError> {
         let blas: Arc<dyn Blas> = match self.name.as_str() {
             "gemm" => choose_blas(&self.blas)?,
             _ => Arc::new(EmbeddedBlas),
@@ -75,7 +80,8 @@ impl KernelChoice {
             None => Box::new(LibraryKernel::open(Path::new(&self.name))?),
         };
         let run = OwnRun::new(&self.name, kernel, self.limit_s);
-        Ok(Box::new(run.with_quota(self.quota)))
+        let run = run.with_quota(self.quota).with_crash_note(crash);
+        Ok(Box::new(run))
     }
 
     /// Makes the command of a process that serves the kernel.
@@ -153,7 +159,7 @@ pub fn serve_if_asked() -> Option<u8> {
     let served = match (KernelChoice::from_words(rest), connections) {
         (Some(choice), Ok((requests, mut answers))) => {
             let mut requests = BufReader::new(requests);
-            serve_kernel(choice.open_here(), &mut requests, &mut answers)
+            serve_kernel(choice.open_here(None), &mut requests, &mut answers)
         }
         _ => return Some(2),
     };

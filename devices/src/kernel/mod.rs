@@ -2,17 +2,19 @@
 //!
 //! * A [`Kernel`] is the contract. [`LibraryKernel`] is one from a shared library.
 //! * A [`KernelRun`] runs a kernel with a limit of time: [`OwnRun`] in this process, [`ChildRun`] in another one, which
-//!   may
-//!   crash or never return. [`serve_kernel`] is the other side of that.
+//!   may crash or never return. [`serve_kernel`] is the other side of that.
+//! * A [`CrashNote`] names a kernel that crashes in this process.
 //! * [`measure_kernel`](crate::measure::measure_kernel) repeats a run until its time is known with confidence.
 
 mod child;
+mod crash;
 mod library;
 mod run;
 mod serve;
 mod watch;
 
 pub use child::ChildRun;
+pub use crash::CrashNote;
 pub use isochron_kernel::{Interrupt, Kernel, KernelError};
 pub use library::LibraryKernel;
 pub use run::{KernelRun, OwnRun, RunEnd, RunQuota};

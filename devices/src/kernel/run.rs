@@ -1,5 +1,6 @@
 //! Runs of a kernel in this process.
 
+use super::crash::CrashNote;
 use super::watch::RunWatch;
 use crate::DeviceError;
 use crate::cpu::process_cpu_time_s;
@@ -82,12 +83,13 @@ pub trait KernelRun {
 }
 
 /// A kernel that runs in this process. If it never returns, the process does not either; if it crashes, so does the
-/// process.
+/// process, with the words of a [`CrashNote`] if it has one.
 pub struct OwnRun {
     name: String,
     kernel: Box<dyn Kernel>,
     watch: RunWatch,
     quota: RunQuota,
+    crash: Option<CrashNote>,
     d: u64,
 }
 
@@ -100,6 +102,7 @@ impl OwnRun {
             kernel,
             watch: RunWatch::new(limit_s),
             quota: RunQuota::default(),
+            crash: None,
             d: 0,
         }
     }
@@ -110,11 +113,25 @@ impl OwnRun {
         Self { quota, ..self }
     }
 
+    /// Lets a crash of the kernel be named.
+    #[must_use]
+    pub fn with_crash_note(self, crash: Option<CrashNote>) -> Self {
+        Self { crash, ..self }
+    }
+
     fn name_failure(&self, function: &str, error: KernelError) -> DeviceError {
         fail(
             &self.name,
             &format!("{function} of {} units {error}", self.d),
         )
+    }
+}
+
+/// Calls a function of a kernel, whose crash is named if there are words for it.
+fn watch_call<R>(crash: Option<CrashNote>, call: impl FnOnce() -> R) -> R {
+    match crash {
+        Some(crash) => crash.watch(call),
+        None => call(),
     }
 }
 
@@ -132,20 +149,22 @@ impl KernelRun for OwnRun {
     }
 
     fn complexity(&mut self, d: u64) -> Result<f64, DeviceError> {
-        Ok(self.kernel.complexity(d))
+        Ok(watch_call(self.crash, || self.kernel.complexity(d)))
     }
 
     fn initialize(&mut self, d: u64) -> Result<(), DeviceError> {
         self.d = d;
-        let result = self.kernel.initialize(d);
+        let result = watch_call(self.crash, || self.kernel.initialize(d));
         result.map_err(|error| self.name_failure("initialize", error))
     }
 
     fn execute(&mut self) -> Result<RunEnd, DeviceError> {
-        let kernel = &mut self.kernel;
-        let before_s = process_cpu_time_s();
-        let (result, wall_s) = self.watch.time(|interrupt| kernel.execute(interrupt));
-        let cpu_s = process_cpu_time_s() - before_s;
+        // Watching a call takes time of its own, which is not the kernel's.
+        let (result, wall_s, cpu_s) = watch_call(self.crash, || {
+            let before_s = process_cpu_time_s();
+            let (result, wall_s) = self.watch.time(|interrupt| self.kernel.execute(interrupt));
+            (result, wall_s, process_cpu_time_s() - before_s)
+        });
         match result {
             Ok(()) => Ok(RunEnd::Done(self.quota.sustained_s(wall_s, cpu_s))),
             Err(KernelError::Interrupted) => Ok(RunEnd::Stopped(wall_s)),
@@ -154,7 +173,7 @@ impl KernelRun for OwnRun {
     }
 
     fn finalize(&mut self) -> Result<(), DeviceError> {
-        let result = self.kernel.finalize();
+        let result = watch_call(self.crash, || self.kernel.finalize());
         result.map_err(|error| self.name_failure("finalize", error))
     }
 }

@@ -94,6 +94,63 @@ fn the_tool_survives_kernels_that_crash_or_never_return() {
 }
 
 #[test]
+fn a_kernel_that_crashes_in_the_tool_itself_is_named() {
+    let folder = Folder::new();
+    let loading = "return 0; }\n__attribute__((constructor)) static int begin(void) { abort(); ";
+    for (name, execute, signal) in [
+        ("crash", "if (d > 1) *(volatile int *)0 = 1;", "SIGSEGV"),
+        ("loading", loading, "SIGABRT"),
+    ] {
+        let library = compile(&folder, name, execute);
+        let outcome = isochron(&["measure", &library, "--to", "2", "--points", "2"]);
+        assert_ne!(outcome.status, Some(0));
+        let words = format!("kernel {library}: crashed by {signal}: with --isolate");
+        assert!(outcome.stderr.contains(&words), "{}", outcome.stderr);
+    }
+    let library = folder.path("loading.so");
+    let stderr = isochron(&["measure", &library, "--isolate"]).failure(2);
+    let words = "it was ended by signal 6 (SIGABRT) while it was loaded";
+    assert!(
+        stderr.contains(&library) && stderr.contains(words),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_library_of_another_version_is_named() {
+    let folder = Folder::new();
+    let other = "return 0; }\n#undef ISOCHRON_KERNEL_ABI\n#define ISOCHRON_KERNEL_ABI 99\n\
+                 static int unused(void) {";
+    let library = compile(&folder, "other", other);
+    for isolate in [&[][..], &["--isolate"]] {
+        let stderr = isochron(&[&["measure", &library], isolate].concat()).failure(2);
+        let words = "version 99 of the kernel interface, and this is version 1";
+        assert!(
+            stderr.contains(&library) && stderr.contains(words),
+            "{stderr}"
+        );
+    }
+}
+
+#[test]
+fn a_kernel_that_takes_too_long_stops_by_its_flag() {
+    let folder = Folder::new();
+    let waits = "while (d > 1 && !*interrupted) {}\nif (*interrupted) return ISOCHRON_KERNEL_INTERRUPTED;";
+    let library = compile(&folder, "waits", waits);
+    for isolate in ["", " --isolate"] {
+        let line = format!("measure {library} --to 4 --points 4 --max-seconds 0.05 --json{isolate}");
+        let words: Vec<&str> = line.split(' ').collect();
+        let found = json(&isochron(&words).success());
+        let points = found["ranks"][0]["points"].as_array().expect("points");
+        let reps: Vec<bool> = points.iter().map(|point| point["reps"] != 0).collect();
+        assert_eq!(reps, [true, false], "{found}");
+        // A process that ignored the flag would be killed a second later.
+        let stopped_s = points[1]["t_s"].as_f64().expect("a number");
+        assert!(stopped_s > 0.05, "{found}");
+    }
+}
+
+#[test]
 fn a_killed_campaign_goes_on() {
     let folder = Folder::new();
     let out = folder.path("points");
