@@ -24,6 +24,7 @@ mod report;
 mod slices;
 
 use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;

@@ -93,6 +93,44 @@ fn a_quota_is_taken_out_of_measured_times_and_named() {
     }
 }
 
+/// Runs `isochron` with the words of a line on a rank of each of two hosts, and returns the document that it prints.
+fn read_document(cluster: &EmulatedCluster, line: &str) -> Value {
+    let [mpi, _] = libraries();
+    let ranks = cluster.mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1]);
+    let mut command = ranks.expect("a rank a host");
+    command.arg(&mpi.isochron).args(line.split(' '));
+    serde_json::from_str(&run(command, HANGS).success()).expect("a document")
+}
+
+/// Returns the hosts that a list of a document names.
+fn list_hosts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
+    let entries = list.as_array().expect("a list").iter();
+    entries
+        .map(|entry| entry[key].as_str().expect("a host"))
+        .collect()
+}
+
+#[test]
+fn a_platform_file_and_a_balance_are_of_both_hosts() {
+    let spec = spec("tools", 2, ("1gbit", "100us"));
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let platform = folder.path().join("platform.toml").display().to_string();
+    let found = read_document(&cluster, &format!("config --json --out {platform}"));
+    assert_eq!(list_hosts(&found["node"], "name"), ["iso-1", "iso-2"]);
+    let line = format!("mxm --size 64 --plan --json --platform {platform}");
+    let plan = read_document(&cluster, &line);
+    assert_eq!(plan["nodes"].as_array().map(Vec::len), Some(2), "{plan}");
+    let line = "balance jacobi --units 301 --width 64 --max-reps 3 --max-iterations 2 --json";
+    let found = read_document(&cluster, line);
+    assert_eq!(list_hosts(&found["ranks"], "host"), ["iso-1", "iso-2"]);
+    let units = found["ranks"].as_array().expect("ranks").iter();
+    let units = units.map(|rank| rank["units"].as_u64().expect("units"));
+    assert_eq!(units.sum::<u64>(), 301, "{found}");
+}
+
 /// The launcher alone: a job of MPICH as Debian builds it may hang in MPI_Finalize wherever its ranks talk over TCP,
 /// also on one host.
 #[test]

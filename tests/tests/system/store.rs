@@ -1,5 +1,7 @@
 //! Runs that begin with what earlier ones have seen: the model store under `mxm` and `isochron models`.
 
+mod faults;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -296,7 +298,8 @@ fn a_run_begins_with_the_models_that_were_measured_before() {
 fn a_campaign_that_is_killed_keeps_the_repetitions_of_every_size() {
     let [mpi, _] = libraries();
     let folder = make_folder();
-    let line = "measure mxm --block 8 --panel 8 --from 2 --to 6 --points 3 --min-reps 2 --max-reps 3";
+    let line =
+        "measure mxm --block 8 --panel 8 --from 2 --to 6 --points 3 --min-reps 2 --max-reps 3";
     let (platform, out) = (folder.path("slow.toml"), folder.path("out"));
     let files = ["--platform", &platform, "--out", &out];
     let words: Vec<&str> = line.split(' ').chain(files).collect();
@@ -377,6 +380,35 @@ fn scale_times(run: &mut StoredRun, factor: f64) {
 fn count_notices(report: &Report, part: &str) -> usize {
     let notices = list_notices(report).into_iter();
     notices.filter(|notice| notice.contains(part)).count()
+}
+
+#[test]
+fn a_model_that_three_runs_contradict_is_stale_and_told_of_once() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    let runs = read_runs(&folder);
+    fs::remove_dir_all(folder.path("store")).expect("removable");
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    // Two runs in half the time, and two of the three that contradict them; the next job is the third.
+    for (number, factor) in [(1, 0.5), (2, 0.5), (3, 1.0), (4, 1.0)] {
+        let writer = format!("w{number}");
+        let mut of_job = runs.clone();
+        for run in &mut of_job {
+            (run.writer, run.run) = (writer.clone(), number);
+            if matches!(run.key.identity, Identity::Device(_)) {
+                scale_times(run, factor);
+            }
+        }
+        store.write(&writer, &of_job).expect("written");
+    }
+    for told in [0, 3, 0] {
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(count_notices(&report, "are stale: 3 runs in a row"), told);
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    }
+    let listed = models(&folder, "store", "list").success();
+    assert_eq!(listed.matches(" renewed ").count(), 3, "{listed}");
 }
 
 #[test]

@@ -135,10 +135,12 @@ fn a_library_of_another_version_is_named() {
 #[test]
 fn a_kernel_that_takes_too_long_stops_by_its_flag() {
     let folder = Folder::new();
-    let waits = "while (d > 1 && !*interrupted) {}\nif (*interrupted) return ISOCHRON_KERNEL_INTERRUPTED;";
+    let waits =
+        "while (d > 1 && !*interrupted) {}\nif (*interrupted) return ISOCHRON_KERNEL_INTERRUPTED;";
     let library = compile(&folder, "waits", waits);
     for isolate in ["", " --isolate"] {
-        let line = format!("measure {library} --to 4 --points 4 --max-seconds 0.05 --json{isolate}");
+        let line =
+            format!("measure {library} --to 4 --points 4 --max-seconds 0.05 --json{isolate}");
         let words: Vec<&str> = line.split(' ').collect();
         let found = json(&isochron(&words).success());
         let points = found["ranks"][0]["points"].as_array().expect("points");

@@ -1,0 +1,87 @@
+//! The store of jobs that are killed, and on file systems that take nothing more.
+
+use super::*;
+
+/// The stages of a write, in order. The segment has its name at the last one.
+const STAGES: [&str; 6] = ["create", "half", "written", "synced", "linked", "named"];
+
+#[test]
+fn a_job_that_is_killed_at_any_stage_of_its_write_loses_nothing() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    std::thread::scope(|threads| {
+        for stage in STAGES {
+            let mut killed = command(&mpi, &folder, SLOW);
+            killed.env("ISOCHRON_TEST_KILLED_AT", stage);
+            threads.spawn(move || assert_ne!(run(killed, HANGS).status, Some(0), "{stage}"));
+        }
+    });
+    let told = models(&folder, "store", "verify").success();
+    assert!(told.contains("2 segments whole, 0 broken"), "{told}");
+    let report = multiply(&mpi, &folder, "");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    assert_eq!(count_notices(&report, "models"), 0);
+    assert_eq!(segments(&folder).len(), 3);
+}
+
+/// Copies the store to a file system of its own at `$D`, changes that by `change`, and multiplies with it. Returns the report
+/// and the names in the store's folder; `None` if the system allows no mount namespaces.
+fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec<String>)> {
+    let namespace = ["--map-root-user", "--mount"];
+    let mut trial = Command::new("unshare");
+    let trial = trial.args(namespace).arg("true").status();
+    if !trial.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mount namespaces here");
+        return None;
+    }
+    let [mpi, _] = libraries();
+    let script = format!(
+        "D=$1 S=$2; shift 2; mount -t tmpfs -o size=1m none $D && cp -r $S/. $D && {change} || exit 9\n\
+         \"$@\"; status=$?; ls -A $D/v2 | sed \"s/^/there is /\" >&2; exit $status"
+    );
+    let (mounted, store) = (folder.path("mounted"), folder.path("store"));
+    let _ = fs::create_dir(&mounted);
+    let job = command(&mpi, folder, SLOW);
+    let mut command = Command::new("unshare");
+    command.args(namespace).args(["sh", "-c", &script, "sh"]);
+    command.args([&mounted, &store]);
+    command.arg(job.get_program()).args(job.get_args());
+    for (name, value) in job.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    use_store(&mut command, &mounted);
+    let outcome = run(command, HANGS);
+    let lines = outcome.stderr.lines();
+    let names = lines.filter_map(|line| line.strip_prefix("there is "));
+    let names = names.map(str::to_owned).collect();
+    Some((read_report(outcome), names))
+}
+
+#[test]
+fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply(&mpi, &folder, "");
+    let fill = "{ head -c 2m /dev/zero > $D/fill 2> /dev/null; true; }";
+    let read_only = "echo '{' > $D/v2/x.segment && mount -o remount,ro $D";
+    for (change, told, files) in [
+        (fill, &["its file system has 0 free"][..], 1),
+        (
+            read_only,
+            &["Read-only file system", "x.segment is not read"],
+            2,
+        ),
+    ] {
+        let Some((report, names)) = multiply_on_file_system(&folder, change) else {
+            return;
+        };
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+        assert_eq!(count_notices(&report, "models are not kept"), 1);
+        for part in told {
+            let notices = list_notices(&report);
+            assert_eq!(count_notices(&report, part), 1, "{part}: {notices:?}");
+        }
+        assert_eq!(names.len(), files, "{names:?}");
+    }
+}
