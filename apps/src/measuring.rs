@@ -15,14 +15,14 @@ pub struct MeasuringArguments {
     /// Most repetitions of a measurement; half as many more are allowed when times are disturbed
     #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 2>)]
     max_reps: Option<u32>,
-    /// Confidence that a mean lies in its interval
+    /// Confidence level of the interval
     #[arg(long, value_name = "PART", value_parser = parse_part)]
     confidence: Option<f64>,
-    /// Half-width of the interval at which repeating ends, as a part of the mean
+    /// Stop repeating when the half-width of the interval falls below this fraction of the mean
     #[arg(long, value_name = "PART", value_parser = parse_positive)]
     precision: Option<f64>,
-    /// Seconds after which a measurement is not repeated; a size that needs twice as long for one
-    /// update is given up and gets a bound
+    /// Stop repeating after this many seconds. A run that takes twice as long is given up and recorded as a
+    /// lower bound
     #[arg(long, value_name = "S", value_parser = parse_positive)]
     max_seconds: Option<f64>,
 }

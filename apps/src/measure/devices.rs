@@ -41,7 +41,8 @@ pub struct DeviceArguments {
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
-    /// Use of the model store, to which the times are added: none, read or read-write [default: read-write]
+    /// Whether to read the model store, and whether to add this run's times: none, read or read-write [default:
+    /// read-write]
     #[arg(long, value_name = "USE")]
     store: Option<StoreMode>,
 }

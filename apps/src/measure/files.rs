@@ -185,7 +185,7 @@ impl PointsFiles {
 fn make_folder(folder: &Path) -> Result<(), Error> {
     match std::fs::create_dir_all(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(Error::file(folder, "is no folder: choose another --out"))
+            Err(Error::file(folder, "is not a folder: choose another --out"))
         }
         made => made.map_err(|error| Error::file(folder, error)),
     }

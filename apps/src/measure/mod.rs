@@ -72,7 +72,7 @@ pub struct MeasureArguments {
     /// First and smallest step of --adaptive [default: a hundredth of the range]
     #[arg(long, value_name = "N", requires = "adaptive", value_parser = parse_whole::<u64, 1>)]
     step: Option<u64>,
-    /// Largest deviation from the line that --adaptive accepts, as a part of the time
+    /// Largest deviation from the line that --adaptive accepts, as a fraction of the time
     #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_positive, requires = "adaptive")]
     tolerance: f64,
     #[command(flatten)]

@@ -116,7 +116,7 @@ pub struct MxmArguments {
     /// File with a record, whose run is repeated with the same decisions and without measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
     replay: Option<PathBuf>,
-    /// Use of the model store, which keeps the devices' times from run to run: none, read or read-write
+    /// Whether to read the model store, and whether to add this run's times: none, read or read-write
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     store: StoreMode,
     /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` (or

@@ -90,7 +90,7 @@ fn check_options(options: &TraceOptions) -> Result<(), String> {
     let given = of_paraver.iter().find(|(_, given)| *given);
     given.map_or(Ok(()), |(option, _)| {
         Err(format!(
-            "{option}: goes with Paraver's traces, and this is Chrome's"
+            "{option}: only for Paraver's traces, and this one is Chrome's"
         ))
     })
 }
@@ -313,8 +313,8 @@ fn read_units(size: Option<&Value>, options: &TraceOptions) -> Result<u64, Strin
     let size =
         size.ok_or_else(|| format!("the iteration has no size: no {key:?} is in its `args`"))?;
     let amount = size.as_f64().or_else(|| size.as_str()?.parse().ok());
-    let amount =
-        amount.ok_or_else(|| format!("the size {key:?} is {size}: a number above 0 is one"))?;
+    let amount = amount
+        .ok_or_else(|| format!("the size {key:?} is {size}, which must be a number above 0"))?;
     options.count_units(amount)
 }
 
@@ -322,7 +322,9 @@ fn read_number(event: &Value, key: &str) -> Result<f64, String> {
     let value = &event[key];
     let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
     let number = number.filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| format!("the event has `{key}` {value}: a number of microseconds is one"))
+    number.ok_or_else(|| {
+        format!("the event has `{key}` {value}, which must be a number of microseconds")
+    })
 }
 
 /// Names a process or a thread, which may be a number or a word.

@@ -50,7 +50,7 @@ pub struct TraceArguments {
     /// Event whose last value is the size of the iteration. For Chrome, the key in its args
     #[arg(long, value_name = "EVENT")]
     size: Option<String>,
-    /// Hardware counter whose sum over the iteration is its size; goes with Paraver
+    /// Hardware counter whose sum over the iteration is its size. Paraver only
     #[arg(long, value_name = "EVENT")]
     counter: Option<String>,
     /// Units of every iteration
@@ -59,19 +59,19 @@ pub struct TraceArguments {
     /// Size of a unit, by which sizes and counters are divided
     #[arg(long, value_name = "SIZE", default_value_t = 1.0, value_parser = parse_positive)]
     per_unit: f64,
-    /// Models to make
+    /// Make one model per thread, process or host
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = ModelLevel::Process)]
     per: ModelLevel,
-    /// Calls whose time does not count, with commas between them, or none [default: those of MPI]
+    /// Comma-separated calls to exclude from the time, or `none` [default: those of MPI]
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     exclude: Vec<String>,
-    /// Count the time in the state running, in place of all time without calls; goes with Paraver
+    /// Count the time in the state running instead of all time outside the excluded calls. Paraver only
     #[arg(long, conflicts_with = "exclude")]
     running: bool,
-    /// Values of --event are calls that may contain others, each ended by its own 0; goes with Paraver
+    /// Values of --event are calls that may contain others, each ended by its own 0. Paraver only
     #[arg(long)]
     nested: bool,
-    /// Confidence that a mean lies in its interval
+    /// Confidence level of the interval
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
     confidence: f64,
     /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced
@@ -237,7 +237,7 @@ impl TraceOptions {
         }
         if !(amount.is_finite() && amount > 0.0) {
             return Err(format!(
-                "the iteration has the size {amount}: a number above 0 is one"
+                "the iteration has the size {amount}, which must be above 0"
             ));
         }
         let units = (amount / self.per_unit).round();

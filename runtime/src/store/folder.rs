@@ -61,9 +61,9 @@ impl StoreFolder {
         Ok(paths)
     }
 
-    /// Reads every segment, in the order of their names. Writes what is unusual to `words`, one line each.
+    /// Reads every segment, in the order of their names. Appends unusual findings to `words`, one line each.
     ///
-    /// A broken segment is set aside under another name, so that it is told of once. Its content stays.
+    /// A broken segment is set aside under another name, so that one job alone reports it. Its content stays.
     pub fn read_all(&self, words: &mut Vec<String>) -> Vec<FoundSegment> {
         self.note_newer(words);
         let found = match self.find_all() {
@@ -96,7 +96,7 @@ impl StoreFolder {
         Ok(paths.into_iter().filter_map(read_segment).collect())
     }
 
-    /// Lists what is no segment: those that were set aside, and files of writers that were killed.
+    /// Lists all other files: segments that were set aside, and leftovers of killed writers.
     ///
     /// # Errors
     /// Those of the system for the folder.
@@ -185,7 +185,7 @@ fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
         Ok(entries) => entries.map(|entry| Ok(entry?.path())).collect(),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) if error.kind() == ErrorKind::NotADirectory => {
-            Err(io::Error::other("is no folder, and a store is one"))
+            Err(io::Error::other("is not a folder, and a store must be one"))
         }
         Err(error) => Err(error),
     }

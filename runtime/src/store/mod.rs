@@ -8,7 +8,7 @@
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
 //! * `segment.rs`: the text of a segment, with its checksum;
 //! * `folder.rs`: writing, reading and setting aside;
-//! * `models.rs`: medians, doubt, staleness, and what a class tells of a device;
+//! * `models.rs`: medians, doubt, staleness, and the curves of a class;
 //! * `places.rs`: where stores lie.
 
 mod folder;
@@ -48,7 +48,7 @@ pub struct ModelStore {
 impl ModelStore {
     /// Reads all folders. Returns `None` if the store is not to be used, or there is no place for it.
     ///
-    /// Nothing here is an error: what cannot be read is told in [`words`](Self::words).
+    /// Nothing here is an error: [`words`](Self::words) names what cannot be read.
     pub fn open(mode: StoreMode, places: Option<StorePlaces>) -> Option<Self> {
         let places = places.filter(|_| mode != StoreMode::None)?;
         let may_write = mode == StoreMode::ReadWrite;

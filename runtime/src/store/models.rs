@@ -36,7 +36,7 @@ const MONTH: f64 = 0.03;
 const MONTHS: f64 = 12.0;
 const MONTH_S: f64 = 30.0 * 86_400.0;
 
-/// Points that are told of a device, at most.
+/// Largest number of points returned for a device.
 const POINTS: usize = 24;
 
 /// Quantile 0.975 of the normal distribution.
@@ -54,11 +54,11 @@ pub struct StoredModels {
 pub struct KnownModel {
     /// The times of its sizes, which ascend. The intervals count other runs, other conditions and age.
     pub points: Vec<Point>,
-    /// The conditions that differ from those of the runs that told most; empty if they are the same.
+    /// Conditions that differ from those of the nearest runs; empty if none does.
     pub changed: Vec<String>,
-    /// Number of these runs.
+    /// Number of the nearest runs that count.
     pub runs: usize,
-    /// Seconds since the last of them.
+    /// Seconds since the last of these runs.
     pub age_s: u64,
     /// The reason why older runs do not count any more; it stays as long as they are stored.
     pub stale: Option<String>,
@@ -356,8 +356,7 @@ fn combine_size(group: &[(UnitTime, usize, f64)]) -> UnitTime {
     }
 }
 
-/// Adds sizes that another device of the class, or other conditions, tell, by the ratio of their times at the sizes of
-/// both.
+/// Extends a curve beyond its own sizes with another device's times, scaled at shared sizes.
 fn overlay(own: &mut Vec<UnitTime>, other: &[UnitTime]) {
     let Some(ratio) = compare(own, other) else {
         return;

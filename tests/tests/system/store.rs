@@ -620,7 +620,7 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
             ("--models /not/there", "/not/there"),
             (
                 "--models Cargo.toml",
-                "Cargo.toml: is no folder, and models",
+                "Cargo.toml: is not a folder: `--models`",
             ),
             (
                 &format!("--models {models} --strategy homogeneous"),
@@ -741,7 +741,7 @@ fn wrong_names_and_files_of_models_are_told() {
     let [mpi, _] = libraries();
     for (store, part) in [
         (String::new(), "there is no store"),
-        (folder.path("no.models"), "no.models: is no folder"),
+        (folder.path("no.models"), "no.models: is not a folder"),
     ] {
         let mut command = Command::new(&mpi.isochron);
         command

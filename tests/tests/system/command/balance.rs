@@ -56,6 +56,6 @@ fn no_units_are_no_work_and_nonsense_is_refused() {
     refused(
         "balance fft --units 9 --out Cargo.toml",
         &[],
-        &["Cargo.toml", "is no folder"],
+        &["Cargo.toml", "is not a folder"],
     );
 }

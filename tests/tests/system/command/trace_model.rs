@@ -236,7 +236,7 @@ fn a_broken_trace_of_paraver_is_refused_with_its_line() {
             paraver("2:1:1:1:1:9:7:0\n"),
             "line 4|has no size: no event 8",
         ),
-        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0: a number"),
+        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0, which must be above 0"),
         (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
         (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
         (
@@ -275,7 +275,7 @@ fn a_broken_trace_of_chrome_is_refused_with_its_line() {
     let (negative, without) = ("\"dur\": -2", "\"rud\": 2");
     check_refused(&[
         (chrome(""), "no event 7, and no other"),
-        (chrome_sized("0"), "line 2|size 0: a number above 0"),
+        (chrome_sized("0"), "line 2|size 0, which must be above 0"),
         (chrome_sized("NaN"), "line 2|no NaN"),
         (chrome_sized("\"NaN\""), "line 2|size NaN"),
         (chrome_sized("null"), "line 2|is null"),
@@ -333,12 +333,12 @@ fn options_that_do_not_fit_the_trace_are_refused() {
         (
             &chrome,
             "--event iteration --counter bodies",
-            "--counter: goes with Paraver",
+            "--counter: only for Paraver",
         ),
         (
             &chrome,
             "--event iteration --units 1 --running",
-            "--running: goes with Paraver",
+            "--running: only for Paraver",
         ),
     ] {
         super::refused(
