@@ -253,7 +253,7 @@ pub fn loops_from_other_checkpoints(comm: &Arc<dyn Comm>) -> usize {
     1
 }
 
-/// Times that are none are errors on every rank, and the loop goes on; those that are too short teach nothing.
+/// Invalid times are errors on every rank, and the loop goes on. Nothing is learnt from times that are too short.
 pub fn loops_with_bad_times(comm: &Arc<dyn Comm>) -> usize {
     let last = comm.size() - 1;
     let is_last = comm.rank() == last;

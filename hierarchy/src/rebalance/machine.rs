@@ -113,7 +113,7 @@ impl Rebalance {
         }
         if let Some(part) = (0..wanted).find(|&part| !is_usable(self.units[part], times_s[part])) {
             self.report.unusable += 1;
-            // A number that is none has no place in a file.
+            // JSON cannot hold NaN or infinity.
             let seconds = times_s[part];
             self.report.last_unusable =
                 Some((part, if seconds.is_finite() { seconds } else { 0.0 }));

@@ -66,7 +66,7 @@ pub struct RebalanceConfig {
     /// Sweeps of the whole loop. `None` if the program does not know them; then at least as many are expected as were
     /// done, and 100 at the beginning.
     pub sweeps: Option<u64>,
-    /// Time of a sweep over the one expected after a change, from which units move.
+    /// Units move when the sweep time exceeds the predicted one by this factor.
     pub trigger: f64,
     /// Sweeps with a division before it is judged.
     pub window: u64,
@@ -75,7 +75,7 @@ pub struct RebalanceConfig {
     /// Sweeps at the beginning and after each change of which the times are ignored: memory is touched and caches are
     /// filled.
     pub warm_up: u64,
-    /// Most sweeps from one look at the times to the next.
+    /// Most sweeps between two checks of the times.
     pub check_every: u64,
     /// Part of all units that may move at once.
     pub max_move: f64,
@@ -90,7 +90,7 @@ pub struct RebalanceConfig {
 }
 
 impl Default for RebalanceConfig {
-    /// Whole units; 5 % to gain; a window of 3 sweeps, 8 sweeps from change to change and from look to look, one sweep
+    /// Whole units; 5 % to gain; a window of 3 sweeps; 8 sweeps between two changes and between two checks; one sweep
     /// ignored; no limit to what moves, growth by a factor of 2, and a new try after 100 sweeps.
     fn default() -> Self {
         Self {

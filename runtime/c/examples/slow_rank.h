@@ -16,7 +16,7 @@ const char *choose_settings(int is_even);
 void begin_run(int64_t rows);
 /* Begins this rank's work of a sweep. */
 void begin_work(void);
-/* Waits as long as a rank of this pace would still compute. Returns the seconds of the work on this rank's rows. */
+/* Sleeps until a rank of this pace would have finished. Returns the seconds of the work on this rank's rows. */
 double end_work(int64_t rows);
 /* Waits for messages, and leaves the core to others meanwhile: three ranks share two cores. */
 void wait_quietly(int n, MPI_Request *messages);

@@ -323,9 +323,9 @@ int isochron_balancer_by_times(isochron_session_t *session,
 // |---|---|
 // | granule | units are divided in multiples of this |
 // | sweeps | sweeps of the whole loop, if they are known |
-// | trigger | time of a sweep over the one expected after a change, from which units move: 1.05 |
+// | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
 // | window, cooldown | sweeps before a division is judged, and from one change to the next |
-// | warm_up, check_every | sweeps ignored after a change, and most sweeps from look to look |
+// | warm_up, check_every | sweeps ignored after a change, and most sweeps between two checks |
 // | max_move | part of all units that may move at once |
 // | growth | largest growth of a part in one change |
 // | retry_after | sweeps after which a rank without units is tried again |
@@ -348,8 +348,8 @@ int isochron_part(const isochron_balancer_t *balancer,
                   int64_t *first,
                   int64_t *count);
 
-// Writes the ranks that have the units just before this rank's, and just after. Where there are no units, and for a rank
-// without any, it writes none, such as MPI_PROC_NULL. Ranks without units are passed over.
+// Writes the ranks that have the units just before this rank's, and just after. At both ends, and for a rank without units,
+// it writes the number none, such as MPI_PROC_NULL. Ranks without units are passed over.
 //
 // Safety: before and after are null or may be written.
 int isochron_neighbours(const isochron_balancer_t *balancer,

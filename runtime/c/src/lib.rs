@@ -16,7 +16,7 @@
 //!
 //! # Collective calls
 //! Calls named *collective* are made by all ranks of the session, in the same order. An argument that is wrong on one rank is
-//! an error on all of them. Only a wrong handle is not: it leads to no communicator, so the other ranks wait.
+//! an error on all of them. A wrong handle is the exception: it leads to no communicator, so the other ranks wait.
 //!
 //! # Threads
 //! A handle belongs to the thread that made it, as the calls of MPI do with `MPI_THREAD_FUNNELED`. On another thread it is

@@ -37,7 +37,7 @@ static isochron_matrix_t describe(int which)
   return made;
 }
 
-/* Calls with a session that is none. */
+/* Calls with an invalid session. */
 static void try_session(isochron_session_t *session)
 {
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
@@ -55,7 +55,7 @@ static void try_session(isochron_session_t *session)
   REFUSED(isochron_close(session));
 }
 
-/* Calls with a product that is none. */
+/* Calls with an invalid product. */
 static void try_product(isochron_product_t *product)
 {
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
@@ -65,7 +65,7 @@ static void try_product(isochron_product_t *product)
   REFUSED(isochron_close_product(product));
 }
 
-/* Calls with a balancer that is none. */
+/* Calls with an invalid balancer. */
 static void try_balancer(isochron_balancer_t *balancer)
 {
   int64_t first, count;
@@ -221,7 +221,7 @@ static void try_products(isochron_session_t *session, int rank)
   try_product(product);
 }
 
-/* Times that are none, by which a loop is divided, and units are split. */
+/* Invalid times, by which a loop is divided and units are split. */
 static void refuse_times(isochron_session_t *session, isochron_times_t times)
 {
   isochron_balancer_t *balancer;

@@ -66,7 +66,7 @@ impl SlowRank {
         PACES[usize::from(rank == self.slow_rank && sweep >= self.slow_from)]
     }
 
-    /// Does the work of a sweep, and waits as long as a rank of this pace would still compute. Returns its seconds, or
+    /// Does the work of a sweep, and sleeps until a rank of this pace would have finished. Returns its seconds, or
     /// made-up ones with 6 % noise.
     pub fn time_work(
         &self,

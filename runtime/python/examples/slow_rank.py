@@ -47,7 +47,7 @@ class SlowRank:
         return PACES[rank == self.comm.size - 1 and sweep >= self.slow_from]
 
     def time_work(self, sweep, rows, work):
-        """Does the work of a sweep, and waits as long as a rank of this pace would compute. Returns its seconds."""
+        """Does the work of a sweep, and sleeps until a rank of this pace would have finished. Returns its seconds."""
         if self.row_s is None:
             work()  # Once more, since the first time makes the pages of temporary arrays.
         begun, cpu = time.perf_counter(), time.thread_time()

@@ -106,8 +106,7 @@ impl Rebalancer {
     ///
     /// # Errors
     /// On every rank: [`Error::Settings`] for ranks with different totals or configurations, with the names and values;
-    /// [`Error::Adaptive`] for a configuration outside its range, a part that is none, or parts that cannot take all
-    /// units.
+    /// [`Error::Adaptive`] for a configuration outside its range, an invalid part, or parts that cannot take all units.
     ///
     /// # Collective
     /// All ranks, with the same total and configuration.
@@ -198,7 +197,7 @@ impl Rebalancer {
     /// units. If these are not as many as the part has, the time is scaled to the part. 0 units stand for none that are
     /// counted, such as for work that a sweep has once.
     ///
-    /// A time that is negative or no number becomes an error of the next decision, on every rank.
+    /// A negative or non-finite time makes the next decision fail on every rank.
     pub fn record(&mut self, units: u64, seconds: f64) {
         self.times.record(units, seconds);
     }
@@ -224,8 +223,8 @@ impl Rebalancer {
     /// Ends a sweep. Returns `true` if the parts have changed: the next sweep has the new ones.
     ///
     /// # Errors
-    /// On every rank: [`Error::Parameter`] for a time that is none, and for `begin` and `end` that do not match, on any
-    /// rank since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
+    /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank
+    /// since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
     /// admit a division.
     ///
     /// # Collective

@@ -39,7 +39,7 @@ fn nothing_to_divide_is_divided() {
 }
 
 #[test]
-fn settings_and_parts_that_are_none_are_wrong_input() {
+fn invalid_settings_and_parts_are_wrong_input() {
     let coarse = RebalanceConfig {
         granule: 0,
         ..RebalanceConfig::default()
@@ -135,7 +135,7 @@ fn broken_states_are_refused_with_their_reason() {
 }
 
 #[test]
-fn a_part_that_is_none_is_refused() {
+fn an_invalid_part_is_refused() {
     let mine = LoopPart {
         weight: f64::NAN,
         ..LoopPart::default()
