@@ -31,9 +31,7 @@ fn run(comm: &Arc<dyn Comm>, pace: &SlowRank, config: &RebalanceConfig) -> Resul
     for sweep in 0..pace.sweeps {
         let (start, rows) = (Instant::now(), balancer.units()[comm.rank()]);
         plate = exchange_borders(&balancer, &**comm, plate)?;
-        let seconds = pace.time_work((sweep, rows), &**comm, || {
-            update_rows(&plate, &mut next);
-        })?;
+        let seconds = pace.time_work((sweep, rows), &**comm, || update_rows(&plate, &mut next))?;
         std::mem::swap(&mut plate, &mut next);
         if balancer.observe(seconds)? {
             plate = surround(balancer.migrate(COLS, own_rows(&plate).to_vec())?);
@@ -54,10 +52,8 @@ fn main() -> Result<(), Error> {
     let even = run(&comm, &pace, &pace.keep_even())?;
     let balanced = run(&comm, &pace, &pace.configure())?;
     if comm.rank() == 0 {
-        println!(
-            "the same cells: {}, sum of bits {even:016x}",
-            even == balanced
-        );
+        let same = even == balanced;
+        println!("the same cells: {same}, sum of bits {even:016x}");
     }
     Ok(())
 }

@@ -192,7 +192,9 @@ fn rows_of_the_stencil_in_python_follow_a_slow_rank() {
     let script = find_script("../runtime/python/examples/stencil.py");
     let sweeps = SWEEPS.to_string();
     for mpi in libraries() {
-        for (slow_from, granule) in mpi.take_turns([(0, "1"), (60, "1"), (0, "600")]) {
+        // Rows that stay together in two halves leave one of three ranks without any.
+        let halves = mpi.take_turns([(0, "600")]);
+        for (slow_from, granule) in [(0, "1"), (60, "1")].into_iter().chain(halves) {
             let from = slow_from.to_string();
             let words = ["--slow-from", &from, "--granule", granule, "--made-up"];
             let words = [&[script.as_str(), &sweeps], &words[..]].concat();
@@ -202,6 +204,4 @@ fn rows_of_the_stencil_in_python_follow_a_slow_rank() {
             }
         }
     }
-    let text = include_str!("../../../runtime/python/examples/stencil.py");
-    assert!(text.lines().count() <= 60, "embedding takes few lines");
 }

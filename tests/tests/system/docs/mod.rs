@@ -12,4 +12,4 @@ mod results;
 mod schema;
 mod shell;
 
-pub use pages::find_root;
+pub use pages::{find_root, read_file};
