@@ -9,9 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use isochron::comm::mpi::MpiComm;
-use isochron::comm::{Comm, LocalComm, Message, Transfer};
+use isochron::comm::{Comm, LocalComm, Message, Transfer, connect};
 use isochron::matrix::redistribute::RedistributeConfig;
 use isochron::matrix::{Generator, Matrix, Spread, Stored};
 use isochron::mpi::ffi;
@@ -34,6 +35,7 @@ pub fn run_case(name: &str) {
         "after-finalize" => outlive_mpi(),
         "mpi-errors" => return_mpi_errors(),
         "caught-panic" => survive_caught_panics(),
+        "connected-panic" => survive_panics_when_connected(),
         "panic" => leave_by_panic(),
         "arguments" => compare_arguments(),
         "own-mask" => stay_within_mask(),
@@ -258,6 +260,33 @@ fn survive_caught_panics() {
     let comm = mpi.adopt().unwrap();
     open_session(&comm);
     mpi.finalize();
+}
+
+/// `connect` leaves the panic hook as it is: a panic that has nothing to do with Isochron, and that the program catches, ends
+/// nothing, on this thread or on another one.
+fn survive_panics_when_connected() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (counter, default) = (Arc::clone(&calls), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |info| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        default(info);
+    }));
+    let comm = connect().unwrap();
+    if comm.rank() == 0 {
+        assert!(catch_unwind(panic_on_purpose).is_err());
+        assert!(std::thread::spawn(panic_on_purpose).join().is_err());
+        assert_eq!(
+            calls.load(Ordering::Relaxed),
+            2,
+            "the hook is the program's"
+        );
+    }
+    multiply_ones(&mut open_session(&comm));
+    comm.barrier().unwrap();
+}
+
+fn panic_on_purpose() {
+    panic!("a panic that the test wants");
 }
 
 /// Expects on this rank the error of a panic on the other.

@@ -60,6 +60,11 @@ fn a_panic_that_the_program_catches_does_not_end_the_job() {
 }
 
 #[test]
+fn a_panic_that_a_connected_program_catches_does_not_end_the_job() {
+    assert_holds("connected-panic");
+}
+
+#[test]
 fn a_rank_that_panics_leaves_no_other_waiting() {
     assert_holds("panic");
 }
