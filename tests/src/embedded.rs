@@ -82,6 +82,18 @@ impl OwnMpi {
         unsafe { MpiComm::adopt_raw(self.world) }.map(Arc::from)
     }
 
+    /// Returns the error handlers of the communicators that MPI has made.
+    fn list_handlers(&self) -> [ffi::MPI_Errhandler; 2] {
+        // SAFETY: MPI runs, with a place for each answer.
+        unsafe {
+            [self.world, ffi::RSMPI_COMM_SELF].map(|comm| {
+                let mut handler = ffi::RSMPI_ERRORS_RETURN;
+                ffi::MPI_Comm_get_errhandler(comm, &mut handler);
+                handler
+            })
+        }
+    }
+
     /// Waits for all ranks on the program's own communicator.
     fn meet(&self) {
         // SAFETY: MPI runs.
@@ -125,8 +137,7 @@ fn refuse_wrong_communicators() {
         ffi::MPI_Intercomm_create(half, 0, mpi.world, 1 - color, 7, &mut inter);
         let text = MpiComm::adopt_raw(inter).err().unwrap().to_string();
         assert!(text.contains("MPI_Intercomm_merge"), "{text}");
-        let mut handlers = [ffi::RSMPI_ERRORS_RETURN; 2];
-        ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[0]);
+        let handlers = mpi.list_handlers();
         let mut freed = ffi::RSMPI_COMM_NULL;
         ffi::MPI_Comm_dup(mpi.world, &mut freed);
         let number = ffi::RSMPI_Comm_c2f(freed);
@@ -136,8 +147,7 @@ fn refuse_wrong_communicators() {
         let world = MpiComm::adopt_fortran(ffi::RSMPI_Comm_c2f(mpi.world)).unwrap();
         assert_eq!((world.rank(), world.size()), (mpi.rank, mpi.size));
         let comm = mpi.adopt().unwrap();
-        ffi::MPI_Comm_get_errhandler(mpi.world, &mut handlers[1]);
-        assert!(handlers[0] == handlers[1] && handlers[0] == ffi::RSMPI_ERRORS_ARE_FATAL);
+        assert!(mpi.list_handlers() == handlers && handlers[0] == ffi::RSMPI_ERRORS_ARE_FATAL);
         assert_eq!((comm.rank(), comm.size()), (mpi.rank, mpi.size));
     }
     let from_elsewhere = std::thread::scope(|scope| {
@@ -165,9 +175,11 @@ fn outlive_mpi() {
     drop(comm);
 }
 
-/// An error of MPI on one rank is one on all, and names the call, the rank and MPI's reason. The program's own MPI goes on.
+/// An error of MPI on one rank is one on all, and names the call, the rank and MPI's reason. The program's own MPI goes on,
+/// with its error handlers.
 fn return_mpi_errors() {
     let mpi = OwnMpi::funneled();
+    let handlers = mpi.list_handlers();
     for (bytes, call, reason) in [(10, "MPI_Test", "trunc"), (100, "MPI_Isend", "rank")] {
         let comm = mpi.adopt().unwrap();
         let error = break_message(comm.as_ref(), bytes).unwrap_err();
@@ -180,6 +192,7 @@ fn return_mpi_errors() {
         // It lasts.
         assert!(matches!(comm.barrier(), Err(Error::Rank { rank: 1, .. })));
         assert!(Session::builder().build(comm).is_err());
+        assert!(mpi.list_handlers() == handlers);
     }
     mpi.meet();
     mpi.adopt().unwrap().barrier().unwrap();

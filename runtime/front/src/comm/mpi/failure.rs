@@ -108,6 +108,7 @@ impl MpiComm {
             request
         });
         let mut requests: Vec<_> = requests.collect();
+        let _returned = self.return_errors();
         for _ in 0..TELLING_LOOKS {
             // What fails is not waited for.
             requests.retain_mut(|request| {

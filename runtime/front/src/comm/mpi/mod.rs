@@ -8,11 +8,11 @@
 //! that memory, so it is never freed.
 //!
 //! A program's own communicator is only duplicated. The duplicate returns errors; the program's error handlers stay as they
-//! are. No call is made before MPI is initialised or after it is finalised. MPICH 4.0 asks the error handler of
-//! `MPI_COMM_SELF` about a message under way that fails: it ends the job there, unless the program has set another one.
+//! are. No call is made before MPI is initialised or after it is finalised.
 
 mod failure;
 mod flight;
+mod handlers;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -31,6 +31,7 @@ use mpi::traits::{Communicator, Equivalence};
 
 use failure::{RankFailure, describe_code};
 use flight::Requests;
+use handlers::{ReturnedErrors, asks_others, is_known};
 
 /// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
 const LONGEST: usize = 1 << 30;
@@ -68,6 +69,8 @@ pub struct MpiComm {
     failure: RefCell<Option<RankFailure>>,
     /// Number of looks at unfinished operations.
     polls: Cell<u32>,
+    /// `true` if MPI takes errors of requests to handlers of other communicators, which may be replaced for a while.
+    asks_others: bool,
     /// Finalises MPI when it is dropped, which happens after the communicator was freed.
     universe: Option<Universe>,
     /// MPI need not allow calls from other threads.
@@ -190,12 +193,14 @@ impl MpiComm {
     fn wrap(comm: ffi::MPI_Comm, [rank, size]: [c_int; 2]) -> Self {
         let host = environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = environment::library_version().unwrap_or_else(|_| "MPI".to_string());
+        let implementation = short_version(&version);
         Self {
             comm,
             rank: rank as usize,
             size: size as usize,
             host,
-            implementation: short_version(&version),
+            asks_others: asks_others(&implementation),
+            implementation,
             longest: LONGEST,
             failure: RefCell::default(),
             polls: Cell::default(),
@@ -262,6 +267,7 @@ impl MpiComm {
         requests: &mut [ffi::MPI_Request],
     ) -> Result<bool, Error> {
         self.check_usable(call)?;
+        let _returned = self.return_errors();
         for request in requests {
             let mut flag = 0;
             // SAFETY: the request was made by this module and is live or null; its status is not wanted.
@@ -273,6 +279,12 @@ impl MpiComm {
             }
         }
         Ok(true)
+    }
+
+    /// Has errors of requests returned until the value is dropped. Called while MPI runs.
+    fn return_errors(&self) -> Option<ReturnedErrors> {
+        // SAFETY: MPI runs, and is not finalised before the caller returns.
+        self.asks_others.then(|| unsafe { ReturnedErrors::new() })
     }
 
     /// Compares a value of all ranks.
@@ -525,30 +537,6 @@ fn check_running() -> Result<(), Error> {
             let reason = "MPI has to be initialised and not yet finalised";
             Err(Error::parameter("MPI", "not running", reason))
         }
-    }
-}
-
-/// Asks MPI whether it knows a communicator. Libraries take an error about an unknown one to the handlers of
-/// `MPI_COMM_WORLD` or `MPI_COMM_SELF`, which return it meanwhile.
-///
-/// # Safety
-/// MPI runs, and the handle is one that it may be asked about.
-unsafe fn is_known(comm: ffi::MPI_Comm) -> bool {
-    // SAFETY: constants of a library that runs, and places for its answers.
-    unsafe {
-        let asked = [ffi::RSMPI_COMM_WORLD, ffi::RSMPI_COMM_SELF];
-        let mut kept = [ffi::RSMPI_ERRORS_RETURN; 2];
-        for (comm, kept) in asked.into_iter().zip(&mut kept) {
-            ffi::MPI_Comm_get_errhandler(comm, kept);
-            ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN);
-        }
-        let mut inter = 0;
-        let code = ffi::MPI_Comm_test_inter(comm, &mut inter);
-        for (comm, kept) in asked.into_iter().zip(&mut kept) {
-            ffi::MPI_Comm_set_errhandler(comm, *kept);
-            ffi::MPI_Errhandler_free(kept);
-        }
-        code == ffi::MPI_SUCCESS as c_int
     }
 }
 
