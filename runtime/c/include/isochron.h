@@ -73,7 +73,7 @@ typedef struct isochron_product_t isochron_product_t;
 typedef struct isochron_session_t isochron_session_t;
 
 // A matrix that is spread over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
-// everything that is not used to 0.
+// everything that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
@@ -126,7 +126,7 @@ typedef struct {
 } isochron_matrix_t;
 
 // The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
-// that is not used to 0.
+// that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;

@@ -35,6 +35,7 @@ mod session;
 mod settings;
 mod split;
 mod status;
+mod structs;
 
 pub use balancer::*;
 pub use handles::{BalancerHandle, ProductHandle, SessionHandle};

@@ -7,6 +7,7 @@ use isochron::prelude::{BlockCyclic, BlockList, Distribution, Order, ProcessGrid
 
 use crate::pointers::{self, to_size};
 use crate::status::CallFailure;
+use crate::structs::{SizedStruct, read_struct};
 
 /// The whole matrix is on one rank.
 pub const ISOCHRON_ON_ONE: i64 = 0;
@@ -18,7 +19,7 @@ pub const ISOCHRON_RECTANGLES: i64 = 2;
 pub const ISOCHRON_BLOCKS: i64 = 3;
 
 /// A matrix that is spread over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
-/// everything that is not used to 0.
+/// everything that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct MatrixTable {
@@ -72,6 +73,12 @@ pub struct MatrixTable {
     pub block_lds: *const i64,
 }
 
+// SAFETY: integers and pointers, with the size first.
+unsafe impl SizedStruct for MatrixTable {
+    const NAME: &'static str = "isochron_matrix_t";
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+}
+
 /// A piece of a rank's memory.
 #[derive(Debug)]
 pub(crate) struct MemoryPiece<T> {
@@ -87,24 +94,14 @@ impl MatrixTable {
     /// # Safety
     /// `matrix` is null, or points to a struct of as many bytes as its first field says.
     pub(crate) unsafe fn read(matrix: *const Self, name: &str) -> Result<Self, CallFailure> {
-        // SAFETY: null, or a size comes first, as the caller says.
-        let found = unsafe { pointers::read(matrix.cast::<i64>(), name)? };
-        if found != size_of::<Self>() as i64 {
-            let wanted = size_of::<Self>();
-            let reason =
-                format!("{found}, and sizeof(isochron_matrix_t) of this library is {wanted}");
-            return Err(CallFailure::argument(
-                &format!("{name}.struct_size"),
-                reason,
-            ));
-        }
-        // SAFETY: a struct of that size, as the caller says.
-        unsafe { pointers::read(matrix, name) }
+        // SAFETY: as the caller says.
+        unsafe { read_struct(matrix, name) }
     }
 
     /// Returns the same matrix without memory and arrays, which may be others the next time.
     pub(crate) fn without_pointers(self) -> Self {
         Self {
+            struct_size: size_of::<Self>() as i64,
             rectangles: ptr::null(),
             row_cuts: ptr::null(),
             col_cuts: ptr::null(),

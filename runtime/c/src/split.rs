@@ -10,9 +10,10 @@ use crate::handles::{BalancerHandle, SessionHandle};
 use crate::pointers::{self, to_size};
 use crate::settings::read_split;
 use crate::status::{CallFailure, call};
+use crate::structs::{SizedStruct, read_struct, read_structs};
 
 /// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
-/// that is not used to 0.
+/// that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct TimesTable {
@@ -28,6 +29,12 @@ pub struct TimesTable {
     pub max_units: i64,
 }
 
+// SAFETY: integers and pointers, with the size first.
+unsafe impl SizedStruct for TimesTable {
+    const NAME: &'static str = "isochron_times_t";
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+}
+
 /// Points of a program, and the most units.
 pub(crate) struct GivenTimes {
     pub points: Vec<(u64, f64)>,
@@ -41,30 +48,29 @@ impl TimesTable {
     /// `times` is null, or points to a struct of as many bytes as its first field says, whose arrays are null or have
     /// `n_points` numbers.
     pub(crate) unsafe fn read(times: *const Self, name: &str) -> Result<GivenTimes, CallFailure> {
+        // SAFETY: as the caller says.
+        unsafe { read_struct(times, name)?.read_points(name) }
+    }
+
+    /// Reads the points.
+    ///
+    /// # Safety
+    /// The arrays are null or have `n_points` numbers.
+    unsafe fn read_points(&self, name: &str) -> Result<GivenTimes, CallFailure> {
         let field = |field: &str| format!("{name}.{field}");
-        // SAFETY: null, or a size comes first, as the caller says.
-        let found = unsafe { pointers::read(times.cast::<i64>(), name)? };
-        let wanted = size_of::<Self>() as i64;
-        if found != wanted {
-            let reason =
-                format!("{found}, and sizeof(isochron_times_t) of this library is {wanted}");
-            return Err(CallFailure::argument(&field("struct_size"), reason));
-        }
-        // SAFETY: a struct of that size, as the caller says.
-        let table = unsafe { pointers::read(times, name)? };
-        let n_points = to_size(table.n_points, &field("n_points"))?;
+        let n_points = to_size(self.n_points, &field("n_points"))?;
         // SAFETY: as many numbers, as the caller says.
         let (units, seconds) = unsafe {
             (
-                pointers::read_slice(table.units, n_points, &field("units"))?,
-                pointers::read_slice(table.seconds, n_points, &field("seconds"))?,
+                pointers::read_slice(self.units, n_points, &field("units"))?,
+                pointers::read_slice(self.seconds, n_points, &field("seconds"))?,
             )
         };
         let points = units.iter().zip(seconds).map(|(&units, &seconds)| {
             let units = to_size(units, &field("units"))? as u64;
             Ok((units, seconds))
         });
-        let max_units = to_size(table.max_units, &field("max_units"))? as u64;
+        let max_units = to_size(self.max_units, &field("max_units"))? as u64;
         Ok(GivenTimes {
             points: points.collect::<Result<_, CallFailure>>()?,
             max_units: (max_units > 0).then_some(max_units),
@@ -130,16 +136,12 @@ unsafe fn read_devices(
     devices: *const TimesTable,
     n_devices: usize,
 ) -> Result<Vec<GivenTimes>, CallFailure> {
-    if n_devices > 0 {
-        // SAFETY: as the caller says. It refuses structs of another size, before more than one is looked at.
-        unsafe { TimesTable::read(devices, "devices[0]")? };
-    }
     // SAFETY: as the caller says.
-    let tables = unsafe { pointers::read_slice(devices, n_devices, "devices")? };
+    let tables = unsafe { read_structs(devices, n_devices, "devices")? };
     let tables = tables.iter().enumerate();
     tables
         // SAFETY: as the caller says.
-        .map(|(index, table)| unsafe { TimesTable::read(table, &format!("devices[{index}]")) })
+        .map(|(index, table)| unsafe { table.read_points(&format!("devices[{index}]")) })
         .collect()
 }
 
