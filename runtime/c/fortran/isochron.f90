@@ -269,6 +269,14 @@ module isochron
       integer(c_int) :: status
     end function
 
+    function isochron_move_blocks(balancer, from, from_bytes, to, to_bytes) &
+        bind(c, name="isochron_move_blocks") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: balancer, from, to
+      integer(c_int64_t), intent(in) :: from_bytes(*), to_bytes(*)
+      integer(c_int) :: status
+    end function
+
     function isochron_state(balancer, state, length) bind(c, name="isochron_state") result(status)
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: balancer

@@ -402,6 +402,20 @@ int isochron_move(isochron_balancer_t *balancer,
                   void *to,
                   int64_t bytes_per_unit);
 
+// Moves blocks of any length after the parts have changed, one for each unit: from has those of this rank's part before, and
+// to gets those of its part now, one after the other. from_bytes and to_bytes have the bytes of each of them. The lengths are
+// numbers for each unit themselves: isochron_move moves them first, with 8 bytes_per_unit.
+//
+// Collective: all ranks.
+//
+// Safety: from_bytes has a number for each unit of the part before, and to_bytes for each of the part now; from and to have
+// their sum in bytes. to overlaps nothing else.
+int isochron_move_blocks(isochron_balancer_t *balancer,
+                         const void *from,
+                         const int64_t *from_bytes,
+                         void *to,
+                         const int64_t *to_bytes);
+
 // Hands over the knowledge about the loop for a checkpoint, until isochron_free, and writes its bytes to length. All ranks
 // get the same.
 //

@@ -8,7 +8,7 @@ use isochron::prelude::{LoopPart, Rebalancer};
 
 use crate::handles::{self, BalancerHandle, SessionHandle};
 use crate::memory::hand_over;
-use crate::pointers::{self, to_size};
+use crate::pointers::{self, read_sizes, to_size};
 use crate::settings::read_balancer;
 use crate::split::{GivenTimes, TimesTable};
 use crate::status::{CallFailure, agree_on, call};
@@ -294,6 +294,85 @@ pub unsafe extern "C" fn isochron_move(
             Ok(())
         })
     })
+}
+
+/// Moves blocks of any length after the parts have changed, one for each unit: from has those of this rank's part before, and
+/// to gets those of its part now, one after the other. from_bytes and to_bytes have the bytes of each of them. The lengths are
+/// numbers for each unit themselves: isochron_move moves them first, with 8 bytes_per_unit.
+///
+/// Collective: all ranks.
+///
+/// # Safety
+/// `from_bytes` has a number for each unit of the part before, and `to_bytes` for each of the part now; `from` and `to` have
+/// their sum in bytes. `to` overlaps nothing else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_move_blocks(
+    balancer: *mut BalancerHandle,
+    from: *const c_void,
+    from_bytes: *const i64,
+    to: *mut c_void,
+    to_bytes: *const i64,
+) -> c_int {
+    call(|| {
+        let kept = handles::find(balancer)?;
+        kept.use_object(|balancer| {
+            let units = [balancer.before, balancer.part_length()];
+            // SAFETY: as the caller says.
+            let places = unsafe { read_block_places(units, (from, from_bytes), (to, to_bytes)) };
+            let (blocks, to, lengths) = agree_on(&**kept.comm(), places)?;
+            let moved = balancer.rebalancer.migrate_blocks(&blocks)?;
+            agree_on(&**kept.comm(), check_lengths(&moved, &lengths))?;
+            to.copy_from_slice(&moved.concat());
+            Ok(())
+        })
+    })
+}
+
+/// The blocks before a move, the bytes of all blocks after it, and the length of each of these.
+type BlockPlaces<'a> = (Vec<Vec<u8>>, &'a mut [u8], Vec<usize>);
+
+/// Returns the memory of blocks that move, with these units before and after.
+///
+/// # Safety
+/// As [`isochron_move_blocks`].
+unsafe fn read_block_places<'a>(
+    [before, now]: [u64; 2],
+    (from, from_bytes): (*const c_void, *const i64),
+    (to, to_bytes): (*mut c_void, *const i64),
+) -> Result<BlockPlaces<'a>, CallFailure> {
+    // SAFETY: as the caller says.
+    unsafe {
+        let old = read_sizes(from_bytes, before as usize, "from_bytes")?;
+        let new = read_sizes(to_bytes, now as usize, "to_bytes")?;
+        let mut rest: &[u8] = pointers::read_slice(from.cast(), sum_sizes(&old), "from")?;
+        let to = pointers::write_slice(to.cast(), sum_sizes(&new), "to")?;
+        let mut blocks = Vec::with_capacity(old.len());
+        for length in old {
+            let (block, others) = rest.split_at(length);
+            blocks.push(block.to_vec());
+            rest = others;
+        }
+        Ok((blocks, to, new))
+    }
+}
+
+/// Adds sizes. A sum that is too large is more than any memory has, and is refused with its pointer.
+fn sum_sizes(sizes: &[usize]) -> usize {
+    sizes
+        .iter()
+        .fold(0, |sum, &size| usize::saturating_add(sum, size))
+}
+
+/// Checks the lengths of blocks that have arrived.
+fn check_lengths(moved: &[Vec<u8>], lengths: &[usize]) -> Result<(), CallFailure> {
+    let mut pairs = moved.iter().map(Vec::len).zip(lengths).enumerate();
+    match pairs.find(|(_, (found, given))| found != *given) {
+        None => Ok(()),
+        Some((unit, (found, given))) => {
+            let reason = format!("{given} for unit {unit} of the part, whose block has {found}");
+            Err(CallFailure::argument("to_bytes", reason))
+        }
+    }
 }
 
 /// The bytes of units before and after a move, and those of a unit.

@@ -5,7 +5,7 @@ use std::ptr;
 
 use isochron::prelude::{BlockCyclic, BlockList, Distribution, Order, ProcessGrid, Region};
 
-use crate::pointers::{self, to_size};
+use crate::pointers::{self, read_sizes, to_size};
 use crate::status::CallFailure;
 use crate::structs::{SizedStruct, read_struct};
 
@@ -333,19 +333,4 @@ fn to_sizes<const N: usize>(
         *size = to_size(value, &format!("{name}.{field}"))?;
     }
     Ok(sizes)
-}
-
-/// # Safety
-/// `numbers` is null or has `length` numbers.
-unsafe fn read_sizes(
-    numbers: *const i64,
-    length: usize,
-    name: &str,
-) -> Result<Vec<usize>, CallFailure> {
-    // SAFETY: as the caller says.
-    let numbers = unsafe { pointers::read_slice(numbers, length, name)? };
-    numbers
-        .iter()
-        .map(|&number| to_size(number, name))
-        .collect()
 }

@@ -120,3 +120,20 @@ fn check_length<T>(data: *const T, length: usize, name: &str) -> Result<(), Call
 pub(crate) fn to_size(value: i64, name: &str) -> Result<usize, CallFailure> {
     usize::try_from(value).map_err(|_| CallFailure::argument(name, format!("{value} is negative")))
 }
+
+/// Returns several sizes.
+///
+/// # Safety
+/// `numbers` is null or has `length` numbers.
+pub(crate) unsafe fn read_sizes(
+    numbers: *const i64,
+    length: usize,
+    name: &str,
+) -> Result<Vec<usize>, CallFailure> {
+    // SAFETY: as the caller says.
+    let numbers = unsafe { read_slice(numbers, length, name)? };
+    numbers
+        .iter()
+        .map(|&number| to_size(number, name))
+        .collect()
+}

@@ -26,6 +26,9 @@ const TEXTS: [&CStr; 12] = [
     c"sweeps=-1;;x",
 ];
 
+/// Bytes of blocks of at most 8 units.
+const BLOCK_LENGTHS: [i64; 10] = [8, 0, 5, 8, 1, 2, 3, 8, 8, 4];
+
 /// Elements of one part of the memory that is given to calls: the largest matrix of small numbers, of complex elements.
 const PART: usize = 2 * 64;
 
@@ -203,9 +206,14 @@ impl Caller {
             seconds: times_s.as_ptr(),
             max_units: if draw[9].is_multiple_of(3) { number } else { 0 },
         };
+        // Of blocks of at most 8 bytes.
+        let lengths = [draw[8], draw[9]].map(|byte| match byte % 4 {
+            0 => ptr::null(),
+            _ => BLOCK_LENGTHS[usize::from(byte % 3)..].as_ptr(),
+        });
         // SAFETY: units are at most 8 of 8 bytes, or absurd; there are three points.
         let status = unsafe {
-            match draw[1] % 14 {
+            match draw[1] % 15 {
                 0 => isochron_balancer(session, number, text, &mut handle),
                 1 => isochron_part(balancer, &mut first, &mut count),
                 2 => isochron_begin(balancer),
@@ -226,6 +234,7 @@ impl Caller {
                     to.cast(),
                 ),
                 10 => isochron_neighbours(balancer, -1, &mut changed, &mut after),
+                13 => isochron_move_blocks(balancer, from, lengths[0], to, lengths[1]),
                 _ => isochron_close_balancer(balancer),
             }
         };

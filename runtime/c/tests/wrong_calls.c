@@ -80,6 +80,7 @@ static void try_balancer(isochron_balancer_t *balancer)
   REFUSED(isochron_balance(balancer, &changed));
   REFUSED(isochron_shares(balancer, shares, 1));
   REFUSED(isochron_move(balancer, elements[0], elements[1], 8));
+  REFUSED(isochron_move_blocks(balancer, elements[0], &count, elements[1], &count));
   REFUSED(isochron_state(balancer, &state, &count));
   REFUSED(isochron_close_balancer(balancer));
 }
@@ -276,6 +277,25 @@ static void try_times(isochron_session_t *session, int rank)
   expect("a limit of isochron_split", units[0] <= 3 && units[1] >= 9 ? ISOCHRON_OK : ISOCHRON_FAILED, 0);
 }
 
+/* Blocks of 8 bytes for at most 10 units, whose parts have not changed. */
+static void try_blocks(isochron_balancer_t *balancer, int rank)
+{
+  int64_t lengths[10], wrong[10];
+  for (int i = 0; i < 10; i++)
+    lengths[i] = wrong[i] = 8;
+  wrong[0] = 16;
+  ACCEPTED(isochron_move_blocks(balancer, elements[0], lengths, elements[1], lengths));
+  REFUSED(isochron_move_blocks(balancer, NULL, lengths, elements[1], lengths));
+  REFUSED(isochron_move_blocks(balancer, elements[0], NULL, elements[1], lengths));
+  REFUSED(isochron_move_blocks(balancer, elements[0], lengths, rank == 0 ? NULL : elements[1], lengths));
+  REFUSED(isochron_move_blocks(balancer, elements[0], lengths, elements[1], NULL));
+  REFUSED(isochron_move_blocks(balancer, elements[0], lengths, elements[1], rank == 0 ? wrong : lengths));
+  wrong[0] = rank == 0 ? -1 : 8;
+  REFUSED(isochron_move_blocks(balancer, elements[0], wrong, elements[1], lengths));
+  wrong[0] = wrong[1] = INT64_MAX;
+  REFUSED(isochron_move_blocks(balancer, elements[0], wrong, elements[1], lengths));
+}
+
 static void try_balancers(isochron_session_t *session, int rank)
 {
   isochron_balancer_t *balancer, *restored;
@@ -309,6 +329,7 @@ static void try_balancers(isochron_session_t *session, int rank)
   REFUSED(isochron_move(balancer, NULL, elements[1], 8));
   REFUSED(isochron_move(balancer, elements[0], elements[1], -1));
   REFUSED(isochron_move(balancer, elements[0], rank == 0 ? NULL : elements[1], 8));
+  try_blocks(balancer, rank);
   REFUSED(isochron_balance(balancer, NULL));
   ACCEPTED(isochron_begin(balancer));
   ACCEPTED(isochron_begin(balancer));

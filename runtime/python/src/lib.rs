@@ -13,6 +13,7 @@ mod devices;
 mod distribution;
 mod errors;
 mod models;
+mod moving;
 mod product;
 mod rebalancer;
 mod session;

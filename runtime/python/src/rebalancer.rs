@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use isochron::comm::{Settings, agree, agree_on_settings};
+use isochron::comm::{agree, agree_on_settings};
 use isochron::prelude::{Comm, Error, LoopPart, Order, RebalanceConfig, Rebalancer};
-use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyRange};
 use serde_json::{Map, Value};
@@ -12,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::arrays::{lock_buffer, make_array};
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::errors::RaisedError;
+use crate::moving::{copy_bytes, describe_rows, lock_rows, make_blocks, read_blocks, write_bytes};
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
@@ -196,14 +196,32 @@ impl PyRebalancer {
         let (target, made) = agree(&**comm, target)?;
         let moved = run_detached(py, || balancer.migrate(row_bytes, copy_bytes(&rows)))?;
         // SAFETY: an array that was made for these rows, which nothing else knows yet.
-        unsafe {
-            let to = target.buf_ptr().cast::<u8>();
-            std::ptr::copy_nonoverlapping(moved.as_ptr(), to, moved.len().min(target.len_bytes()));
-        }
+        unsafe { write_bytes(&target, &moved) };
         Ok(made)
     }
 
-    /// Takes the seconds that this rank needed to move its data by other means than `migrate`.
+    /// Moves arrays after the parts have changed, and returns those of the part now. `blocks` has one for each unit of the part
+    /// before; they may have any shapes and types. All ranks call it together.
+    fn migrate_blocks<'py>(
+        &self,
+        blocks: &Bound<'py, PyAny>,
+    ) -> Result<Vec<Bound<'py, PyAny>>, RaisedError> {
+        let py = blocks.py();
+        let mut state = self.0.borrow()?;
+        let LoopState {
+            balancer,
+            comm,
+            before,
+        } = &mut *state;
+        let (kinds, contents) = agree(&**comm, read_blocks(blocks, *before))?;
+        let moved = run_detached(py, || {
+            let kinds = balancer.migrate_blocks(&kinds)?;
+            Ok::<_, Error>((kinds, balancer.migrate_blocks(&contents)?))
+        });
+        Ok(agree(&**comm, make_blocks(py, moved?))?)
+    }
+
+    /// Takes the seconds that this rank needed to move its data by other means than `migrate` and `migrate_blocks`.
     fn note_move(&self, seconds: f64) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.note_move(seconds);
         Ok(())
@@ -287,47 +305,4 @@ fn read_loop_settings(keywords: Map<String, Value>) -> Result<(RebalanceConfig, 
     let (of_rank, of_all) = (keywords.into_iter())
         .partition(|(name, _): &(String, Value)| OF_RANK.contains(&name.as_str()));
     Ok((configure(of_all)?, configure(of_rank)?))
-}
-
-/// Locks an array with a row for each of `units`, in one piece. Returns its shape, too.
-fn lock_rows(array: &Bound<'_, PyAny>, units: u64) -> Result<(PyUntypedBuffer, Vec<usize>), Error> {
-    let rows = lock_buffer("array", array)?;
-    if rows.format().to_bytes().contains(&b'O') {
-        let reason = "its elements are objects of this process, which cannot move";
-        return Err(Error::parameter("array", "an array of objects", reason));
-    }
-    let shape = rows.shape().to_vec();
-    if shape.first().map(|&rows| rows as u64) != Some(units) {
-        let value = format!("an array of shape {shape:?}");
-        let reason = format!("this rank had {units} units, and each has a row");
-        return Err(Error::parameter("array", value, reason));
-    }
-    if !rows.is_c_contiguous() {
-        let reason = "its rows have to be contiguous: copy it by numpy.ascontiguousarray";
-        return Err(Error::parameter("array", "an array with strides", reason));
-    }
-    Ok((rows, shape))
-}
-
-/// Describes the rows of an array, which are alike on all ranks.
-fn describe_rows(rows: &PyUntypedBuffer) -> Settings {
-    Settings::from([
-        (
-            "format of the array".to_owned(),
-            rows.format().to_string_lossy().into_owned(),
-        ),
-        (
-            "shape of a row".to_owned(),
-            format!("{:?}", &rows.shape()[1..]),
-        ),
-    ])
-}
-
-/// Copies the bytes of an array in one piece.
-fn copy_bytes(rows: &PyUntypedBuffer) -> Vec<u8> {
-    match rows.len_bytes() {
-        0 => Vec::new(),
-        // SAFETY: the buffer is contiguous, locked, and has these bytes.
-        bytes => unsafe { std::slice::from_raw_parts(rows.buf_ptr().cast::<u8>(), bytes) }.to_vec(),
-    }
 }

@@ -246,6 +246,15 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         refuses(lambda: balancer.migrate(rows[:, ::2]), "array", "contiguous")
         refuses(lambda: balancer.migrate(rows.astype(object)), "objects")
         refuses(lambda: balancer.migrate(3), "array = int")
+        blocks = [numpy.full((2, unit), unit, "c8") for unit in range(9)] + [numpy.array("word")]
+        moved = balancer.migrate_blocks(blocks)
+        assert all((a == b).all() and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(moved, blocks, strict=True))
+        refuses(lambda: balancer.migrate_blocks(blocks[:9]), "blocks = 9 arrays", "10 units")
+        refuses(lambda: balancer.migrate_blocks(3), "blocks", "list of arrays")
+        refuses(lambda: balancer.migrate_blocks([3] * 10), "blocks = int")
+        refuses(lambda: balancer.migrate_blocks([b"bytes"] * 10), "blocks", "no array of NumPy")
+        refuses(lambda: balancer.migrate_blocks([rows[:, ::2]] * 10), "blocks", "contiguous")
+        refuses(lambda: balancer.migrate_blocks([rows.astype(object)] * 10), "blocks", "objects")
         refuses(lambda: balancer.observe(-1.0), "seconds = -1")
         state = balancer.state()
         assert isochron.Rebalancer.restore(state).units == [10]

@@ -73,15 +73,20 @@ def test_rows_of_any_type_move():
     with isochron.Rebalancer(60, WORLD, check_every=1, warm_up=0, move_unit_s=0.0) as balancer:
         rows = numpy.array([(i, f"row {i}") for i in balancer.part], dtype=[("number", int), ("name", "U8")])
         ids = numpy.array(balancer.part)[:, None, None] * numpy.ones((1, 2, 3))
+        lists = [numpy.full((unit % 4, 2), unit, f"i{4 + 4 * (unit % 2)}") for unit in balancer.part]
         for _ in range(40):
             if balancer.observe(len(rows) * (4.0 if WORLD.rank == 2 else 1.0)):
                 wrong = ids.astype("f4") if WORLD.rank == 1 else ids
                 assert "format of the array" in str(refused(lambda: balancer.migrate(wrong)))
                 wrong = ids[1:] if WORLD.rank == 0 else ids
                 assert "rank 0" in str(refused(lambda: balancer.migrate(wrong)))
-                rows, ids = balancer.migrate(rows), balancer.migrate(ids)
+                wrong = lists[1:] if WORLD.rank == 0 else lists
+                assert "rank 0" in str(refused(lambda: balancer.migrate_blocks(wrong)))
+                rows, ids, lists = balancer.migrate(rows), balancer.migrate(ids), balancer.migrate_blocks(lists)
             assert list(rows["number"]) == list(balancer.part) and rows["name"].tolist() == [f"row {i}" for i in balancer.part]
             assert (ids[:, 1, 2] == balancer.part).all()
+            for unit, each in zip(balancer.part, lists, strict=True):
+                assert each.shape == (unit % 4, 2) and each.itemsize == 4 + 4 * (unit % 2) and (each == unit).all()
         assert balancer.moves > 0 and balancer.units[2] < 10
         assert abs(sum(balancer.shares()) - 1) < 1e-12
         again = isochron.Rebalancer.restore(balancer.state(), WORLD)
