@@ -274,7 +274,7 @@ impl<T: Element> Gemm<T> {
         let [of_a, of_b, of_c] = &planned;
         let [room_a, room_b, room_c] = &mut self.rooms;
         let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;
-        let mut mover = Mover {
+        let mut mover = MatrixMover {
             comm,
             buffers: &mut self.buffers,
             moved: Moved::default(),
@@ -350,7 +350,7 @@ impl Session {
         work: PlannedWork<'_, T>,
         (on, spread, [moves, returns]): (&Distribution, &Spread, &mut [Option<PieceMoves<T>>; 2]),
         (pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
-        mover: &mut Mover<'_, T>,
+        mover: &mut MatrixMover<'_, T>,
     ) -> Result<Execution, Error> {
         if work.1.beta != T::ZERO {
             let shown: Vec<_> = pieces.iter().map(show_piece).collect();
@@ -381,13 +381,13 @@ type PieceMoves<T> = Vec<Movement<T>>;
 const MESSAGE_BYTES: usize = 64 << 20;
 
 /// Moves matrices between the program's memory and the plan's layout.
-struct Mover<'r, T> {
+struct MatrixMover<'r, T> {
     comm: &'r dyn Comm,
     buffers: &'r mut MessageBuffers<T>,
     moved: Moved,
 }
 
-impl<T: Element> Mover<'_, T> {
+impl<T: Element> MatrixMover<'_, T> {
     /// Returns a factor in the plan's layout, on `spread`: the program's own memory, or a room to which its pieces are moved
     /// if it `is_read`.
     fn bring<'m>(

@@ -236,7 +236,10 @@ fn a_broken_trace_of_paraver_is_refused_with_its_line() {
             paraver("2:1:1:1:1:9:7:0\n"),
             "line 4|has no size: no event 8",
         ),
-        (paraver("2:1:1:1:1:9:7:0:8:0\n"), "line 4|size 0, which must be above 0"),
+        (
+            paraver("2:1:1:1:1:9:7:0:8:0\n"),
+            "line 4|size 0, which must be above 0",
+        ),
         (paraver("2:1:1:1:1:9:7:0:8:-3\n"), "line 4|size -3"),
         (paraver("2:1:1:1:1:5:7:0:8:3\n"), "line 4|took no time"),
         (
