@@ -9,17 +9,17 @@ const STAGES: [&str; 6] = ["create", "half", "written", "synced", "linked", "nam
 fn a_job_that_is_killed_at_any_stage_of_its_write_loses_nothing() {
     let [mpi, _] = libraries();
     let folder = make_folder();
-    multiply(&mpi, &folder, "");
+    multiply_by(&mpi, &folder, BRIEF);
     std::thread::scope(|threads| {
         for stage in STAGES {
-            let mut killed = command(&mpi, &folder, SLOW);
+            let mut killed = command(&mpi, &folder, BRIEF);
             killed.env("ISOCHRON_TEST_KILLED_AT", stage);
             threads.spawn(move || assert_ne!(run(killed, HANGS).status, Some(0), "{stage}"));
         }
     });
     let told = models(&folder, "store", "verify").success();
     assert!(told.contains("2 segments whole, 0 broken"), "{told}");
-    let report = multiply(&mpi, &folder, "");
+    let report = multiply_by(&mpi, &folder, BRIEF);
     assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
     assert_eq!(count_notices(&report, "models"), 0);
     assert_eq!(segments(&folder).len(), 3);
@@ -42,7 +42,7 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
     );
     let (mounted, store) = (folder.path("mounted"), folder.path("store"));
     let _ = fs::create_dir(&mounted);
-    let job = command(&mpi, folder, SLOW);
+    let job = command(&mpi, folder, BRIEF);
     let mut command = Command::new("unshare");
     command.args(namespace).args(["sh", "-c", &script, "sh"]);
     command.args([&mounted, &store]);
@@ -62,7 +62,7 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
 fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
     let [mpi, _] = libraries();
     let folder = make_folder();
-    multiply(&mpi, &folder, "");
+    multiply_by(&mpi, &folder, BRIEF);
     let fill = "{ head -c 2m /dev/zero > $D/fill 2> /dev/null; true; }";
     let read_only = "echo '{' > $D/v2/x.segment && mount -o remount,ro $D";
     for (change, told, files) in [
