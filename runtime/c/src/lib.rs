@@ -14,6 +14,12 @@
 //!
 //! The Rust library does all of it. This crate checks arguments and passes them on.
 //!
+//! # Example
+//! Every rank has some rows of three matrices, in the order of C. `cargo xtask install` installs what the program is compiled
+//! and linked with:
+//!
+#![doc = concat!("```c\n", include_str!("../examples/product.c"), "```")]
+//!
 //! # Collective calls
 //! Calls named *collective* are made by all ranks of the session, in the same order. An argument that is wrong on one rank is
 //! an error on all of them. A wrong handle is the exception: it leads to no communicator, so the other ranks wait.

@@ -1,4 +1,6 @@
-//! Sequences of calls with any handles, numbers and texts: each returns a status, and a sentence if it fails.
+//! Sequences of calls with any handles, numbers, texts and communicators: each returns a status, and a sentence if it fails.
+//!
+//! There is one rank, with MPI: arguments that are wrong on some ranks only are in `wrong_calls.c`.
 
 #![allow(clippy::expect_used)]
 
@@ -36,7 +38,9 @@ const PART: usize = 2 * 64;
 type Draw = [u8; 12];
 
 /// A program that makes calls.
-struct Caller {
+struct Caller<'a> {
+    /// Numbers of communicators.
+    comms: &'a [c_int],
     /// Every handle that it got, open or not.
     handles: Vec<usize>,
     /// Memory that it got.
@@ -45,9 +49,10 @@ struct Caller {
     counts: Vec<i64>,
 }
 
-impl Caller {
-    fn new() -> Self {
+impl<'a> Caller<'a> {
+    fn new(comms: &'a [c_int]) -> Self {
         Self {
+            comms,
             handles: vec![0, 1],
             memory: vec![ptr::null()],
             arena: vec![1.0; 4 * PART],
@@ -129,8 +134,13 @@ impl Caller {
         let texts = (pick_text(draw[3]), pick_text(draw[4]));
         // SAFETY: the places are our own, and handles may be any numbers.
         let status = unsafe {
-            match draw[1] % 6 {
+            match draw[1] % 7 {
                 0 => isochron_open_local(texts.0, &mut handle),
+                6 => isochron_open(
+                    self.comms[draw[5] as usize % self.comms.len()],
+                    texts.0,
+                    &mut handle,
+                ),
                 1 => isochron_set(session, texts.0, texts.1),
                 2 => isochron_get(session, texts.0, &mut text),
                 3 => isochron_report(session, &mut text),
@@ -245,7 +255,7 @@ impl Caller {
     }
 }
 
-impl Drop for Caller {
+impl Drop for Caller<'_> {
     /// Closes all, so that the next sequence finds nothing open.
     fn drop(&mut self) {
         for &handle in &self.handles {
@@ -281,16 +291,45 @@ fn count_cases() -> u32 {
     asked.and_then(|cases| cases.parse().ok()).unwrap_or(24)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(count_cases()))]
-    #[test]
-    fn any_sequence_of_calls_returns_statuses(draws in prop::collection::vec(any::<Draw>(), 1..40)) {
-        let mut caller = Caller::new();
+/// Returns the numbers of all ranks, of this one, of no communicator, and of one that was freed.
+#[cfg(feature = "mpi")]
+fn list_communicators() -> Vec<c_int> {
+    use isochron::mpi::ffi;
+    // SAFETY: MPI runs, and these are its constants and a duplicate of one.
+    unsafe {
+        let mut freed = ffi::RSMPI_COMM_NULL;
+        ffi::MPI_Comm_dup(ffi::RSMPI_COMM_SELF, &mut freed);
+        let comms = [
+            ffi::RSMPI_COMM_WORLD,
+            ffi::RSMPI_COMM_SELF,
+            ffi::RSMPI_COMM_NULL,
+            freed,
+        ];
+        let numbers = comms.map(|comm| ffi::RSMPI_Comm_c2f(comm));
+        ffi::MPI_Comm_free(&mut freed);
+        numbers.to_vec()
+    }
+}
+
+#[test]
+fn any_sequence_of_calls_returns_statuses() {
+    #[cfg(feature = "mpi")]
+    let (_universe, comms) = {
+        use isochron::mpi::{Threading, initialize_with_threading};
+        // Until the end of the test.
+        let universe = initialize_with_threading(Threading::Funneled).expect("MPI");
+        (universe, list_communicators())
+    };
+    #[cfg(not(feature = "mpi"))]
+    let comms = [0];
+    let config = ProptestConfig::with_cases(count_cases());
+    proptest!(config, |(draws in prop::collection::vec(any::<Draw>(), 1..40))| {
+        let mut caller = Caller::new(&comms);
         // A session and a balancer to begin with.
         caller.make_call(&[0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
         caller.make_call(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         for draw in &draws {
             caller.make_call(draw);
         }
-    }
+    });
 }

@@ -421,8 +421,14 @@ int main(int argc, char **argv)
   try_all(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi, rank, ranks);
   if (with_mpi) {
     ACCEPTED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
+    /* On one rank valgrind looks: a communicator cannot be freed after the end of MPI. */
+    if (ranks == 1) {
+      ACCEPTED(isochron_close(session));
+    }
     MPI_Finalize();
-    ACCEPTED(isochron_close(session));
+    if (ranks > 1) {
+      ACCEPTED(isochron_close(session));
+    }
     REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
   }
   printf("%d calls were refused\n", n_refused);

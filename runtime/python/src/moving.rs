@@ -96,13 +96,26 @@ pub(crate) fn read_blocks(blocks: &Bound<'_, PyAny>, units: u64) -> Result<Packe
 }
 
 fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, Vec<u8>), Error> {
-    let locked = lock_buffer("blocks", block)?;
+    let locked = lock_buffer("blocks", &give_dimension(block))?;
     check_bytes("blocks", &locked)?;
     let kind = pack_kind(block).map_err(|error| {
         let reason = format!("it is no array of NumPy ({error})");
         Error::parameter("blocks", "something with a buffer", reason)
     })?;
     Ok((kind, copy_bytes(&locked)))
+}
+
+/// Returns an array without dimensions as one with a single element, which has a shape that buffers tell. Others stay as
+/// they are.
+fn give_dimension<'py>(block: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    let dimensions = block
+        .getattr("ndim")
+        .and_then(|ndim| ndim.extract::<usize>());
+    let flat = match dimensions {
+        Ok(0) => block.call_method1("reshape", (1,)).ok(),
+        _ => None,
+    };
+    flat.unwrap_or_else(|| block.clone())
 }
 
 /// Returns the type and the shape of an array as bytes.
@@ -129,6 +142,6 @@ fn make_block<'py>(py: Python<'py>, kind: &[u8], bytes: &[u8]) -> PyResult<Bound
     let (dtype, shape): (Bound<'py, PyAny>, Vec<usize>) = kind.extract()?;
     let made = make_array(py, &shape, &dtype, Order::Rows)?;
     // SAFETY: an array that was just made, which nothing else knows yet.
-    unsafe { write_bytes(&PyUntypedBuffer::get(&made)?, bytes) };
+    unsafe { write_bytes(&PyUntypedBuffer::get(&give_dimension(&made))?, bytes) };
     Ok(made)
 }

@@ -125,6 +125,9 @@ impl SessionBuilder {
 
     /// Leaves these cores of the host, by their logical numbers, to threads of the host program. All ranks of a host reserve
     /// the same ones.
+    ///
+    /// The session uses the other cores that the threads of this process may use when it is built. So the program binds its
+    /// threads to the reserved cores afterwards.
     pub fn reserved_cores(mut self, cores: impl IntoIterator<Item = u32>) -> Self {
         self.reserved = cores.into_iter().collect();
         self.reserved.sort_unstable();

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, libraries, prefix, run};
+use isochron_devices::Topology;
+use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, prefix, run};
 
 use super::docs::find_root;
-use super::memcheck::check_program;
+use super::memcheck::{check_one_rank, check_program};
 use super::own_loops::{SWEEPS, StencilOutcome};
 
 /// Options under which the sources compile without a warning.
@@ -53,7 +54,7 @@ fn name_program(mpi: &Mpi, source: &str) -> String {
     source.replace(['/', '.'], "-") + mpi.name
 }
 
-/// Compiles and links `program`, with other sources and objects that it needs.
+/// Compiles and links `program`, with other sources, objects and options that it needs.
 fn compile(mpi: &Mpi, folder: &Path, program: &str, others: &[&str]) -> PathBuf {
     let made = folder.join(name_program(mpi, program));
     let language = if program.ends_with(".f90") {
@@ -65,12 +66,11 @@ fn compile(mpi: &Mpi, folder: &Path, program: &str, others: &[&str]) -> PathBuf 
     if language == "f90" {
         command.args(ask_pkg_config(mpi, &["--variable=fortran"]));
     }
-    for source in others.iter().chain([&program]) {
-        let is_object = source.ends_with(".o");
-        command.arg(if is_object {
-            folder.join(source)
-        } else {
-            find_source(source)
+    for word in others.iter().chain([&program]) {
+        command.arg(match word {
+            option if option.starts_with('-') => PathBuf::from(option),
+            object if object.ends_with(".o") => folder.join(object),
+            source => find_source(source),
         });
     }
     command.args(ask_pkg_config(mpi, &["--cflags", "--libs"]));
@@ -145,6 +145,66 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
     }
 }
 
+/// Runs a program that checks itself on some ranks, and says so by a line.
+fn check_itself(program: &str, (ranks, line): (usize, &str)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let compiled = compile(&mpi, folder.path(), program, &[]);
+        let outcome = run(mpi.command::<&str>(ranks, &compiled, &[]), HANGS);
+        assert!(
+            outcome.stdout.contains(line),
+            "{}: {}\n{}",
+            mpi.name,
+            outcome.stdout,
+            outcome.stderr
+        );
+        outcome.success();
+    }
+}
+
+/// Block-cyclic on both kinds of grids with sources, rectangles, blocks and on one rank; row- and column-major with gaps; all
+/// types and operations.
+#[test]
+fn c_programs_multiply_matrices_of_every_layout() {
+    check_itself("tests/values.c", (6, "9 products are right"));
+}
+
+#[test]
+fn c_programs_have_shares_flags_and_blocks_of_loops() {
+    check_itself("tests/loops.c", (3, "the loops are balanced"));
+}
+
+/// A program with OpenMP threads computes at the same time as its session, on a core that is reserved for them.
+#[test]
+fn threads_of_the_program_and_of_its_session_have_different_cores() {
+    let topology = Topology::discover().expect("this machine");
+    let cores = topology.cores();
+    if cores.len() < 2 || !topology.should_pin() {
+        eprintln!("skipped: threads are not bound, or there is no core to reserve");
+        return;
+    }
+    let units: Vec<String> = cores[0].pus.iter().map(u32::to_string).collect();
+    let words = [
+        cores[0].core.to_string(),
+        units.join(","),
+        cores.len().to_string(),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    for mpi in libraries() {
+        let program = compile(&mpi, folder.path(), "tests/openmp_host.c", &["-fopenmp"]);
+        for ranks in [1, 2] {
+            let outcome = run(mpi.command(ranks, &program, &words), HANGS);
+            let line = "computed beside each other";
+            assert!(
+                outcome.stdout.contains(line),
+                "{}, {ranks}: {outcome:#?}",
+                mpi.name
+            );
+            outcome.success();
+        }
+    }
+}
+
 #[test]
 fn small_programs_in_c_and_fortran_multiply() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -159,6 +219,16 @@ fn small_programs_in_c_and_fortran_multiply() {
             );
         }
     }
+}
+
+/// The header and the library are of one version, and the program needs no MPI to see it.
+#[test]
+fn a_c_program_knows_the_version_of_the_library() {
+    let [mpi, _] = libraries();
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(&mpi, folder.path(), "examples/version.c", &[]);
+    let output = run(Command::new(program), HANGS).success();
+    assert!(output.starts_with("libisochron has version 0."), "{output}");
 }
 
 /// The program checks itself that each call returns a status and a sentence.
@@ -178,13 +248,19 @@ fn every_wrong_call_is_a_status_on_every_rank() {
     }
 }
 
+/// With MPI on one rank, which tries wrong communicators too; and without MPI if all is to be run.
 #[test]
 fn valgrind_finds_nothing_in_wrong_calls() {
     let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
     let program = compile(&mpi, folder.path(), "tests/wrong_calls.c", &[]);
-    let output = check_program(&program, &[]);
-    assert!(output.contains("calls were refused"), "{output}");
+    let mut outputs = vec![check_one_rank(&mpi, &program, &["mpi"])];
+    if is_whole() {
+        outputs.push(check_program(&program, &[]));
+    }
+    for output in outputs {
+        assert!(output.contains("calls were refused"), "{output}");
+    }
 }
 
 /// Returns the words of a text that begin as the names of calls do.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::emulator::emulate;
-use isochron_tests::launch::{HANGS, is_whole, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, run};
 
 /// The exit status of a program that succeeds but for errors in its use of memory.
 const ERRORS: &str = "--error-exitcode=99";
@@ -50,6 +50,12 @@ pub fn check_program(program: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("valgrind");
     command.args(checked(program, arguments));
     clean(command)
+}
+
+/// Runs a program under valgrind, which finds nothing, as the only rank of a job. Returns its standard output.
+pub fn check_one_rank(mpi: &Mpi, program: &Path, arguments: &[&str]) -> String {
+    let words = checked(program, arguments);
+    clean(mpi.command(1, Path::new("valgrind"), &words))
 }
 
 /// Runs a case of the GPU path on one emulated GPU with little memory.

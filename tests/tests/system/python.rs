@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_packages, run};
 
+use super::docs::write_program;
 use super::own_loops::{SWEEPS, StencilOutcome};
 
 /// A virtual environment with the wheel for Open MPI.
@@ -65,6 +66,17 @@ fn link_mpich(folder: &Path) {
         .expect("an MPI library");
     let path = path.split(" (").next().expect("a path");
     symlink(path, folder.join("libmpi.so.12")).expect("a link");
+}
+
+/// Writes a program that is Python with the package and mpi4py, both for Open MPI.
+pub fn write_python(path: &Path) {
+    let Installed { python, folders } = install_wheels();
+    let (python, folder) = (python.display(), folders[0].display());
+    let settings = format!("PYTHONPATH={folder} MPI4PY_MPIABI=openmpi");
+    write_program(
+        path,
+        &format!("#!/bin/sh\n{settings} exec {python} \"$@\"\n"),
+    );
 }
 
 /// Runs Python with mpi4py on some ranks.

@@ -1,6 +1,7 @@
 //! Parts of the pages that are made from something else: between `<!-- NAME -->` and `<!-- /NAME -->`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, libraries, run};
@@ -43,12 +44,14 @@ fn fields_are_those_of_the_schemas() {
 
 #[test]
 fn programs_are_those_of_the_examples() {
-    let program = read_file("runtime/c/examples/product.c");
-    check_section(
-        "docs/c-and-fortran.md",
-        "program product.c",
-        &format!("```c\n{program}```\n"),
-    );
+    for name in ["product.c", "version.c"] {
+        let program = read_file(Path::new("runtime/c/examples").join(name));
+        check_section(
+            "docs/c-and-fortran.md",
+            &format!("program {name}"),
+            &format!("```c\n{program}```\n"),
+        );
+    }
 }
 
 #[test]

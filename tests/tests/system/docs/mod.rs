@@ -13,3 +13,4 @@ mod schema;
 mod shell;
 
 pub use pages::{find_root, read_file};
+pub use shell::write_program;

@@ -8,8 +8,9 @@
 //! * `<!-- run: without GPU -->`: the same, and `nvidia-smi` lists two made-up slices;
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
-//! `cargo xtask` is parsed by xtask's own tests, and `cargo xtask install` finds what is installed for the tests; the options of `cluster`, `bench` and `reproduce` are parsed by their
-//! programs.
+//! `cargo xtask` is parsed by xtask's own tests; `cargo xtask install` and `cargo xtask wheel` find what was made for the tests.
+//! The options of `cluster`, `bench` and `reproduce` are parsed by their programs. `pip` only looks whether there is a wheel,
+//! since the tests of the Python package install it; `python` is the one that has it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,6 +20,7 @@ use std::process::Command;
 use isochron_tests::launch::{HANGS, campaigns, cluster_program, libraries, prefix, python, run};
 
 use super::pages::{CodeBlock, Page, find_root, read_pages};
+use crate::python::write_python;
 
 /// Stands for cargo: asks the programs behind `cargo xtask` for help about the options that they are given.
 const CARGO: &str = r#"#!/bin/sh
@@ -26,7 +28,11 @@ case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
 "xtask bench" | "xtask reproduce") program=$ISOCHRON_BENCH ;;
 "xtask install") exec ln -s "$ISOCHRON_PREFIX" "$4" ;;
-xtask\ * | "bench -p") exit 0 ;;
+"xtask wheel")
+    [ "$4" = mpich ] && wheel=$ISOCHRON_WHEEL_MPICH || wheel=$ISOCHRON_WHEEL_OPENMPI
+    mkdir -p "target/wheels/${4:-openmpi}"
+    exec ln -sf "$wheel" "target/wheels/${4:-openmpi}" ;;
+xtask\ * | "bench -p" | "build --release") exit 0 ;;
 *) echo "cargo $*: the test of the documentation does not know this command" >&2; exit 2 ;;
 esac
 shift 2
@@ -70,6 +76,15 @@ done
 exec "$ISOCHRON_REAL" "$@"
 "#;
 
+/// Stands for pip: the wheels of its words exist.
+const PIP: &str = r#"#!/bin/sh
+for word; do
+    case $word in
+    *.whl) [ -f "$word" ] || { echo "there is no $word" >&2; exit 1; } ;;
+    esac
+done
+"#;
+
 const SLICES: &str = r#"#!/bin/sh
 echo "GPU 0: NVIDIA H100 (UUID: GPU-0)"
 echo "  MIG 3g.40gb Device 0: (UUID: MIG-first)"
@@ -95,6 +110,9 @@ fn run_page(page: &Page) {
     }
     let folder = tempfile::tempdir().expect("a folder");
     set_up(folder.path());
+    if page.text.contains(" python runtime/") {
+        write_python(&folder.path().join("bin/python"));
+    }
     for block in blocks {
         let at = format!("{}:{}", page.path.display(), block.line);
         match block.run.as_deref() {
@@ -140,14 +158,18 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
 /// Makes a folder look like a clone that has been built.
 fn set_up(folder: &Path) {
     let [mpi, _] = libraries();
-    for name in ["target/release", "bin", "elsewhere"] {
+    for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
     for name in ["apps", "cluster-configs", "devices", "runtime"] {
         symlink(find_root().join(name), folder.join(name)).expect("a link");
     }
-    for place in ["target/release/isochron", "bin/isochron"] {
-        symlink(&mpi.isochron, folder.join(place)).expect("a link");
+    for (program, place) in [
+        (&mpi.isochron, "target/release/isochron"),
+        (&mpi.isochron, "bin/isochron"),
+        (&mpi.stencil, "target/release/examples/stencil"),
+    ] {
+        symlink(program, folder.join(place)).expect("a link");
     }
     let compiler = mpi.compiler().display().to_string();
     for (name, program) in [
@@ -159,6 +181,7 @@ fn set_up(folder: &Path) {
         write_program(&folder.join("bin").join(name), &script);
     }
     write_program(&folder.join("bin/cargo"), CARGO);
+    write_program(&folder.join("bin/pip"), PIP);
     write_program(&folder.join("elsewhere/cargo"), CARGO);
     write_program(&folder.join("elsewhere/isochron"), PLANNER);
     write_program(&folder.join("elsewhere/nvidia-smi"), SLICES);
@@ -167,7 +190,8 @@ fn set_up(folder: &Path) {
     }
 }
 
-fn write_program(path: &Path, text: &str) {
+/// Writes a program that can be started.
+pub fn write_program(path: &Path, text: &str) {
     fs::write(path, text).expect("a writable folder");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
 }

@@ -5,22 +5,42 @@ use super::*;
 /// The stages of a write, in order. The segment has its name at the last one.
 const STAGES: [&str; 6] = ["create", "half", "written", "synced", "linked", "named"];
 
+/// Multiplies on one rank with two devices, and kills the job at a stage of its write if one is named.
+fn multiply_alone(folder: &Folder, killed_at: Option<&str>) -> Outcome {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.args(["mxm", "--platform", &folder.path("one.toml")]);
+    command.args(BRIEF.split(' '));
+    use_store(&mut command, &folder.path("store"));
+    if let Some(stage) = killed_at {
+        command.env("ISOCHRON_TEST_KILLED_AT", stage);
+    }
+    run(command, HANGS)
+}
+
 #[test]
 fn a_job_that_is_killed_at_any_stage_of_its_write_loses_nothing() {
-    let [mpi, _] = libraries();
     let folder = make_folder();
-    multiply_by(&mpi, &folder, BRIEF);
-    std::thread::scope(|threads| {
-        for stage in STAGES {
-            let mut killed = command(&mpi, &folder, BRIEF);
-            killed.env("ISOCHRON_TEST_KILLED_AT", stage);
-            threads.spawn(move || assert_ne!(run(killed, HANGS).status, Some(0), "{stage}"));
-        }
+    let devices = ["fast", "slow"].map(|name| {
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{name}.points\"\n")
     });
-    let told = models(&folder, "store", "verify").success();
-    assert!(told.contains("2 segments whole, 0 broken"), "{told}");
-    let report = multiply_by(&mpi, &folder, BRIEF);
-    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    let platform = format!("schema = 1\n[[node]]\n{}", devices.concat());
+    folder.write("one.toml", &platform);
+    multiply_alone(&folder, None).success();
+    for stage in STAGES {
+        let killed = multiply_alone(&folder, Some(stage));
+        assert_eq!(killed.status, None, "{stage} {killed:?}");
+        // The segment of the job that was killed when it had its name is whole.
+        let segments = 1 + usize::from(stage == "named");
+        let told = models(&folder, "store", "verify").success();
+        let words = format!("{segments} segment");
+        assert!(
+            told.contains(&words) && told.contains("0 broken"),
+            "{stage} {told}"
+        );
+    }
+    let report = read_report(multiply_alone(&folder, None));
+    assert_eq!(list_known(&report), [KnownFrom::Store; 2]);
     assert_eq!(count_notices(&report, "models"), 0);
     assert_eq!(segments(&folder).len(), 3);
 }

@@ -1,0 +1,191 @@
+/* The calls of a balanced loop that the examples leave out: shares, flags of isochron_record, blocks of any length.
+ * mpirun -n 3 loops */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "isochron.h"
+
+enum { UNITS = 60, MOST_RANKS = 16, MOST_BYTES = 40 };
+
+/* Seconds of a unit on a rank, and on one that is slow. */
+static const double UNIT_S = 1e-3, SLOW_UNIT_S = 4e-3;
+
+static int rank, ranks, n_failed;
+static isochron_session_t *session;
+
+static void check(int status)
+{
+  if (status != ISOCHRON_OK)
+    fprintf(stderr, "%s\n", isochron_last_error()), MPI_Abort(MPI_COMM_WORLD, status);
+}
+
+/* Counts what is not as it has to be. */
+static void expect(const char *what, int is_so)
+{
+  if (!is_so)
+    printf("rank %d: %s\n", rank, what);
+  n_failed += !is_so;
+}
+
+static isochron_balancer_t *open_balancer(const char *settings)
+{
+  isochron_balancer_t *balancer;
+  check(isochron_balancer(session, UNITS, settings, &balancer));
+  return balancer;
+}
+
+static int64_t count_units(const isochron_balancer_t *balancer)
+{
+  int64_t first, count;
+  check(isochron_part(balancer, &first, &count));
+  return count;
+}
+
+/* The shares are the parts of all ranks, whose numbers of units differ. */
+static void check_shares(const isochron_balancer_t *balancer)
+{
+  int64_t count = count_units(balancer), counts[MOST_RANKS];
+  double shares[MOST_RANKS];
+  MPI_Allgather(&count, 1, MPI_INT64_T, counts, 1, MPI_INT64_T, MPI_COMM_WORLD);
+  check(isochron_shares(balancer, shares, ranks));
+  for (int other = 0; other < ranks; other++)
+    expect("a share is the part of the rank", shares[other] == (double)counts[other] / UNITS);
+}
+
+static void try_shares(void)
+{
+  char settings[32];
+  snprintf(settings, sizeof settings, "weight=%d", rank + 1);
+  isochron_balancer_t *balancer = open_balancer(settings);
+  expect("the first division follows the weights", count_units(balancer) == UNITS * 2 * (rank + 1) / (ranks * (ranks + 1)));
+  check_shares(balancer);
+  check(isochron_close_balancer(balancer));
+}
+
+/* Does a sweep of made-up time. Returns 1 if the parts have changed. */
+static int sweep(isochron_balancer_t *balancer, int slow_rank)
+{
+  int64_t count = count_units(balancer);
+  int changed;
+  check(isochron_record(balancer, count, count * (rank == slow_rank ? SLOW_UNIT_S : UNIT_S), 0));
+  check(isochron_balance(balancer, &changed));
+  return changed;
+}
+
+/* Nothing is learnt from sweeps that one rank has ignored, and much from others. */
+static void try_ignored_sweeps(void)
+{
+  isochron_balancer_t *balancer = open_balancer("move_unit_s=0");
+  int n_changes = 0;
+  for (int i = 0; i < 20; i++) {
+    if (rank == 1)
+      check(isochron_record(balancer, 0, 0.0, ISOCHRON_IGNORE));
+    n_changes += sweep(balancer, ranks - 1);
+  }
+  expect("ignored sweeps change nothing", n_changes == 0);
+  for (int i = 0; i < 20; i++)
+    n_changes += sweep(balancer, ranks - 1);
+  expect("other sweeps do", n_changes > 0);
+  check_shares(balancer);
+  check(isochron_close_balancer(balancer));
+}
+
+/* Moves once, says how long that took, and has another rank become slow. Returns the number of changes that follow. */
+static int change_again(double moving_s)
+{
+  isochron_balancer_t *balancer = open_balancer("sweeps=400");
+  int n_changes = 0;
+  for (int i = 0; i < 40 && n_changes == 0; i++)
+    n_changes = sweep(balancer, ranks - 1);
+  expect("units leave the slow rank", n_changes == 1);
+  check(isochron_record(balancer, 0, moving_s, ISOCHRON_MOVED));
+  for (int i = 0; i < 60; i++)
+    n_changes += sweep(balancer, 0);
+  check(isochron_close_balancer(balancer));
+  return n_changes - 1;
+}
+
+static void try_costs_of_moving(void)
+{
+  expect("a move that took long is not made again", change_again(1e6) == 0);
+  expect("a move that took no time is", change_again(1e-9) > 0);
+}
+
+/* Blocks of this rank's units, and the bytes of each. */
+struct blocks {
+  unsigned char bytes[UNITS * MOST_BYTES];
+  int64_t lengths[UNITS];
+};
+
+static int64_t find_length(int64_t unit)
+{
+  return unit * 7 % 5 * 10;
+}
+
+static unsigned char find_byte(int64_t unit, int64_t at)
+{
+  return (unsigned char)(unit * 31 + at);
+}
+
+static void fill_blocks(const isochron_balancer_t *balancer, struct blocks *blocks)
+{
+  int64_t first, count, end = 0;
+  check(isochron_part(balancer, &first, &count));
+  for (int64_t unit = first; unit < first + count; unit++) {
+    blocks->lengths[unit - first] = find_length(unit);
+    for (int64_t at = 0; at < find_length(unit); at++)
+      blocks->bytes[end++] = find_byte(unit, at);
+  }
+}
+
+static void check_blocks(const isochron_balancer_t *balancer, const struct blocks *blocks)
+{
+  int64_t first, count, end = 0;
+  int n_wrong = 0;
+  check(isochron_part(balancer, &first, &count));
+  for (int64_t unit = first; unit < first + count; unit++) {
+    n_wrong += blocks->lengths[unit - first] != find_length(unit);
+    for (int64_t at = 0; at < find_length(unit); at++)
+      n_wrong += blocks->bytes[end++] != find_byte(unit, at);
+  }
+  expect("blocks are where their units are", n_wrong == 0);
+}
+
+static void try_blocks(void)
+{
+  static struct blocks here, there;
+  isochron_balancer_t *balancer = open_balancer("move_unit_s=0");
+  int n_changes = 0;
+  fill_blocks(balancer, &here);
+  for (int i = 0; i < 60; i++) {
+    if (!sweep(balancer, i < 30 ? ranks - 1 : 0))
+      continue;
+    check(isochron_move(balancer, here.lengths, there.lengths, sizeof(int64_t)));
+    check(isochron_move_blocks(balancer, here.bytes, here.lengths, there.bytes, there.lengths));
+    here = there;
+    check_blocks(balancer, &here);
+    n_changes++;
+  }
+  expect("units move to and fro", n_changes > 1);
+  check(isochron_close_balancer(balancer));
+}
+
+int main(int argc, char **argv)
+{
+  int provided;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  check(isochron_open_comm(MPI_COMM_WORLD, "blas=embedded grouping=node", &session));
+  try_shares();
+  try_ignored_sweeps();
+  try_costs_of_moving();
+  try_blocks();
+  check(isochron_close(session));
+  MPI_Allreduce(MPI_IN_PLACE, &n_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0 && n_failed == 0)
+    printf("the loops are balanced\n");
+  MPI_Finalize();
+  return n_failed > 0;
+}
