@@ -56,13 +56,13 @@ pub(crate) fn describe_rows(rows: &PyUntypedBuffer) -> Settings {
 
 /// Copies the bytes of an array in one piece.
 pub(crate) fn copy_bytes(array: &PyUntypedBuffer) -> Vec<u8> {
-    match array.len_bytes() {
-        0 => Vec::new(),
-        // SAFETY: the buffer is contiguous, locked, and has these bytes.
-        bytes => {
-            unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>(), bytes) }.to_vec()
-        }
+    let bytes = array.len_bytes();
+    if bytes == 0 {
+        return Vec::new();
     }
+    // SAFETY: the buffer is contiguous, locked, and has these bytes.
+    let content = unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>(), bytes) };
+    content.to_vec()
 }
 
 /// Writes the bytes of an array.
