@@ -192,7 +192,8 @@ fn threads_of_the_program_and_of_its_session_have_different_cores() {
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
         let program = compile(&mpi, folder.path(), "tests/openmp_host.c", &["-fopenmp"]);
-        for ranks in [1, 2] {
+        // Ranks that share a core are not bound to it.
+        for ranks in [1, 2].into_iter().filter(|&ranks| ranks < cores.len()) {
             let outcome = run(mpi.command(ranks, &program, &words), HANGS);
             let line = "computed beside each other";
             assert!(
