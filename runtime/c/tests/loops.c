@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "checks.h"
 #include "isochron.h"
 
 enum { UNITS = 60, MOST_RANKS = 16, MOST_BYTES = 40 };
@@ -11,22 +12,8 @@ enum { UNITS = 60, MOST_RANKS = 16, MOST_BYTES = 40 };
 /* Seconds of a unit on a rank, and on one that is slow. */
 static const double UNIT_S = 1e-3, SLOW_UNIT_S = 4e-3;
 
-static int rank, ranks, n_failed;
+static int ranks;
 static isochron_session_t *session;
-
-static void check(int status)
-{
-  if (status != ISOCHRON_OK)
-    fprintf(stderr, "%s\n", isochron_last_error()), MPI_Abort(MPI_COMM_WORLD, status);
-}
-
-/* Counts what is not as it has to be. */
-static void expect(const char *what, int is_so)
-{
-  if (!is_so)
-    printf("rank %d: %s\n", rank, what);
-  n_failed += !is_so;
-}
 
 static isochron_balancer_t *open_balancer(const char *settings)
 {

@@ -12,30 +12,18 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "checks.h"
 #include "isochron.h"
 
 enum { N = 120, THREADS = 3, PRODUCTS = 10, MOST_RANKS = 16, MOST_KNOWN = 256 };
 
-static int rank, ranks, n_failed;
+static int ranks;
 static isochron_session_t *session;
 static cpu_set_t granted, reserved;
 /* The threads of the program, and those that were there before the session. */
 static pid_t team[THREADS], known[MOST_KNOWN];
 static int n_known;
 static double a[N * N], b[N * N], c[N * N], wanted[N * N], own[THREADS][N * N];
-
-static void check(int status)
-{
-  if (status != ISOCHRON_OK)
-    fprintf(stderr, "%s\n", isochron_last_error()), MPI_Abort(MPI_COMM_WORLD, status);
-}
-
-static void expect(const char *what, int is_so)
-{
-  if (!is_so)
-    printf("rank %d: %s\n", rank, what);
-  n_failed += !is_so;
-}
 
 /* Multiplies by a plain triple loop. */
 static void multiply(double *product)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "checks.h"
 #include "isochron.h"
 
 enum { RANKS = 6, M = 23, N = 19, K = 17, SPARE = 3, MOST_BLOCKS = 4, LAYOUTS = 9 };
@@ -27,14 +28,7 @@ struct place {
   int64_t row, col;
 };
 
-static int rank, n_failed;
 static isochron_session_t *session;
-
-static void check(int status)
-{
-  if (status != ISOCHRON_OK)
-    fprintf(stderr, "%s\n", isochron_last_error()), MPI_Abort(MPI_COMM_WORLD, status);
-}
 
 static int is_complex(int type)
 {

@@ -23,8 +23,7 @@ mod rank_gpu;
 mod report;
 mod slices;
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -376,8 +375,8 @@ impl Session {
         self.save_by(JobStore::save);
     }
 
-    /// Writes the times seen so far as [`save_models`](Self::save_models) does. What is written next replaces them, so that
-    /// a job that is killed loses nothing, and still counts as one.
+    /// Writes the times seen so far, as [`save_models`](Self::save_models) does. The next write of this job replaces them. A
+    /// killed job keeps its times, and counts as one run.
     pub fn save_models_so_far(&mut self) {
         self.save_by(JobStore::save_so_far);
     }

@@ -1,0 +1,157 @@
+//! Products on one rank. Those on several are in `isochron-tests`.
+
+use isochron_devices::BlasChoice;
+use num_complex::Complex64;
+
+use super::*;
+use crate::comm::LocalComm;
+
+fn session() -> Session {
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    settings.build(LocalComm::new()).unwrap()
+}
+
+/// Whole numbers with an imaginary part, so that a conjugate is seen.
+fn element(row: usize, col: usize, seed: usize) -> Complex64 {
+    let number = |salt: usize| ((row * 7 + col * 13 + seed * 5 + salt * 3) % 11) as f64 - 5.0;
+    Complex64::new(number(0), number(1))
+}
+
+/// A matrix in memory with a gap after each line.
+struct Stock<T> {
+    on: Distribution,
+    data: Vec<T>,
+    ld: usize,
+}
+
+impl<T: Element> Stock<T> {
+    fn new((rows, cols): (usize, usize), order: Order, seed: usize) -> Self {
+        let on = Distribution::on_one(rows, cols, 0, 1).unwrap();
+        let (on, along, lines) = match order {
+            Order::Columns => (on, rows, cols),
+            Order::Rows => (on.row_major(), cols, rows),
+        };
+        let ld = along + 2;
+        let mut data = vec![T::of(Complex64::new(-77.0, 0.0)); ld * lines];
+        for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+            data[order.index(row, col, ld)] = T::of(element(row, col, seed));
+        }
+        Self { on, data, ld }
+    }
+
+    fn at(&self, row: usize, col: usize) -> T {
+        self.data[self.on.order().index(row, col, self.ld)]
+    }
+}
+
+fn apply<T: Element>(x: &Stock<T>, op: Op, row: usize, col: usize) -> T {
+    match op {
+        Op::N => x.at(row, col),
+        Op::T => x.at(col, row),
+        Op::C => x.at(col, row).conj(),
+    }
+}
+
+/// Multiplies twice and compares every element and every gap. Returns the matrices that were used in place.
+fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3]) -> [bool; 3] {
+    let (m, n, k) = (9, 7, 5);
+    let [a, b] = [((m, k), 0), ((k, n), 1)].map(|((rows, cols), side)| {
+        let shape = match ops[side].transposes() {
+            true => (cols, rows),
+            false => (rows, cols),
+        };
+        Stock::<T>::new(shape, orders[side], side)
+    });
+    let mut c = Stock::<T>::new((m, n), orders[2], 2);
+    let config = GemmConfig {
+        ops,
+        block: 3,
+        ..GemmConfig::default()
+    };
+    let on = [&a.on, &b.on, &c.on].map(Distribution::clone);
+    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let two = T::ONE + T::ONE;
+    let mut in_place = [true; 3];
+    for (alpha, beta) in [(two, -T::ONE), (T::ONE, T::ZERO), (T::ZERO, two)] {
+        let mut expected = c.data.clone();
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let terms = (0..k).map(|l| apply(&a, ops[0], i, l) * apply(&b, ops[1], l, j));
+            let sum = terms.fold(T::ZERO, |sum, term| sum + term);
+            expected[orders[2].index(i, j, c.ld)] = alpha * sum + beta * c.at(i, j);
+        }
+        let scalars = Scalars { alpha, beta };
+        let run = product.run(
+            session,
+            scalars,
+            (&a.data, a.ld),
+            (&b.data, b.ld),
+            (&mut c.data, c.ld),
+        );
+        in_place = run.unwrap().in_place;
+        assert_eq!(c.data, expected, "{ops:?} {orders:?}");
+    }
+    in_place
+}
+
+#[test]
+fn every_order_and_operation_is_right_and_real_matrices_stay_in_place() {
+    let mut session = session();
+    let orders = [Order::Columns, Order::Rows];
+    let ops = [Op::N, Op::T, Op::C];
+    for number in 0..72 {
+        let orders = [number % 2, number / 2 % 2, number / 4 % 2].map(|index| orders[index]);
+        let ops = [number / 8 % 3, number / 24].map(|index| ops[index]);
+        assert_eq!(multiply::<f64>(&mut session, ops, orders), [true; 3]);
+        let complex = multiply::<Complex64>(&mut session, ops, orders);
+        let is_plain = !ops.contains(&Op::C);
+        assert!(complex == [true; 3] || !is_plain, "{ops:?} {orders:?}");
+    }
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
+    let mut session = session();
+    let on = Distribution::on_one(4, 4, 0, 1).unwrap();
+    let wide = Distribution::on_one(4, 5, 0, 1).unwrap();
+    let config = GemmConfig::default();
+    let prepared = session.prepare_gemm::<f64>([&on, &wide, &on], &config);
+    let text = prepared.unwrap_err().to_string();
+    assert!(text.contains("op(B) is 4×5, and C is 4×4"), "{text}");
+    let of_two = Distribution::on_one(4, 4, 0, 2).unwrap();
+    let prepared = session.prepare_gemm::<f64>([&of_two, &on, &on], &config);
+    assert!(matches!(
+        prepared,
+        Err(Error::Spread(SpreadError::Ranks { .. }))
+    ));
+    let none = GemmConfig { block: 0, ..config };
+    let prepared = session.prepare_gemm::<f64>([&on, &on, &on], &none);
+    assert!(matches!(
+        prepared,
+        Err(Error::Parameter { name: "block", .. })
+    ));
+    let mut product: Gemm<f64> = session.prepare_gemm([&on, &on, &on], &config).unwrap();
+    let (a, mut c) = (vec![0.0; 16], vec![0.0; 16]);
+    let short = product.run(
+        &mut session,
+        Scalars::PRODUCT,
+        (&a, 4),
+        (&a[..15], 4),
+        (&mut c, 4),
+    );
+    let text = short.unwrap_err().to_string();
+    assert!(
+        text.contains("the memory of B") && text.contains("of 15"),
+        "{text}"
+    );
+    let low = product.run(
+        &mut session,
+        Scalars::PRODUCT,
+        (&a, 4),
+        (&a, 4),
+        (&mut c, 3),
+    );
+    assert!(low.unwrap_err().to_string().contains("the memory of C"));
+    let plan = product.plan().clone();
+    let other = session.prepare_planned::<f32>(plan, [&on, &on, &on]);
+    assert!(other.unwrap_err().to_string().contains("4×4×4 of f64"));
+}
