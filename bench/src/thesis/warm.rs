@@ -47,7 +47,7 @@ impl WarmSamples {
     pub fn measure(launcher: &MxmLauncher, rounds: usize) -> anyhow::Result<Self> {
         let folder = std::env::temp_dir().join(format!("isochron-warm-{}", std::process::id()));
         let samples = measure_in(&folder, launcher, rounds);
-        // What was measured does not depend on the end of the folder.
+        // The samples are complete, even if the folder cannot be removed.
         let _ = std::fs::remove_dir_all(&folder);
         samples
     }

@@ -121,7 +121,7 @@ mod tests {
         look.begin(0..2, (90, 7), 1.0).expect("valid")
     }
 
-    /// Returns a run of two alike parts, the first of which has another earlier point.
+    /// Begins a run of two alike parts. The first part also has this earlier point.
     fn begin_alike(d: u64, t_s: f64, reps: u32) -> Adaptive {
         let measured = Point {
             d: 30,
@@ -152,7 +152,7 @@ mod tests {
             let learner = begin_alike(d, t_s, reps);
             learner.divide_among(0..2, 90).expect("divisible").0
         };
-        // Below what is expected anyway, and of a smaller size than one that took less.
+        // A bound below the expected time, and bounds that an equal or larger measured size contradicts.
         for (d, t_s) in [(60, 0.5), (20, 30.0), (30, 30.0)] {
             assert_eq!(divide(d, t_s, 0), [45, 45], "{d} {t_s}");
         }

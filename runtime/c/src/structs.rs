@@ -70,7 +70,7 @@ pub(crate) unsafe fn read_structs<T: SizedStruct>(
     Ok(structs)
 }
 
-/// Reads the size of a struct, which is that of some version.
+/// Reads the size of a struct, and checks that some version of the interface has it.
 ///
 /// # Safety
 /// `from` is null, or begins with a size.

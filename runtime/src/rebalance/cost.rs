@@ -15,8 +15,8 @@ const WITH_PACKING: f64 = 2.0;
 /// Measures the seconds to move a unit of `unit_bytes` bytes between neighbouring ranks, for
 /// [`RebalanceConfig::move_unit_s`](super::RebalanceConfig::move_unit_s).
 ///
-/// Without it, the first move is expected to be dear, and a loop of a few sweeps moves nothing. It takes some milliseconds. A
-/// single rank moves nothing, and gets 0.
+/// Without this value, a balancer expects the first move to take ten times the computation of its units, and a loop of a few
+/// sweeps moves nothing. Measuring takes some milliseconds. Returns 0 on a single rank.
 ///
 /// # Errors
 /// [`Error::Settings`] on every rank for ranks with other lengths; those of [`Comm`].
