@@ -343,6 +343,7 @@ fn multiply_as<T: Element>(
         beta: T::of(arguments.beta.unwrap_or(beta)),
     };
     watch.enter(AccountPhase::Matrices);
+    session.reserve::<T>(plan)?;
     let mut source = MatrixSource {
         comm,
         arguments,

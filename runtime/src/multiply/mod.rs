@@ -57,7 +57,7 @@ use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Matrix, Op, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
-use panels::{KeptRooms, PanelRoom, RoomSize, StepPanels};
+use panels::{PanelRoom, RoomSize, StepPanels};
 use schedule::StepSchedule;
 use summa::Summa;
 
@@ -191,10 +191,11 @@ pub fn multiply_in_parts<T: Element>(
     multiplication.run(scalars, Factors::Made(make), c)
 }
 
-/// The memory of a multiplication, kept for the next one.
+/// The memory of a multiplication beside its matrices, kept for the next one.
 #[derive(Debug)]
 pub(crate) struct RunMemory<T: 'static> {
-    rooms: KeptRooms<T>,
+    /// The rooms of the panels.
+    rooms: Vec<PanelRoom<T>>,
     /// A rank's contribution to C if k is split.
     partial: Option<Matrix<T>>,
 }
@@ -202,9 +203,53 @@ pub(crate) struct RunMemory<T: 'static> {
 impl<T: 'static> Default for RunMemory<T> {
     fn default() -> Self {
         Self {
-            rooms: KeptRooms::default(),
+            rooms: Vec::new(),
             partial: None,
         }
+    }
+}
+
+impl<T: Element> RunMemory<T> {
+    /// Makes what a multiplication lacks. New memory is written to by the thread or the device that uses it, so that its
+    /// pages lie next to it.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`] and [`Error::Device`], on this rank alone.
+    pub(crate) fn make(
+        &mut self,
+        team: &mut DeviceTeam,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<(), Error> {
+        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+        team.reserve(&job, &slices)?;
+        let parts = plan.unlike_parts().into_iter();
+        let schedules: Vec<_> = parts
+            .map(|(part, _)| StepSchedule::new(part.plan(), rank))
+            .collect();
+        let (count, size) = (plan.panel_sets(), RoomSize::of(&schedules, plan.panel()));
+        let kept = &self.rooms;
+        if kept.len() != count || !kept.iter().all(|room| room.suffices_for(size)) {
+            // Before new memory is taken.
+            self.rooms.clear();
+            let rooms = (0..count).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
+            let mut sets = rooms.collect::<Result<Vec<_>, _>>()?;
+            prepare_panels((&schedules, plan.problem().ops()), &mut sets);
+            for panels in &mut sets {
+                if let Some(room) = panels.b_panel(job.cols) {
+                    team.scale(T::ZERO, room, &slices)?;
+                }
+            }
+            self.keep(sets);
+        }
+        self.partial = take_partial(self.partial.take(), plan, rank)?;
+        Ok(())
+    }
+
+    /// Keeps the rooms of panels. After a failure their memory may be gone.
+    fn keep(&mut self, sets: Vec<StepPanels<'_, T>>) {
+        let rooms = sets.into_iter().map(StepPanels::into_room);
+        self.rooms = rooms.filter(|room| !room.is_lost()).collect();
     }
 }
 
@@ -263,10 +308,11 @@ impl<'a> MultiplyRun<'a> {
         factors: Factors<'_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
+        let _call = enter_multiplication(self.comm, self.plan, scalars)?;
         self.run_in(&mut RunMemory::default(), (scalars, factors), c)
     }
 
-    /// Does the same in memory that is kept for the next run.
+    /// Does the same in memory that is kept for the next run, after [`enter_multiplication`].
     pub(crate) fn run_in<T: Element>(
         self,
         memory: &mut RunMemory<T>,
@@ -284,20 +330,12 @@ impl<'a> MultiplyRun<'a> {
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
         let _entered = span.enter();
-        let _call = enter_multiplication(comm, plan, scalars)?;
-        agree(comm, check_matrices(plan, &factors, c, rank))?;
-        let parts = plan.unlike_parts().into_iter();
-        let schedules: Vec<_> = parts
-            .map(|(part, _)| StepSchedule::new(part.plan(), rank))
-            .collect();
-        let size = RoomSize::of(&schedules, plan.panel());
-        let (rooms, are_kept) = agree(comm, memory.rooms.take(plan.panel_sets(), size))?;
-        let size = rooms.first().map_or(size, PanelRoom::size);
+        let made = check_matrices(plan, &factors, c, rank);
+        agree(comm, made.and_then(|()| memory.make(team, plan, rank)))?;
+        let rooms = std::mem::take(&mut memory.rooms);
+        let size = rooms.first().map(PanelRoom::size).unwrap_or_default();
         let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
-        let fresh = if are_kept { &mut [] } else { &mut sets[..] };
-        prepare_panels((&schedules, plan.problem().ops()), fresh);
-        agree(comm, place_memory(team, plan, rank, fresh))?;
-        let partial = agree(comm, take_partial(&mut memory.partial, plan, rank))?;
+        let partial = memory.partial.as_mut();
         let course = Course::begin(comm, plan, director, (c.frame(), size))?;
         let mut course = course.with_observer(observer);
 
@@ -343,7 +381,7 @@ impl<'a> MultiplyRun<'a> {
         comm.barrier()?;
         let wall_s = start.elapsed().as_secs_f64();
 
-        memory.rooms.keep(sets);
+        memory.keep(sets);
         agree(comm, summa.failure.map_or(Ok(()), Err))?;
         course.end()?;
         Ok(Execution {
@@ -391,41 +429,22 @@ fn prepare_panels<T: Element>(
     }
 }
 
-/// Lets each device allocate its memory and write its own columns of new panels of B first, so that they lie next to
-/// it. That happens before the clock starts, which is to time the multiplication alone.
-fn place_memory<T: Element>(
-    team: &mut DeviceTeam,
+/// Returns the room for a rank's contribution to all of C if k is split, without elements if its share is empty: the kept
+/// one, or a new one. Returns `None` if C stays in place.
+fn take_partial<T: Element>(
+    kept: Option<Matrix<T>>,
     plan: &Plan,
     rank: usize,
-    fresh: &mut [StepPanels<'_, T>],
-) -> Result<(), Error> {
-    let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
-    team.reserve(&job, &slices)?;
-    for panels in fresh {
-        if let Some(room) = panels.b_panel(job.cols) {
-            team.scale(T::ZERO, room, &slices)?;
-        }
-    }
-    Ok(())
-}
-
-/// Takes the kept room for a rank's contribution to all of C if k is split, without elements if its share is empty, or
-/// allocates it. Returns `None` if C stays in place.
-fn take_partial<'m, T: Element>(
-    kept: &'m mut Option<Matrix<T>>,
-    plan: &Plan,
-    rank: usize,
-) -> Result<Option<&'m mut Matrix<T>>, Error> {
+) -> Result<Option<Matrix<T>>, Error> {
     if plan.division().shares().is_none() {
         return Ok(None);
     }
     let Region { rows, cols, .. } = plan.computed(rank);
     let has_room = |kept: &Matrix<T>| (kept.part().rows, kept.part().cols) == (rows, cols);
-    let taken = match kept.take().filter(has_room) {
-        Some(kept) => kept,
-        None => Matrix::zeros(Spread::whole(rows, cols), 0)?,
-    };
-    Ok(Some(kept.insert(taken)))
+    match kept.filter(has_room) {
+        Some(kept) => Ok(Some(kept)),
+        None => Matrix::zeros(Spread::whole(rows, cols), 0).map(Some),
+    }
 }
 
 fn check_matrices<T: Element>(

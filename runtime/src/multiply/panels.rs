@@ -91,48 +91,15 @@ impl<T: Element> PanelRoom<T> {
     pub fn size(&self) -> RoomSize {
         self.size
     }
-}
 
-/// Rooms that are kept between multiplications.
-#[derive(Debug)]
-pub(super) struct KeptRooms<T> {
-    rooms: Vec<PanelRoom<T>>,
-}
-
-impl<T> Default for KeptRooms<T> {
-    fn default() -> Self {
-        Self { rooms: Vec::new() }
-    }
-}
-
-impl<T: Element> KeptRooms<T> {
-    /// Takes this number of rooms, of at least this size. Returns `true` with them if they were kept, so that their pages
-    /// are made already.
-    ///
-    /// # Errors
-    /// [`Error::Allocation`].
-    pub fn take(
-        &mut self,
-        count: usize,
-        size: RoomSize,
-    ) -> Result<(Vec<PanelRoom<T>>, bool), Error> {
-        let kept = std::mem::take(&mut self.rooms);
-        let suffices = |room: &PanelRoom<T>| room.size.grow_to(&size) == room.size;
-        if kept.len() == count && kept.iter().all(suffices) {
-            return Ok((kept, true));
-        }
-        // Before new memory is taken.
-        drop(kept);
-        let rooms = (0..count).map(|_| PanelRoom::allocate(size));
-        Ok((rooms.collect::<Result<_, _>>()?, false))
+    /// Returns `true` if it has room for this much.
+    pub fn suffices_for(&self, needed: RoomSize) -> bool {
+        self.size.grow_to(&needed) == self.size
     }
 
-    /// Keeps the rooms of panels. After a failure their memory may be gone.
-    pub fn keep(&mut self, panels: Vec<StepPanels<'_, T>>) {
-        let rooms = panels.into_iter().map(|panels| panels.room);
-        self.rooms = rooms
-            .filter(|room| room.memory.len() == room.size.count())
-            .collect();
+    /// Returns `true` if its memory is gone, as after a failed message.
+    pub fn is_lost(&self) -> bool {
+        self.memory.len() != self.size.count()
     }
 }
 
@@ -180,6 +147,11 @@ impl<'a, T: Element> StepPanels<'a, T> {
             layout: 0,
             k: 0,
         }
+    }
+
+    /// Returns the room.
+    pub(super) fn into_room(self) -> PanelRoom<T> {
+        self.room
     }
 
     /// Returns the inner dimension of the step.
@@ -454,25 +426,21 @@ mod tests {
     use crate::multiply::{Plan, Problem};
 
     #[test]
-    fn rooms_are_kept_if_they_suffice() {
+    fn a_room_suffices_for_less_unless_it_is_lost() {
         let [small, large] = [2, 3].map(|side| RoomSize {
             panels: [side; 2],
             messages: side,
         });
-        let mut kept = KeptRooms::<f64>::default();
-        for (size, expected) in [(large, false), (small, true), (large, true)] {
-            let (rooms, are_kept) = kept.take(2, size).unwrap();
-            assert_eq!(are_kept, expected, "{size:?}");
-            assert!(rooms.iter().all(|room| room.memory.len() == large.count()));
-            kept.keep(rooms.into_iter().map(StepPanels::new).collect());
-        }
-        assert!(!kept.take(3, small).unwrap().1, "one more set");
-        let lost = PanelRoom {
-            memory: Vec::new(),
-            size: large,
+        let mut room = PanelRoom::<f64>::allocate(large).unwrap();
+        assert!(room.suffices_for(small) && room.suffices_for(large));
+        let wider = RoomSize {
+            messages: 4,
+            ..small
         };
-        kept.keep(vec![StepPanels::new(lost)]);
-        assert!(!kept.take(1, small).unwrap().1, "lost memory");
+        assert!(!room.suffices_for(wider));
+        assert!(!room.is_lost());
+        room.memory = Vec::new();
+        assert!(room.is_lost());
     }
 
     #[test]

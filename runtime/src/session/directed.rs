@@ -114,10 +114,15 @@ impl Session {
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
         let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
+        let mut memory = self.take_reserved();
+        let needs = self.find_needs(plan)?;
         self.run_directed(
             (plan, scalars, factors),
             c,
-            (director, &mut RunMemory::default()),
+            (director, &mut memory),
+            &needs,
         )
     }
 
@@ -126,8 +131,8 @@ impl Session {
         (plan, scalars, factors): PlannedRun<'_, '_, '_, T>,
         c: &mut HeldMatrix<'_, T>,
         (director, memory): (&mut dyn Director, &mut RunMemory<T>),
+        needs: &[JobNeeds],
     ) -> Result<Execution, Error> {
-        let needs = self.find_needs(plan)?;
         let leaves_c = self.leaves_c;
         let mut keeper = HostKeeper {
             director,
@@ -190,19 +195,22 @@ impl Session {
             let run = self.multiplication(plan);
             return run.run_in(memory, (scalars, factors), c);
         }
+        let needs = self.find_needs(plan)?;
+        let conditions = (self.find_resident_c(plan, &needs), self.load.share);
+        let (keeps_c, core_shares) = self.comm.gather(&conditions)?.into_iter().unzip();
         let settings = LearningSettings {
             keeps_record: self.keeps_records,
             conditions: RunConditions {
-                keeps_c: self.find_resident_c(plan)?,
+                keeps_c,
                 leaves_c: self.leaves_c,
-                core_shares: self.comm.gather(&self.load.share)?,
+                core_shares,
             },
             replay: self.replay.take(),
         };
         let mut director = agree(self.comm.as_ref(), LearningDirector::new(plan, settings))?;
         let heat = self.heat.read();
         let mut execution =
-            self.run_directed((plan, scalars, factors), c, (&mut director, memory))?;
+            self.run_directed((plan, scalars, factors), c, (&mut director, memory), &needs)?;
         director.check_repeated()?;
         let slowed = self.heat.find_slowed(&heat);
         let ranks = self.comm.gather(&(execution.changes.clone(), slowed))?;
@@ -233,17 +241,16 @@ impl Session {
         agree(self.comm.as_ref(), needs.map_err(Error::from))
     }
 
-    /// Finds the devices of all ranks that keep their columns of C in their own memory.
-    fn find_resident_c(&self, plan: &Plan) -> Result<Vec<Vec<bool>>, Error> {
+    /// Finds the devices of this rank that keep their columns of C in their own memory, given the memory that each needs.
+    fn find_resident_c(&self, plan: &Plan, needs: &[JobNeeds]) -> Vec<bool> {
         let rank = self.comm.rank();
-        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
-        let needs = self.find_needs(plan)?;
-        let devices = self.devices().iter().zip(needs.iter().zip(slices));
-        let mine = devices.map(|(device, (needs, cols))| {
-            let c_bytes = (job.rows * cols * plan.problem().element().bytes()) as u64;
+        let rows = plan.job_shape(rank).rows;
+        let devices = self.devices().iter().zip(needs).zip(plan.slices(rank));
+        let keeps_c = devices.map(|((device, needs), cols)| {
+            let c_bytes = (rows * cols * plan.problem().element().bytes()) as u64;
             device.kind == DeviceKind::Cuda && needs.own_bytes >= c_bytes
         });
-        self.comm.gather(&mine.collect::<Vec<bool>>())
+        keeps_c.collect()
     }
 }
 

@@ -23,6 +23,7 @@ mod rank_gpu;
 mod report;
 mod slices;
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -102,6 +103,8 @@ pub struct Session {
     leaves_c: bool,
     /// The record whose decisions the next multiplication repeats.
     replay: Option<RunRecord>,
+    /// The [`RunMemory`] that was reserved for the next multiplication.
+    reserved: Option<Box<dyn Any>>,
     /// The model store, on the head rank.
     store: Option<JobStore>,
     /// The links between ranks, as far as they are known.
@@ -197,6 +200,7 @@ impl Session {
             keeps_records: false,
             leaves_c: false,
             replay: None,
+            reserved: None,
         })
     }
 
@@ -446,6 +450,46 @@ impl Session {
         Ok(c.zeroed_by(|c| self.team.scale(T::ZERO, c, &slices))?)
     }
 
+    /// Makes the memory that the next multiplication of this plan needs beside its matrices, so that the multiplication does
+    /// not begin with that. Without this call each one makes its own; a [prepared](Self::prepare_gemm) product keeps it.
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// let mut session = Session::builder().build(LocalComm::new())?;
+    /// let plan = session.plan(Problem::new(96, 80, 64, 16)?, &BalanceConfig::default())?;
+    /// session.reserve::<f64>(&plan)?;
+    /// let a: Matrix = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
+    /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
+    /// let mut c = session.zeros(&plan)?;
+    /// session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub fn reserve<T: Element>(&mut self, plan: &Plan) -> Result<(), Error> {
+        let comm = Arc::clone(&self.comm);
+        let call = CollectiveCall::new(comm.as_ref(), "Session::reserve");
+        let _call = call
+            .with("element", &T::TYPE)
+            .with_digest("plan", plan)
+            .enter()?;
+        let mut memory = self.take_reserved::<T>();
+        agree(&*comm, memory.make(&mut self.team, plan, comm.rank()))?;
+        self.reserved = Some(Box::new(memory));
+        Ok(())
+    }
+
+    /// Takes the memory that was reserved for elements of this type, or none. That of another type is freed.
+    fn take_reserved<T: Element>(&mut self) -> RunMemory<T> {
+        let reserved = self.reserved.take().and_then(|memory| memory.downcast().ok());
+        reserved.map_or_else(RunMemory::default, |memory| *memory)
+    }
+
     /// Multiplies `C = alpha·op(A)·op(B) + beta·C` as planned, for matrices of the plan's element type.
     ///
     /// # Errors
@@ -461,7 +505,8 @@ impl Session {
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let work = (plan, scalars, Factors::Held(operands));
-        self.run(work, c, &mut RunMemory::default())
+        let mut memory = self.take_reserved();
+        self.run(work, c, &mut memory)
     }
 
     /// Multiplies as planned, with A and B in parts of k, for memory that cannot hold them whole
@@ -497,7 +542,8 @@ impl Session {
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let work = (plan, scalars, Factors::Made(make));
-        self.run(work, c, &mut RunMemory::default())
+        let mut memory = self.take_reserved();
+        self.run(work, c, &mut memory)
     }
 
     fn multiplication<'s>(&'s mut self, plan: &'s Plan) -> MultiplyRun<'s> {
