@@ -253,6 +253,81 @@ fn multiply_in_place<T: Element>(session: &mut Session, plan: Plan) {
     assert_eq!(run.moved.bytes, 0);
 }
 
+/// Matrices in the same blocks on the same grid, of one row, of one column or square, are used where they lie. With a factor
+/// stored transposed at least C is.
+pub fn agreeing_blocks(comm: &Arc<dyn Comm>) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    let mut session = settings.build(Arc::clone(comm)).unwrap();
+    // An even number of blocks of 8 for each rank, of which the last is shorter.
+    let (m, n_cols, k) = (16 * n - 3, 16 * n - 3, 24 * n - 1);
+    let side = n.isqrt();
+    let mut grids = vec![(n, 1), (1, n)];
+    grids.extend((side > 1 && side * side == n).then_some((side, side)));
+    let mut cases = 0;
+    for ((rows, cols), source) in grids.iter().flat_map(|&grid| [(grid, 0), (grid, n - 1)]) {
+        let grid = ProcessGrid::by_columns(rows, cols);
+        let sources = (source % rows, source % cols);
+        let (i, j) = grid.place(rank).unwrap();
+        let stock = |(height, width): (usize, usize)| {
+            let blocks = BlockCyclic::new(height, width, 8, 8).with_sources(sources.0, sources.1);
+            let on = Distribution::block_cyclic(&blocks, grid, n).unwrap();
+            let part = (
+                deal(height, 8, (i, rows), sources.0),
+                deal(width, 8, (j, cols), sources.1),
+            );
+            Stock::<f64>::new(on, rank, &[part])
+        };
+        for ops in [[Op::N, Op::N], [Op::T, Op::N], [Op::N, Op::T]] {
+            let [a, b] = ops.map(Op::transposes);
+            let mut a = stock(if a { (k, m) } else { (m, k) });
+            let mut b = stock(if b { (n_cols, k) } else { (k, n_cols) });
+            let mut c = stock((m, n_cols));
+            let config = GemmConfig {
+                ops,
+                block: 8,
+                split: "c".parse().unwrap(),
+                balance: BalanceConfig {
+                    strategy: Strategy::Homogeneous,
+                    ..BalanceConfig::default()
+                },
+                ..GemmConfig::default()
+            };
+            let on = [&a, &b, &c].map(|stock| stock.on.clone());
+            let mut product: Gemm<f64> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+            let fill = |stock: &mut Stock<f64>, seed: u64, op: Op| {
+                stock.fill(|row, col| match op {
+                    Op::N => element(seed, row, col),
+                    _ => element(seed, col, row),
+                });
+            };
+            fill(&mut a, 1, ops[0]);
+            fill(&mut b, 2, ops[1]);
+            fill(&mut c, 3, Op::N);
+            let scalars = scale(2.0, -1.0);
+            let run = product.run(&mut session, scalars, a.shown(), b.shown(), c.lent());
+            let run = run.unwrap();
+            let what = format!(
+                "{rows}×{cols} from {sources:?}, {ops:?}: {:?}",
+                run.in_place
+            );
+            for &(row, col, piece, place) in &c.held {
+                let terms = (0..k).map(|l| element::<f64>(1, row, l) * element::<f64>(2, l, col));
+                let sum: f64 = terms.sum();
+                let expected = 2.0 * sum - element::<f64>(3, row, col);
+                assert_eq!(c.pieces[piece].0[place], expected, "{row}, {col} of {what}");
+            }
+            assert!(run.in_place[2], "{what}");
+            // In a square grid sources deal out k to the columns otherwise than to the rows.
+            if ops == [Op::N; 2] && (source == 0 || rows != cols) {
+                assert_eq!((run.in_place, run.moved.bytes), ([true; 3], 0), "{what}");
+            }
+            cases += 1;
+        }
+    }
+    cases
+}
+
 /// All ranks but one multiply matrices of their own, which lie in all ways, with elements of three types.
 pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
     let Some(comm) = leave_one_out(world) else {

@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use isochron_hierarchy::layout::Layout;
 
 use super::spread::error::SpreadError;
-use super::{BlockCyclic, LocalMemory, Order, ProcessGrid, Region, Spread};
+use super::{BlockCyclic, LocalMemory, Numbering, Order, ProcessGrid, Region, Spread};
 
 /// The ranks that hold the elements of a program's matrix, and the order of the elements in their memory.
 ///
@@ -187,10 +187,31 @@ impl Distribution {
 
     /// Returns `true` if every rank has the elements of `spread` in one column-major local matrix.
     pub(crate) fn is_like(&self, spread: &Spread) -> bool {
-        let [only] = &self.pieces[..] else {
-            return false;
-        };
-        self.order == Order::Columns && only.is_like(spread)
+        self.only_spread().is_some_and(|only| only.is_like(spread))
+    }
+
+    /// Returns `true` if every rank has the elements of its part of `spread` in one column-major local matrix, in which its rows
+    /// and its columns may be in another order.
+    pub(crate) fn covers(&self, spread: &Spread) -> bool {
+        self.only_spread().is_some_and(|only| only.covers(spread))
+    }
+
+    /// Returns the spread of a distribution with one column-major local matrix for each rank.
+    pub(crate) fn only_spread(&self) -> Option<&Spread> {
+        match &self.pieces[..] {
+            [only] if self.order == Order::Columns => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Returns the same distribution with other numbers for its rows and columns. All elements stay in place.
+    #[must_use]
+    pub(crate) fn renumbered(&self, numberings: [Option<&Numbering>; 2]) -> Self {
+        let pieces = self.pieces.iter();
+        Self {
+            pieces: pieces.map(|piece| piece.renumbered(numberings)).collect(),
+            order: self.order,
+        }
     }
 
     /// Returns a text that equal distributions have in common, and others hardly ever.

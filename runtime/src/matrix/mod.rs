@@ -29,11 +29,12 @@ pub use region::Region;
 pub(crate) use region::intersect;
 pub use spread::error::SpreadError;
 pub use spread::{BlockCyclic, HeldElement, ProcessGrid, Spread, volume};
-pub(crate) use spread::{cut_rect, digest};
+pub(crate) use spread::{Numbering, cut_rect, digest};
 pub use stored::{LocalMemory, Order, Stored, StoredMut};
 
 use crate::error::Error;
 use memory::MatrixMemory;
+use spread::HeldLines;
 
 /// One rank's part of a distributed matrix: a rectangle, column-major, with the leading dimension of
 /// [`leading_dimension`](isochron_devices::leading_dimension) or more. It has memory of its own.
@@ -45,6 +46,8 @@ pub struct HeldMatrix<'m, T> {
     spread: Spread,
     frame: Frame,
     memory: MatrixMemory<'m, T>,
+    /// The places of rows and of columns in memory, if they are not in order there. Only factors of a product may be so.
+    scattered: Option<[HeldLines; 2]>,
     /// The program's memory and its leading dimension, if the elements have left it.
     left: Option<(&'m mut [T], usize)>,
     /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over
@@ -58,6 +61,7 @@ impl<T: Element> Matrix<T> {
             spread,
             frame,
             memory: MatrixMemory::Own(local),
+            scattered: None,
             left: None,
             is_zero: true,
         }
@@ -122,8 +126,27 @@ impl<'m, T: Element> HeldMatrix<'m, T> {
             spread,
             frame,
             memory: MatrixMemory::Shown(data),
+            scattered: None,
             left: None,
             is_zero: false,
+        })
+    }
+
+    /// Takes the program's memory as [`show`](Self::show) does, with the elements of `spread` in the order in which the program
+    /// `has` them.
+    ///
+    /// # Errors
+    /// As [`show`](Self::show).
+    pub(crate) fn show_scattered(
+        (spread, has): (Spread, &Spread),
+        rank: usize,
+        piece: (&'m [T], usize),
+    ) -> Result<Self, Error> {
+        let holding = has.holding(rank);
+        let lines = [holding.rows, holding.cols].map(HeldLines::clone);
+        Ok(Self {
+            scattered: Some(lines),
+            ..Self::show(spread, rank, piece)?
         })
     }
 
@@ -143,6 +166,7 @@ impl<'m, T: Element> HeldMatrix<'m, T> {
             spread,
             frame,
             memory: MatrixMemory::Lent(data),
+            scattered: None,
             left: None,
             is_zero: false,
         })
@@ -280,6 +304,7 @@ impl<T: Clone> Clone for Matrix<T> {
             spread: self.spread.clone(),
             frame,
             memory: MatrixMemory::Own(self.memory.as_slice()[covered].to_vec()),
+            scattered: self.scattered.clone(),
             left: None,
             is_zero: self.is_zero,
         }

@@ -88,12 +88,13 @@ impl<'a, T: Element> Operand<'a, T> {
         }
     }
 
-    /// Returns a rectangle of `op(X)`, which this rank holds, in place; `None` if it has to be transposed.
+    /// Returns a rectangle of `op(X)`, which this rank holds, in place; `None` if it has to be copied.
     ///
     /// # Panics
     /// If this rank does not hold it.
     pub(crate) fn in_place(&self, region: &Region) -> Option<View<'a, T>> {
-        (!self.op.transposes()).then(|| self.view_stored(region))
+        let is_straight = !self.op.transposes() && self.matrix.scattered.is_none();
+        is_straight.then(|| self.view_stored(region))
     }
 
     /// Copies a rectangle of `op(X)`, which this rank holds, to `target`.
@@ -103,13 +104,40 @@ impl<'a, T: Element> Operand<'a, T> {
     pub(crate) fn copy(&self, region: &Region, mut target: ViewMut<'_, T>) {
         let size = (region.rows, region.cols);
         assert_eq!((target.rows(), target.cols()), size, "the sizes of a copy");
-        let (stored, strides) = if self.op.transposes() {
-            let stored = self.view_stored(&region.transposed());
-            (stored.data(), Strides::across(stored.ld()))
-        } else {
-            let stored = self.view_stored(region);
-            (stored.data(), Strides::lines(stored.ld()))
+        let Some([rows, cols]) = &self.matrix.scattered else {
+            let stored = match self.op.transposes() {
+                true => self.view_stored(&region.transposed()),
+                false => self.view_stored(region),
+            };
+            return self.copy_stored(stored, target);
         };
+        let stored = match self.op.transposes() {
+            true => region.transposed(),
+            false => *region,
+        };
+        let local = self.matrix.local();
+        let row_runs = rows.find_places(stored.row_range());
+        for (col, cols, local_col) in cols.find_places(stored.col_range()) {
+            for (row, rows, local_row) in row_runs.clone() {
+                let run = local.block(local_row..local_row + rows, local_col..local_col + cols);
+                let (row, col, rows, cols) = match self.op.transposes() {
+                    true => (col, row, cols, rows),
+                    false => (row, col, rows, cols),
+                };
+                let place = target.reborrow();
+                let place = place.into_block(row..row + rows, col..col + cols);
+                self.copy_stored(run, place);
+            }
+        }
+    }
+
+    /// Copies a stored rectangle to `target`, by the operation.
+    fn copy_stored(&self, stored: View<'_, T>, mut target: ViewMut<'_, T>) {
+        let strides = match self.op.transposes() {
+            true => Strides::across(stored.ld()),
+            false => Strides::lines(stored.ld()),
+        };
+        let (stored, size) = (stored.data(), (target.rows(), target.cols()));
         let ld = target.ld();
         let target = (target.data_mut(), ld);
         match self.op {
@@ -122,14 +150,23 @@ impl<'a, T: Element> Operand<'a, T> {
 
     /// Calls `take` with the row, the column and the value of every element of `op(X)` that this rank holds.
     pub(crate) fn for_each(&self, mut take: impl FnMut(usize, usize, T)) {
+        let mut give = |row, col, element: T| match self.op {
+            Op::N => take(row, col, element),
+            Op::T => take(col, row, element),
+            Op::C => take(col, row, element.conj()),
+        };
+        if let Some([rows, cols]) = &self.matrix.scattered {
+            let local = self.matrix.local();
+            for (col, j) in cols.iter() {
+                let column = local.col(j);
+                rows.iter().for_each(|(row, i)| give(row, col, column[i]));
+            }
+            return;
+        }
         let Region { row, col, .. } = self.matrix.part();
         for (j, column) in self.matrix.columns().enumerate() {
             for (i, &element) in column.iter().enumerate() {
-                match self.op {
-                    Op::N => take(row + i, col + j, element),
-                    Op::T => take(col + j, row + i, element),
-                    Op::C => take(col + j, row + i, element.conj()),
-                }
+                give(row + i, col + j, element);
             }
         }
     }
@@ -146,7 +183,7 @@ impl<'a, T: Element> Operand<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{Generator, Matrix, Spread};
+    use crate::matrix::{BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored};
     use num_complex::Complex64;
 
     fn matrix(rows: usize, cols: usize) -> Matrix<Complex64> {
@@ -188,6 +225,57 @@ mod tests {
             assert_eq!(seen, rows * cols);
             let in_place = operand.in_place(&some);
             assert_eq!(in_place.is_some(), op == Op::N);
+        }
+    }
+
+    #[test]
+    fn copies_take_scattered_lines_in_order() {
+        let (rows, cols) = (23, 17);
+        let blocks = BlockCyclic::new(rows, cols, 3, 2);
+        let dealt = Spread::block_cyclic(&blocks, ProcessGrid::by_rows(2, 2), 4).unwrap();
+        let numberings = [dealt.number_rows(), dealt.transposed().number_rows()];
+        let has = Spread::whole(rows, cols);
+        let has = has.renumbered(numberings.each_ref().map(Option::as_ref));
+        let own = matrix(rows, cols);
+        let Stored { data, ld, .. } = own.stored();
+        let straight = Spread::whole(rows, cols);
+        let shown = HeldMatrix::show_scattered((straight, &has), 0, (data, ld)).unwrap();
+        // The element with the new numbers is the one at its place in memory.
+        let places: Vec<_> = has.elements(0).collect();
+        assert_ne!(
+            (places[5].row, places[5].col),
+            (places[5].local_row, places[5].local_col)
+        );
+        for op in [Op::N, Op::T, Op::C] {
+            let operand = Operand::new(&shown, op);
+            let some = Region::new(2..operand.rows(), 1..operand.cols() - 2);
+            let mut copied = vec![Complex64::ZERO; some.len()];
+            operand.copy(
+                &some,
+                ViewMut::new(&mut copied, some.rows, some.cols, some.rows),
+            );
+            let mut seen = Vec::new();
+            operand.for_each(|row, col, element| seen.push((row, col, element)));
+            assert_eq!(seen.len(), rows * cols);
+            for (row, col, element) in seen {
+                let stored = if op.transposes() {
+                    (col, row)
+                } else {
+                    (row, col)
+                };
+                let place = places.iter().find(|place| (place.row, place.col) == stored);
+                let place = place.unwrap();
+                let (i, j) = match op.transposes() {
+                    true => (place.local_col, place.local_row),
+                    false => (place.local_row, place.local_col),
+                };
+                assert_eq!(element, element_of(&own, op, i, j), "{op}");
+                if some.row_range().contains(&row) && some.col_range().contains(&col) {
+                    let at = row - some.row + (col - some.col) * some.rows;
+                    assert_eq!(copied[at], element, "{op}");
+                }
+            }
+            assert!(operand.in_place(&some).is_none());
         }
     }
 

@@ -54,10 +54,11 @@ pub use summa::{Factors, MakePart};
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{HeldMatrix, Matrix, Op, Region, Spread};
+use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
 use panels::{PanelRoom, RoomSize, StepPanels};
+pub(crate) use schedule::A;
 use schedule::StepSchedule;
 use summa::Summa;
 
@@ -234,7 +235,7 @@ impl<T: Element> RunMemory<T> {
             self.rooms.clear();
             let rooms = (0..count).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
             let mut sets = rooms.collect::<Result<Vec<_>, _>>()?;
-            prepare_panels((&schedules, plan.problem().ops()), &mut sets);
+            prepare_panels(&schedules, &mut sets);
             for panels in &mut sets {
                 if let Some(room) = panels.b_panel(job.cols) {
                     team.scale(T::ZERO, room, &slices)?;
@@ -416,15 +417,12 @@ pub(crate) fn enter_multiplication<'c, T: Element>(
 }
 
 /// Writes to new panels, as [`StepPanels::prepare`] does.
-fn prepare_panels<T: Element>(
-    (schedules, ops): (&[StepSchedule], [Op; 2]),
-    fresh: &mut [StepPanels<'_, T>],
-) {
+fn prepare_panels<T: Element>(schedules: &[StepSchedule], fresh: &mut [StepPanels<'_, T>]) {
     let sets = fresh.len();
     for schedule in schedules {
         for (first, panels) in fresh.iter_mut().enumerate() {
             let steps = (first..schedule.piece_count()).step_by(sets);
-            panels.prepare((schedule, ops), steps);
+            panels.prepare(schedule, steps);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Op, Operand, Region, try_zeros};
+use crate::matrix::{Operand, Region, try_zeros};
 
 /// The operands of a multiplication, read step by step.
 pub(super) struct StepOperands<'a, 'o, T> {
@@ -178,17 +178,14 @@ impl<'a, T: Element> StepPanels<'a, T> {
 
     /// Writes to the panel of A and to the room for the messages of these steps, so that no page is made while messages are
     /// under way. [`b_panel`](Self::b_panel) is for the devices to write.
-    pub(super) fn prepare(
-        &mut self,
-        (schedule, ops): (&StepSchedule, [Op; 2]),
-        steps: impl Iterator<Item = usize>,
-    ) {
+    pub(super) fn prepare(&mut self, schedule: &StepSchedule, steps: impl Iterator<Item = usize>) {
         let RoomSize { panels, .. } = self.room.size;
         let messages = steps.map(|step| {
             let blocks = schedule.panel_blocks(step);
             let sides = [A, B].map(|side| {
                 let transfers = schedule.step_transfers(step, side);
-                count_messages(&transfers, (&blocks[side], ops[side]), panels[side])
+                let is_copied = schedule.copied()[side];
+                count_messages(&transfers, (&blocks[side], is_copied), panels[side])
             });
             sides.iter().sum()
         });
@@ -226,7 +223,7 @@ impl<'a, T: Element> StepPanels<'a, T> {
         for (side, factor) in operands.factors.iter().enumerate() {
             let transfers = schedule.step_transfers(step, side);
             let (own, panel) = (transfers.own, self.blocks[side]);
-            self.in_place[side] = is_in_place(&transfers, &panel, factor.op());
+            self.in_place[side] = is_in_place(&transfers, &panel, schedule.copied()[side]);
             let free = self.find_free(side);
             self.pack_pieces(factor, &transfers.sends, free, &mut sends);
             if let Some(own) = own.filter(|_| !self.in_place[side]) {
@@ -371,8 +368,12 @@ impl<'a, T: Element> StepPanels<'a, T> {
 
 /// Counts the elements of the messages of a panel that are packed or arrive apart from it, and for which the panel's own
 /// room is not free.
-fn count_messages(transfers: &StepTransfers, (panel, op): (&Region, Op), room: usize) -> usize {
-    let mut free = match is_in_place(transfers, panel, op) {
+fn count_messages(
+    transfers: &StepTransfers,
+    (panel, is_copied): (&Region, bool),
+    room: usize,
+) -> usize {
+    let mut free = match is_in_place(transfers, panel, is_copied) {
         true => room,
         false => 0,
     };
@@ -389,8 +390,8 @@ fn count_messages(transfers: &StepTransfers, (panel, op): (&Region, Op), room: u
 }
 
 /// Returns `true` if a panel is the operand's own memory.
-fn is_in_place(transfers: &StepTransfers, panel: &Region, op: Op) -> bool {
-    transfers.own == Some(*panel) && !op.transposes()
+fn is_in_place(transfers: &StepTransfers, panel: &Region, is_copied: bool) -> bool {
+    transfers.own == Some(*panel) && !is_copied
 }
 
 /// Returns `true` if a block of a panel has all of its rows.
@@ -462,10 +463,10 @@ mod tests {
             let room = RoomSize::of(&schedules, plan.panel());
             for step in 0..plan.steps(rank) {
                 let blocks = schedules[0].panel_blocks(step);
-                let needed = [Op::N, Op::T].map(|op| {
+                let needed = [false, true].map(|is_copied| {
                     let sides = [A, B].map(|side| {
                         let transfers = schedules[0].step_transfers(step, side);
-                        count_messages(&transfers, (&blocks[side], op), room.panels[side])
+                        count_messages(&transfers, (&blocks[side], is_copied), room.panels[side])
                     });
                     sides.iter().sum::<usize>()
                 });

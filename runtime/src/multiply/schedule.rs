@@ -23,10 +23,10 @@ use super::plan::Plan;
 use super::tree;
 use crate::comm::MAX_TAG;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Op, Region, intersect};
+use crate::matrix::{Region, intersect};
 
 /// Index of factor A.
-pub(super) const A: usize = 0;
+pub(crate) const A: usize = 0;
 /// Index of factor B.
 pub(super) const B: usize = 1;
 
@@ -72,8 +72,8 @@ pub(super) struct StepSchedule {
     factors: [Vec<Region>; 2],
     /// The part of C that every rank computes with panels of this rank's k.
     c_parts: Vec<Region>,
-    /// For A and B, `true` if the factor is stored transposed.
-    transposed: [bool; 2],
+    /// For A and B, `true` if even panels of this rank's own elements are [copies](Plan::copies_panels).
+    copied: [bool; 2],
     /// Sets of panels that exist at a time.
     sets: usize,
     /// Measured capacity of the links, which decides if a piece is passed on. Without it, the number of rounds decides.
@@ -113,7 +113,7 @@ impl StepSchedule {
             order: OnceCell::new(),
             factors,
             c_parts,
-            transposed: plan.problem().ops().map(Op::transposes),
+            copied: plan.copies_panels(),
             sets: plan.panel_sets(),
             links: plan.links(),
             element_bytes: plan.problem().element().bytes(),
@@ -125,14 +125,19 @@ impl StepSchedule {
         self.c_parts[self.rank]
     }
 
+    /// Returns, for A and B, `true` if even panels of this rank's own elements are copies.
+    pub(super) fn copied(&self) -> [bool; 2] {
+        self.copied
+    }
+
     /// Returns, for A and B, `true` if this rank needs panels: others hold a part of what it reads, or its own part must be
-    /// transposed.
+    /// copied.
     pub(super) fn needs_panels(&self) -> [bool; 2] {
         let needed = self.needed_by(self.rank, &self.k);
         [A, B].map(|side| {
             let (held, needed) = (self.factors[side][self.rank], needed[side]);
             let is_held = held.intersection(&needed) == needed;
-            !needed.is_empty() && (self.transposed[side] || !is_held)
+            !needed.is_empty() && (self.copied[side] || !is_held)
         })
     }
 

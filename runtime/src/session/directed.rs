@@ -118,12 +118,7 @@ impl Session {
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
         let mut memory = self.take_reserved();
         let needs = self.find_needs(plan)?;
-        self.run_directed(
-            (plan, scalars, factors),
-            c,
-            (director, &mut memory),
-            &needs,
-        )
+        self.run_directed((plan, scalars, factors), c, (director, &mut memory), &needs)
     }
 
     fn run_directed<T: Element>(

@@ -1,5 +1,6 @@
 //! Products of matrices that the program has in its own memory.
 
+mod agreement;
 mod mover;
 
 use std::ops::Deref;
@@ -9,8 +10,9 @@ use isochron_devices::Element;
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::decide::SplitChoice;
 
+use self::agreement::{fit_block, note_scattered, renumber, suit_plan};
 use self::mover::{MatrixMover, PieceMoves, take_kept};
-use super::Session;
+use super::{PlacedMatrices, Session};
 use crate::comm::{Comm, Settings, agree, agree_on_settings};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved};
@@ -156,14 +158,18 @@ impl Session {
         check_distributions::<T>(self.comm.as_ref(), on, config.describe())?;
         find_problem(on, config.ops, config.block)?;
         let (on, ops, is_transposed) = straighten::<T>(on, config.ops);
-        let problem = find_problem(on.each_ref(), ops, config.block)?;
+        let on = renumber(on, ops);
+        let block = fit_block(config.block, &on[2]);
+        let problem = find_problem(on.each_ref(), ops, block)?;
         let mut problem = problem.with_element(T::TYPE).with_split(config.split);
         if let Some(panel) = config.panel {
             problem = problem.with_panel(panel)?;
         }
-        let plan = self.plan_beside(problem, &config.balance, &|plan| {
-            count_lent::<T>(plan, &on, rank)
-        })?;
+        let places = PlacedMatrices {
+            suit: &|plan| suit_plan(plan, &on),
+            count_lent: &|plan| count_lent::<T>(plan, &on, rank),
+        };
+        let plan = self.plan_beside(problem, &config.balance, &places)?;
         Ok(Gemm::new(plan, on, is_transposed))
     }
 
@@ -192,7 +198,8 @@ impl Session {
             let reason = format!("the plan is for {planned}, and the matrices are {found}");
             return Err(Error::Shape(reason));
         }
-        Ok(Gemm::new(plan, on.map(Distribution::clone), false))
+        let on = on.map(Distribution::clone);
+        Ok(Gemm::new(note_scattered(plan, &on), on, false))
     }
 
     /// Multiplies matrices in the program's own memory once. Each is given by its distribution, and the memory of this rank
@@ -272,7 +279,11 @@ impl<T: Element> Gemm<T> {
         let fitted = self.fit_memory([a.into(), b.into()], c.into(), comm.rank());
         let ([a, b], c) = agree(comm, fitted)?;
         let planned = [self.plan.a(), self.plan.b(), self.plan.c()];
-        let in_place = [0, 1, 2].map(|side| self.on[side].is_like(&planned[side]));
+        let scattered = self.plan.scattered();
+        let mut in_place = [0, 1, 2].map(|side| self.on[side].is_like(&planned[side]));
+        for (in_place, is_scattered) in in_place.iter_mut().zip(scattered) {
+            *in_place |= is_scattered;
+        }
         let [of_a, of_b, of_c] = &planned;
         let [room_a, room_b, room_c] = &mut self.rooms;
         let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;
@@ -282,8 +293,9 @@ impl<T: Element> Gemm<T> {
             moved: Moved::default(),
         };
         let is_read = scalars.alpha != T::ZERO;
-        let a = mover.bring((&self.on[0], a), of_a, (room_a, moves_a), is_read)?;
-        let b = mover.bring((&self.on[1], b), of_b, (room_b, moves_b), is_read)?;
+        let (a, b) = ((&self.on[0], a), (&self.on[1], b));
+        let a = mover.bring(a, (of_a, scattered[0]), (room_a, moves_a), is_read)?;
+        let b = mover.bring(b, (of_b, scattered[1]), (room_b, moves_b), is_read)?;
         let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
         let execution = match in_place[2] {
             true => session.multiply_lent(work, of_c, c)?,
@@ -452,11 +464,12 @@ fn describe_shape(problem: &Problem) -> String {
 /// Counts the bytes of this rank's matrices that a plan uses in place.
 fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
     let planned = [plan.a(), plan.b(), plan.c()];
-    let lent = planned
-        .iter()
-        .zip(on)
-        .filter(|(spread, on)| on.is_like(spread));
-    let elements: usize = lent.map(|(spread, _)| spread.part(rank).len()).sum();
+    let lent = planned.iter().zip(on).zip([true, true, false]);
+    let lent = lent.filter(|((spread, on), is_factor)| match is_factor {
+        true => on.covers(spread),
+        false => on.is_like(spread),
+    });
+    let elements: usize = lent.map(|((spread, _), _)| spread.part(rank).len()).sum();
     (elements * size_of::<T>()) as u64
 }
 

@@ -269,16 +269,19 @@ impl Session {
             .with("config", config)
             .enter()?;
         memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
-        self.plan_beside(problem, config, &|_| 0)
+        let places = PlacedMatrices {
+            suit: &|plan| plan,
+            count_lent: &|_| 0,
+        };
+        self.plan_beside(problem, config, &places)
     }
 
-    /// Plans as [`plan`](Self::plan) does, beside matrices that are held already: `count_lent` counts the bytes of those on
-    /// this rank that a plan needs no memory for.
+    /// Plans as [`plan`](Self::plan) does, for matrices that are held already.
     fn plan_beside(
         &mut self,
         problem: Problem,
         config: &BalanceConfig,
-        count_lent: &dyn Fn(&Plan) -> u64,
+        places: &PlacedMatrices<'_>,
     ) -> Result<Plan, Error> {
         gemm::check_epsilon(config.epsilon)?;
         let start = Instant::now();
@@ -308,6 +311,8 @@ impl Session {
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
         let made = self.comm.share(0, Some(made))?;
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
+        let plan = (places.suit)(plan);
+        let count_lent = places.count_lent;
         memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, count_lent)
     }
 
@@ -486,7 +491,10 @@ impl Session {
 
     /// Takes the memory that was reserved for elements of this type, or none. That of another type is freed.
     fn take_reserved<T: Element>(&mut self) -> RunMemory<T> {
-        let reserved = self.reserved.take().and_then(|memory| memory.downcast().ok());
+        let reserved = self
+            .reserved
+            .take()
+            .and_then(|memory| memory.downcast().ok());
         reserved.map_or_else(RunMemory::default, |memory| *memory)
     }
 
@@ -550,6 +558,14 @@ impl Session {
         MultiplyRun::new(self.comm.as_ref(), &mut self.team, plan)
             .with_observer(self.observer.as_deref())
     }
+}
+
+/// The places of matrices that the program holds already.
+struct PlacedMatrices<'p> {
+    /// Suits a plan to them.
+    suit: &'p dyn Fn(Plan) -> Plan,
+    /// Counts the bytes of those on this rank that a plan needs no memory for.
+    count_lent: &'p dyn Fn(&Plan) -> u64,
 }
 
 /// Finds the sensors of this rank's devices, which drive these GPUs.

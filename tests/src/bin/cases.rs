@@ -175,6 +175,7 @@ fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run("operations", |comm| general::operations(comm, coverage));
     groups.run("table", |_| table::multiplications(shared, coverage));
     groups.run("own matrices", |_| own_matrices::own_matrices(shared));
+    groups.run("agreeing blocks", |_| own_matrices::agreeing_blocks(shared));
     groups.run("unlike arguments", |_| {
         own_matrices::unlike_arguments(shared)
     });

@@ -73,6 +73,25 @@ impl Dimension {
         }
     }
 
+    /// Returns the dimension with other numbers for the same indices. The memory stays the same.
+    pub(super) fn renumbered(&self, numbering: &Numbering) -> Self {
+        let lists = self.lists.iter();
+        Self {
+            len: self.len,
+            held: self.held.clone(),
+            lists: lists.map(|list| numbering.apply(list)).collect(),
+            of_rank: self.of_rank.clone(),
+        }
+    }
+
+    /// Returns the lists that ranks hold, in the order of the first rank of each.
+    fn lists_in_use(&self) -> Vec<&HeldLines> {
+        let mut seen = vec![false; self.lists.len()];
+        let new = |&&list: &&usize| !std::mem::replace(&mut seen[list], true);
+        let lists = self.of_rank.iter().filter(new);
+        lists.map(|&list| &self.lists[list]).collect()
+    }
+
     /// Digests the list of each rank.
     pub(super) fn digest_lists(&self) -> Vec<u64> {
         let digests: Vec<u64> = self.lists.iter().map(digest).collect();
@@ -80,7 +99,7 @@ impl Dimension {
     }
 }
 
-/// The indices of one dimension that a rank holds: runs in ascending order, stored in that order.
+/// The indices of one dimension that a rank holds: runs in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::matrix) struct HeldLines {
     runs: Vec<IndexRun>,
@@ -160,6 +179,35 @@ impl HeldLines {
         }
     }
 
+    /// Returns the indices as one range that is all of the memory, in any order there; `None` if they are not.
+    pub(super) fn as_covered_range(&self) -> Option<Range<usize>> {
+        let is_joined = self.runs.windows(2).all(|two| two[0].end() == two[1].start);
+        let (Some(first), Some(last)) = (self.runs.first(), self.runs.last()) else {
+            return self.as_range();
+        };
+        (is_joined && self.len() == self.extent).then(|| first.start..last.end())
+    }
+
+    /// Returns the runs of a range of indices that are all held: the place of each in the range, its length, and its first
+    /// index in the rank's memory.
+    pub(in crate::matrix) fn find_places(
+        &self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (usize, usize, usize)> + Clone {
+        let Range { start, end } = range;
+        let begin = self.runs.partition_point(|run| run.end() <= start);
+        let runs = self.runs[begin..].iter();
+        runs.take_while(move |run| run.start < end).map(move |run| {
+            let skipped = start.saturating_sub(run.start);
+            let first = run.start + skipped;
+            (
+                first - start,
+                run.end().min(end) - first,
+                run.local + skipped,
+            )
+        })
+    }
+
     /// Returns the number of indices.
     pub(in crate::matrix) fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len).sum()
@@ -171,7 +219,7 @@ impl HeldLines {
     }
 
     /// Returns every index with its index in the rank's memory.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub(in crate::matrix) fn iter(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.runs
             .iter()
             .flat_map(|run| (run.start..run.end()).zip(run.local..))
@@ -186,6 +234,76 @@ impl HeldLines {
     pub(in crate::matrix) fn find_shared(&self, receiver: &Self) -> SharedLines {
         SharedLines {
             parts: find_overlaps(self, receiver).collect(),
+        }
+    }
+}
+
+/// Other numbers for the indices of a dimension, by which the indices of each list of a distribution are one range.
+///
+/// A product is the same with its rows, its columns or its inner indices in another order. With the indices of
+/// a block-cyclic matrix numbered process by process, what a process holds is one rectangle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Numbering {
+    /// All indices. Their places in memory are the new numbers.
+    all: HeldLines,
+}
+
+impl Numbering {
+    /// Numbers the indices of a dimension list by list, in the order of the ranks. The list with the last index comes last,
+    /// so that its last block may be shorter. Returns `None` if lists share indices or leave some out, or if each is one range
+    /// already.
+    pub(super) fn of(dimension: &Dimension) -> Option<Self> {
+        let mut lists = dimension.lists_in_use();
+        lists.sort_by_key(|list| list.runs.last().map_or(0, IndexRun::end) == dimension.len);
+        let mut runs = Vec::new();
+        let mut next = 0;
+        for run in lists.iter().flat_map(|list| &list.runs) {
+            runs.push(IndexRun {
+                local: next,
+                ..*run
+            });
+            next += run.len;
+        }
+        runs.sort_by_key(|run| run.start);
+        let ends = std::iter::once(0).chain(runs.iter().map(IndexRun::end));
+        let is_dealt_out = ends.eq(runs.iter().map(|run| run.start).chain([dimension.len]));
+        let is_new = lists.iter().any(|list| list.runs.len() > 1);
+        let extent = next;
+        (is_dealt_out && is_new).then(|| Self {
+            all: HeldLines { runs, extent },
+        })
+    }
+
+    /// Returns `true` if each list of a dimension becomes one range or holds all indices, so that it is not cut into more
+    /// pieces.
+    pub(super) fn suits(&self, dimension: &Dimension) -> bool {
+        let lists = dimension.lists_in_use();
+        dimension.len == self.all.extent
+            && lists
+                .iter()
+                .all(|list| list.len() == dimension.len || self.apply(list).runs.len() <= 1)
+    }
+
+    /// Returns a list with the new numbers.
+    fn apply(&self, lines: &HeldLines) -> HeldLines {
+        let renumbered = lines.runs.iter().flat_map(|run| {
+            let within = self.all.find_places(run.start..run.end());
+            within.map(|(first, len, number)| IndexRun {
+                start: number,
+                len,
+                local: run.local + first,
+            })
+        });
+        let mut runs: Vec<IndexRun> = renumbered.collect();
+        runs.sort_by_key(|run| run.start);
+        runs.dedup_by(|next, run| {
+            let is_neighbour = run.end() == next.start && run.local + run.len == next.local;
+            run.len += if is_neighbour { next.len } else { 0 };
+            is_neighbour
+        });
+        HeldLines {
+            runs,
+            extent: lines.extent,
         }
     }
 }
@@ -305,6 +423,50 @@ mod tests {
         assert_eq!(HeldLines::range(4..9).within(&(0..4)).len(), 0);
         assert_eq!(HeldLines::range(4..9).as_range(), Some(4..9));
         assert_eq!(HeldLines::range(4..9).within(&(4..6)).as_range(), None);
+    }
+
+    /// Returns a dimension of `len` indices in blocks, dealt to this many processes, each a rank.
+    fn dealt(len: usize, block: usize, processes: usize) -> Dimension {
+        let lists = (0..processes).map(|first| HeldLines::cyclic(len, block, first, processes));
+        Dimension::new(len, lists.collect(), (0..processes).collect())
+    }
+
+    #[test]
+    fn dealt_blocks_become_ranges_and_a_shorter_block_comes_last() {
+        // 0 1 | 2 3 | 4 over 2 processes: the first one has the shorter block.
+        let dimension = dealt(5, 2, 2);
+        let numbering = Numbering::of(&dimension).unwrap();
+        assert!(numbering.suits(&dimension));
+        let renumbered = dimension.renumbered(&numbering);
+        let ranges = [0, 1].map(|rank| renumbered.list_of(rank).as_range());
+        assert_eq!(ranges, [Some(2..5), Some(0..2)]);
+        assert_eq!(Numbering::of(&renumbered), None, "they are ranges already");
+        assert_eq!(Numbering::of(&dealt(5, 3, 2)), None, "so are these");
+        let twice = Dimension::new(5, vec![HeldLines::cyclic(5, 2, 0, 2)], vec![0]);
+        assert_eq!(Numbering::of(&twice), None, "some indices have no holder");
+    }
+
+    #[test]
+    fn a_rank_with_all_indices_keeps_its_memory() {
+        let numbering = Numbering::of(&dealt(7, 2, 2)).unwrap();
+        let whole = Dimension::new(7, vec![HeldLines::range(0..7)], vec![0]);
+        assert!(numbering.suits(&whole));
+        let renumbered = whole.renumbered(&numbering);
+        let lines = renumbered.list_of(0);
+        // The first process has 0 1 4 5, the second one 2 3 6.
+        let places = [(0, 0), (1, 1), (2, 4), (3, 5), (4, 2), (5, 3), (6, 6)];
+        assert_eq!(held(lines), places);
+        assert_eq!(
+            (lines.as_range(), lines.as_covered_range()),
+            (None, Some(0..7))
+        );
+        let some: Vec<_> = lines.find_places(1..6).collect();
+        assert_eq!(some, [(0, 1, 1), (1, 2, 4), (3, 2, 2)]);
+        assert!(!numbering.suits(&dealt(7, 3, 2)), "blocks of another size");
+        assert!(
+            !numbering.suits(&dealt(8, 2, 2)),
+            "another number of indices"
+        );
     }
 
     #[test]

@@ -10,12 +10,13 @@ use std::ops::Range;
 use isochron_hierarchy::layout::{Layout, Rect};
 
 pub use cyclic::{BlockCyclic, ProcessGrid};
-pub(super) use lines::SharedLines;
+pub(crate) use lines::Numbering;
+pub(super) use lines::{HeldLines, SharedLines};
 
 use super::region::Region;
 use super::stored::StoredMut;
 use error::SpreadError;
-use lines::{Dimension, HeldLines};
+use lines::Dimension;
 
 /// The ranks that hold the elements of a `rows×cols` matrix, and the places of the elements in their memory.
 ///
@@ -161,7 +162,7 @@ impl Spread {
     }
 
     /// Gives each rank its rectangle.
-    pub(super) fn with_regions(
+    pub(crate) fn with_regions(
         rows: usize,
         cols: usize,
         regions: impl ExactSizeIterator<Item = Region>,
@@ -245,6 +246,29 @@ impl Spread {
         }
     }
 
+    /// Numbers the rows so that what each rank holds is one range; `None` if that is so already, or cannot be.
+    pub(crate) fn number_rows(&self) -> Option<Numbering> {
+        Numbering::of(&self.rows)
+    }
+
+    /// Returns `true` if these numbers cut the rows of no rank into more ranges.
+    pub(crate) fn suits_rows(&self, numbering: &Numbering) -> bool {
+        numbering.suits(&self.rows)
+    }
+
+    /// Returns the spread of the matrix with other numbers for its rows and columns. All elements stay in place.
+    #[must_use]
+    pub(crate) fn renumbered(&self, [rows, cols]: [Option<&Numbering>; 2]) -> Self {
+        let renumber = |dimension: &Dimension, numbering: Option<&Numbering>| match numbering {
+            Some(numbering) => dimension.renumbered(numbering),
+            None => dimension.clone(),
+        };
+        Self {
+            rows: renumber(&self.rows, rows),
+            cols: renumber(&self.cols, cols),
+        }
+    }
+
     /// Returns the number of rows of the whole matrix.
     pub fn rows(&self) -> usize {
         self.rows.len
@@ -270,9 +294,19 @@ impl Spread {
     }
 
     /// Returns the rectangle that `rank` holds; `None` if its elements are not one.
-    pub(super) fn find_part(&self, rank: usize) -> Option<Region> {
+    pub(crate) fn find_part(&self, rank: usize) -> Option<Region> {
         let Holding { rows, cols } = self.holding(rank);
         Some(Region::new(rows.as_range()?, cols.as_range()?))
+    }
+
+    /// Returns the rectangle that `rank` holds, in any order in memory; `None` if its elements are not one, or not all of its
+    /// memory.
+    pub(crate) fn find_covered(&self, rank: usize) -> Option<Region> {
+        let Holding { rows, cols } = self.holding(rank);
+        Some(Region::new(
+            rows.as_covered_range()?,
+            cols.as_covered_range()?,
+        ))
     }
 
     /// Returns the rows and columns that `rank` holds.
@@ -327,11 +361,20 @@ impl Spread {
 
     /// Returns `true` if every rank has one rectangle, the same as in the other spread.
     pub(in crate::matrix) fn is_like(&self, other: &Self) -> bool {
+        self.holds_parts(other, Self::find_part)
+    }
+
+    /// Returns `true` if every rank has the elements of one rectangle, the same as in the other spread, in any order in memory.
+    pub(in crate::matrix) fn covers(&self, other: &Self) -> bool {
+        self.holds_parts(other, Self::find_covered)
+    }
+
+    /// Returns `true` if every rank has the rectangle that it has in the other spread.
+    fn holds_parts(&self, other: &Self, find: fn(&Self, usize) -> Option<Region>) -> bool {
         let shapes = [self, other].map(|spread| (spread.rows(), spread.cols(), spread.n_ranks()));
         shapes[0] == shapes[1]
             && (0..self.n_ranks()).all(|rank| {
-                let parts = [self, other].map(|spread| spread.find_part(rank));
-                match parts {
+                match [find(self, rank), other.find_part(rank)] {
                     // It does not matter where an empty part begins.
                     [Some(mine), Some(its)] => mine == its || (mine.is_empty() && its.is_empty()),
                     _ => false,

@@ -1,6 +1,7 @@
 //! The plan of a multiplication: everything decided before it runs, as one document that is equal on all ranks.
 
 mod check;
+mod divided;
 mod file;
 mod made;
 mod memory;
@@ -28,7 +29,7 @@ use super::LEAST_LOOKAHEAD;
 use super::director::Assignment;
 use super::problem::Problem;
 use super::reduce;
-use super::schedule::StepSchedule;
+use super::schedule::{A, B, StepSchedule};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Region, cut_rect};
@@ -50,6 +51,12 @@ pub struct Plan {
     /// The first look at the devices, if the division changes in the run.
     #[serde(with = "shared", default)]
     look: Arc<Option<FirstLook>>,
+    /// The rectangle of op(A) and of op(B) that each rank has, if not in the proportions of C.
+    #[serde(skip)]
+    lying: [Option<Arc<[Region]>>; 2],
+    /// For A and B, `true` if ranks have their rectangles' elements in another order in memory.
+    #[serde(skip)]
+    scattered: [bool; 2],
     /// The file that it was read from.
     #[serde(skip)]
     file: Option<PathBuf>,
@@ -115,6 +122,8 @@ impl Plan {
             },
             nodes: Arc::new(nodes),
             look: Arc::default(),
+            lying: [None, None],
+            scattered: [false; 2],
             file: None,
         };
         plan.tune_for_links()
@@ -310,6 +319,24 @@ impl Plan {
             k_max: self.panel(),
             k_total: self.k_range(rank).len(),
         }
+    }
+
+    /// Takes A, B or both from memory in which a rank has the elements of its rectangle in another order.
+    #[must_use]
+    pub(crate) fn with_scattered(self, scattered: [bool; 2]) -> Self {
+        Self { scattered, ..self }
+    }
+
+    /// Returns, for A and B, `true` if ranks have their rectangles' elements in another order in memory.
+    pub(crate) fn scattered(&self) -> [bool; 2] {
+        self.scattered
+    }
+
+    /// Returns, for A and B, `true` if even panels of a rank's own elements are copies: the elements are in another order in
+    /// memory, or are to be transposed.
+    pub(in crate::multiply) fn copies_panels(&self) -> [bool; 2] {
+        let ops = self.problem.ops();
+        [A, B].map(|side| ops[side].transposes() || self.scattered[side])
     }
 
     /// Returns the shape of the job that a rank's devices compute together.

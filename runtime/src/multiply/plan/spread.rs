@@ -25,7 +25,7 @@ impl Plan {
     /// Returns the spread of B, as it is stored.
     ///
     /// op(B) takes its columns from C's layout and spreads its rows (k) over the owners of C's rows in proportion. If k is
-    /// split, it lies in slices of rows.
+    /// split, it lies in slices of rows. A [prepared](crate::session::Session::prepare_gemm) product may leave it where it is.
     pub fn b(&self) -> Spread {
         self.stored(B)
     }
@@ -67,11 +67,13 @@ impl Plan {
                 },
             ],
         };
-        let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
-        [
-            Spread::on_layout(m, k, block, &of_a),
-            Spread::on_layout(k, n, block, &of_b),
-        ]
+        let (m, n, k) = (problem.m(), problem.n(), problem.k());
+        let spread =
+            |side: usize, (rows, cols): (usize, usize), layout: &Layout| match &self.lying[side] {
+                Some(parts) => Spread::with_regions(rows, cols, parts.iter().copied()),
+                None => Spread::on_layout(rows, cols, problem.block(), layout),
+            };
+        [spread(A, (m, k), &of_a), spread(B, (k, n), &of_b)]
     }
 
     /// Returns a layout for an operand of an empty C, which has no proportions to follow.

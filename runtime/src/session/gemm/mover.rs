@@ -20,21 +20,25 @@ pub(super) struct MatrixMover<'r, T> {
 }
 
 impl<T: Element> MatrixMover<'_, T> {
-    /// Returns a factor in the plan's layout, `spread`. That is the program's own memory if it has this layout. Else it is
-    /// `room`, to which the pieces are moved if the factor `is_read`.
+    /// Returns a factor in the plan's layout, `spread`. That is the program's own memory if it has this layout, be it with rows
+    /// and columns in another order. Else it is `room`, to which the pieces are moved if the factor `is_read`.
     pub(super) fn bring<'m>(
         &mut self,
         (on, pieces): (&Distribution, Vec<Stored<'m, T>>),
-        spread: &Spread,
+        (spread, is_scattered): (&Spread, bool),
         (room, moves): (&'m mut Option<Matrix<T>>, &mut Option<PieceMoves<T>>),
         is_read: bool,
     ) -> Result<HeldMatrix<'m, T>, Error> {
         let (comm, rank) = (self.comm, self.comm.rank());
-        if on.is_like(spread) {
+        if is_scattered || on.is_like(spread) {
             let piece = pieces
                 .first()
                 .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
-            return agree(comm, HeldMatrix::show(spread.clone(), rank, piece));
+            let shown = match on.only_spread().filter(|_| is_scattered) {
+                Some(has) => HeldMatrix::show_scattered((spread.clone(), has), rank, piece),
+                None => HeldMatrix::show(spread.clone(), rank, piece),
+            };
+            return agree(comm, shown);
         }
         let room = take_kept(room, || Matrix::zeros(spread.clone(), rank), comm)?;
         if is_read {
