@@ -361,6 +361,8 @@ fn multiply_as<T: Element>(
         let (a, b) = source.make_factors(plan.a(), plan.b())?;
         watch.enter(AccountPhase::Check);
         check.add(comm, plan.operands((&a, &b)))?;
+        // So that no rank's multiplication counts the wait for another rank's check.
+        comm.barrier()?;
         watch.enter(AccountPhase::Multiply);
         session.multiply(plan, scalars, (&a, &b), &mut c)?
     } else {
