@@ -58,8 +58,8 @@ use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
 use panels::{PanelRoom, RoomSize, StepPanels};
-pub(crate) use schedule::A;
 use schedule::StepSchedule;
+pub(crate) use schedule::{A, B};
 use summa::Summa;
 
 /// The fewest steps ahead whose panels are here or under way while one is computed. Devices can copy the panels of the

@@ -28,7 +28,7 @@ use crate::matrix::{Region, intersect};
 /// Index of factor A.
 pub(crate) const A: usize = 0;
 /// Index of factor B.
-pub(super) const B: usize = 1;
+pub(crate) const B: usize = 1;
 
 /// Ranks that may need the same lines of a factor, the holder included, without relays. Two receivers get a piece no
 /// sooner from a relay than from its holder, whatever the links.

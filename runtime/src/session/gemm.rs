@@ -30,7 +30,7 @@ const DEFAULT_BLOCK: usize = 128;
 pub struct GemmConfig {
     /// The operations on A and B.
     pub ops: [Op; 2],
-    /// Block size `b`.
+    /// Block size `b`. The plan may take a part of it, but no less than 32, so that C is in whole blocks where it lies.
     pub block: usize,
     /// Width of the panels; `None` leaves it to the plan.
     pub panel: Option<usize>,
@@ -90,8 +90,17 @@ impl Default for GemmConfig {
 /// own memory.
 ///
 /// A matrix that lies as the plan has it is used in place, without a copy. On one rank that is every column-major matrix, and
-/// every row-major one unless its complex conjugate is asked for. Other matrices are moved to the plan's layout in each run,
-/// and C back. The memory for that and for panels is kept between runs.
+/// every row-major one unless its complex conjugate is asked for. On several ranks the plan suits the matrices:
+/// * C is divided as it lies, if each rank has one rectangle in whole blocks and no other division is faster even with the
+///   move that leads to it;
+/// * A and B stay where they are, if each rank has one rectangle and none then sends more.
+///
+/// What a process has of a block-cyclic matrix counts as one rectangle, because rows, columns and inner indices may be in any
+/// order if the three matrices agree in it. Matrices as PBLAS takes them, on one grid of one row, of one column or square, are
+/// so used in place on alike nodes.
+///
+/// Other matrices are moved to the plan's layout in each run, and C back. The memory for that and for panels is kept between
+/// runs.
 ///
 /// ```
 /// use isochron::prelude::*;
@@ -250,7 +259,8 @@ impl<T: Element> Gemm<T> {
         }
     }
 
-    /// Returns the plan, which stays the same in all runs. If C is row-major, it may be that of the transposed product.
+    /// Returns the plan, which stays the same in all runs. If C is row-major, it may be that of the transposed product. Rows,
+    /// columns and inner indices of block-cyclic matrices are numbered process by process in it.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

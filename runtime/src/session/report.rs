@@ -116,7 +116,7 @@ pub struct Account {
     pub devices_s: f64,
     /// Measuring and partitioning, or loading a plan.
     pub plan_s: f64,
-    /// Reading or generating the matrices, and making the memory for their panels.
+    /// Reading or generating the matrices, and making the memory of panels.
     pub matrices_s: f64,
     /// Multiplying, without the making and checking of parts of A and B.
     pub multiply_s: f64,

@@ -268,10 +268,8 @@ impl Numbering {
         let ends = std::iter::once(0).chain(runs.iter().map(IndexRun::end));
         let is_dealt_out = ends.eq(runs.iter().map(|run| run.start).chain([dimension.len]));
         let is_new = lists.iter().any(|list| list.runs.len() > 1);
-        let extent = next;
-        (is_dealt_out && is_new).then(|| Self {
-            all: HeldLines { runs, extent },
-        })
+        let all = HeldLines { runs, extent: next };
+        (is_dealt_out && is_new).then_some(Self { all })
     }
 
     /// Returns `true` if each list of a dimension becomes one range or holds all indices, so that it is not cut into more

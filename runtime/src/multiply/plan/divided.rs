@@ -171,7 +171,7 @@ mod tests {
         let plan = sliced();
         assert!(plan.divided_as(&three(cut(7))).is_none(), "no whole blocks");
         assert!(plan.divided_as(&cut(8)).is_none(), "too few ranks");
-        let [a, b] = cut(8);
+        let [a, _] = cut(8);
         assert!(
             plan.divided_as(&[a, a, Region::default()]).is_none(),
             "no tiling"

@@ -8,7 +8,7 @@
 use isochron_hierarchy::predict::Traffic;
 
 use crate::matrix::{Distribution, Numbering, Op, Region, Spread, volume};
-use crate::multiply::{A, Plan};
+use crate::multiply::{A, B, Plan};
 
 /// Numbers the rows, the columns and the inner indices of a product so that what each rank holds of its matrices is one
 /// rectangle, as far as the matrices agree.
@@ -74,9 +74,8 @@ fn gcd(a: usize, b: usize) -> usize {
 pub(super) fn suit_plan(plan: Plan, on: &[Distribution; 3]) -> Plan {
     let mut plan = choose_division(plan, on);
     if plan.division().shares().is_none() {
-        for side in 0..2 {
-            plan = leave_factor(plan, side, &on[side]);
-        }
+        plan = leave_factor(plan, A, &on[A]);
+        plan = leave_factor(plan, B, &on[B]);
     }
     note_scattered(plan, on)
 }
@@ -84,7 +83,7 @@ pub(super) fn suit_plan(plan: Plan, on: &[Distribution; 3]) -> Plan {
 /// Notes which factors lie where the plan has them, but in another order in memory.
 pub(super) fn note_scattered(plan: Plan, on: &[Distribution; 3]) -> Plan {
     let planned = [plan.a(), plan.b()];
-    let scattered = [0, 1].map(|side| {
+    let scattered = [A, B].map(|side| {
         let (on, planned) = (&on[side], &planned[side]);
         on.covers(planned) && !on.is_like(planned)
     });
