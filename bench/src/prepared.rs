@@ -25,10 +25,13 @@ pub struct PreparedArguments {
     /// Sizes: m = n = k
     #[arg(long, value_delimiter = ',', default_values_t = [1024, 2048, 4096])]
     sizes: Vec<usize>,
+    /// The one of the sizes that is multiplied in the other types too: f32 and c64
+    #[arg(long, default_value_t = 2048)]
+    size_of_types: usize,
     /// Ranks
     #[arg(long, default_value_t = 2)]
     ranks: usize,
-    /// Calls in each program, of which the first warms up
+    /// Calls in each program, of which the first warms up; and half as many runs of the command
     #[arg(long, default_value_t = 6)]
     calls: usize,
     /// Only make the table from the samples that are kept
@@ -50,6 +53,7 @@ pub struct PreparedResults {
 struct PreparedSample {
     round: usize,
     size: usize,
+    element: String,
     who: String,
     #[serde(flatten)]
     times: CallTimes,
@@ -72,18 +76,18 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
     let launcher = MxmLauncher::from_environment()?;
     let mut samples = Vec::new();
     for round in 0..arguments.rounds {
-        for &size in &arguments.sizes {
+        for (size, element) in arguments.list_cases() {
             for &who in list_in_turn(&CONTESTANTS, round) {
                 let times = match who {
-                    MXM => run_mxm(&launcher, arguments.ranks, size)?,
-                    layout => run_calls(&launcher, arguments, size, layout)?,
+                    MXM => run_mxm(&launcher, arguments, (size, element))?,
+                    layout => run_calls(&launcher, arguments, (size, element), layout)?,
                 };
-                eprintln!("round {round} {who} {size}: {:?}", times.calls_s);
-                let who = who.to_owned();
+                eprintln!("round {round} {who} {size} {element}: {:?}", times.calls_s);
                 samples.push(PreparedSample {
                     round,
                     size,
-                    who,
+                    element: element.to_owned(),
+                    who: who.to_owned(),
                     times,
                 });
             }
@@ -93,12 +97,13 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
         rounds,
         ranks,
         calls,
+        size_of_types,
         ..
     } = *arguments;
     let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
     let sizes = sizes.join(",");
     let command = format!(
-        "cargo xtask bench prepared --rounds {rounds} --sizes {sizes} --ranks {ranks} --calls {calls}"
+        "cargo xtask bench prepared --rounds {rounds} --sizes {sizes} --size-of-types {size_of_types} --ranks {ranks} --calls {calls}"
     );
     Ok(PreparedResults {
         origin: Origin::new(command),
@@ -107,14 +112,34 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
     })
 }
 
-/// Runs the command, whose call is the multiplication alone.
-fn run_mxm(launcher: &MxmLauncher, ranks: usize, size: usize) -> anyhow::Result<CallTimes> {
+impl PreparedArguments {
+    /// Lists the products: each size in f64, and one of them in the other types.
+    fn list_cases(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.sizes.iter().flat_map(|&size| {
+            let elements = match size == self.size_of_types {
+                true => &["f64", "f32", "c64"][..],
+                false => &["f64"],
+            };
+            elements.iter().map(move |&element| (size, element))
+        })
+    }
+}
+
+/// Runs the command some times. Its call is the multiplication alone.
+fn run_mxm(
+    launcher: &MxmLauncher,
+    arguments: &PreparedArguments,
+    (size, element): (usize, &str),
+) -> anyhow::Result<CallTimes> {
     let size = size.to_string();
-    let options = ["--size", &size, "--store", "none"];
-    let report = launcher.run_mxm(ranks, &options.map(str::to_owned))?;
+    let options = ["--size", &size, "--type", element, "--store", "none"];
+    let options = options.map(str::to_owned);
+    let runs = 0..arguments.calls.div_ceil(2);
+    let times = runs.map(|_| Ok(launcher.run_mxm(arguments.ranks, &options)?.wall_s));
+    let calls_s = times.collect::<anyhow::Result<Vec<f64>>>()?;
     Ok(CallTimes {
-        calls_s: vec![report.wall_s],
-        multiplications_s: vec![report.wall_s],
+        multiplications_s: calls_s.clone(),
+        calls_s,
     })
 }
 
@@ -122,7 +147,7 @@ fn run_mxm(launcher: &MxmLauncher, ranks: usize, size: usize) -> anyhow::Result<
 fn run_calls(
     launcher: &MxmLauncher,
     arguments: &PreparedArguments,
-    size: usize,
+    (size, element): (usize, &str),
     layout: &str,
 ) -> anyhow::Result<CallTimes> {
     let mut command = launcher.mpirun(arguments.ranks, launcher.options);
@@ -131,15 +156,24 @@ fn run_calls(
         size.to_string(),
         arguments.calls.to_string(),
         layout.to_owned(),
+        element.to_owned(),
     ]);
     let (output, _) = run_program(&mut command)?;
     Ok(serde_json::from_str(&output)?)
 }
 
 impl PreparedSample {
-    /// Returns the median of the calls' seconds after the first.
+    /// Returns the size and the type of the elements.
+    fn case(&self) -> (usize, &str) {
+        (self.size, &self.element)
+    }
+
+    /// Returns the median of the calls' seconds, of a program's after the first.
     fn call_s(&self) -> f64 {
-        median(after_first(&self.times.calls_s))
+        match &*self.who {
+            MXM => median(&self.times.calls_s),
+            _ => median(after_first(&self.times.calls_s)),
+        }
     }
 
     /// Returns the same of the multiplications.
@@ -154,26 +188,33 @@ fn after_first(times_s: &[f64]) -> &[f64] {
 }
 
 impl PreparedResults {
-    fn list(&self, size: usize, who: &str, seconds: fn(&PreparedSample) -> f64) -> Vec<f64> {
-        let wanted = self
-            .samples
-            .iter()
-            .filter(|x| x.size == size && x.who == who);
+    fn list(
+        &self,
+        case: (usize, &str),
+        who: &str,
+        seconds: fn(&PreparedSample) -> f64,
+    ) -> Vec<f64> {
+        let samples = self.samples.iter();
+        let wanted = samples.filter(|sample| sample.case() == case && sample.who == who);
         wanted.map(seconds).collect()
     }
 
-    fn list_sizes(&self) -> Vec<usize> {
-        let mut sizes: Vec<usize> = self.samples.iter().map(|sample| sample.size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+    /// Lists the sizes and types of elements, in the order in which they were measured.
+    fn list_cases(&self) -> Vec<(usize, &str)> {
+        let mut cases = Vec::new();
+        for case in self.samples.iter().map(PreparedSample::case) {
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+        cases
     }
 
     /// Returns the time of a call over that of the command, and over its own multiplication.
-    fn compare(&self, size: usize, layout: &str) -> [MedianRange; 2] {
-        let calls = self.list(size, layout, PreparedSample::call_s);
-        let alone = self.list(size, layout, PreparedSample::multiplication_s);
-        let command = self.list(size, MXM, PreparedSample::call_s);
+    fn compare(&self, case: (usize, &str), layout: &str) -> [MedianRange; 2] {
+        let calls = self.list(case, layout, PreparedSample::call_s);
+        let alone = self.list(case, layout, PreparedSample::multiplication_s);
+        let command = self.list(case, MXM, PreparedSample::call_s);
         [command, alone].map(|below| MedianRange::of_ratios(&calls, &below))
     }
 }
@@ -184,21 +225,30 @@ impl CampaignResults for PreparedResults {
     fn format_tables(&self) -> anyhow::Result<String> {
         let more = format!(", on {} ranks", self.ranks);
         let origin = Self::PAGE.describe_origin(&self.origin, "", &more);
-        let sizes = self.list_sizes();
-        let cases = sizes
+        let cases = self.list_cases();
+        let cases = cases
             .iter()
-            .flat_map(|&size| CONTESTANTS[1..].iter().map(move |&layout| (size, layout)));
-        let goals = cases.clone().map(|(size, layout)| {
-            let goal = format!("{size}, {layout}: a call / the multiplication of `mxm`");
-            check_most(&goal, self.compare(size, layout)[0], GOAL)
+            .flat_map(|&case| CONTESTANTS[1..].iter().map(move |&layout| (case, layout)));
+        let goals = cases.clone().map(|(case, layout)| {
+            let (size, element) = case;
+            let goal = format!("{size} {element}, {layout}: a call / the multiplication of `mxm`");
+            check_most(&goal, self.compare(case, layout)[0], GOAL)
         });
-        let rows = cases.map(|(size, layout)| {
-            let ratios = self.compare(size, layout).map(|ratio| ratio.text(2));
+        let rows = cases.map(|(case, layout)| {
+            let ratios = self.compare(case, layout).map(|ratio| ratio.text(2));
             let [command, alone] = ratios;
-            [size.to_string(), layout.to_owned(), command, alone]
+            let (size, element) = case;
+            [
+                size.to_string(),
+                element.to_owned(),
+                layout.to_owned(),
+                command,
+                alone,
+            ]
         });
         let header = [
             "m = n = k",
+            "type",
             "matrices",
             "call / `mxm`",
             "call / its multiplication",

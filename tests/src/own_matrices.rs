@@ -253,79 +253,114 @@ fn multiply_in_place<T: Element>(session: &mut Session, plan: Plan) {
     assert_eq!(run.moved.bytes, 0);
 }
 
-/// Matrices in the same blocks on the same grid, of one row, of one column or square, are used where they lie. With a factor
-/// stored transposed at least C is.
-pub fn agreeing_blocks(comm: &Arc<dyn Comm>) -> usize {
-    let (rank, n) = (comm.rank(), comm.size());
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    let mut session = settings.build(Arc::clone(comm)).unwrap();
+/// A block-cyclic product: the grid, the process with the first block, and the operations.
+type DealtProduct = ((usize, usize), usize, [Op; 2]);
+
+/// Multiplies matrices in the same blocks on the same grid, and compares every element.
+fn multiply_dealt<T: Element>(
+    session: &mut Session,
+    (shape, source, ops): DealtProduct,
+    balance: BalanceConfig,
+) -> GemmRun {
+    let (rank, n) = (session.comm().rank(), session.comm().size());
     // An even number of blocks of 8 for each rank, of which the last is shorter.
     let (m, n_cols, k) = (16 * n - 3, 16 * n - 3, 24 * n - 1);
+    let (rows, cols) = shape;
+    let grid = ProcessGrid::by_columns(rows, cols);
+    let sources = (source % rows, source % cols);
+    let stock = |(height, width): (usize, usize)| {
+        let blocks = BlockCyclic::new(height, width, 8, 8).with_sources(sources.0, sources.1);
+        let on = Distribution::block_cyclic(&blocks, grid, n).unwrap();
+        let part = grid.place(rank).map_or((Vec::new(), Vec::new()), |(i, j)| {
+            let height = deal(height, 8, (i, rows), sources.0);
+            (height, deal(width, 8, (j, cols), sources.1))
+        });
+        Stock::<T>::new(on, rank, &[part])
+    };
+    let turn = |op: Op, (height, width)| match op.transposes() {
+        true => (width, height),
+        false => (height, width),
+    };
+    let mut a = stock(turn(ops[0], (m, k)));
+    let mut b = stock(turn(ops[1], (k, n_cols)));
+    let mut c = stock((m, n_cols));
+    let config = GemmConfig {
+        ops,
+        block: 8,
+        panel: Some(16),
+        split: "c".parse().unwrap(),
+        balance,
+    };
+    let on = [&a, &b, &c].map(|stock| stock.on.clone());
+    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let stored = |seed: u64, op: Op, row, col| match op {
+        Op::N => element::<T>(seed, row, col),
+        Op::T => element(seed, col, row),
+        Op::C => element::<T>(seed, col, row).conj(),
+    };
+    a.fill(|row, col| stored(1, ops[0], row, col));
+    b.fill(|row, col| stored(2, ops[1], row, col));
+    c.fill(|row, col| element(3, row, col));
+    let scalars = scale(T::of(2.0.into()), T::of((-1.0).into()));
+    let run = product.run(session, scalars, a.shown(), b.shown(), c.lent());
+    let run = run.unwrap();
+    let [of_a, of_b] = [(m, k), (k, n_cols)].map(|(height, width)| (0..height * width, height));
+    let (of_a, of_b): (Vec<T>, Vec<T>) = (
+        of_a.0
+            .map(|at| element(1, at % of_a.1, at / of_a.1))
+            .collect(),
+        of_b.0
+            .map(|at| element(2, at % of_b.1, at / of_b.1))
+            .collect(),
+    );
+    for &(row, col, piece, place) in &c.held {
+        let terms = (0..k).map(|l| of_a[row + l * m] * of_b[l + col * k]);
+        let sum = terms.fold(T::ZERO, |sum, term| sum + term);
+        let expected = scalars.alpha * sum + scalars.beta * element::<T>(3, row, col);
+        let found = c.pieces[piece].0[place];
+        assert_eq!(
+            found, expected,
+            "{row}, {col} of {shape:?} {source} {ops:?}"
+        );
+    }
+    run
+}
+
+/// Matrices in the same blocks on the same grid, of one row, of one column or square, are used where they lie. With a factor
+/// stored transposed at least C is. Learning, which moves C in mid-run, and other grids change no result.
+pub fn agreeing_blocks(comm: &Arc<dyn Comm>) -> usize {
+    let n = comm.size();
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    let mut session = settings.build(Arc::clone(comm)).unwrap();
+    let still = BalanceConfig {
+        strategy: Strategy::Homogeneous,
+        ..BalanceConfig::default()
+    };
+    let mut learning = BalanceConfig::default();
+    learning.adaptive.force_every = 1;
     let side = n.isqrt();
     let mut grids = vec![(n, 1), (1, n)];
     grids.extend((side > 1 && side * side == n).then_some((side, side)));
     let mut cases = 0;
-    for ((rows, cols), source) in grids.iter().flat_map(|&grid| [(grid, 0), (grid, n - 1)]) {
-        let grid = ProcessGrid::by_columns(rows, cols);
-        let sources = (source % rows, source % cols);
-        let (i, j) = grid.place(rank).unwrap();
-        let stock = |(height, width): (usize, usize)| {
-            let blocks = BlockCyclic::new(height, width, 8, 8).with_sources(sources.0, sources.1);
-            let on = Distribution::block_cyclic(&blocks, grid, n).unwrap();
-            let part = (
-                deal(height, 8, (i, rows), sources.0),
-                deal(width, 8, (j, cols), sources.1),
-            );
-            Stock::<f64>::new(on, rank, &[part])
-        };
-        for ops in [[Op::N, Op::N], [Op::T, Op::N], [Op::N, Op::T]] {
-            let [a, b] = ops.map(Op::transposes);
-            let mut a = stock(if a { (k, m) } else { (m, k) });
-            let mut b = stock(if b { (n_cols, k) } else { (k, n_cols) });
-            let mut c = stock((m, n_cols));
-            let config = GemmConfig {
-                ops,
-                block: 8,
-                split: "c".parse().unwrap(),
-                balance: BalanceConfig {
-                    strategy: Strategy::Homogeneous,
-                    ..BalanceConfig::default()
-                },
-                ..GemmConfig::default()
-            };
-            let on = [&a, &b, &c].map(|stock| stock.on.clone());
-            let mut product: Gemm<f64> = session.prepare_gemm(on.each_ref(), &config).unwrap();
-            let fill = |stock: &mut Stock<f64>, seed: u64, op: Op| {
-                stock.fill(|row, col| match op {
-                    Op::N => element(seed, row, col),
-                    _ => element(seed, col, row),
-                });
-            };
-            fill(&mut a, 1, ops[0]);
-            fill(&mut b, 2, ops[1]);
-            fill(&mut c, 3, Op::N);
-            let scalars = scale(2.0, -1.0);
-            let run = product.run(&mut session, scalars, a.shown(), b.shown(), c.lent());
-            let run = run.unwrap();
-            let what = format!(
-                "{rows}×{cols} from {sources:?}, {ops:?}: {:?}",
-                run.in_place
-            );
-            for &(row, col, piece, place) in &c.held {
-                let terms = (0..k).map(|l| element::<f64>(1, row, l) * element::<f64>(2, l, col));
-                let sum: f64 = terms.sum();
-                let expected = 2.0 * sum - element::<f64>(3, row, col);
-                assert_eq!(c.pieces[piece].0[place], expected, "{row}, {col} of {what}");
-            }
+    for (shape, source) in grids.iter().flat_map(|&grid| [(grid, 0), (grid, n - 1)]) {
+        for ops in [[Op::N, Op::N], [Op::T, Op::N], [Op::N, Op::C]] {
+            let product = (shape, source, ops);
+            let run = multiply_dealt::<f64>(&mut session, product, still);
+            let what = format!("{product:?}: {:?}", run.in_place);
             assert!(run.in_place[2], "{what}");
             // In a square grid sources deal out k to the columns otherwise than to the rows.
-            if ops == [Op::N; 2] && (source == 0 || rows != cols) {
+            if ops == [Op::N; 2] && (source == 0 || shape.0 != shape.1) {
                 assert_eq!((run.in_place, run.moved.bytes), ([true; 3], 0), "{what}");
             }
-            cases += 1;
+            multiply_dealt::<Complex64>(&mut session, product, still);
+            multiply_dealt::<f32>(&mut session, product, learning);
+            cases += 3;
         }
     }
-    cases
+    // Some ranks have nothing.
+    let smaller = ((n - 1).max(1), 1);
+    multiply_dealt::<f64>(&mut session, (smaller, 0, [Op::N; 2]), learning);
+    cases + 1
 }
 
 /// All ranks but one multiply matrices of their own, which lie in all ways, with elements of three types.

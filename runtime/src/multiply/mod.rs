@@ -215,13 +215,14 @@ impl<T: Element> RunMemory<T> {
     /// pages lie next to it.
     ///
     /// # Errors
-    /// [`Error::Allocation`] and [`Error::Device`], on this rank alone.
+    /// [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on this rank alone.
     pub(crate) fn make(
         &mut self,
         team: &mut DeviceTeam,
         plan: &Plan,
         rank: usize,
     ) -> Result<(), Error> {
+        check_element::<T>(plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         team.reserve(&job, &slices)?;
         let parts = plan.unlike_parts().into_iter();
@@ -445,17 +446,22 @@ fn take_partial<T: Element>(
     }
 }
 
+fn check_element<T: Element>(plan: &Plan) -> Result<(), Error> {
+    let (planned, found) = (plan.problem().element(), T::TYPE);
+    if planned == found {
+        return Ok(());
+    }
+    let reason = format!("the plan is for matrices of {planned}, and these are of {found}");
+    Err(Error::Shape(reason))
+}
+
 fn check_matrices<T: Element>(
     plan: &Plan,
     factors: &Factors<'_, '_, T>,
     c: &HeldMatrix<'_, T>,
     rank: usize,
 ) -> Result<(), Error> {
-    let (planned, found) = (plan.problem().element(), T::TYPE);
-    if planned != found {
-        let reason = format!("the plan is for matrices of {planned}, and these are of {found}");
-        return Err(Error::Shape(reason));
-    }
+    check_element::<T>(plan)?;
     check_part("C", c, &plan.c(), rank)?;
     match factors {
         Factors::Held(_) if plan.k_parts() > 1 => {

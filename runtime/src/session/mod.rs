@@ -50,7 +50,7 @@ pub use report::{
 
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Matrix};
+use crate::matrix::{HeldMatrix, Matrix, SpreadError};
 use crate::multiply::{
     Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
 };
@@ -284,6 +284,7 @@ impl Session {
         places: &PlacedMatrices<'_>,
     ) -> Result<Plan, Error> {
         gemm::check_epsilon(config.epsilon)?;
+        self.reserved = None;
         let start = Instant::now();
         let Decided {
             decision,
@@ -456,7 +457,8 @@ impl Session {
     }
 
     /// Makes the memory that the next multiplication of this plan needs beside its matrices, so that the multiplication does
-    /// not begin with that. Without this call each one makes its own; a [prepared](Self::prepare_gemm) product keeps it.
+    /// not begin with that. Without this call each one makes its own; a [prepared](Self::prepare_gemm) product keeps it. The next
+    /// plan frees it.
     ///
     /// ```
     /// use isochron::prelude::*;
@@ -472,7 +474,8 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// On every rank: [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
+    /// On every rank: [`Error::Shape`] for a plan of another element type, [`Error::Spread`] for one of another number of ranks,
+    /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
     ///
     /// # Collective
     /// All ranks, with the same plan.
@@ -483,6 +486,10 @@ impl Session {
             .with("element", &T::TYPE)
             .with_digest("plan", plan)
             .enter()?;
+        let (spread, ranks) = (plan.n_ranks(), comm.size());
+        if spread != ranks {
+            return Err(SpreadError::Ranks { spread, ranks }.into());
+        }
         let mut memory = self.take_reserved::<T>();
         agree(&*comm, memory.make(&mut self.team, plan, comm.rank()))?;
         self.reserved = Some(Box::new(memory));

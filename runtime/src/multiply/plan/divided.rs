@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use isochron_hierarchy::decide::Division;
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::partition::imbalance;
 
 use super::{Plan, PlannedNode};
 use crate::matrix::{Region, intersect};
@@ -51,10 +52,15 @@ impl Plan {
                 };
             }
         }
+        if let Some(balance) = &mut decision.balance {
+            balance.imbalance = imbalance(&balance.times_s);
+        }
         for (node, part) in Arc::make_mut(&mut plan.nodes).iter_mut().zip(parts) {
             redivide(node, if part.is_empty() { 0 } else { part.cols })?;
         }
-        Some(plan)
+        let look = plan.look().cloned();
+        // Panels and lookahead suit the division.
+        Some(plan.tune_for_links().with_look(look))
     }
 
     /// Returns the most blocks of C that a rank computes.

@@ -63,6 +63,10 @@ impl Plan {
             "k is split among the ranks, which hold their shares of A and B"
         } else {
             let mut plan = self;
+            if k_parts > 1 {
+                // Parts of k are made where the plan has them.
+                (plan.lying, plan.scattered) = ([None, None], [false; 2]);
+            }
             plan.tuning.k_parts = k_parts.min(plan.steps(0).max(1));
             return Ok(plan);
         };

@@ -17,7 +17,8 @@ impl Plan {
     /// Returns the spread of A, as it is stored.
     ///
     /// op(A) takes its rows from C's layout and spreads its columns (k) over the owners of C's columns in proportion. If k
-    /// is split, it lies in slices of columns.
+    /// is split, it lies in slices of columns. A [prepared](crate::session::Session::prepare_gemm) product may leave it where it
+    /// is.
     pub fn a(&self) -> Spread {
         self.stored(A)
     }

@@ -5,7 +5,7 @@
 //! calls do, what each rank has is then a division of the product, and nothing moves if that division is as fast as the
 //! one that was planned and the moves that lead to it.
 
-use isochron_hierarchy::predict::Traffic;
+use isochron_hierarchy::predict::{Links, Traffic, wall_s};
 
 use crate::matrix::{Distribution, Numbering, Op, Region, Spread, volume};
 use crate::multiply::{A, B, Plan};
@@ -17,14 +17,14 @@ pub(super) fn renumber([a, b, c]: [Distribution; 3], ops: [Op; 2]) -> [Distribut
     let [Some(of_a), Some(of_b), Some(of_c)] = spreads else {
         return [a, b, c];
     };
-    let along_k = [
-        turn(of_a, !ops[0].transposes()),
+    let (op_a, op_b) = (
+        turn(of_a, ops[0].transposes()),
         turn(of_b, ops[1].transposes()),
-    ];
+    );
     let numberings = [
-        of_c.number_rows(),
-        of_c.transposed().number_rows(),
-        number_alike(&along_k),
+        number_for(of_c, &op_a),
+        number_for(&of_c.transposed(), &op_b.transposed()),
+        number_for(&op_a.transposed(), &op_b).or_else(|| number_for(&op_b, &op_a.transposed())),
     ];
     let [m, n, k] = numberings.each_ref().map(Option::as_ref);
     let lines = |lines: [_; 2], op: Op| match op.transposes() {
@@ -46,37 +46,45 @@ fn turn(spread: &Spread, transposes: bool) -> Spread {
     }
 }
 
-/// Returns numbers that suit the rows of both.
-fn number_alike(both: &[Spread; 2]) -> Option<Numbering> {
-    let numberings = both.iter().filter_map(Spread::number_rows);
-    let suits = |numbering: &Numbering| both.iter().all(|spread| spread.suits_rows(numbering));
-    numberings.into_iter().find(suits)
+/// Numbers the rows of a matrix, if that cuts those of another matrix into no more ranges.
+fn number_for(one: &Spread, other: &Spread) -> Option<Numbering> {
+    let numbering = one.number_rows();
+    numbering.filter(|numbering| one.suits_rows(numbering) && other.suits_rows(numbering))
 }
 
-/// The narrowest blocks that a product is planned in so that its matrices may stay where they are.
-const LEAST_BLOCK: usize = 32;
+/// The narrowest blocks that a product is planned in so that C may stay where it is.
+const LEAST_BLOCK: usize = 16;
 
-/// Returns the largest block size that divides this one and the borders between the parts of C, or `block` itself if that is
-/// too narrow.
+/// Returns the widest block of at most `block` that divides the borders between the parts of C. Returns `block` itself if it is
+/// [too narrow](LEAST_BLOCK), or if there are no borders.
 pub(super) fn fit_block(block: usize, c: &Distribution) -> usize {
     let parts = c.only_spread().and_then(list_parts).unwrap_or_default();
-    let starts = parts.iter().filter(|part| !part.is_empty());
-    let fitted = starts.fold(block, |block, part| gcd(gcd(block, part.row), part.col));
-    if fitted < LEAST_BLOCK { block } else { fitted }
+    let borders = parts.iter().flat_map(|part| match part.is_empty() {
+        true => [0, 0],
+        false => [part.row, part.col],
+    });
+    let common = borders.fold(0, gcd);
+    let least = LEAST_BLOCK.min(block);
+    let divisors = (least..=block)
+        .rev()
+        .filter(|&width| common > 0 && common.is_multiple_of(width));
+    divisors.into_iter().next().unwrap_or(block)
 }
 
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Suits a plan to matrices that lie in memory. C is divided as it lies if that saves time. Factors stay where they are if no
-/// rank then sends more than it would to move them and for the product.
+/// Suits a plan to matrices that lie in memory. C is divided as it lies if that is predicted to save time. Factors stay where
+/// they are if no rank then sends more than it would to move them and for the product.
 pub(super) fn suit_plan(plan: Plan, on: &[Distribution; 3]) -> Plan {
-    let mut plan = choose_division(plan, on);
-    if plan.division().shares().is_none() {
-        plan = leave_factor(plan, A, &on[A]);
-        plan = leave_factor(plan, B, &on[B]);
-    }
+    let parts = on[2].only_spread().and_then(list_parts);
+    let lying = parts.and_then(|parts| plan.divided_as(&parts));
+    let plan = leave_factors(plan, on);
+    let plan = match lying.map(|lying| leave_factors(lying, on)) {
+        Some(lying) if is_faster(&lying, &plan, on) => lying,
+        _ => plan,
+    };
     note_scattered(plan, on)
 }
 
@@ -90,22 +98,52 @@ pub(super) fn note_scattered(plan: Plan, on: &[Distribution; 3]) -> Plan {
     plan.with_scattered(scattered)
 }
 
-/// Divides C as it lies, unless the division that was planned is faster even with the moves that lead to it.
-fn choose_division(plan: Plan, on: &[Distribution; 3]) -> Plan {
-    let parts = on[2].only_spread().and_then(list_parts);
-    let Some(lying) = parts.and_then(|parts| plan.divided_as(&parts)) else {
-        return plan;
-    };
-    let saves = match (plan.predicted_s(), lying.predicted_s()) {
-        (Some(planned_s), Some(lying_s)) => {
-            let move_s = predict_move_s(&plan, &on[2]);
-            tracing::debug!(planned_s, lying_s, move_s, "C as it lies");
-            lying_s <= planned_s + move_s
-        }
-        // Nothing was measured.
+/// Returns `true` if a plan that divides C as it lies is no slower than the other, with all moves that each needs. Without
+/// measurements the larger part decides.
+fn is_faster(lying: &Plan, plan: &Plan, on: &[Distribution; 3]) -> bool {
+    let walls = [lying, plan].map(|plan| predict_wall_s(plan, on));
+    tracing::debug!(?walls, "C as it lies, and as planned");
+    match walls {
+        [Some(lying_s), Some(planned_s)] => lying_s <= planned_s,
         _ => lying.most_blocks() <= plan.most_blocks(),
-    };
-    if saves { lying } else { plan }
+    }
+}
+
+/// Links that were not measured: memory and networks are hardly faster.
+const FASTEST: Links = Links {
+    latency_s: 0.0,
+    bytes_per_s: 1e10,
+};
+
+/// Predicts the seconds of a run: the arithmetic, the panels, and the move of every matrix that does not lie as the plan has it.
+/// Between hosts panels travel during the arithmetic. `None` if nothing was measured.
+fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
+    let links = plan.links().unwrap_or(FASTEST);
+    let bytes = plan.problem().element().bytes();
+    let panels = (0..plan.n_ranks()).map(|rank| {
+        let received = plan.count_received(rank);
+        Traffic {
+            elements: received.bytes as f64 / bytes as f64,
+            messages: received.messages as f64,
+        }
+    });
+    let panels_s = links.longest_s(&panels.collect::<Vec<_>>(), bytes);
+    let matrices = on.iter().zip([plan.a(), plan.b(), plan.c()]);
+    let moved = matrices.filter(|(on, planned)| !on.covers(planned));
+    let moves_s = moved.map(|(on, planned)| {
+        let nodes = count_moved(on, &planned).into_iter();
+        let nodes = nodes.map(|elements| Traffic {
+            elements: elements as f64,
+            messages: 0.0,
+        });
+        links.longest_s(&nodes.collect::<Vec<_>>(), bytes)
+    });
+    let mut hosts = plan.nodes().iter().map(|node| &node.host);
+    let first = hosts.next();
+    let is_one_host = hosts.all(|host| Some(host) == first);
+    let hidden = if is_one_host { 0.0 } else { 1.0 };
+    let run_s = wall_s(plan.predicted_s()?, panels_s, hidden);
+    Some(run_s + moves_s.sum::<f64>())
 }
 
 /// Returns the rectangle of each rank.
@@ -113,18 +151,13 @@ fn list_parts(c: &Spread) -> Option<Vec<Region>> {
     (0..c.n_ranks()).map(|rank| c.find_part(rank)).collect()
 }
 
-/// Predicts the seconds in which C moves from where the plan has it to where it lies.
-fn predict_move_s(plan: &Plan, c: &Distribution) -> f64 {
-    let Some(links) = plan.links() else {
-        return 0.0;
-    };
-    let nodes = count_moved(c, &plan.c())
-        .into_iter()
-        .map(|elements| Traffic {
-            elements: elements as f64,
-            messages: 0.0,
-        });
-    links.longest_s(&nodes.collect::<Vec<_>>(), plan.problem().element().bytes())
+/// Leaves both factors where they are, as far as that [suits](leave_factor) the plan.
+fn leave_factors(plan: Plan, on: &[Distribution; 3]) -> Plan {
+    match plan.division().shares() {
+        // Every rank needs its share of k.
+        Some(_) => plan,
+        None => leave_factor(leave_factor(plan, A, &on[A]), B, &on[B]),
+    }
 }
 
 /// Leaves a factor where it is, if every rank has one rectangle of it and that lets no rank send more.
@@ -163,4 +196,59 @@ fn count_moved(on: &Distribution, planned: &Spread) -> Vec<u64> {
         }
     }
     moved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::{BlockCyclic, ProcessGrid};
+
+    /// Returns a matrix in blocks of `width`, dealt to two ranks beside each other.
+    fn dealt(rows: usize, cols: usize, width: usize) -> Distribution {
+        let blocks = BlockCyclic::new(rows, cols, width, width).with_sources(0, 1);
+        Distribution::block_cyclic(&blocks, ProcessGrid::by_rows(1, 2), 2).unwrap()
+    }
+
+    #[test]
+    fn blocks_divide_the_borders_between_the_parts() {
+        for (size, width, block, expected) in [
+            (2048, 64, 128, 128),
+            (2000, 100, 128, 125),
+            (2000, 50, 128, 125),
+            (2000, 40, 64, 50),
+            (100, 24, 128, 48),
+            (100, 24, 32, 24),
+            (95, 19, 128, 38),
+            (44, 11, 128, 22),
+            (14, 7, 128, 128),
+            (48, 8, 8, 8),
+        ] {
+            let c = dealt(size, size, width);
+            let [.., on] = renumber([c.clone(), c.clone(), c], [Op::N; 2]);
+            assert_eq!(
+                fit_block(block, &on),
+                expected,
+                "{size} in blocks of {width}"
+            );
+        }
+        let whole = Distribution::on_one(9, 9, 0, 2).unwrap();
+        assert_eq!(fit_block(128, &whole), 128);
+    }
+
+    #[test]
+    fn lines_are_numbered_where_the_factors_agree() {
+        let (c, b) = (dealt(90, 80, 8), dealt(70, 80, 8));
+        let is_rectangles = |on: &Distribution| on.only_spread().and_then(list_parts).is_some();
+        let a = dealt(90, 70, 8);
+        let [a, b, c] = renumber([a, b, c], [Op::N; 2]);
+        assert!(is_rectangles(&a) && is_rectangles(&c));
+        // It has all of k, in the order of its memory.
+        assert!(!is_rectangles(&b));
+        let has = b.only_spread().unwrap();
+        assert!((0..2).all(|rank| has.find_covered(rank).is_some()));
+        // Columns of B in other blocks than those of C.
+        let (a, b, c) = (dealt(90, 70, 8), dealt(70, 80, 5), dealt(90, 80, 8));
+        let [a, _, c] = renumber([a, b, c], [Op::N; 2]);
+        assert!(is_rectangles(&a) && !is_rectangles(&c));
+    }
 }

@@ -344,11 +344,11 @@ fn prepared_row() -> String {
     let figure = "call / `mxm`";
     let table = ResultsTable::find(&page, figure);
     let [planned, cyclic] =
-        ["planned", "cyclic"].map(|layout| table.find_cell(&["4096", layout], figure));
+        ["planned", "cyclic"].map(|layout| table.find_cell(&["4096", "f64", layout], figure));
     format_row(
         "prepared",
         "a call of a prepared product / the multiplication of `mxm`, 4096",
-        &format!("{planned} in place, {cyclic} for block-cyclic matrices"),
+        &format!("{planned} for matrices as planned, {cyclic} for block-cyclic ones"),
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
