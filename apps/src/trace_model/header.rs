@@ -5,6 +5,7 @@
 //! ```
 //! After the date: the time of the last record and its unit, the CPUs of each node, the number of applications, and for
 //! each of them the number of its tasks, the threads and the node of each task, and the number of communicators.
+//! Between applications Extrae writes a comma, and Paraver a colon.
 
 /// The parts of the header that models need.
 #[derive(Debug, PartialEq)]
@@ -35,6 +36,7 @@ impl TraceHeader {
             return Err("the header lacks its time, nodes or applications".to_owned());
         };
         let (end, unit_s) = parse_end(time)?;
+        let applications = split_applications(applications);
         if count.parse() != Ok(applications.len()) {
             let found = applications.len();
             return Err(format!(
@@ -64,6 +66,17 @@ impl TraceHeader {
 /// Returns the element with this number, counted from 1.
 fn find_from_one<T>(elements: &[T], number: u64) -> Option<&T> {
     elements.get(usize::try_from(number.checked_sub(1)?).ok()?)
+}
+
+/// Returns the texts of the applications, without the numbers of their communicators.
+fn split_applications<'a>(parts: &[&'a str]) -> Vec<&'a str> {
+    let mut applications = Vec::new();
+    for part in parts {
+        let mut pieces = split_outside(part, ',').into_iter();
+        applications.extend(pieces.next());
+        applications.extend(pieces.filter(|piece| piece.contains('(')));
+    }
+    applications
 }
 
 /// Splits a text where it is in no brackets.
@@ -98,7 +111,7 @@ fn parse_application(text: &str) -> Result<Vec<u64>, String> {
     })
 }
 
-/// Returns the node of each task of `tasks(threads:node,...),communicators`.
+/// Returns the node of each task of `tasks(threads:node,...)`.
 fn parse_nodes(text: &str) -> Option<Vec<u64>> {
     let (count, rest) = text.split_once('(')?;
     let (tasks, _) = rest.split_once(')')?;
@@ -117,12 +130,14 @@ mod tests {
     fn headers_of_extrae_tell_the_node_of_each_task() {
         let line = "#Paraver (12/03/2012 at 16:38):1307548742_ns:2(4,4):2:2(1:1,2:2),5:1(1:0)";
         let header = TraceHeader::parse(line).expect("a header");
-        assert_eq!((header.end, header.unit_s), (1_307_548_742, 1e-9));
-        assert_eq!(header.nodes, [vec![1, 2], vec![0]]);
-        assert_eq!(header.find_node(1, 2), Ok(2));
         for (application, task) in [(0, 1), (1, 0), (1, 3), (3, 1)] {
             assert!(header.find_node(application, task).is_err());
         }
+        assert_eq!((header.end, header.unit_s), (1_307_548_742, 1e-9));
+        assert_eq!(header.nodes, [vec![1, 2], vec![0]]);
+        assert_eq!(header.find_node(1, 2), Ok(2));
+        let by_comma = line.replace(",5:1(1:0)", ",1(1:0),5");
+        assert_eq!(TraceHeader::parse(&by_comma), Ok(header));
         let old = TraceHeader::parse("#Paraver (1/2/03 at 4:05):70:0:1:1(1:1)").expect("a header");
         assert_eq!((old.end, old.unit_s), (70, 1e-6));
     }
@@ -136,6 +151,7 @@ mod tests {
             ("#Paraver (a):1_fs:0:1:1(1:1)", "\"fs\""),
             ("#Paraver (a):-1_ns:0:1:1(1:1)", "-1_ns"),
             ("#Paraver (a):1_ns:0:2:1(1:1)", "1 applications and says 2"),
+            ("#Paraver (a):1_ns:0:1:1(1:1),1(1:1)", "2 applications and"),
             ("#Paraver (a):1_ns:0:1:2(1:1)", "2(1:1)"),
             ("#Paraver (a):1_ns:0:1:1(1)", "1(1)"),
             ("#Paraver (a):1_ns:0:1:1", "\"1\""),

@@ -3,11 +3,14 @@
 //! ```text
 //! #Paraver (12/03/2012 at 16:38):1307548742_ns:1(8):1:2(1:1,1:1),1
 //! c:1:1:2:1:2
+//! i:1:4:2:1:3:2
 //! 1:cpu:application:task:thread:begin:end:state
 //! 2:cpu:application:task:thread:time:type:value[:type:value ...]
 //! 3:cpu:application:task:thread:sent:left:cpu:application:task:thread:received:arrived:bytes:tag
+//! 4:cpu:application:task:thread:time:communicator:sent:received:call:root
 //! ```
-//! Records ascend in time. Of the trace only the last state of each thread is kept.
+//! Lines `c` and `i` list communicators. Extrae's predecessors wrote records 4, of collective operations, which Paraver
+//! ignores too. Records ascend in time. Of the trace only the last state of each thread is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -141,7 +144,7 @@ impl ParaverTrace<'_> {
         iterations: &mut Iterations,
     ) -> Result<(), String> {
         // Lists of communicators follow the header; comments may stand anywhere.
-        if line.is_empty() || line.starts_with(b"#") || line.starts_with(b"c:") {
+        if matches!(line, [] | [b'#', ..] | [b'c' | b'i', b':', ..]) {
             return Ok(());
         }
         parse_numbers(line, numbers)?;
@@ -150,12 +153,12 @@ impl ParaverTrace<'_> {
             (2, length) if length >= 8 && length.is_multiple_of(2) => {
                 self.add_events(numbers, iterations)
             }
-            (3, 15) => Ok(()),
+            (3, 15) | (4, _) => Ok(()),
             (1..=3, length) => Err(format!(
                 "a record of kind {} cannot have {length} fields",
                 numbers[0]
             )),
-            (kind, _) => Err(format!("{kind} is no kind of record: 1, 2 and 3 are")),
+            (kind, _) => Err(format!("{kind} is no kind of record: 1 to 4 are")),
         }
     }
 

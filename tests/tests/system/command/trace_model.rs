@@ -182,6 +182,30 @@ fn runs_with_other_divisions_add_points_to_the_files() {
     );
 }
 
+/// Two applications, as Extrae heads them, a pair of communicators, and a collective operation of its predecessors.
+const TWO_APPLICATIONS: &str = "#Paraver (21/01/2022 at 16:37):90_ns:1(20):2:2(1:1,1:1),1(1:1),3\n\
+    c:1:1:2:1:2\ni:1:3:1:1:2:1\n\
+    2:1:1:1:1:10:7:1:9:5\n2:3:2:1:1:12:7:1:9:6\n4:1:1:1:1:13:91:4:4:11:0\n\
+    3:1:1:1:1:51:52:2:1:2:1:51:53:4096:7\n2:3:2:1:1:60:9:400\n\
+    2:1:1:1:1:70:7:0:9:800\n2:3:2:1:1:90:7:0:9:1\n";
+
+#[test]
+fn applications_behind_a_comma_and_pairs_of_communicators_are_read() {
+    let folder = Folder::new();
+    let file = folder.write("a.prv", TWO_APPLICATIONS);
+    let found = answer(&["trace-model"], &[&file], "--event 7 --counter 9");
+    let points = [
+        point("application2-rank0", 401, 78, 1),
+        point("rank0", 800, 60, 1),
+    ];
+    assert_eq!(list_points(&found), points);
+    assert_eq!(
+        found["notices"].as_array().map(Vec::len),
+        Some(0),
+        "{found}"
+    );
+}
+
 /// Expects a message about each text, as a trace, with all parts, which `|` separates.
 fn check_refused(cases: &[(String, &str)]) {
     let folder = Folder::new();
@@ -227,8 +251,8 @@ fn a_broken_trace_of_paraver_is_refused_with_its_line() {
         ),
         (paraver("2:1:1:1:1:9:7\n"), "line 4|7 fields"),
         (
-            paraver("4:1:1:1:1:9:7:0\n"),
-            "line 4|4 is no kind of record",
+            paraver("5:1:1:1:1:9:7:0\n"),
+            "line 4|5 is no kind of record",
         ),
         (paraver("2:1:1:2:1:9:7:0\n"), "line 4|no task 2 of app"),
         (paraver("2:1:1:1:1:4:7:0\n"), "line 4|4 after 5|backwards"),
