@@ -24,6 +24,8 @@ pub struct ThreadCourse {
     idle_until: u64,
     latest: Option<i128>,
     counted: i128,
+    /// The number of iterations whose counter was not read when they began or ended.
+    pub unread: u64,
 }
 
 /// The state of a thread when its iteration began.
@@ -31,6 +33,8 @@ struct BegunIteration {
     time: u64,
     lost: u64,
     counted: i128,
+    /// The counter was read, if the size is a counter.
+    is_read: bool,
 }
 
 /// An iteration that ended.
@@ -67,6 +71,7 @@ impl ThreadCourse {
             idle_until: 0,
             latest: None,
             counted: 0,
+            unread: 0,
         }
     }
 
@@ -114,6 +119,7 @@ impl ThreadCourse {
         choice: &EventChoice,
     ) -> Result<Option<EndedIteration>, String> {
         let (mut chop, mut latest) = (Chop::Nothing, None);
+        let mut is_read = !matches!(choice.units, UnitsChoice::Counter(_));
         for event in events.chunks_exact(2) {
             let Ok(kind) = u64::try_from(event[0]) else {
                 return Err(format!("{} is no type of an event", event[0]));
@@ -123,13 +129,21 @@ impl ThreadCourse {
                 self.add_call(kind, value != 0);
             }
             match choice.units {
-                UnitsChoice::Counter(counter) if counter == kind => self.counted += value,
+                UnitsChoice::Counter(counter) if counter == kind => {
+                    self.counted += value;
+                    is_read = true;
+                }
                 UnitsChoice::Latest(size) if size == kind => latest = Some(value),
                 _ => {}
             }
             if choice.iteration.kind == kind {
                 chop = self.find_chop(value, choice);
             }
+        }
+        if chop != Chop::Nothing
+            && let Some(begun) = &self.begun
+        {
+            self.unread += u64::from(!(begun.is_read && is_read));
         }
         // A size in the record that begins something is not that of the iteration before.
         let mut ended = None;
@@ -144,6 +158,7 @@ impl ThreadCourse {
                 time: self.time,
                 lost: self.lost_time(),
                 counted: self.counted,
+                is_read,
             });
         }
         Ok(ended)

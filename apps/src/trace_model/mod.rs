@@ -47,7 +47,7 @@ pub struct TraceArguments {
     /// ends it. TYPE:VALUE takes this value alone. For Chrome, the name of the event
     #[arg(long, value_name = "EVENT")]
     event: String,
-    /// Event whose last value is the size of the iteration. For Chrome, the key in its args
+    /// Event whose last value until the end of an iteration is its size. For Chrome, the key in its args
     #[arg(long, value_name = "EVENT")]
     size: Option<String>,
     /// Hardware counter whose sum over the iteration is its size. Paraver only
@@ -62,7 +62,7 @@ pub struct TraceArguments {
     /// Make one model per thread, process or host
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = ModelLevel::Process)]
     per: ModelLevel,
-    /// Comma-separated calls to exclude from the time, or `none` [default: those of MPI]
+    /// Comma-separated calls to exclude from the time, or `none` [default: those of MPI, and flushes of the trace]
     #[arg(long, value_name = "EVENT", value_delimiter = ',')]
     exclude: Vec<String>,
     /// Count the time in the state running instead of all time outside the excluded calls. Paraver only

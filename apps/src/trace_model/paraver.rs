@@ -21,9 +21,16 @@ use super::iterations::{Iterations, TracedThread};
 use super::labels::{EventLabels, read_hosts};
 use super::lines::TraceFile;
 use super::{TraceEnd, TraceOptions, UnitsSource};
+use crate::lines::count;
 
 /// The event types of MPI's calls.
 const MPI_CALLS: std::ops::RangeInclusive<u64> = 50_000_001..=50_000_099;
+
+/// The event type of Extrae's writing its buffer to the disk.
+const FLUSHES: u64 = 40_000_003;
+
+/// Type and value of the event at which Extrae changes to burst mode: it records bursts of computing, and no calls.
+const BURST_MODE: (u64, i128) = (40_000_018, 2);
 
 /// Most event types that a message lists.
 const MOST_LISTED: usize = 10;
@@ -39,7 +46,7 @@ pub struct EventKey {
 pub struct EventChoice {
     pub iteration: EventKey,
     pub units: UnitsChoice,
-    /// The calls that do not count; `None` for MPI's.
+    /// The calls that do not count; `None` for MPI's and Extrae's flushes.
     pub excluded: Option<BTreeSet<u64>>,
     /// Only the state running counts.
     pub running: bool,
@@ -70,6 +77,7 @@ struct ParaverTrace<'a> {
     threads: BTreeMap<ThreadNumbers, ThreadCourse>,
     /// The number of records with each type of event.
     seen: BTreeMap<u64, u64>,
+    has_bursts: bool,
     end: u64,
 }
 
@@ -95,6 +103,7 @@ pub fn read_trace(
         hosts: read_hosts(&path.with_extension("row")),
         threads: BTreeMap::new(),
         seen: BTreeMap::new(),
+        has_bursts: false,
         end: 0,
     };
     let mut numbers = Vec::new();
@@ -131,7 +140,7 @@ impl EventChoice {
         match &self.excluded {
             _ if self.running => false,
             Some(kinds) => kinds.contains(&kind),
-            None => MPI_CALLS.contains(&kind),
+            None => MPI_CALLS.contains(&kind) || kind == FLUSHES,
         }
     }
 }
@@ -177,6 +186,7 @@ impl ParaverTrace<'_> {
         for event in numbers[6..].chunks_exact(2) {
             if let Ok(kind) = u64::try_from(event[0]) {
                 *self.seen.entry(kind).or_default() += 1;
+                self.has_bursts |= (kind, event[1]) == BURST_MODE;
             }
         }
         self.go_on(numbers)?;
@@ -244,6 +254,13 @@ impl ParaverTrace<'_> {
             .threads
             .values()
             .filter(|course| course.is_in_iteration());
+        TraceEnd {
+            unfinished: open.count() as u64,
+            notices: self.list_notices(),
+        }
+    }
+
+    fn list_notices(&self) -> Vec<String> {
         let mut notices = Vec::new();
         if self.end < self.header.end {
             let [end, expected] =
@@ -252,10 +269,20 @@ impl ParaverTrace<'_> {
                 "its records end at {end} s, and its header says {expected} s: it may be truncated"
             ));
         }
-        TraceEnd {
-            unfinished: open.count() as u64,
-            notices,
+        let unread = self.threads.values().map(|course| course.unread).sum();
+        if unread > 0 {
+            let iterations = count(unread, "iteration");
+            notices.push(format!(
+                "the counter was not read at both ends of {iterations}, whose sizes are inexact: mark them with \
+                 Extrae_eventandcounters"
+            ));
         }
+        if self.has_bursts && self.choice.excluded.is_none() {
+            notices.push(
+                "it was recorded in burst mode, without MPI's calls: their time counts".to_owned(),
+            );
+        }
+        notices
     }
 }
 

@@ -206,6 +206,40 @@ fn applications_behind_a_comma_and_pairs_of_communicators_are_read() {
     );
 }
 
+#[test]
+fn flushes_do_not_count_and_bursts_and_unread_counters_are_named() {
+    let folder = Folder::new();
+    let flush = "2:1:1:1:1:20:40000003:1\n2:1:1:1:1:50:40000003:0\n3:1:1:1:1:51";
+    let unread = TWO_APPLICATIONS.replace("90:7:0:9:1", "90:7:0");
+    let bursts = TWO_APPLICATIONS.replace("10:7:1", "10:40000018:2:7:1");
+    for (text, options, t_ns, notice) in [
+        (TWO_APPLICATIONS, "--units 1", 30, None),
+        (
+            &*unread,
+            "--counter 9",
+            30,
+            Some("at both ends of 1 iteration,"),
+        ),
+        (
+            &*bursts,
+            "--units 1",
+            30,
+            Some("in burst mode, without MPI's calls"),
+        ),
+        (&*bursts, "--units 1 --exclude none", 60, None),
+    ] {
+        let file = folder.write("a.prv", &text.replace("3:1:1:1:1:51", flush));
+        let found = answer(&["trace-model"], &[&file], &format!("--event 7 {options}"));
+        assert_eq!(list_points(&found)[1].2, t_ns, "{found}");
+        let notices = found["notices"].as_array().expect("notices");
+        assert_eq!(notices.len(), usize::from(notice.is_some()), "{found}");
+        assert!(
+            found["notices"].to_string().contains(notice.unwrap_or("")),
+            "{found}"
+        );
+    }
+}
+
 /// Expects a message about each text, as a trace, with all parts, which `|` separates.
 fn check_refused(cases: &[(String, &str)]) {
     let folder = Folder::new();
