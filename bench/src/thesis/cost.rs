@@ -16,7 +16,7 @@ use crate::results::list_in_turn;
 use crate::statistics::MedianRange;
 
 /// The nodes: four unlike ones on one machine.
-const PLATFORM: &str = "cluster-configs/emulated-4.toml";
+pub(super) const PLATFORM: &str = "cluster-configs/emulated-4.toml";
 const RANKS: usize = 4;
 const BLOCK: usize = 64;
 

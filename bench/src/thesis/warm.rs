@@ -1,23 +1,64 @@
-//! Runs on alike ranks that begin with the times of earlier runs.
+//! Runs on alike ranks, and on unlike nodes, that begin with the times of earlier runs.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::cost::{CostRun, DIVISION_GOAL, GOAL, KnownBy, LIMIT, find_differences};
+use super::cost::{CostRun, DIVISION_GOAL, GOAL, KnownBy, LIMIT, PLATFORM, find_differences};
 use crate::goal::check_most;
 use crate::launch::MxmLauncher;
 use crate::statistics::MedianRange;
 
-/// Ranks and m, n and k of the products.
-const CASES: [(usize, [usize; 3]); 6] = [
-    (2, [2048; 3]),
-    (4, [2048; 3]),
-    (2, [4096; 3]),
-    (4, [4096; 3]),
-    (2, [65536, 512, 512]),
-    (4, [65536, 512, 512]),
+/// A product.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct WarmCase {
+    ranks: usize,
+    /// m, n and k.
+    shape: [usize; 3],
+    /// `true` on the nodes of [`PLATFORM`].
+    #[serde(default)]
+    is_emulated: bool,
+}
+
+/// The products.
+const CASES: [WarmCase; 9] = [
+    WarmCase::alike(2, [2048; 3]),
+    WarmCase::alike(4, [2048; 3]),
+    WarmCase::alike(2, [4096; 3]),
+    WarmCase::alike(4, [4096; 3]),
+    WarmCase::alike(2, [65536, 512, 512]),
+    WarmCase::alike(4, [65536, 512, 512]),
+    WarmCase::emulated([2048; 3]),
+    WarmCase::emulated([4096; 3]),
+    WarmCase::emulated([65536, 512, 512]),
 ];
+
+impl WarmCase {
+    const fn alike(ranks: usize, shape: [usize; 3]) -> Self {
+        Self {
+            ranks,
+            shape,
+            is_emulated: false,
+        }
+    }
+
+    const fn emulated(shape: [usize; 3]) -> Self {
+        Self {
+            ranks: 4,
+            shape,
+            is_emulated: true,
+        }
+    }
+
+    fn name(self) -> String {
+        let [m, n, k] = self.shape;
+        let ranks = match self.is_emulated {
+            true => "`emulated-4`".to_owned(),
+            false => format!("{} ranks", self.ranks),
+        };
+        format!("{m}×{n}×{k}, {ranks}")
+    }
+}
 
 /// A figure of a run.
 type Figure = fn(&CostRun) -> f64;
@@ -34,8 +75,8 @@ pub struct WarmSamples {
 /// A multiplication.
 #[derive(Serialize, Deserialize)]
 struct WarmRun {
-    ranks: usize,
-    shape: [usize; 3],
+    #[serde(flatten)]
+    case: WarmCase,
     cost: CostRun,
 }
 
@@ -52,9 +93,9 @@ impl WarmSamples {
         samples
     }
 
-    fn list_runs(&self, case: (usize, [usize; 3])) -> impl Iterator<Item = &CostRun> {
+    fn list_runs(&self, case: WarmCase) -> impl Iterator<Item = &CostRun> {
         let runs = self.runs.iter();
-        let runs = runs.filter(move |run| (run.ranks, run.shape) == case);
+        let runs = runs.filter(move |run| run.case == case);
         runs.map(|run| &run.cost)
     }
 
@@ -69,7 +110,7 @@ impl WarmSamples {
                 let differences = MedianRange::of(find_differences(self.list_runs(case)));
                 let name = format!(
                     "{}: difference of two divisions, % of the work,",
-                    name_case(case)
+                    case.name()
                 );
                 [
                     self.check_cost(case, "measuring and partitioning", CostRun::cost),
@@ -84,34 +125,23 @@ impl WarmSamples {
             .collect()
     }
 
-    fn check_cost(&self, case: (usize, [usize; 3]), what: &str, figure: Figure) -> [String; 3] {
+    fn check_cost(&self, case: WarmCase, what: &str, figure: Figure) -> [String; 3] {
         let found = MedianRange::of(self.list_runs(case).map(figure));
-        check_most(
-            &format!("{}: {what}, % of it,", name_case(case)),
-            found,
-            GOAL,
-        )
+        check_most(&format!("{}: {what}, % of it,", case.name()), found, GOAL)
     }
-}
-
-fn name_case((ranks, [m, n, k]): (usize, [usize; 3])) -> String {
-    format!("{m}×{n}×{k}, {ranks} ranks")
 }
 
 fn measure_in(folder: &Path, launcher: &MxmLauncher, rounds: usize) -> anyhow::Result<WarmSamples> {
     std::fs::create_dir_all(folder)?;
     let mut runs = Vec::new();
     for round in 0..FIRST_RUNS + rounds {
-        for (ranks, shape) in CASES {
-            let cost = multiply(launcher, folder, (ranks, shape), round)?;
+        for case in CASES {
+            let cost = multiply(launcher, folder, case, round)?;
             if round < FIRST_RUNS {
                 continue;
             }
-            eprintln!(
-                "round {round}, {ranks} ranks, {shape:?}: {:.2} %",
-                cost.overhead()
-            );
-            runs.push(WarmRun { ranks, shape, cost });
+            eprintln!("round {round}, {}: {:.2} %", case.name(), cost.overhead());
+            runs.push(WarmRun { case, cost });
         }
     }
     Ok(WarmSamples { runs })
@@ -120,12 +150,16 @@ fn measure_in(folder: &Path, launcher: &MxmLauncher, rounds: usize) -> anyhow::R
 fn multiply(
     launcher: &MxmLauncher,
     folder: &Path,
-    (ranks, [m, n, k]): (usize, [usize; 3]),
+    case: WarmCase,
     round: usize,
 ) -> anyhow::Result<CostRun> {
-    let line = format!("--m {m} --n {n} --k {k}");
+    let [m, n, k] = case.shape;
+    let mut line = format!("--m {m} --n {n} --k {k}");
+    if case.is_emulated {
+        line += &format!(" --platform {PLATFORM}");
+    }
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let store = folder.join("store").display().to_string();
-    let run = launcher.run_mxm_within(ranks, &words, &[("ISOCHRON_STORE", &store)], LIMIT)?;
+    let run = launcher.run_mxm_within(case.ranks, &words, &[("ISOCHRON_STORE", &store)], LIMIT)?;
     CostRun::new(round, m, KnownBy::Warm, &run.0)
 }
