@@ -121,7 +121,7 @@ impl CampaignResults for ThesisResults {
         let warm = match self.warm.check_goals() {
             rows if rows.is_empty() => String::new(),
             rows => {
-                let table = format_table(["goal on alike ranks, warm store", "found", "met"], rows);
+                let table = format_table(["goal with a warm store", "found", "met"], rows);
                 format!("\n{table}")
             }
         };
