@@ -14,7 +14,7 @@ pub struct CoreGroup {
     pub kind: Option<u32>,
     /// The cores, by logical index.
     pub cores: Vec<CoreInfo>,
-    /// `true` if the threads are to be pinned: not if several ranks share a core, or a CPU quota leaves only some.
+    /// `true` if each thread is to be pinned to its core: not if several ranks share a core, or a CPU quota leaves only some.
     pub pin: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct RankDevices {
 /// to their buses. Each GPU takes a host core from its rank's cores, and `grouping` groups the rest.
 ///
 /// The ranks must be allowed the *same* cores: their [`Topology::allowed_pus`] are equal. A rank that the launcher
-/// bound to its own cores is alone. If there are more ranks than cores, ranks share cores and nothing is pinned.
+/// bound to its own cores is alone. If there are more ranks than cores, ranks share cores and no thread is pinned to one.
 /// Nothing is pinned either if [`Topology::should_pin`] returns `false`.
 ///
 /// # Panics

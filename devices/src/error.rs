@@ -24,6 +24,14 @@ pub enum DeviceError {
         /// The reason.
         reason: String,
     },
+    /// A thread could not be bound to several processing units together.
+    #[error("cannot bind a thread to processing units {units:?}: {reason}")]
+    BindingTogether {
+        /// The operating system's indices of the units.
+        units: Vec<u32>,
+        /// The reason.
+        reason: String,
+    },
     /// The binding of the calling thread could not be read.
     #[error("cannot read which processing units the calling thread may use: {0}")]
     BindingUnknown(String),

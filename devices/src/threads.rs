@@ -20,6 +20,20 @@ pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError
         })
 }
 
+/// Binds all threads of the pool together to the processing units that are left to this process, if others were
+/// [taken away](Topology::with_allowed_pus) from it. Otherwise they run where the process may run.
+///
+/// # Errors
+/// [`DeviceError::BindingTogether`] if the system refuses.
+pub fn confine_threads(pool: &ThreadPool, topology: &Topology) -> Result<(), DeviceError> {
+    let Some(units) = topology.units_left() else {
+        return Ok(());
+    };
+    pool.broadcast(|_| topology.bind_current_thread_to_units(&units))
+        .into_iter()
+        .collect()
+}
+
 /// Binds each thread of the pool to its own core; there are as many cores as threads.
 ///
 /// # Errors

@@ -148,6 +148,34 @@ fn threads_run_on_their_own_cores() {
     }
 }
 
+/// Threads without a core of their own are bound together to the cores that are left to the process.
+#[test]
+fn threads_without_a_core_keep_off_cores_that_were_taken_away() {
+    let all = Topology::discover().unwrap();
+    let cores = all.cores();
+    if cores.len() < 2 || !all.should_pin() {
+        return eprintln!("skipped: threads cannot be bound here, or no core can be taken away");
+    }
+    let left: Vec<u32> = cores[1..]
+        .iter()
+        .flat_map(|core| core.pus.clone())
+        .collect();
+    let topology = Arc::new(all.with_allowed_pus(&left));
+    for n_threads in [1, 2] {
+        let shared = vec![cores[1].clone(); n_threads];
+        let blas = Arc::new(EmbeddedBlas);
+        let worker = CpuWorker::new(topology.clone(), "cpu0", shared, false, blas).unwrap();
+        let mut team = DeviceTeam::new(vec![worker.into()]).unwrap();
+        run_updates(&mut team, &[64], 20);
+        let places = team.threads().concat();
+        assert_eq!(places.len(), n_threads);
+        for place in places {
+            assert_eq!(place.bound_to, left);
+            assert!(place.ran_on.iter().all(|unit| left.contains(unit)));
+        }
+    }
+}
+
 #[test]
 fn memory_is_first_written_by_the_threads_that_update_it() {
     const NAME: &str = "memory_is_first_written_by_the_threads_that_update_it";

@@ -3,7 +3,7 @@
 use crate::blas::Blas;
 use crate::cpu::place::{Seen, ThreadPlace, columns_by_domain};
 use crate::cpu::thread_cpu_time_s;
-use crate::threads::{bind_threads, start_threads};
+use crate::threads::{bind_threads, confine_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::view::even_widths;
 use crate::worker::{
@@ -43,7 +43,7 @@ use std::time::Instant;
 pub struct CpuWorker {
     info: DeviceInfo,
     blas: Arc<dyn Blas>,
-    /// `None` for one thread that is not pinned: the calling thread then does the work itself.
+    /// `None` for one thread that is not bound: the calling thread then does the work itself.
     pool: Option<ThreadPool>,
     topology: Arc<Topology>,
     cores: Vec<CoreInfo>,
@@ -57,11 +57,12 @@ pub struct CpuWorker {
 }
 
 impl CpuWorker {
-    /// Makes a device of these cores, with one thread each, bound to its core if `pin` is set.
+    /// Makes a device of these cores, with one thread each, bound to its core if `pin` is set. Other threads may run on
+    /// every core of the process, but not on those that [`Topology::with_allowed_pus`] has taken away.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] if there is no core or a thread cannot be started; [`DeviceError::Binding`] if
-    /// one cannot be bound, as with a topology that is not this machine's.
+    /// [`DeviceError::Config`] if there is no core or a thread cannot be started; [`DeviceError::Binding`] and
+    /// [`DeviceError::BindingTogether`] if one cannot be bound, as with a topology that is not this machine's.
     pub fn new(
         topology: Arc<Topology>,
         name: &str,
@@ -75,13 +76,15 @@ impl CpuWorker {
                 reason: "it has no cores".to_owned(),
             });
         }
-        let pool = if pin || cores.len() > 1 {
-            Some(start_threads(name, cores.len())?)
-        } else {
-            None
-        };
-        if let Some(pool) = pool.as_ref().filter(|_| pin) {
-            bind_threads(pool, &topology, &cores)?;
+        let has_threads = pin || cores.len() > 1 || topology.units_left().is_some();
+        let pool = has_threads
+            .then(|| start_threads(name, cores.len()))
+            .transpose()?;
+        if let Some(pool) = &pool {
+            match pin {
+                true => bind_threads(pool, &topology, &cores)?,
+                false => confine_threads(pool, &topology)?,
+            }
         }
         let info = DeviceInfo {
             name: name.to_owned(),

@@ -6,7 +6,7 @@ use super::find::CudaInfo;
 use super::memory::PinnedMemory;
 use super::plan::TilePlan;
 use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
-use crate::threads::{bind_threads, start_threads};
+use crate::threads::{bind_threads, confine_threads, start_threads};
 use crate::topology::{CoreInfo, Topology};
 use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
@@ -49,12 +49,13 @@ pub struct CudaWorker {
 
 impl CudaWorker {
     /// Makes the device `name` of `gpu` and these host cores: one drives the GPU, more of them copy faster. With `pin`
-    /// the threads are bound to the cores; without cores there is one thread, which is not bound.
+    /// the threads are bound to the cores; without cores there is one thread, which has no core of its own. Such threads
+    /// keep off the cores that [`Topology::with_allowed_pus`] has taken away.
     ///
     /// # Errors
     /// [`DeviceError::CudaLibrary`] without cuBLAS; [`DeviceError::Cuda`] if the GPU cannot be used;
     /// [`DeviceError::Config`] if a thread cannot be started or the configuration is invalid; [`DeviceError::Binding`]
-    /// if a thread cannot be bound.
+    /// and [`DeviceError::BindingTogether`] if a thread cannot be bound.
     pub fn new(
         topology: Arc<Topology>,
         name: &str,
@@ -65,8 +66,9 @@ impl CudaWorker {
         config.check(name)?;
         let hands = start_threads(name, cores.len().max(1))?;
         let pinned = pin && !cores.is_empty();
-        if pinned {
-            bind_threads(&hands, &topology, cores)?;
+        match pinned {
+            true => bind_threads(&hands, &topology, cores)?,
+            false => confine_threads(&hands, &topology)?,
         }
         // The driving thread opens the GPU, so that the driver's tables and the pinned memory are near it.
         let mut engine = run_on_first(&hands, || Engine::new(name, gpu, config))?;

@@ -12,15 +12,31 @@ impl Topology {
     /// [`DeviceError::Binding`] if the core is not of this machine (hwloc would pretend to succeed), or the system
     /// refuses.
     pub fn bind_current_thread(&self, core: &CoreInfo) -> Result<(), DeviceError> {
-        let mut set = CpuSet::new();
-        for &pu in &core.pus {
-            set.set(pu as usize);
-        }
-        self.ask_this_system(|hwloc| hwloc.bind_cpu(&set, CpuBindingFlags::THREAD))
+        self.bind_to_units(&core.pus)
             .map_err(|reason| DeviceError::Binding {
                 core: core.core,
                 reason,
             })
+    }
+
+    /// Binds the calling thread to these processing units together.
+    ///
+    /// # Errors
+    /// [`DeviceError::BindingTogether`] if the topology is another machine's, or the system refuses.
+    pub(crate) fn bind_current_thread_to_units(&self, units: &[u32]) -> Result<(), DeviceError> {
+        self.bind_to_units(units)
+            .map_err(|reason| DeviceError::BindingTogether {
+                units: units.to_vec(),
+                reason,
+            })
+    }
+
+    fn bind_to_units(&self, units: &[u32]) -> Result<(), String> {
+        let mut set = CpuSet::new();
+        for &unit in units {
+            set.set(unit as usize);
+        }
+        self.ask_this_system(|hwloc| hwloc.bind_cpu(&set, CpuBindingFlags::THREAD))
     }
 
     /// Returns the operating system's indices of the processing units that the calling thread may run on, ascending.

@@ -159,6 +159,15 @@ impl Topology {
         self.is_this_system() && self.affordable_cores().len() == self.cores().len()
     }
 
+    /// Returns the processing units to which threads without a core of their own are bound together: those that are left
+    /// if [`with_allowed_pus`](Self::with_allowed_pus) has taken others away from this process. `None` if it has not, since
+    /// such threads then run where the process may run, and on another machine's topology.
+    pub(crate) fn units_left(&self) -> Option<Vec<u32>> {
+        let left = &self.allowed & &self.granted;
+        let is_part = self.is_this_system() && !left.is_empty() && left != self.granted;
+        is_part.then(|| set_indices(&left))
+    }
+
     /// Returns `true` if this is the machine that the program runs on, so that threads can be bound to its cores.
     pub fn is_this_system(&self) -> bool {
         self.hwloc.is_this_system()

@@ -17,7 +17,7 @@ use crate::error::Error;
 struct RankCores {
     cores: Vec<CoreInfo>,
     taken: usize,
-    /// `true` if each core belongs to this rank alone and threads may be bound to it.
+    /// `true` if each core belongs to this rank alone and a thread may be bound to it.
     exclusive: bool,
 }
 
@@ -57,7 +57,7 @@ impl RankCores {
     }
 
     /// Takes the host cores of GPUs out of the cores left, as [`reserve_hosts`] chooses. If none is left, the GPUs' threads
-    /// have no core of their own and are not bound.
+    /// have no core of their own.
     fn reserve_host_cores(
         &mut self,
         topology: &Topology,

@@ -174,7 +174,8 @@ fn c_programs_have_shares_flags_and_blocks_of_loops() {
     check_itself("tests/loops.c", (3, "the loops are balanced"));
 }
 
-/// A program with OpenMP threads computes at the same time as its session, on a core that is reserved for them.
+/// A program with OpenMP threads computes at the same time as its session, on cores that are reserved for them. The devices of
+/// ranks that outnumber the other cores keep off the reserved ones as well.
 #[test]
 fn threads_of_the_program_and_of_its_session_have_different_cores() {
     let topology = Topology::discover().expect("this machine");
@@ -183,17 +184,17 @@ fn threads_of_the_program_and_of_its_session_have_different_cores() {
         eprintln!("skipped: threads are not bound, or there is no core to reserve");
         return;
     }
-    let units: Vec<String> = cores[0].pus.iter().map(u32::to_string).collect();
-    let words = [
-        cores[0].core.to_string(),
-        units.join(","),
-        cores.len().to_string(),
-    ];
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
         let program = compile(&mpi, folder.path(), "tests/openmp_host.c", &["-fopenmp"]);
-        // Ranks that share a core are not bound to it.
-        for ranks in [1, 2].into_iter().filter(|&ranks| ranks < cores.len()) {
+        // One core is reserved, and then all but one, which two ranks share.
+        for (ranks, n_reserved) in [(1, 1), (2, cores.len() - 1)] {
+            let reserved = &cores[..n_reserved];
+            let words = [
+                join_numbers(reserved.iter().map(|core| core.core)),
+                join_numbers(reserved.iter().flat_map(|core| core.pus.iter().copied())),
+                (cores.len() - n_reserved).to_string(),
+            ];
             let outcome = run(mpi.command(ranks, &program, &words), HANGS);
             let line = "computed beside each other";
             assert!(
@@ -204,6 +205,11 @@ fn threads_of_the_program_and_of_its_session_have_different_cores() {
             outcome.success();
         }
     }
+}
+
+fn join_numbers(numbers: impl Iterator<Item = u32>) -> String {
+    let numbers: Vec<String> = numbers.map(|number| number.to_string()).collect();
+    numbers.join(",")
 }
 
 #[test]
