@@ -44,10 +44,14 @@ fn sessions_may_be_dropped_after_mpi_is_finalised() {
     assert_holds("after-finalize");
 }
 
-/// MPICH takes errors of requests to the handlers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the program's.
+/// MPICH takes errors of requests to the handlers of `MPI_COMM_WORLD` and `MPI_COMM_SELF`, which are the program's, but not those
+/// of persistent ones. These are used where other threads may call MPI.
 #[test]
 fn errors_of_mpi_are_errors_of_all_ranks() {
     assert_holds("mpi-errors");
+    for mpi in libraries() {
+        assert_holds_below(&mpi, 3, &[], "mpi-errors-threads");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use isochron_core::{Error, ErrorClass};
 use mpi::ffi;
 use serde::{Deserialize, Serialize};
 
-use super::{MpiComm, byte, count, is_running, null_request};
+use super::{MpiComm, byte, count, is_running, test_request};
 
 /// The cause of a failure that is a panic. Its message is on that rank's standard error.
 pub(super) const PANICKED: &str = "it panicked";
@@ -91,31 +91,19 @@ impl MpiComm {
         let word: &'static [u8] = encode(failure).leak();
         let others = (0..self.size).filter(|&rank| rank != self.rank);
         let requests = others.map(|rank| {
-            let mut request = null_request();
-            let (start, bytes, to) = (word.as_ptr().cast(), count(word.len()), count(rank));
-            // SAFETY: MPI runs, the communicator is live, and the memory is never freed.
-            unsafe {
-                ffi::MPI_Isend(
-                    start,
-                    bytes,
-                    byte(),
-                    to,
-                    FAILURE_TAG,
-                    self.comm,
-                    &mut request,
-                )
-            };
-            request
+            let memory = (word.as_ptr().cast_mut().cast(), count(word.len()));
+            // SAFETY: MPI runs, and the memory is never freed and only read.
+            let started = unsafe { self.start_message(memory, (count(rank), FAILURE_TAG), false) };
+            started.request
         });
         let mut requests: Vec<_> = requests.collect();
         let _returned = self.return_errors();
         for _ in 0..TELLING_LOOKS {
             // What fails is not waited for.
             requests.retain_mut(|request| {
-                let mut flag = 0;
-                // SAFETY: the request was made above and is live; its status is not wanted.
-                let code = unsafe { ffi::MPI_Test(request, &mut flag, ffi::RSMPI_STATUS_IGNORE) };
-                code == ffi::MPI_SUCCESS as c_int && flag == 0
+                // SAFETY: MPI runs, and the request was made above and is live.
+                let (code, is_complete) = unsafe { test_request(request) };
+                code == ffi::MPI_SUCCESS as c_int && !is_complete
             });
             if requests.is_empty() {
                 return;

@@ -6,7 +6,7 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm as _, InFlight, MAX_TAG, MessageSpan};
 use mpi::ffi;
 
-use super::{MpiComm, byte, count, failure, null_request};
+use super::{MpiComm, count, failure};
 
 /// Requests that dropping this value completes, so that MPI never keeps a borrowed buffer. If they fail, the buffers are
 /// never freed.
@@ -68,22 +68,14 @@ impl<'c> Requests<'c> {
         is_received: bool,
     ) -> Result<(), Error> {
         assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
-        let (tag, comm) = (count(span.tag as usize), self.comm.comm);
-        for (start, length) in cut_message(span, self.comm.longest) {
-            let (start, length, rank) = (start.cast(), count(length), count(rank));
-            let mut request = null_request();
+        let (tag, comm) = (count(span.tag as usize), self.comm);
+        for (start, length) in cut_message(span, comm.longest) {
+            let memory = (start.cast(), count(length));
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            let (call, code) = unsafe {
-                if is_received {
-                    let code = ffi::MPI_Irecv(start, length, byte(), rank, tag, comm, &mut request);
-                    ("MPI_Irecv", code)
-                } else {
-                    let code = ffi::MPI_Isend(start, length, byte(), rank, tag, comm, &mut request);
-                    ("MPI_Isend", code)
-                }
-            };
-            self.comm.check_code(call, code)?;
-            self.posted.push(request);
+            let started = unsafe { comm.start_message(memory, (count(rank), tag), is_received) };
+            let (call, code) = started.outcome;
+            comm.check_code(call, code)?;
+            self.posted.push(started.request);
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //!
 //! A few errors belong to no communicator of ours: MPI takes them to the handler of `MPI_COMM_WORLD` or `MPI_COMM_SELF`,
 //! which end the job by default. For the time of such a call these handlers are set to return errors, and set back
-//! afterwards. No other thread calls MPI meanwhile, unless the program has asked for `MPI_THREAD_MULTIPLE`.
+//! afterwards. No other thread calls MPI meanwhile, unless the program has asked for `MPI_THREAD_MULTIPLE`. Then messages
+//! are persistent requests: MPICH takes their errors to the handler of their own communicator.
 
 use std::os::raw::c_int;
 
@@ -52,6 +53,15 @@ impl Drop for ReturnedErrors {
 pub(super) fn asks_others(implementation: &str) -> bool {
     let is_shared = environment::threading_support() == Threading::Multiple;
     !is_shared && !implementation.starts_with("Open MPI")
+}
+
+/// Returns `true` if messages are to be persistent requests, so that their errors come to the handler of their own
+/// communicator. MPICH's device ch4 keeps the communicator of these and of collective operations, and not of other messages.
+///
+/// It is so only where handlers may not be replaced, since an error of `MPI_Start` belongs to no communicator: it comes
+/// from a lack of memory or of connections, before anything is under way.
+pub(super) fn needs_persistent(version: &str) -> bool {
+    environment::threading_support() == Threading::Multiple && version.contains("ch4:")
 }
 
 /// Asks MPI whether it knows a communicator. An error about an unknown one belongs to no communicator.

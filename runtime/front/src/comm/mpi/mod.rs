@@ -13,6 +13,7 @@
 mod failure;
 mod flight;
 mod handlers;
+mod message;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -31,7 +32,8 @@ use mpi::traits::{Communicator, Equivalence};
 
 use failure::{RankFailure, describe_code};
 use flight::Requests;
-use handlers::{ReturnedErrors, asks_others, is_known};
+use handlers::{ReturnedErrors, asks_others, is_known, needs_persistent};
+use message::test_request;
 
 /// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
 const LONGEST: usize = 1 << 30;
@@ -71,6 +73,8 @@ pub struct MpiComm {
     polls: Cell<u32>,
     /// `true` if MPI takes errors of requests to handlers of other communicators, which may be replaced for a while.
     asks_others: bool,
+    /// `true` if messages are persistent requests, whose errors MPI takes to this communicator's handler.
+    starts_persistent: bool,
     /// Finalises MPI when it is dropped, which happens after the communicator was freed.
     universe: Option<Universe>,
     /// MPI need not allow calls from other threads.
@@ -200,6 +204,7 @@ impl MpiComm {
             size: size as usize,
             host,
             asks_others: asks_others(&implementation),
+            starts_persistent: needs_persistent(&version),
             implementation,
             longest: LONGEST,
             failure: RefCell::default(),
@@ -269,11 +274,10 @@ impl MpiComm {
         self.check_usable(call)?;
         let _returned = self.return_errors();
         for request in requests {
-            let mut flag = 0;
-            // SAFETY: the request was made by this module and is live or null; its status is not wanted.
-            let code = unsafe { ffi::MPI_Test(request, &mut flag, ffi::RSMPI_STATUS_IGNORE) };
+            // SAFETY: MPI runs, and the request was made by this module and is live or null.
+            let (code, is_complete) = unsafe { test_request(request) };
             self.check_code(call, code)?;
-            if flag == 0 {
+            if !is_complete {
                 self.look_for_failure()?;
                 return Ok(false);
             }
