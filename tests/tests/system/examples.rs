@@ -1,5 +1,6 @@
 //! The examples of embedding, as programs of their own.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use isochron_tests::launch::{HANGS, libraries, run};
@@ -16,6 +17,36 @@ fn a_program_multiplies_its_own_matrices_in_its_own_communicator() {
     }
 }
 
+/// The example solves the same system in the same sweeps on any number of ranks, though its rows move. The last rank, which
+/// is slow, ends with the fewest.
+#[test]
+fn a_solver_has_the_same_result_though_its_rows_move() {
+    let mut solved = BTreeSet::new();
+    for mpi in libraries() {
+        let program = mpi.isochron.with_file_name("examples").join("jacobi");
+        for ranks in [1, 3] {
+            let output = run(mpi.command(ranks, &program, &["--made-up"]), HANGS).success();
+            let mut lines = output.lines();
+            solved.insert(lines.next().expect("the sweeps").to_owned());
+            let moves: Vec<Vec<u64>> = lines.map(read_rows).collect();
+            assert_eq!(moves.is_empty(), ranks == 1, "{}: {output}", mpi.name);
+            for rows in moves {
+                assert_eq!(rows.iter().sum::<u64>(), 600, "{}: {output}", mpi.name);
+                assert!(rows[2] < rows[0].min(rows[1]), "{}: {output}", mpi.name);
+            }
+        }
+    }
+    let solved: Vec<String> = solved.into_iter().collect();
+    assert_eq!(solved, ["57 sweeps, residual 9.2e-11"]);
+}
+
+/// Reads the rows of each rank from the list in a line.
+fn read_rows(line: &str) -> Vec<u64> {
+    let list = line.split(['[', ']']).nth(1).expect("a list");
+    let rows = list.split(", ").map(str::parse);
+    rows.collect::<Result<_, _>>().expect("numbers")
+}
+
 #[test]
 fn embedding_takes_few_lines() {
     let examples = [
@@ -24,6 +55,7 @@ fn embedding_takes_few_lines() {
         ("c/examples/stencil.f90", 60),
         ("python/examples/stencil.py", 60),
         ("examples/block_cyclic.rs", 40),
+        ("examples/jacobi.rs", 105),
         ("c/examples/block_cyclic.c", 60),
     ];
     for (path, limit) in examples {

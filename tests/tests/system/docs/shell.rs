@@ -158,6 +158,7 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
 /// Makes a folder look like a clone that has been built.
 fn set_up(folder: &Path) {
     let [mpi, _] = libraries();
+    let jacobi = mpi.isochron.with_file_name("examples").join("jacobi");
     for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
@@ -168,6 +169,7 @@ fn set_up(folder: &Path) {
         (&mpi.isochron, "target/release/isochron"),
         (&mpi.isochron, "bin/isochron"),
         (&mpi.stencil, "target/release/examples/stencil"),
+        (&jacobi, "target/release/examples/jacobi"),
     ] {
         symlink(program, folder.join(place)).expect("a link");
     }
