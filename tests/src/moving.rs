@@ -4,9 +4,9 @@ use std::path::Path;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
-use isochron::matrix::redistribute::{Moved, RedistributeConfig, redistribute};
+use isochron::matrix::redistribute::{Moved, RedistributeConfig, Redistribution, redistribute};
 use isochron::matrix::{
-    BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored, StoredMut, file, volume,
+    BlockCyclic, Generator, Matrix, Order, ProcessGrid, Spread, Stored, StoredMut, file, volume,
 };
 use isochron::multiply::{Problem, multiply};
 use num_complex::{Complex32, ComplexFloat};
@@ -153,6 +153,53 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
                 count += 1;
             }
         }
+    }
+    count
+}
+
+/// Runs prepared redistributions again and again, with other elements and leading dimensions each time: as
+/// [`redistribute`], and without new memory.
+pub fn prepared(comm: &dyn Comm) -> usize {
+    let (rank, n) = (comm.rank(), comm.size());
+    let mut count = 0;
+    for (index, to) in make_spreads(23, 37, n).iter().enumerate() {
+        let transposed = index % 2 == 1;
+        let (rows, cols) = if transposed { (37, 23) } else { (23, 37) };
+        let from = &make_spreads(rows, cols, n)[(index + 1) % 6];
+        let config = RedistributeConfig {
+            transposed,
+            limit_bytes: 1000,
+            ..Default::default()
+        };
+        let order = [Order::Columns, Order::Rows][index % 3 % 2];
+        let by_rows = order == Order::Rows;
+        let mut moves = Redistribution::prepare(comm, from, (to, order), &config).unwrap();
+        let kept = moves.message_bytes();
+        for run in 0..3 {
+            let source = Local::filled(from, rank, run == 1, |row, col| match transposed {
+                true => number(col, row) + run,
+                false => number(row, col) + run,
+            });
+            let mut target = Local::new(to, rank, by_rows);
+            let moved = moves
+                .run(comm, source.stored(), target.stored_mut())
+                .unwrap();
+            let expected = Local::filled(to, rank, by_rows, |row, col| number(row, col) + run);
+            assert_eq!(
+                target.data, expected.data,
+                "run {run} to {index} on rank {rank}"
+            );
+            assert_eq!(moves.message_bytes(), kept);
+            assert!(kept > 0 || moved.bytes == 0);
+        }
+        // One rank alone has memory of another order, and its target stays as it was.
+        let source = Local::filled(from, rank, false, number);
+        let mut target = Local::new(to, rank, by_rows != (rank + 1 == n));
+        let refused = moves.run(comm, source.stored(), target.stored_mut());
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains(&format!("{order:?} was prepared")), "{text}");
+        assert!(target.data.iter().all(|&value| value == UNTOUCHED));
+        count += 1;
     }
     count
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use isochron_core::comm::{Message, Transfer};
+use isochron_core::comm::{Message, Transfer, agree};
 use isochron_core::hierarchy::rebalance::list_ranges;
 use isochron_core::prelude::*;
 use isochron_kernels::KernelParameters;
@@ -48,36 +48,8 @@ impl RowApplication for MatrixVector {
             .saturating_mul(size_of::<f64>() as u64)
     }
 
-    fn prepare(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error> {
-        let width = problem.size;
-        let mut kernel = isochron_kernels::Dgemv::new(KernelParameters {
-            width,
-            ..KernelParameters::default()
-        });
-        prepare_kernel(
-            &mut kernel,
-            Self::KERNEL,
-            (rows[rank], Self::count_row_bytes(width)),
-        )?;
-        let ranges = list_ranges(rows).into_iter();
-        let ranges: Vec<Range<usize>> = ranges
-            .map(|rows| rows.start as usize..rows.end as usize)
-            .collect();
-        let own = ranges[rank].clone();
-        let (a, _) = kernel.split_operands();
-        for (row, elements) in own.clone().zip(a.chunks_exact_mut(width)) {
-            for (col, element) in elements.iter_mut().enumerate() {
-                *element = make_element(problem, row, col);
-            }
-        }
-        let part = own.map(|row| make_unknown(problem, row)).collect();
-        Ok(Self {
-            problem,
-            rank,
-            rows: ranges,
-            vectors: vec![part, vec![f64::NAN; width]],
-            kernel,
-        })
+    fn prepare(problem: RowProblem, comm: &dyn Comm, rows: &[u64]) -> Result<Self, Error> {
+        agree(comm, Self::allocate(problem, comm.rank(), rows))
     }
 
     fn run(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
@@ -110,6 +82,39 @@ impl RowApplication for MatrixVector {
 }
 
 impl MatrixVector {
+    /// Allocates and fills the rows of `rank`.
+    fn allocate(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error> {
+        let width = problem.size;
+        let mut kernel = isochron_kernels::Dgemv::new(KernelParameters {
+            width,
+            ..KernelParameters::default()
+        });
+        prepare_kernel(
+            &mut kernel,
+            Self::KERNEL,
+            (rows[rank], Self::count_row_bytes(width)),
+        )?;
+        let ranges = list_ranges(rows).into_iter();
+        let ranges: Vec<Range<usize>> = ranges
+            .map(|rows| rows.start as usize..rows.end as usize)
+            .collect();
+        let own = ranges[rank].clone();
+        let (a, _) = kernel.split_operands();
+        for (row, elements) in own.clone().zip(a.chunks_exact_mut(width)) {
+            for (col, element) in elements.iter_mut().enumerate() {
+                *element = make_element(problem, row, col);
+            }
+        }
+        let part = own.map(|row| make_unknown(problem, row)).collect();
+        Ok(Self {
+            problem,
+            rank,
+            rows: ranges,
+            vectors: vec![part, vec![f64::NAN; width]],
+            kernel,
+        })
+    }
+
     /// Brings the parts of x of all ranks together.
     fn gather_x(&mut self, comm: &dyn Comm) -> Result<(), Error> {
         let own = self.rows[self.rank].clone();

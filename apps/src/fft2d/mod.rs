@@ -8,8 +8,9 @@
 
 mod check;
 
+use isochron_core::comm::agree;
 use isochron_core::hierarchy::layout::slice_rows;
-use isochron_core::matrix::redistribute::{RedistributeConfig, redistribute};
+use isochron_core::matrix::redistribute::{RedistributeConfig, Redistribution};
 use isochron_core::prelude::*;
 use isochron_kernels::{FftRows, KernelParameters};
 
@@ -22,8 +23,8 @@ pub struct Fft2d {
     input: Generator,
     /// The first row of this rank.
     first: usize,
-    /// The rows of all ranks.
-    spread: Spread,
+    /// Makes the transformed rows of all ranks the rows of the next pass: both transpositions of every run.
+    transposition: Redistribution<Complex64>,
     /// It holds the rows, and their transforms.
     kernel: FftRows,
 }
@@ -36,23 +37,21 @@ impl RowApplication for Fft2d {
         (size as u64).saturating_mul(2 * size_of::<Complex64>() as u64)
     }
 
-    fn prepare(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error> {
+    fn prepare(problem: RowProblem, comm: &dyn Comm, rows: &[u64]) -> Result<Self, Error> {
         let RowProblem { size, seed } = problem;
-        let mut kernel = FftRows::new(KernelParameters {
-            width: size,
-            ..KernelParameters::default()
-        });
-        prepare_kernel(
-            &mut kernel,
-            Self::KERNEL,
-            (rows[rank], Self::count_row_bytes(size)),
-        )?;
-        let layout = slice_rows(size as u64, rows)?;
+        let kernel = agree(comm, allocate_kernel(size, rows[comm.rank()]))?;
+        let spread = Spread::on_layout(size, size, 1, &slice_rows(size as u64, rows)?);
+        let config = RedistributeConfig {
+            transposed: true,
+            ..RedistributeConfig::default()
+        };
+        let aim = (&spread, Order::Rows);
+        let transposition = Redistribution::prepare(comm, &spread, aim, &config)?;
         Ok(Self {
             size,
             input: Generator::Uniform { seed },
-            first: rows[..rank].iter().sum::<u64>() as usize,
-            spread: Spread::on_layout(size, size, 1, &layout),
+            first: rows[..comm.rank()].iter().sum::<u64>() as usize,
+            transposition,
             kernel,
         })
     }
@@ -95,13 +94,20 @@ impl RowApplication for Fft2d {
 impl Fft2d {
     /// Transposes the transformed rows of all ranks; they become the rows of the next pass.
     fn transpose(&mut self, comm: &dyn Comm) -> Result<(), Error> {
-        let config = RedistributeConfig {
-            transposed: true,
-            ..RedistributeConfig::default()
-        };
         let (rows, transformed) = self.kernel.split_rows();
-        let source = (&self.spread, Stored::by_rows(transformed, self.size));
-        let target = (&self.spread, StoredMut::by_rows(rows, self.size));
-        redistribute(comm, source, target, &config).map(|_| ())
+        let source = Stored::by_rows(transformed, self.size);
+        let target = StoredMut::by_rows(rows, self.size);
+        self.transposition.run(comm, source, target).map(|_| ())
     }
+}
+
+/// Allocates this many rows of a rank.
+fn allocate_kernel(size: usize, rows: u64) -> Result<FftRows, Error> {
+    let mut kernel = FftRows::new(KernelParameters {
+        width: size,
+        ..KernelParameters::default()
+    });
+    let row_bytes = Fft2d::count_row_bytes(size);
+    prepare_kernel(&mut kernel, Fft2d::KERNEL, (rows, row_bytes))?;
+    Ok(kernel)
 }

@@ -13,7 +13,6 @@ pub use options::RowsArguments;
 
 use std::time::Instant;
 
-use isochron_core::comm::agree;
 use isochron_core::prelude::*;
 use isochron_devices::DeviceError;
 use isochron_devices::kernel::{Interrupt, Kernel, KernelError};
@@ -39,11 +38,14 @@ pub trait RowApplication: Sized {
     /// Returns the bytes that a row takes, of a matrix of this size.
     fn count_row_bytes(size: usize) -> u64;
 
-    /// Allocates and fills this rank's rows. `rows` are the rows of every rank.
+    /// Allocates and fills this rank's rows, and what all runs need besides. `rows` are the rows of every rank.
     ///
     /// # Errors
-    /// [`Error::Allocation`], on this rank alone.
-    fn prepare(problem: RowProblem, rank: usize, rows: &[u64]) -> Result<Self, Error>;
+    /// [`Error::Allocation`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks, with the same problem and rows.
+    fn prepare(problem: RowProblem, comm: &dyn Comm, rows: &[u64]) -> Result<Self, Error>;
 
     /// Restores the input that a run has overwritten.
     fn restore_input(&mut self) {}
@@ -87,7 +89,7 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     let parts = kernel.parts.clone();
     let functions = find_functions(comm, arguments, kernel, (&config, &room))?;
     let rows = divide_rows(comm, arguments, &functions, &room)?;
-    let mut application = agree(comm, A::prepare(problem, comm.rank(), &rows))?;
+    let mut application = A::prepare(problem, comm, &rows)?;
     let runs = time_runs(comm, &mut application, arguments.runs)?;
     let residual = arguments.verify.then(|| application.check(comm));
     let residual = residual.transpose()?;

@@ -24,9 +24,13 @@ impl Strides {
     }
 }
 
-/// Edge of the tiles that are copied at a time if the lines of one side cross those of the other: one tile of each side
-/// fits the first-level cache.
-const TILE: usize = 32;
+/// Elements along the lines, and lines, of the tiles that are copied at a time if the lines of one side cross those of the
+/// other. One tile of each side fits the first-level cache. A tile is short along the lines: if the rows of the source are a
+/// power of 2 apart, the second-level cache has few places for them.
+const TILE: (usize, usize) = (16, 64);
+
+/// Bytes that memory is read in.
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Copies `lines` lines of `along` elements each from `source` to `target`, both of which begin with the first of them.
 /// The lines of `target` lie `target_ld` apart. `put` stores each element.
@@ -49,14 +53,37 @@ pub(crate) fn copy_lines<T: Copy>(
         }
         return;
     }
-    for first_line in (0..lines).step_by(TILE) {
-        for first in (0..along).step_by(TILE) {
-            for line in first_line..lines.min(first_line + TILE) {
-                let to = &mut target[line * target_ld + first..][..TILE.min(along - first)];
-                for (to, at) in to.iter_mut().zip(first..) {
-                    put(to, source[strides.index((at, line))]);
-                }
+    for line in (0..lines).step_by(TILE.1) {
+        for first in (0..along).step_by(TILE.0) {
+            let size = (TILE.0.min(along - first), TILE.1.min(lines - line));
+            let to = (&mut target[line * target_ld + first..], target_ld);
+            let from = (&source[strides.index((first, line))..], strides.along);
+            copy_across(to, from, size, put);
+        }
+    }
+}
+
+/// Copies a tile of lines that lie side by side in `source`, where their elements are `stride` apart. A cache line of the
+/// source has elements of several lines, which are all copied at once: it need not stay in the cache until the next line.
+fn copy_across<T: Copy>(
+    (target, ld): (&mut [T], usize),
+    (source, stride): (&[T], usize),
+    (along, lines): (usize, usize),
+    put: &impl Fn(&mut T, T),
+) {
+    let group = (CACHE_LINE_BYTES / size_of::<T>().max(1)).max(1);
+    let whole = lines / group * group;
+    for line in (0..whole).step_by(group) {
+        for at in 0..along {
+            let from = &source[at * stride + line..][..group];
+            for (next, &value) in from.iter().enumerate() {
+                put(&mut target[(line + next) * ld + at], value);
             }
+        }
+    }
+    for line in whole..lines {
+        for at in 0..along {
+            put(&mut target[line * ld + at], source[at * stride + line]);
         }
     }
 }

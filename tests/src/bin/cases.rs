@@ -189,6 +189,7 @@ fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
         moving::separate_files(comm, folder)
     });
     groups.run("redistribution", moving::redistribution);
+    groups.run("prepared", moving::prepared);
     groups.run("conjugated", moving::conjugated);
     groups.run("relaid", moving::relaid);
     groups.run("refused", moving::refused);

@@ -90,6 +90,13 @@ impl<T: bytemuck::Pod> Movement<T> {
         Ok(Self { plan, order, spare })
     }
 
+    /// Returns the bytes of memory that it keeps for messages.
+    pub(crate) fn message_bytes(&self) -> u64 {
+        let buffers = self.spare.iter().flatten();
+        let elements: usize = buffers.map(Vec::capacity).sum();
+        (elements * size_of::<T>()) as u64
+    }
+
     /// Moves the elements of `source`, and puts each into the target by `put`, in the order of the ranks that sent them, this
     /// one among them.
     ///

@@ -4,7 +4,8 @@
 //! [`BlockCyclic`] on a [`ProcessGrid`], or a submatrix of any of them. [`redistribute`] moves the elements between any two
 //! spreads, in the callers' own memory, row- or column-major, transposed on the way if asked for. Every element that its
 //! holder does not need itself travels once, straight to the rank that needs it ([`volume`]). Elements that a rank has and
-//! needs itself are copied without a message. No rank holds more than its own parts and a bounded amount of messages.
+//! needs itself are copied without a message. No rank holds more than its own parts and a bounded amount of messages. A
+//! [`Redistribution`] that is prepared once keeps its plan and the memory of its messages from run to run.
 //!
 //! A program with block-cyclic matrices multiplies them like this:
 //!
@@ -45,6 +46,7 @@
 
 mod engine;
 mod moves;
+mod prepared;
 
 use std::time::Instant;
 
@@ -52,12 +54,12 @@ use isochron_devices::Element;
 
 pub use engine::Moved;
 pub(crate) use engine::{MessageBuffers, Movement, count_under_way};
+pub use prepared::Redistribution;
 
-use super::copy::replace;
-use super::spread::error::SpreadError;
 use super::{HeldMatrix, Matrix, Spread, Stored, StoredMut};
-use crate::comm::{CollectiveCall, Comm, agree};
+use crate::comm::{Comm, agree};
 use crate::error::Error;
+use prepared::describe_call;
 
 #[cfg(doc)]
 use super::{BlockCyclic, Frame, ProcessGrid, volume};
@@ -88,7 +90,8 @@ impl<T> Default for RedistributeConfig<T> {
 
 /// Moves a matrix from the memory of `source` to that of `target`: element (i, j), or (j, i) with
 /// [`transposed`](RedistributeConfig::transposed), through [`map`](RedistributeConfig::map). The rest of the target's memory
-/// stays unchanged, so that a submatrix can be written in place.
+/// stays unchanged, so that a submatrix can be written in place. One that comes again should be
+/// [prepared](Redistribution::prepare).
 ///
 /// Returns the messages that this rank sent. The bytes are those of [`volume`]: `volume(from, to)[rank]` elements, with
 /// `from` transposed if the matrix is.
@@ -108,27 +111,16 @@ pub fn redistribute<T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    // With other arguments, the ranks would wait for messages that none sends.
-    let _call = CollectiveCall::new(comm, "redistribute")
-        .with_spread("source", from)
-        .with_spread("target", to)
+    let _call = describe_call(comm, "redistribute", (from, to), config)
         .with_debug("source.order", &source.order)
         .with_debug("target.order", &target.order)
-        .with("transposed", &config.transposed)
-        .with("element size", &size_of::<T>())
-        .with("limit_bytes", &config.limit_bytes)
         .enter()?;
-    let planned = plan_movement(comm, (from, &source), (to, &target), config);
-    let mut movement = agree(comm, planned)?;
-    let order = match config.transposed {
-        false => source.order,
-        true => source.order.transposed(),
-    };
-    let source = Stored { order, ..source };
-    let mut moved = match config.map {
-        Some(map) => movement.run(comm, source, target, &|to, value| *to = map(value)),
-        None => movement.run(comm, source, target, &replace),
-    }?;
+    let planned = Redistribution::plan(comm, from, (to, target.order), config);
+    let checked = planned.and_then(|planned| {
+        planned.check_memory(comm, &source, &target)?;
+        Ok(planned)
+    });
+    let mut moved = agree(comm, checked)?.move_elements(comm, source, target)?;
     moved.seconds = start.elapsed().as_secs_f64();
     tracing::debug!(
         seconds = moved.seconds,
@@ -209,33 +201,4 @@ impl<T: Element> HeldMatrix<'_, T> {
         let config = RedistributeConfig::default();
         redistribute(comm, (self.spread(), self.stored()), target, &config)
     }
-}
-
-/// Checks that the spreads fit each other and the communicator, and that this rank's memory fits them, and plans the
-/// movement.
-fn plan_movement<T: bytemuck::Pod>(
-    comm: &dyn Comm,
-    (from, source): (&Spread, &Stored<'_, T>),
-    (to, target): (&Spread, &StoredMut<'_, T>),
-    config: &RedistributeConfig<T>,
-) -> Result<Movement<T>, Error> {
-    let ranks = comm.size();
-    for spread in [from.n_ranks(), to.n_ranks()] {
-        if spread != ranks {
-            return Err(SpreadError::Ranks { spread, ranks }.into());
-        }
-    }
-    let moved = match config.transposed {
-        false => from.clone(),
-        true => from.transposed(),
-    };
-    let shapes = [&moved, to].map(|spread| (spread.rows(), spread.cols()));
-    if shapes[0] != shapes[1] {
-        let [from, to] = shapes;
-        return Err(SpreadError::Shape { from, to }.into());
-    }
-    source.check(from, comm.rank())?;
-    target.check(to, comm.rank())?;
-    let limit = config.limit_bytes / size_of::<T>().max(1);
-    Movement::new(comm, &moved, (to, target.order), limit)
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::matrix::Order;
+
 /// Reason why a matrix cannot be spread, or moved, as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -112,6 +114,14 @@ pub enum SpreadError {
         from: (usize, usize),
         /// Rows and columns of the target.
         to: (usize, usize),
+    },
+    /// The target of a prepared redistribution has its memory in another order.
+    #[error("a target in the order of {found:?}, where {planned:?} was prepared")]
+    Order {
+        /// The order that was prepared.
+        planned: Order,
+        /// That of the memory.
+        found: Order,
     },
     /// Lines of the local memory overlap.
     #[error("a leading dimension of {ld} where a {line} has {needed} elements")]
