@@ -36,7 +36,9 @@ pub fn run_case(name: &str) {
         "mpi-errors" => return_mpi_errors(OwnMpi::funneled()),
         // SAFETY: a constant.
         "mpi-errors-threads" => {
-            return_mpi_errors(OwnMpi::initialize(unsafe { ffi::RSMPI_THREAD_MULTIPLE }))
+            // SAFETY: a constant of the MPI library, which is written once, when the program is loaded.
+            let level = unsafe { ffi::RSMPI_THREAD_MULTIPLE };
+            return_mpi_errors(OwnMpi::initialize(level))
         }
         "caught-panic" => survive_caught_panics(),
         "connected-panic" => survive_panics_when_connected(),
