@@ -34,7 +34,6 @@ pub fn run_case(name: &str) {
         "wrong-communicators" => refuse_wrong_communicators(),
         "after-finalize" => outlive_mpi(),
         "mpi-errors" => return_mpi_errors(OwnMpi::funneled()),
-        // SAFETY: a constant.
         "mpi-errors-threads" => {
             // SAFETY: a constant of the MPI library, which is written once, when the program is loaded.
             let level = unsafe { ffi::RSMPI_THREAD_MULTIPLE };
