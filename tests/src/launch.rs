@@ -64,6 +64,14 @@ pub fn python_packages() -> PathBuf {
     variable("ISOCHRON_PYTHON_PACKAGES")
 }
 
+/// The wheel of the Python package that was built without MPI, which is there if [all](is_whole) is to be run.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn wheel_without_mpi() -> PathBuf {
+    variable("ISOCHRON_WHEEL_WITHOUT_MPI")
+}
+
 /// The program that emulates several hosts.
 ///
 /// # Panics

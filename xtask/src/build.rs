@@ -28,6 +28,9 @@ const WITHOUT_MPI: [&str; 9] = [
     "bench",
     "cluster",
 ];
+/// The Python package without MPI, selected so that nothing but our packages with MPI as a feature is compiled again. Those that
+/// always use MPI, if only in tests, are left out.
+const PYTHON_WITHOUT_MPI: &str = "--workspace --exclude isochron-cli --exclude isochron-tests --exclude isochron-core --no-default-features --lib --test command";
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 
@@ -138,6 +141,23 @@ pub fn release(
             &format!("build --release {packages}"),
         ))
     })
+}
+
+/// Builds the Python package without MPI. Returns its target directory: in that of the builds with MPI its library would
+/// overwrite the one with MPI. `mpi` is the library of the build before.
+///
+/// # Errors
+/// When cargo fails, or the target directory cannot be written.
+pub fn python_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
+    let target = workspace.target_without_mpi();
+    copy_products(&workspace.target(mpi.kind), &target)?;
+    let mut build = cargo(
+        workspace,
+        mpi,
+        &format!("build --release {PYTHON_WITHOUT_MPI}"),
+    );
+    execute(build.env("CARGO_TARGET_DIR", &target))?;
+    Ok(target)
 }
 
 /// A cargo command that builds against `mpi`.

@@ -33,8 +33,8 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of every table, all programs under valgrind, a minute of `fuzz`, and a bundle with the
-    /// tests
+    /// Also all combinations of every table, all programs under valgrind, the Python package without MPI, a minute of
+    /// `fuzz`, and a bundle with the tests
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -75,6 +75,12 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         name_programs(&mut command, workspace, mpi, PROGRAMS);
         let wheel = steps.run("wheel", || wheel::pack(workspace, mpi))?;
         command.env(format!("ISOCHRON_WHEEL_{}", mpi.kind.suffix()), wheel);
+    }
+    if options.all {
+        let wheel = steps.run("wheel without MPI", || {
+            wheel::pack_without_mpi(workspace, &open_mpi)
+        })?;
+        command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");

@@ -19,8 +19,8 @@ use crate::workspace::Workspace;
 /// The tools that make a wheel.
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 
-/// mpi4py, which finds the MPI library of a process at run time. The tests install it.
-const MPI4PY: &str = "mpi4py==4.1.2";
+/// The packages that the tests install. mpi4py finds the MPI library of a process at run time.
+const PACKAGES: [&str; 2] = ["mpi4py==4.1.2", "numpy==2.4.6"];
 
 /// Builds with this MPI library and packs the wheel; prints its path.
 ///
@@ -41,8 +41,22 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, library: Library) -> Result
 /// # Errors
 /// When a tool is missing and cannot be installed, or fails.
 pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
-    let tools = provide_tools(workspace)?;
     let name = mpi.kind.suffix().to_lowercase();
+    pack_module(workspace, &name, &workspace.target(mpi.kind))
+}
+
+/// Builds the package without MPI and packs it. Returns the path of the wheel.
+///
+/// # Errors
+/// When a step fails.
+pub fn pack_without_mpi(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
+    let target = build::python_without_mpi(workspace, mpi)?;
+    pack_module(workspace, "without-mpi", &target)
+}
+
+/// Packs the module in a target directory.
+fn pack_module(workspace: &Workspace, name: &str, target: &Path) -> Result<PathBuf> {
+    let tools = provide_tools(workspace)?;
     let out = workspace.target(Library::OpenMpi).join("wheels").join(name);
     let content = out.join("content");
     if out.exists() {
@@ -57,9 +71,7 @@ pub fn pack(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     metadata.arg("--interpreter").arg(tools.join("python"));
     execute(metadata.current_dir(&sources))?;
     copy_package(&sources.join("python/isochron"), &content.join("isochron"))?;
-    let module = workspace
-        .target(mpi.kind)
-        .join("release/libisochron_python.so");
+    let module = target.join("release/libisochron_python.so");
     let mut strip = Command::new("strip");
     strip.arg("--strip-debug").arg(&module).arg("-o");
     execute(strip.arg(content.join("isochron/_isochron.abi3.so")))?;
@@ -114,13 +126,13 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
 /// When they cannot be fetched.
 pub fn fetch_packages(workspace: &Workspace) -> Result<PathBuf> {
     let folder = workspace.target(Library::OpenMpi).join("python-packages");
-    let note = folder.join("packages.txt");
-    if !fs::read_to_string(&note).is_ok_and(|known| known == MPI4PY) {
+    let (note, wanted) = (folder.join("packages.txt"), PACKAGES.join("\n"));
+    if !fs::read_to_string(&note).is_ok_and(|known| known == wanted) {
         let programs = provide_tools(workspace)?;
         let mut fetch = call_pip(&programs);
         fetch.args(["download", "--no-deps", "--dest"]).arg(&folder);
-        execute(fetch.arg(MPI4PY))?;
-        fs::write(note, MPI4PY)?;
+        execute(fetch.args(PACKAGES))?;
+        fs::write(note, wanted)?;
     }
     Ok(folder)
 }

@@ -55,6 +55,11 @@ impl Workspace {
         target_for(&self.target, library)
     }
 
+    /// The target directory of builds without MPI.
+    pub fn target_without_mpi(&self) -> PathBuf {
+        append_name(&self.target, "-without-mpi")
+    }
+
     /// An executable of the release profile, built against `library`.
     pub fn binary(&self, library: Library, name: &str) -> PathBuf {
         let file = format!("{name}{}", env::consts::EXE_SUFFIX);
@@ -84,10 +89,12 @@ fn cargo() -> OsString {
 fn target_for(base: &Path, library: Library) -> PathBuf {
     match library {
         Library::OpenMpi => base.to_owned(),
-        Library::Mpich => {
-            let mut name = base.as_os_str().to_owned();
-            name.push("-mpich");
-            name.into()
-        }
+        Library::Mpich => append_name(base, "-mpich"),
     }
+}
+
+fn append_name(folder: &Path, ending: &str) -> PathBuf {
+    let mut name = folder.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }

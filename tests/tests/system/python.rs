@@ -1,4 +1,4 @@
-//! The wheels of the Python package, in a fresh virtual environment: alone, and with mpi4py under both MPI libraries.
+//! The wheels of the Python package in fresh virtual environments, with NumPy and mpi4py as pip installs them.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -6,51 +6,82 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, python, python_packages, run};
+use isochron_tests::launch::{is_whole, wheel_without_mpi};
 
 use super::docs::write_program;
 use super::own_loops::{SWEEPS, StencilOutcome};
 
-/// A virtual environment with the wheel for Open MPI.
-struct Installed {
-    python: PathBuf,
-    /// Folders with mpi4py for each MPI library, and with the wheel for that library.
-    folders: [PathBuf; 2],
+/// A virtual environment with a wheel and NumPy.
+#[derive(Clone, Copy)]
+enum Environment {
+    /// The wheel for Open MPI, and no mpi4py.
+    Alone,
+    /// The wheel that was built without MPI.
+    WithoutMpi,
+    /// The wheel for Open MPI, and mpi4py.
+    OpenMpi,
+    /// The wheel for MPICH, and mpi4py.
+    Mpich,
 }
 
-/// Installs the wheels, once for all tests.
-fn install_wheels() -> &'static Installed {
-    static INSTALLED: OnceLock<Installed> = OnceLock::new();
-    INSTALLED.get_or_init(|| {
-        let whole = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-        let _ = std::fs::remove_dir_all(&whole);
-        let python = make_environment(&whole.join("environment"));
-        let [open_mpi, mpich] = libraries().map(|mpi| mpi.wheel());
-        call_pip(&python, &[&open_mpi]);
-        let folders = ["openmpi", "mpich"].map(|name| whole.join(name));
-        let (target, packages) = (Path::new("--target"), python_packages());
-        let mpi4py = [Path::new("--find-links"), &packages, Path::new("mpi4py")];
-        for folder in &folders {
-            call_pip(&python, &[&[target, folder], &mpi4py[..]].concat());
+impl Environment {
+    /// Returns the one with mpi4py for an MPI library.
+    fn of(mpi: &Mpi) -> Self {
+        match mpi.name {
+            "mpich" => Self::Mpich,
+            _ => Self::OpenMpi,
         }
-        call_pip(&python, &[target, &folders[1], &mpich]);
-        link_mpich(&folders[1]);
-        Installed { python, folders }
-    })
+    }
+
+    fn name(self) -> &'static str {
+        ["alone", "without-mpi", "openmpi", "mpich"][self as usize]
+    }
+
+    fn folder(self) -> PathBuf {
+        let whole = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+        whole.join(self.name())
+    }
+
+    /// Makes it, once for all tests. Returns its Python.
+    fn python(self) -> &'static Path {
+        static MADE: [OnceLock<PathBuf>; 4] = [const { OnceLock::new() }; 4];
+        MADE[self as usize].get_or_init(|| self.make())
+    }
+
+    fn make(self) -> PathBuf {
+        let folder = self.folder();
+        let _ = std::fs::remove_dir_all(&folder);
+        let mut command = Command::new(python());
+        // The pip of the tools installs, since another one would take seconds to come.
+        command.args(["-m", "venv", "--without-pip"]).arg(&folder);
+        run(command, HANGS).success();
+        let python = folder.join("bin/python");
+        let [open_mpi, mpich] = libraries().map(|mpi| mpi.wheel().display().to_string());
+        install_wheel(
+            &python,
+            &match self {
+                Self::Alone => open_mpi,
+                Self::WithoutMpi => wheel_without_mpi().display().to_string(),
+                Self::OpenMpi => open_mpi + "[mpi]",
+                Self::Mpich => mpich + "[mpi]",
+            },
+        );
+        if let Self::Mpich = self {
+            link_mpich(&folder);
+        }
+        python
+    }
 }
 
-/// Makes an environment with the system's NumPy. Returns its Python.
-fn make_environment(folder: &Path) -> PathBuf {
-    let mut command = Command::new(python());
-    command.args(["-m", "venv", "--system-site-packages"]);
-    command.arg(folder);
-    run(command, HANGS).success();
-    folder.join("bin/python")
-}
-
-fn call_pip(python: &Path, words: &[&Path]) {
-    let mut command = Command::new(python);
-    command.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]);
-    command.arg("--disable-pip-version-check").args(words);
+/// Installs a wheel and what it needs, from the packages that were fetched.
+fn install_wheel(python: &Path, wheel: &str) {
+    let tools = python_packages().with_file_name("python-tools");
+    let mut command = Command::new(tools.join("bin/python"));
+    command.args(["-m", "pip", "--quiet", "--disable-pip-version-check"]);
+    command.arg("--python").arg(python);
+    // Python compiles what is imported, which is a part of NumPy.
+    command.args(["install", "--no-compile", "--no-index", "--find-links"]);
+    command.arg(python_packages()).arg(wheel);
     run(command, HANGS).success();
 }
 
@@ -70,24 +101,25 @@ fn link_mpich(folder: &Path) {
 
 /// Writes a program that is Python with the package and mpi4py, both for Open MPI.
 pub fn write_python(path: &Path) {
-    let Installed { python, folders } = install_wheels();
-    let (python, folder) = (python.display(), folders[0].display());
-    let settings = format!("PYTHONPATH={folder} MPI4PY_MPIABI=openmpi");
+    let python = Environment::OpenMpi.python().display();
     write_program(
         path,
-        &format!("#!/bin/sh\n{settings} exec {python} \"$@\"\n"),
+        &format!("#!/bin/sh\nMPI4PY_MPIABI=openmpi exec {python} \"$@\"\n"),
     );
 }
 
 /// Runs Python with mpi4py on some ranks.
 fn run_ranks(mpi: &Mpi, ranks: usize, arguments: &[&str]) -> Outcome {
-    let installed = install_wheels();
-    let folder = &installed.folders[usize::from(mpi.name == "mpich")];
-    let mut command = mpi.command(ranks, &installed.python, arguments);
-    command.env("PYTHONPATH", folder);
-    command.env("LD_LIBRARY_PATH", folder);
-    command.env("MPI4PY_MPIABI", mpi.name);
+    let environment = Environment::of(mpi);
+    let mut command = mpi.command(ranks, environment.python(), arguments);
+    find_mpi(&mut command, mpi);
     run(command, HANGS)
+}
+
+/// Lets mpi4py find an MPI library.
+fn find_mpi(command: &mut Command, mpi: &Mpi) {
+    command.env("LD_LIBRARY_PATH", Environment::of(mpi).folder());
+    command.env("MPI4PY_MPIABI", mpi.name);
 }
 
 /// Returns the path of a script next to this file, or in the package.
@@ -103,14 +135,30 @@ fn read_example() -> String {
     code.split_once("```").expect("its end").0.to_owned()
 }
 
+/// The wheel that was built without MPI is tried if all is to be run. It is not linked with an MPI library, the other one is.
 #[test]
-fn the_wheel_runs_its_readmes_example_with_and_without_mpi4py() {
+fn wheels_run_their_readmes_example_without_mpi4py() {
+    let without_mpi = is_whole().then_some((Environment::WithoutMpi, false));
+    for (environment, has_mpi) in [(Environment::Alone, true)].into_iter().chain(without_mpi) {
+        let script = "import isochron\nprint(isochron._isochron.__file__)";
+        let outputs = [read_example().as_str(), script].map(|code| {
+            let mut command = Command::new(environment.python());
+            command.arg("-c").arg(code);
+            run(command, HANGS).success()
+        });
+        let output = &outputs[0];
+        assert!(output.contains("rank 0 of 1 is done"), "{output}");
+        let mut command = Command::new("readelf");
+        command.arg("-d").arg(outputs[1].trim());
+        let needed = run(command, HANGS).success();
+        assert!(needed.contains("NEEDED"), "{needed}");
+        assert_eq!(needed.contains("[libmpi"), has_mpi, "{needed}");
+    }
+}
+
+#[test]
+fn wheels_run_their_readmes_example_with_mpi4py() {
     let example = read_example();
-    let mut command = Command::new(&install_wheels().python);
-    let without = "import sys\nsys.modules['mpi4py'] = None\n";
-    command.arg("-c").arg(format!("{without}{example}"));
-    let output = run(command, HANGS).success();
-    assert!(output.contains("rank 0 of 1 is done"), "{output}");
     for mpi in libraries() {
         for ranks in [1, 3] {
             let folder = tempfile::tempdir().expect("a folder");
@@ -159,7 +207,7 @@ fn the_python_sources_have_their_licences() {
 
 #[test]
 fn the_python_package_works_in_one_process_without_mpi() {
-    let mut command = Command::new(&install_wheels().python);
+    let mut command = Command::new(Environment::Alone.python());
     command.arg(find_script("tests/system/python/one_rank.py"));
     let output = run(command, HANGS).success();
     assert!(
@@ -182,12 +230,10 @@ fn the_python_package_works_on_three_ranks_over_mpi4py() {
 #[test]
 fn an_mpi4py_of_another_library_is_refused() {
     let [open_mpi, mpich] = libraries();
-    let installed = install_wheels();
+    Environment::Mpich.python();
     let code = "from mpi4py import MPI\nimport isochron\nisochron.Session(MPI.COMM_WORLD)";
-    let mut command = mpich.command(1, &installed.python, &["-c", code]);
-    command.env("PYTHONPATH", &installed.folders[0]);
-    command.env("LD_LIBRARY_PATH", &installed.folders[1]);
-    command.env("MPI4PY_MPIABI", "mpich");
+    let mut command = mpich.command(1, Environment::OpenMpi.python(), &["-c", code]);
+    find_mpi(&mut command, &mpich);
     let error = run(command, HANGS).stderr;
     for words in [
         "isochron.InputError",
