@@ -262,12 +262,12 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * width as f64)
     }
 
-    fn save(&mut self) {
-        self.session.save_models_so_far();
+    fn save(&mut self) -> Result<(), Error> {
+        self.session.save_models_so_far()
     }
 
-    fn end(&mut self) -> Vec<String> {
-        self.session.save_models();
-        self.session.notices().to_vec()
+    fn end(&mut self) -> Result<Vec<String>, Error> {
+        self.session.save_models()?;
+        Ok(self.session.notices().to_vec())
     }
 }

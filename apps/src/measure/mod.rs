@@ -131,7 +131,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
         points: Vec::new(),
     };
     campaign.run(files)?;
-    let notices = comm.gather(&campaign.work.end())?.concat();
+    let notices = comm.gather(&campaign.work.end()?)?.concat();
     let document = MeasureDocument {
         schema: 1,
         kernel: arguments.kernel.kernel.clone(),

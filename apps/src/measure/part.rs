@@ -61,15 +61,27 @@ pub trait MeasuredWork {
     /// Those of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
-    /// Saves all that was measured so far elsewhere than in the points files. A failure is a notice at the end.
-    fn save(&mut self) {}
-
-    /// Ends the work. Returns this rank's notices, one line each.
+    /// Saves all that was measured so far elsewhere than in the points files. If that cannot be done, it is a notice at the
+    /// end.
+    ///
+    /// # Errors
+    /// Those of messages.
     ///
     /// # Collective
     /// All ranks.
-    fn end(&mut self) -> Vec<String> {
-        Vec::new()
+    fn save(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ends the work. Returns this rank's notices, one line each.
+    ///
+    /// # Errors
+    /// Those of messages.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn end(&mut self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
     }
 }
 

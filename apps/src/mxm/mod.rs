@@ -386,7 +386,7 @@ fn multiply_as<T: Element>(
     let verdict = check.finish(comm, &c)?;
     watch.enter(AccountPhase::Write);
     if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
-        session.save_models();
+        session.save_models()?;
     }
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, &execution, verdict)?;

@@ -1,8 +1,9 @@
 //! The model store in a session: looks up the job's devices, and adds the job's times.
 //!
-//! The head rank alone reads and writes. It is the one that learns, so it needs what is known, and it has the times of
-//! all ranks at the end. Other ranks see what was found in the plan. One reader and one new file a job spare the file
-//! system of a large job most, and a store on the head's own disk serves as well as a shared one.
+//! The head rank alone reads. It is the one that learns, so it needs what is known, and it has the times of all ranks at
+//! the end. Other ranks see what was found in the plan. It writes one new segment a job, and a rank of each other host
+//! adds it to a store that lies on that host's own disk ([`SegmentCopier`]). One reader and one file spare the file system
+//! of a large job most.
 //!
 //! # Deviations
 //! * **Measuring before the run**: the papers measure before every run (Clarke et al. 2012, section 3). Here
@@ -18,14 +19,16 @@ use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
 
+#[cfg(doc)]
+use super::copier::SegmentCopier;
 use super::platform::{DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
-    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore, StoreKey,
-    StoreMode, StorePlaces, StoredSample, make_link_key, name_writer,
+    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore, SegmentFile,
+    StoreKey, StoreMode, StorePlaces, StoredSample, make_link_key, name_writer,
 };
 
 /// Repetitions of one size that a job keeps.
@@ -342,7 +345,7 @@ impl JobStore {
     ///
     /// # Errors
     /// As [`ModelStore::write`].
-    pub fn save(&mut self, host: &str) -> Result<Option<PathBuf>, Error> {
+    pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let saved = self.save_so_far(host);
         (self.writer, self.seen) = Default::default();
         saved
@@ -352,7 +355,7 @@ impl JobStore {
     ///
     /// # Errors
     /// As [`ModelStore::write`].
-    pub fn save_so_far(&mut self, host: &str) -> Result<Option<PathBuf>, Error> {
+    pub fn save_so_far(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let writer = self.writer.get_or_insert_with(|| name_writer(host));
         let seen = self.seen.clone();
         self.store.write(writer, seen.into_iter().collect())

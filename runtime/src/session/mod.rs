@@ -4,6 +4,7 @@ mod bind;
 mod builder;
 mod claims;
 mod clock;
+mod copier;
 mod devices;
 mod directed;
 mod document;
@@ -55,7 +56,8 @@ use crate::multiply::{
     Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
-use crate::store::{KeyedWork, StoreMode, StoredSample};
+use crate::store::{KeyedWork, SegmentFile, StoreMode, StoredSample};
+use copier::SegmentCopier;
 use given::GivenModels;
 use host_share::HostShare;
 use known::{JobStore, KnownDevice};
@@ -107,6 +109,7 @@ pub struct Session {
     reserved: Option<Box<dyn Any>>,
     /// The model store, on the head rank.
     store: Option<JobStore>,
+    copier: SegmentCopier,
     /// The links between ranks, as far as they are known.
     links: LinkLadder,
     /// The models given by hand, on the head rank.
@@ -118,6 +121,9 @@ pub struct Session {
     /// This rank's cores and GPUs. Dropped last: devices have them until they are dropped.
     _share: HostShare,
 }
+
+/// Writes what a job has seen; returns the segment and its path, if there was something to write.
+type SaveTimes = fn(&mut JobStore, &str) -> Result<Option<(PathBuf, SegmentFile)>, Error>;
 
 impl Session {
     /// Begins to set up a session.
@@ -171,6 +177,7 @@ impl Session {
             _ => JobStore::take(comm, stored, &topology, &node, devices)?,
         };
         let store = store.map(|store| store.with_libraries(chosen.measured));
+        let copier = SegmentCopier::new(comm, settings.store)?;
         let given = match &settings.models {
             Some(folder) => load_models(comm, folder, team.infos())?,
             None => None,
@@ -182,6 +189,7 @@ impl Session {
         notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
             store,
+            copier,
             links,
             given,
             has_models: settings.models.is_some(),
@@ -324,9 +332,7 @@ impl Session {
             config.fit, config.partitioner
         );
         tracing::warn!("{notice}");
-        if !self.notices.contains(&notice) {
-            self.notices.push(notice);
-        }
+        self.note_once(notice);
     }
 
     /// Decides for elements of type `T`.
@@ -379,31 +385,61 @@ impl Session {
         Ok(known)
     }
 
-    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A failure
-    /// is no error of the job: it becomes a notice of the report.
-    pub fn save_models(&mut self) {
-        self.save_by(JobStore::save);
+    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. The head rank
+    /// writes them; then one rank of each other host adds the same file to the store of its host, unless that store has it
+    /// because it is shared. A host that cannot keep them is no error of the job: it becomes a notice of the head rank.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] if not all ranks call it, and those of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn save_models(&mut self) -> Result<(), Error> {
+        self.save_by("Session::save_models", JobStore::save)
     }
 
     /// Writes the times seen so far, as [`save_models`](Self::save_models) does. The next write of this job replaces them. A
     /// killed job keeps its times, and counts as one run.
-    pub fn save_models_so_far(&mut self) {
-        self.save_by(JobStore::save_so_far);
+    ///
+    /// # Errors
+    /// As [`save_models`](Self::save_models).
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn save_models_so_far(&mut self) -> Result<(), Error> {
+        self.save_by("Session::save_models_so_far", JobStore::save_so_far)
     }
 
-    fn save_by(&mut self, save: fn(&mut JobStore, &str) -> Result<Option<PathBuf>, Error>) {
-        let Some(store) = &mut self.store else {
-            return;
-        };
-        match save(store, self.comm.host()) {
-            Ok(Some(path)) => tracing::info!(path = %path.display(), "models are kept"),
-            Ok(None) => {}
+    fn save_by(&mut self, name: &'static str, save: SaveTimes) -> Result<(), Error> {
+        let shared = Arc::clone(&self.comm);
+        let comm = shared.as_ref();
+        let _call = CollectiveCall::new(comm, name).enter()?;
+        let saved = self.store.as_mut().map(|store| save(store, comm.host()));
+        let written = match saved.transpose() {
+            Ok(written) => written.flatten(),
             Err(error) => {
-                let notice = format!("models are not kept: {error}");
-                if !self.notices.contains(&notice) {
-                    self.notices.push(notice);
-                }
+                self.note_once(format!("models are not kept: {error}"));
+                None
             }
+        };
+        if let Some((path, _)) = &written {
+            tracing::info!(path = %path.display(), "models are kept");
+        }
+        let reasons = self
+            .copier
+            .copy(comm, written.map(|(_, segment)| segment))?;
+        if comm.rank() == 0 {
+            reasons
+                .into_iter()
+                .for_each(|reason| self.note_once(reason));
+        }
+        Ok(())
+    }
+
+    /// Adds a notice, unless there is the same one.
+    fn note_once(&mut self, notice: String) {
+        if !self.notices.contains(&notice) {
+            self.notices.push(notice);
         }
     }
 

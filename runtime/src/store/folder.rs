@@ -4,7 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::segment::{SegmentError, StoredRun, VERSION, format_segment, parse_segment};
+use super::segment::{
+    SegmentError, SegmentFile, StoredRun, VERSION, format_segment, parse_segment,
+};
 use crate::error::Error;
 use crate::fault::pass_stage;
 use crate::input::open_file;
@@ -129,21 +131,60 @@ impl StoreFolder {
     }
 
     /// Writes runs as the segment of a writer, with a name that no other job takes. It has this name only once all of it is
-    /// on the disk. An earlier segment of this writer is replaced.
+    /// on the disk. An earlier segment of this writer is replaced. Returns its path.
     ///
     /// # Errors
     /// [`Error::Output`], [`Error::File`] or [`Error::Space`]; then there is no such segment.
     pub fn write(&self, writer: &str, runs: &[StoredRun]) -> Result<PathBuf, Error> {
-        let folder = self.place_segments(VERSION);
-        let path = folder.join(format!("{writer}.{SEGMENT}"));
-        let written = format_segment(runs)
-            .map_err(io::Error::from)
-            .and_then(|text| fs::create_dir_all(&folder).map(|()| text));
-        let text = written.map_err(|error| Error::output(&path, error))?;
-        write_file(&path, &text)?;
+        self.write_segment(&self.make_segment(writer, runs)?)
+    }
+
+    /// Makes the segment of a writer.
+    ///
+    /// # Errors
+    /// [`Error::Output`] for runs that have no text.
+    pub(super) fn make_segment(
+        &self,
+        writer: &str,
+        runs: &[StoredRun],
+    ) -> Result<SegmentFile, Error> {
+        let name = format!("{writer}.{SEGMENT}");
+        let text = format_segment(runs).map_err(io::Error::from);
+        let text = text.map_err(|error| Error::output(&self.place_file(&name), error))?;
+        Ok(SegmentFile { name, text })
+    }
+
+    /// Writes a segment as [`write`](Self::write) does.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub(super) fn write_segment(&self, segment: &SegmentFile) -> Result<PathBuf, Error> {
+        let (folder, path) = (self.place_segments(VERSION), self.place_file(&segment.name));
+        fs::create_dir_all(&folder).map_err(|error| Error::output(&path, error))?;
+        write_file(&path, &segment.text)?;
         // The name has to reach the disk too. Not every file system can do that for a folder.
         let _ = File::open(&folder).and_then(|folder| folder.sync_all());
         Ok(path)
+    }
+
+    /// Writes a segment that another host of the job has written to its store, unless this store has it. That is so if both
+    /// hosts have one folder. A network file system may show the file late: then it is replaced by its like.
+    ///
+    /// Returns `true` if it was written.
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub(crate) fn copy_segment(&self, segment: &SegmentFile) -> Result<bool, Error> {
+        let found = read_file(&self.place_file(&segment.name));
+        if found.is_ok_and(|bytes| bytes == segment.text.as_bytes()) {
+            return Ok(false);
+        }
+        self.write_segment(segment).map(|_| true)
+    }
+
+    /// Returns the path of a segment.
+    fn place_file(&self, name: &str) -> PathBuf {
+        self.place_segments(VERSION).join(name)
     }
 
     /// Removes a segment, after another one has taken over its runs.
@@ -254,6 +295,29 @@ mod tests {
 
     fn write(store: &StoreFolder, writer: &str) -> Result<PathBuf, Error> {
         store.write(writer, &[stored(writer, 1, &[(10, &[0.5])])])
+    }
+
+    #[test]
+    fn a_segment_is_copied_to_a_store_that_lacks_it() {
+        let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [one, other] = folders
+            .each_ref()
+            .map(|folder| StoreFolder::new(folder.path().to_owned(), true));
+        let mut last = None;
+        for seconds in [0.5, 0.25] {
+            let runs = [stored("w", 1, &[(10, &[seconds])])];
+            let segment = one.make_segment("w", &runs).unwrap();
+            one.write_segment(&segment).unwrap();
+            assert_ne!(last.replace(segment.clone()), Some(segment.clone()));
+            // The second time in place of what the job wrote before.
+            for written in [true, false] {
+                assert_eq!(other.copy_segment(&segment).unwrap(), written);
+                let found = other.find_all().unwrap();
+                assert_eq!(found.len(), 1);
+                assert_eq!(found[0].runs, Ok(runs.to_vec()));
+            }
+            assert!(!one.copy_segment(&segment).unwrap());
+        }
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub use key::{
 };
 pub use models::{KnownModel, StoredModels};
 pub use places::{StoreMode, StorePlaces};
-pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
+pub use segment::{
+    SegmentError, SegmentFile, StoredRun, StoredSample, format_segment, parse_segment,
+};
 
 #[cfg(test)]
 pub(crate) use key::tests::{source as make_test_source, vary as vary_fields};
@@ -100,8 +102,8 @@ impl ModelStore {
         self.may_write
     }
 
-    /// Writes the times of this job's devices as the segment of this writer, in place of an earlier one. Returns the
-    /// segment; `None` if there is nothing to write, or nothing is to be written.
+    /// Writes the times of this job's devices as the segment of this writer, in place of an earlier one. Returns the path of
+    /// the segment and its content; `None` if there is nothing to write, or nothing is to be written.
     ///
     /// # Errors
     /// Those of [`StoreFolder::write`].
@@ -109,7 +111,7 @@ impl ModelStore {
         &self,
         writer: &str,
         devices: Vec<(StoreKey, Vec<StoredSample>)>,
-    ) -> Result<Option<PathBuf>, Error> {
+    ) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let runs = devices
             .into_iter()
             .filter(|(_, samples)| !samples.is_empty());
@@ -122,10 +124,12 @@ impl ModelStore {
                 samples,
             })
             .collect();
-        match self.may_write && !runs.is_empty() {
-            true => self.user.write(writer, &runs).map(Some),
-            false => Ok(None),
+        if !self.may_write || runs.is_empty() {
+            return Ok(None);
         }
+        let segment = self.user.make_segment(writer, &runs)?;
+        let path = self.user.write_segment(&segment)?;
+        Ok(Some((path, segment)))
     }
 }
 
@@ -167,7 +171,8 @@ mod tests {
             let written = store
                 .write(&name_writer("host"), vec![(key(), sample(100, 0.5))])
                 .unwrap();
-            assert!(written.unwrap().starts_with(folder.path().join("user/v2")));
+            let (path, _) = written.unwrap();
+            assert!(path.starts_with(folder.path().join("user/v2")));
         }
         let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();

@@ -43,6 +43,15 @@ pub struct StoredRun {
     pub samples: Vec<StoredSample>,
 }
 
+/// A segment as it is written: the same file in the stores of all hosts of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SegmentFile {
+    /// Name of the file.
+    pub(super) name: String,
+    /// Its content.
+    pub(super) text: String,
+}
+
 #[derive(Serialize, Deserialize)]
 struct SegmentHeader {
     format: String,

@@ -1,6 +1,7 @@
 //! Runs that begin with what earlier ones have seen: the model store under `mxm` and `isochron models`.
 
 mod faults;
+mod hosts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
