@@ -1,5 +1,6 @@
 //! Table 4.2: the cost of knowing how to divide, in seconds and as a percentage of the multiplication.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -46,9 +47,45 @@ pub(super) enum KnownBy {
 /// The samples of the table.
 #[derive(Default, Serialize, Deserialize)]
 pub struct CostSamples {
-    /// Seconds in which the full models of all devices were built.
+    /// Seconds in which the full models of all devices were built, with the start of the command, the peaks of the devices and
+    /// their times alone.
     build_s: f64,
+    /// The sizes of the full models, ascending; none in samples that do not tell them apart.
+    #[serde(default)]
+    built: Vec<BuiltSize>,
     runs: Vec<CostRun>,
+}
+
+/// A size of the full models, which all devices are measured at together.
+#[derive(Serialize, Deserialize)]
+struct BuiltSize {
+    /// Rows and columns of the update.
+    n: usize,
+    /// Seconds of measuring it on each device.
+    costs_s: Vec<f64>,
+}
+
+/// The output of `devices bench --json`, as far as it is needed.
+#[derive(Deserialize)]
+struct BuiltModels {
+    devices: Vec<BuiltDevice>,
+}
+
+#[derive(Deserialize)]
+struct BuiltDevice {
+    sizes: Vec<MeasuredSize>,
+}
+
+#[derive(Deserialize)]
+struct MeasuredSize {
+    n: usize,
+    alone: MeasuredCost,
+    together: Option<MeasuredCost>,
+}
+
+#[derive(Deserialize)]
+struct MeasuredCost {
+    cost_s: f64,
 }
 
 /// A multiplication.
@@ -109,6 +146,7 @@ impl CostSamples {
         let thesis = format_table(
             [
                 "matrix size",
+                "full FPM, building s",
                 "full FPM, before it s",
                 "full FPM, multiplication s",
                 "partial FPM, partitioning s",
@@ -133,7 +171,7 @@ impl CostSamples {
             sizes.iter().map(|&size| self.make_row(size)),
         );
         format!(
-            "{goals}\nBuilding the full models took {:.1} s.\n\n{thesis}\n{ours}",
+            "{goals}\nBuilding the full models took {:.1} s in all.\n\n{thesis}\n{ours}",
             self.build_s
         )
     }
@@ -171,9 +209,19 @@ impl CostSamples {
         find_differences(warm)
     }
 
-    fn make_thesis_row(&self, size: usize) -> [String; 7] {
+    /// Returns the seconds of building the full models as far as a product of this size can need them: up to the units of
+    /// the whole matrix. The devices are measured at the same time, so a size takes as long as on its slowest device.
+    fn sum_building_s(&self, size: usize) -> Option<f64> {
+        let needed = self.built.iter().filter(|built| built.n <= size);
+        let longest = needed.map(|built| built.costs_s.iter().copied().fold(0.0, f64::max));
+        (!self.built.is_empty()).then(|| longest.sum())
+    }
+
+    fn make_thesis_row(&self, size: usize) -> [String; 8] {
         [
             size.to_string(),
+            self.sum_building_s(size)
+                .map_or("-".to_owned(), |seconds| format!("{seconds:.1}")),
             self.summarize(size, KnownBy::Full, |run| run.before_s)
                 .text(3),
             self.summarize(size, KnownBy::Full, |run| run.wall_s)
@@ -274,7 +322,7 @@ fn measure_in(
     let models = folder.join("models");
     std::fs::create_dir_all(folder)?;
     let largest = sizes.iter().max().copied().unwrap_or(BLOCK);
-    let build_s = build_models(launcher, &models, largest)?;
+    let (build_s, built) = build_models(launcher, &models, largest)?;
     eprintln!("full models: {build_s:.1} s");
     // The first runs of each size fill the store.
     for &size in sizes {
@@ -299,20 +347,42 @@ fn measure_in(
             }
         }
     }
-    Ok(CostSamples { build_s, runs })
+    Ok(CostSamples {
+        build_s,
+        built,
+        runs,
+    })
 }
 
-/// Builds full models of all devices up to the parts of this size; returns the seconds that it took.
-fn build_models(launcher: &MxmLauncher, models: &Path, size: usize) -> anyhow::Result<f64> {
+/// Builds full models of all devices up to the parts of this size; returns the seconds that it took, and those of each size.
+fn build_models(
+    launcher: &MxmLauncher,
+    models: &Path,
+    size: usize,
+) -> anyhow::Result<(f64, Vec<BuiltSize>)> {
     let line = format!(
-        "devices bench --platform {PLATFORM} --block {BLOCK} --to {size} --budget 60 --out"
+        "devices bench --platform {PLATFORM} --block {BLOCK} --to {size} --budget 60 --json --out"
     );
     let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let start = Instant::now();
     let mut command = launcher.mpirun(RANKS, launcher.options);
     launcher.add_isochron(&mut command, &words);
-    run_within(command.arg(models), LIMIT)?;
-    Ok(start.elapsed().as_secs_f64())
+    let (text, _) = run_within(command.arg(models), LIMIT)?;
+    let build_s = start.elapsed().as_secs_f64();
+    let found = serde_json::from_str(&text).with_context(|| format!("{command:?}"))?;
+    Ok((build_s, list_built_sizes(&found)))
+}
+
+/// Lists the sizes of models with their costs on every device. `mxm` takes the times of devices together, or alone on a host
+/// with one device.
+fn list_built_sizes(models: &BuiltModels) -> Vec<BuiltSize> {
+    let mut costs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for size in models.devices.iter().flat_map(|device| &device.sizes) {
+        let taken = size.together.as_ref().unwrap_or(&size.alone);
+        costs.entry(size.n).or_default().push(taken.cost_s);
+    }
+    let sizes = costs.into_iter();
+    sizes.map(|(n, costs_s)| BuiltSize { n, costs_s }).collect()
 }
 
 fn multiply(
@@ -358,6 +428,7 @@ mod tests {
     fn the_cost_is_what_comes_before_in_percent_of_the_multiplication() {
         let samples = CostSamples {
             build_s: 60.0,
+            built: Vec::new(),
             runs: vec![
                 make_run(KnownBy::Full, 0.0, 0.5),
                 make_run(KnownBy::Partial, 0.5, 0.5),
@@ -377,5 +448,30 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn a_matrix_needs_the_models_up_to_its_size() -> anyhow::Result<()> {
+        let [one, other] = [0.5, 2.0].map(|cost_s| {
+            let sizes = [4, 8, 16].map(|n| {
+                format!(
+                    r#"{{"n": {n}, "alone": {{"cost_s": 9.0}}, "together": {{"cost_s": {cost_s}}}}}"#
+                )
+            });
+            format!(r#"{{"sizes": [{}]}}"#, sizes.join(","))
+        });
+        let models = serde_json::from_str(&format!(r#"{{"devices": [{one}, {other}]}}"#))?;
+        let mut samples = CostSamples {
+            built: list_built_sizes(&models),
+            runs: vec![make_run(KnownBy::Full, 0.25, 0.5)],
+            ..CostSamples::default()
+        };
+        let text = samples.format_tables();
+        assert!(text.contains("| 8 | 4.0 | 0.250"), "{text}");
+        // Samples that do not tell the sizes apart.
+        samples.built.clear();
+        let text = samples.format_tables();
+        assert!(text.contains("| 8 | - | 0.250"), "{text}");
+        Ok(())
     }
 }
