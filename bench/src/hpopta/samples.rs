@@ -74,7 +74,7 @@ impl Effort {
         Self {
             ranks,
             rounds,
-            runs: 10,
+            runs: 5,
             max_seconds: 1.0,
         }
     }
@@ -134,11 +134,24 @@ struct RowsRank {
     rows: u64,
 }
 
+/// The times of the runs of a division in a round.
+pub type Times = fn(&DividedRuns) -> &[f64];
+
 /// A mean with the half-width of its confidence interval.
 #[derive(Debug, Clone, Copy)]
 pub struct MeanInterval {
     pub mean_s: f64,
     pub ci_s: f64,
+}
+
+impl MeanInterval {
+    fn of(values: &[f64]) -> Self {
+        let sample = Sample::of(values);
+        Self {
+            mean_s: sample.mean,
+            ci_s: sample.half_width(CONFIDENCE),
+        }
+    }
 }
 
 impl SizeSamples {
@@ -166,17 +179,25 @@ impl SizeSamples {
             .filter(move |runs| runs.division == division)
     }
 
-    /// Summarizes all runs of a division.
-    pub fn summarize(
-        &self,
-        division: RowDivision,
-        times: fn(&DividedRuns) -> &[f64],
-    ) -> MeanInterval {
-        let all: Vec<f64> = self.list_runs(division).flat_map(times).copied().collect();
-        let sample = Sample::of(&all);
-        MeanInterval {
-            mean_s: sample.mean,
-            ci_s: sample.half_width(CONFIDENCE),
+    /// Summarizes the runs of a division.
+    pub fn summarize(&self, division: RowDivision, times: Times) -> MeanInterval {
+        MeanInterval::of(&self.list_means(division, times))
+    }
+
+    /// Summarizes by how much longer the runs of a division take than those of `other`, round by round.
+    pub fn compare(&self, [division, other]: [RowDivision; 2], times: Times) -> MeanInterval {
+        let [ours, theirs] = [division, other].map(|division| self.list_means(division, times));
+        let differences = ours.iter().zip(&theirs).map(|(ours, theirs)| ours - theirs);
+        MeanInterval::of(&differences.collect::<Vec<f64>>())
+    }
+
+    /// Returns the mean of each round, which is one sample: the runs of a process share its memory, and what else the
+    /// machine does meanwhile. Of a single round, each run is one.
+    fn list_means(&self, division: RowDivision, times: Times) -> Vec<f64> {
+        let rounds: Vec<&[f64]> = self.list_runs(division).map(times).collect();
+        match rounds[..] {
+            [round] => round.to_vec(),
+            _ => rounds.iter().map(|round| Sample::of(round).mean).collect(),
         }
     }
 

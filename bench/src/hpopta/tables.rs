@@ -22,7 +22,7 @@ impl HpoptaResults {
         } = &self.origin;
         let origin = format!(
             "Measured by `{command}` with {} ranks on {} cores ({}); mean ± half-width of its confidence interval at 95 % \
-             over all runs, raw samples in [`hpopta.json`](hpopta.json).",
+             over the rounds, raw samples in [`hpopta.json`](hpopta.json).",
             self.ranks,
             machine.cores,
             machine.cpu.as_deref().unwrap_or("unknown"),
@@ -43,12 +43,11 @@ impl HpoptaResults {
 
 /// Compares the runs of HPOPTA's division with those of the balanced one.
 fn check_goal(samples: &SizeSamples) -> [String; 3] {
-    let [ours, balanced] = [RowDivision::Hpopta, RowDivision::Balanced]
-        .map(|division| samples.summarize(division, DividedRuns::wall_s));
+    let both = [RowDivision::Hpopta, RowDivision::Balanced];
+    let balanced = samples.summarize(RowDivision::Balanced, DividedRuns::wall_s);
+    let difference = samples.compare(both, DividedRuns::wall_s);
     let percent = 100.0 / balanced.mean_s;
-    let found = percent * (ours.mean_s - balanced.mean_s);
-    // The half-width of the interval of a difference of independent means.
-    let most = percent * ours.ci_s.hypot(balanced.ci_s);
+    let (found, most) = (percent * difference.mean_s, percent * difference.ci_s);
     [
         format!(
             "{} of {}: HPOPTA's run is slower than the balanced one by, %, at most {most:.1}",
