@@ -204,6 +204,13 @@ impl TimeCurve {
         }
     }
 
+    /// Returns the largest size that takes `limit_s` at most, even if the speed falls most steeply right behind the largest size
+    /// that was measured; no less than that one.
+    pub fn find_endurable(&self, limit_s: f64) -> f64 {
+        let spare_s = (limit_s - self.line.time_s(self.seen)).max(0.0);
+        self.seen + spare_s / (STEEPNESS[1] * self.slope)
+    }
+
     /// Returns the relative variance of the time of `d` units.
     pub fn variance(&self, d: f64) -> f64 {
         let t_s = (self.fixed_s + self.slope * d).max(f64::MIN_POSITIVE);

@@ -42,6 +42,10 @@ pub struct Adaptive {
     drifts: Vec<Drift>,
     /// The steps are those of a program's own loop, in which an idle part is tried again.
     pub(super) is_own_loop: bool,
+    /// Most seconds of a step with sizes that parts have never done, if memory ends right behind those that they have. `None`
+    /// for any.
+    #[serde(default)]
+    pub(super) endurable_s: Option<f64>,
 }
 
 impl Adaptive {
@@ -76,6 +80,7 @@ impl Adaptive {
             changes: Vec::new(),
             drifts: Vec::new(),
             is_own_loop: false,
+            endurable_s: None,
         })
     }
 

@@ -1,5 +1,6 @@
 //! Learning from a loop that makes its own steps.
 
+use super::division::{divide, expect_step};
 use super::part::PartState;
 use super::proposal::Place;
 use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
@@ -12,6 +13,8 @@ pub(crate) struct Stakes {
     pub steps_left: f64,
     /// Part of a step that the change saves at least.
     pub least_gain: f64,
+    /// Steps that a change lasts before it can be taken back.
+    pub trial_steps: f64,
 }
 
 impl Adaptive {
@@ -50,11 +53,29 @@ impl Adaptive {
             return Ok(false);
         }
         self.fit_models();
+        self.limit_risk(stakes)?;
         // A single time beyond belief is measured again first: it may be a disturbance.
         if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
             self.change_if_it_pays((stakes.steps_left, stakes.least_gain), place)?;
         }
         Ok(self.since_change == 0)
+    }
+
+    /// Limits the sizes that parts have never done: if memory ends right behind those that they have, the steps of a trial
+    /// lose no more than the steps after it can win by the best division.
+    fn limit_risk(&mut self, stakes: Stakes) -> Result<(), AdaptiveError> {
+        self.endurable_s = None;
+        let candidates = self.list_candidates();
+        if candidates.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let best = divide(&candidates, self.total, self.config.granule)?;
+        let curves = self.list_curves();
+        let [now_s, best_s] = [&self.now, &best].map(|units| expect_step(&curves, units));
+        let steps_after = (stakes.steps_left - stakes.trial_steps).max(0.0);
+        let winnable_s = steps_after * (now_s - best_s).max(0.0);
+        self.endurable_s = Some(now_s + winnable_s / stakes.trial_steps.max(1.0));
+        Ok(())
     }
 
     /// Takes a division in which some parts have more units than the models suggest, to see how fast they are now.

@@ -141,7 +141,7 @@ impl Adaptive {
                     .map_or(f64::INFINITY, |units| units as f64);
                 let reach = match &curve.fall {
                     Some(fall) => self.config.growth_before_fall * fall.last,
-                    None => (part.part.safe as f64).max(self.config.growth_in_step * curve.seen),
+                    None => (part.part.safe as f64).max(self.limit_growth(curve)),
                 };
                 Some(BoundedPart {
                     curve,
@@ -149,6 +149,15 @@ impl Adaptive {
                 })
             })
             .collect()
+    }
+
+    /// Returns the largest size to which a part may grow in one change.
+    fn limit_growth(&self, curve: &TimeCurve) -> f64 {
+        let usual = self.config.growth_in_step * curve.seen;
+        let endurable = self
+            .endurable_s
+            .map(|limit_s| curve.find_endurable(limit_s));
+        endurable.map_or(usual, |endurable| endurable.min(usual))
     }
 
     /// Rates a division as it can be laid out; `None` if its step takes no less than `limit_s` even as asked.

@@ -197,6 +197,7 @@ impl Rebalance {
         let stakes = Stakes {
             steps_left: self.count_left() as f64,
             least_gain: 1.0 - 1.0 / self.config.trigger,
+            trial_steps: (self.config.warm_up + FAILED_AFTER) as f64,
         };
         let change = self
             .learner

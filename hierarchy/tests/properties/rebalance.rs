@@ -219,6 +219,44 @@ fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
     }
 }
 
+/// Returns the seconds of a loop of 20 sweeps over those with the even division. Moving the busiest part's units takes a
+/// tenth of a second for each second of computing them.
+fn run_short_loop(cap: f64) -> f64 {
+    let config = RebalanceConfig {
+        sweeps: Some(20),
+        move_unit_s: Some(1e-4),
+        ..RebalanceConfig::default()
+    };
+    let mut ratios = 0.0;
+    for seed in 0..10 {
+        let mut simulated = SimulatedLoop::new(config.clone(), &[1e-3; 16], 0.0, seed);
+        let mut even_s = 0.0;
+        let mut moving_s = 0.0;
+        for _ in 0..20 {
+            let even = draw_cliff_times(&[750; 16], cap, &mut simulated.random);
+            even_s += even.into_iter().fold(0.0, f64::max);
+            let units = simulated.machine.units().to_vec();
+            let times_s = draw_cliff_times(&units, cap, &mut simulated.random);
+            if let Some(next) = simulated.take_times(times_s) {
+                moving_s += 1e-4 * count_moved(&units, &next).1 as f64;
+            }
+        }
+        ratios += (simulated.seconds + moving_s) / even_s;
+    }
+    ratios / 10.0
+}
+
+/// A fast part of a short loop grew by a factor of 2, over the end of its memory, and the sweeps left did not win it back.
+#[test]
+fn a_short_loop_loses_nothing_beyond_a_cliff() {
+    let ratios: Vec<(f64, f64)> = (8..30)
+        .map(|step| 100.0 * f64::from(step))
+        .map(|cap| (cap, run_short_loop(cap)))
+        .collect();
+    eprintln!("{ratios:?}");
+    assert!(ratios.iter().all(|&(_, ratio)| ratio < 1.0), "{ratios:?}");
+}
+
 #[test]
 fn a_part_that_becomes_four_times_slower_is_answered_within_20_sweeps() {
     for seed in 0..40 {
