@@ -45,6 +45,9 @@ const SLIGHT_FALL: f64 = 0.03;
 /// Slopes behind a fall, relative to the slope before it.
 const STEEPNESS: [f64; 2] = [2.0, 40.0];
 
+/// Power of the size with which the speed of a part falls that pages (Clarke's thesis, section 2.3.1).
+const PAGING: f64 = 4.0;
+
 /// Growth up to which a size counts as seen.
 const NEARLY: f64 = 1.005;
 
@@ -204,11 +207,11 @@ impl TimeCurve {
         }
     }
 
-    /// Returns the largest size that takes `limit_s` at most, even if the speed falls most steeply right behind the largest size
-    /// that was measured; no less than that one.
+    /// Returns the largest size that takes `limit_s` at most even if the part begins to page right behind the largest size that
+    /// was measured; no less than that one.
     pub fn find_endurable(&self, limit_s: f64) -> f64 {
-        let spare_s = (limit_s - self.line.time_s(self.seen)).max(0.0);
-        self.seen + spare_s / (STEEPNESS[1] * self.slope)
+        let ratio = (limit_s / self.line.time_s(self.seen)).max(1.0);
+        self.seen * ratio.powf(1.0 / (1.0 + PAGING))
     }
 
     /// Returns the relative variance of the time of `d` units.

@@ -6,6 +6,9 @@ use super::proposal::Place;
 use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
 use crate::model::SpeedModel;
 
+/// Part of what the steps left can win that a trial may lose.
+const AT_RISK: f64 = 0.5;
+
 /// Conditions under which a change of the division pays.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stakes {
@@ -61,8 +64,8 @@ impl Adaptive {
         Ok(self.since_change == 0)
     }
 
-    /// Limits the sizes that parts have never done: if memory ends right behind those that they have, the steps of a trial
-    /// lose no more than the steps after it can win by the best division.
+    /// Limits the sizes that parts have never done: if parts page right behind those that they have, the steps of a trial lose
+    /// at most half of what the steps after it can win by the best division.
     fn limit_risk(&mut self, stakes: Stakes) -> Result<(), AdaptiveError> {
         self.endurable_s = None;
         let candidates = self.list_candidates();
@@ -74,7 +77,7 @@ impl Adaptive {
         let [now_s, best_s] = [&self.now, &best].map(|units| expect_step(&curves, units));
         let steps_after = (stakes.steps_left - stakes.trial_steps).max(0.0);
         let winnable_s = steps_after * (now_s - best_s).max(0.0);
-        self.endurable_s = Some(now_s + winnable_s / stakes.trial_steps.max(1.0));
+        self.endurable_s = Some(now_s + AT_RISK * winnable_s / stakes.trial_steps.max(1.0));
         Ok(())
     }
 

@@ -8,8 +8,8 @@
 //!   [`adaptive`](crate::adaptive), the cost from earlier moves.
 //! * Noise moves nothing. A change is considered after a [window](RebalanceConfig::window) of sweeps, then after twice
 //!   as many, and so on; and after a lasting change of a part's speed. One long time is a disturbance.
-//! * A part grows in steps. The fewer sweeps are left, the shorter the steps: if its memory ends right behind the largest
-//!   size that it has done, the loss stays below what the sweeps left can win back.
+//! * A part grows in steps. The fewer sweeps are left, the shorter the steps: if it pages right behind the largest size that it
+//!   has done, it loses no more than half of what the sweeps left can win back.
 //! * A change that makes the sweeps much longer is followed by another one soon: a part has come to the end of its memory.
 //! * Where time is no smooth function of the units, each part brings its [time function](LoopPart::function), and
 //!   [`hpopta`](crate::partition::hpopta()) divides.

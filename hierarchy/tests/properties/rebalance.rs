@@ -253,7 +253,6 @@ fn a_short_loop_loses_nothing_beyond_a_cliff() {
         .map(|step| 100.0 * f64::from(step))
         .map(|cap| (cap, run_short_loop(cap)))
         .collect();
-    eprintln!("{ratios:?}");
     assert!(ratios.iter().all(|&(_, ratio)| ratio < 1.0), "{ratios:?}");
 }
 
