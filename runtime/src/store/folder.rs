@@ -150,7 +150,7 @@ impl StoreFolder {
     ) -> Result<SegmentFile, Error> {
         let name = format!("{writer}.{SEGMENT}");
         let text = format_segment(runs).map_err(io::Error::from);
-        let text = text.map_err(|error| Error::output(&self.place_file(&name), error))?;
+        let text = text.map_err(|error| Error::output(self.place_file(&name), error))?;
         Ok(SegmentFile { name, text })
     }
 
