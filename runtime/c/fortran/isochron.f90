@@ -6,7 +6,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 2
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 3
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -55,6 +55,17 @@ module isochron
     integer(c_int64_t) :: n_blocks = 0
     type(c_ptr) :: blocks = c_null_ptr
     type(c_ptr) :: block_lds = c_null_ptr
+  end type
+
+  ! What became of the matrices of a product on this rank.
+  type, bind(c) :: isochron_last_run_t
+    integer(c_int64_t) :: struct_size = 56
+    integer(c_int64_t) :: a_in_place = 0
+    integer(c_int64_t) :: b_in_place = 0
+    integer(c_int64_t) :: c_in_place = 0
+    integer(c_int64_t) :: messages = 0
+    integer(c_int64_t) :: bytes = 0
+    real(c_double) :: seconds = 0
   end type
 
   ! The measured times of a device, or of a rank's work in a loop.
@@ -161,6 +172,13 @@ module isochron
       import :: c_int, c_ptr, isochron_matrix_t
       type(c_ptr), value :: product, alpha, beta
       type(isochron_matrix_t), intent(in) :: a, b, c
+      integer(c_int) :: status
+    end function
+
+    function isochron_last_run(session, run) bind(c, name="isochron_last_run") result(status)
+      import :: c_int, c_ptr, isochron_last_run_t
+      type(c_ptr), value :: session
+      type(isochron_last_run_t), intent(inout) :: run
       integer(c_int) :: status
     end function
 

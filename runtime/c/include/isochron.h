@@ -10,7 +10,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with calls, settings, constants and structs that are added.
-#define ISOCHRON_ABI_MINOR 2
+#define ISOCHRON_ABI_MINOR 3
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -124,6 +124,25 @@ typedef struct {
   // Blocks: leading dimension of each of them.
   const int64_t *block_lds;
 } isochron_matrix_t;
+
+// What became of the matrices of a product on this rank. Set struct_size to sizeof(isochron_last_run_t). A later version may
+// append fields: it takes this struct as it is, and writes the fields that it has.
+typedef struct {
+  // Bytes of this struct.
+  int64_t struct_size;
+  // 1 if A was used in place, on all ranks; 0 if it was moved.
+  int64_t a_in_place;
+  // 1 if B was used in place, on all ranks; 0 if it was moved.
+  int64_t b_in_place;
+  // 1 if C was written in place, on all ranks; 0 if it was moved.
+  int64_t c_in_place;
+  // Messages that this rank sent to move A, B and C to the plan's layout, and C back.
+  int64_t messages;
+  // Bytes of these messages.
+  int64_t bytes;
+  // Seconds of these moves on this rank.
+  double seconds;
+} isochron_last_run_t;
 
 // The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
 // that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
@@ -272,6 +291,14 @@ int isochron_run(isochron_product_t *product,
                  const isochron_matrix_t *b,
                  const void *beta,
                  const isochron_matrix_t *c);
+
+// Writes which matrices of the session's last product were used in place, and what this rank sent to move the others.
+//
+// Not collective.
+//
+// Safety: run is null, or points to a struct that may be written, of as many bytes as its first field says.
+int isochron_last_run(const isochron_session_t *session,
+                      isochron_last_run_t *run);
 
 // Hands over the plan of a product as JSON, until isochron_free.
 //

@@ -10,7 +10,7 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use isochron::prelude::{Comm, Execution, Plan, Session};
+use isochron::prelude::{Comm, GemmRun, Plan, Session};
 
 use crate::balancer::BalancedLoop;
 use crate::product::AnyProduct;
@@ -56,7 +56,15 @@ impl HandleKind for BalancerHandle {
 pub(crate) struct OpenSession {
     pub session: Session,
     pub products: ProductSettings,
-    pub last_run: Option<(Plan, Execution)>,
+    pub last_run: Option<(Plan, GemmRun)>,
+}
+
+impl OpenSession {
+    /// Returns the plan and the measurements of the last product.
+    pub(crate) fn find_last_run(&self) -> Result<&(Plan, GemmRun), CallFailure> {
+        let reason = "has run no product yet";
+        (self.last_run.as_ref()).ok_or_else(|| CallFailure::argument("session", reason))
+    }
 }
 
 /// A product and its session.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use isochron::Error;
 use isochron::prelude::{
-    Complex32, Complex64, Distribution, Element, Execution, Gemm, GemmConfig, Op, Pieces, Scalars,
+    Complex32, Complex64, Distribution, Element, Gemm, GemmConfig, GemmRun, Op, Pieces, Scalars,
     Session,
 };
 
@@ -16,6 +16,7 @@ use crate::memory::hand_over;
 use crate::overlap::check_result;
 use crate::pointers;
 use crate::status::{CallFailure, agree_on, call};
+use crate::structs::{SizedStruct, write_struct};
 
 /// Elements are `float`.
 pub const ISOCHRON_F32: c_int = 0;
@@ -25,6 +26,48 @@ pub const ISOCHRON_F64: c_int = 1;
 pub const ISOCHRON_C32: c_int = 2;
 /// Elements are `double complex`: two `double`.
 pub const ISOCHRON_C64: c_int = 3;
+
+/// What became of the matrices of a product on this rank. Set struct_size to sizeof(isochron_last_run_t). A later version may
+/// append fields: it takes this struct as it is, and writes the fields that it has.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub struct LastRunTable {
+    /// Bytes of this struct.
+    pub struct_size: i64,
+    /// 1 if A was used in place, on all ranks; 0 if it was moved.
+    pub a_in_place: i64,
+    /// 1 if B was used in place, on all ranks; 0 if it was moved.
+    pub b_in_place: i64,
+    /// 1 if C was written in place, on all ranks; 0 if it was moved.
+    pub c_in_place: i64,
+    /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
+    pub messages: i64,
+    /// Bytes of these messages.
+    pub bytes: i64,
+    /// Seconds of these moves on this rank.
+    pub seconds: f64,
+}
+
+// SAFETY: numbers, with the size first.
+unsafe impl SizedStruct for LastRunTable {
+    const NAME: &'static str = "isochron_last_run_t";
+    const SIZES: &'static [usize] = &[size_of::<Self>()];
+}
+
+impl From<&GemmRun> for LastRunTable {
+    fn from(run: &GemmRun) -> Self {
+        let [a, b, c] = run.in_place.map(i64::from);
+        Self {
+            struct_size: size_of::<Self>() as i64,
+            a_in_place: a,
+            b_in_place: b,
+            c_in_place: c,
+            messages: run.moved.messages as i64,
+            bytes: run.moved.bytes as i64,
+            seconds: run.moved.seconds,
+        }
+    }
+}
 
 /// A product of matrices as a program has them.
 pub(crate) struct AnyProduct {
@@ -152,6 +195,28 @@ pub unsafe extern "C" fn isochron_run(
             // SAFETY: as the caller says.
             session.use_object(|open| unsafe { product.run(open, [alpha, beta], [a, b, c]) })
         })
+    })
+}
+
+/// Writes which matrices of the session's last product were used in place, and what this rank sent to move the others.
+///
+/// Not collective.
+///
+/// # Safety
+/// `run` is null, or points to a struct that may be written, of as many bytes as its first field says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_last_run(
+    session: *const SessionHandle,
+    run: *mut LastRunTable,
+) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        let answer = session.use_object(|open| {
+            let (_, last_run) = open.find_last_run()?;
+            Ok(LastRunTable::from(last_run))
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { write_struct(run, "run", &answer) }
     })
 }
 
@@ -293,8 +358,8 @@ impl AnyProduct {
         let described = (&*tables, &*on);
         with_gemm!(gemm, gemm => {
             // SAFETY: as the caller says.
-            let execution = unsafe { run_typed(open, gemm, described, scalars, operands)? };
-            open.last_run = Some((gemm.plan().clone(), execution));
+            let run = unsafe { run_typed(open, gemm, described, scalars, operands)? };
+            open.last_run = Some((gemm.plan().clone(), run));
         });
         Ok(())
     }
@@ -311,12 +376,12 @@ unsafe fn run_typed<T: Element>(
     described: (&[MatrixTable; 3], &[Distribution; 3]),
     scalars: [*const c_void; 2],
     operands: Operands,
-) -> Result<Execution, CallFailure> {
+) -> Result<GemmRun, CallFailure> {
     let comm = open.session.comm().clone();
     // SAFETY: as the caller says.
     let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
     let (scalars, [a, b], c): RunArguments<'_, T> = agree_on(&*comm, read)?;
-    Ok(gemm.run(&mut open.session, scalars, a, b, c)?.execution)
+    Ok(gemm.run(&mut open.session, scalars, a, b, c)?)
 }
 
 /// Reads the arguments of a run on this rank.

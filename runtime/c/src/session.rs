@@ -141,12 +141,9 @@ pub unsafe extern "C" fn isochron_report(
     call(|| {
         let session = handles::find(session)?;
         let report = session.use_object(|open| {
-            let ready = pointers::check(json, "json").and_then(|()| match &open.last_run {
-                Some(last_run) => Ok(last_run),
-                None => Err(CallFailure::argument("session", "has run no product yet")),
-            });
-            let (plan, execution) = agree_on(&**session.comm(), ready)?;
-            to_json(&Report::gather(&open.session, plan, execution, None)?)
+            let ready = pointers::check(json, "json").and_then(|()| open.find_last_run());
+            let (plan, run) = agree_on(&**session.comm(), ready)?;
+            to_json(&Report::gather(&open.session, plan, &run.execution, None)?)
         })?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(json, "json", hand_over(report)) }

@@ -70,6 +70,24 @@ pub(crate) unsafe fn read_structs<T: SizedStruct>(
     Ok(structs)
 }
 
+/// Writes an answer into a struct of the program: the fields that its version has. Its size stays.
+///
+/// # Safety
+/// `to` is null, or points to a struct that may be written, of as many bytes as its first field says.
+pub(crate) unsafe fn write_struct<T: SizedStruct>(
+    to: *mut T,
+    name: &str,
+    answer: &T,
+) -> Result<(), CallFailure> {
+    // SAFETY: null, or a size comes first, as the caller says.
+    let bytes = unsafe { read_size(to, name)? };
+    let (from, to) = (ptr::from_ref(answer).cast::<u8>(), to.cast::<u8>());
+    let fields = size_of::<i64>()..bytes;
+    // SAFETY: the caller's struct has these bytes, which are at most those of the answer.
+    unsafe { ptr::copy_nonoverlapping(from.add(fields.start), to.add(fields.start), fields.len()) };
+    Ok(())
+}
+
 /// Reads the size of a struct, and checks that some version of the interface has it.
 ///
 /// # Safety
@@ -178,6 +196,49 @@ mod tests {
         // SAFETY: a null pointer.
         let failure = unsafe { read_struct(ptr::null::<Grown>(), "mine") }.unwrap_err();
         assert!(format!("{failure:?}").contains("null"), "{failure:?}");
+    }
+
+    #[test]
+    fn an_answer_ends_where_an_older_program_s_struct_ends() {
+        let answer = grow(40);
+        let before = Grown {
+            units: 0,
+            seconds: 0.0,
+            added: ptr::null(),
+            weight: -1.0,
+            ..grow(0)
+        };
+        for size in [24, 32, 40] {
+            let mut place = Grown {
+                struct_size: size,
+                ..before
+            };
+            // SAFETY: a struct with these bytes.
+            unsafe { write_struct(&mut place, "mine", &answer) }.unwrap();
+            let wanted = Grown {
+                struct_size: size,
+                added: if size > 24 {
+                    answer.added
+                } else {
+                    before.added
+                },
+                weight: if size > 32 {
+                    answer.weight
+                } else {
+                    before.weight
+                },
+                ..answer
+            };
+            assert_eq!(place, wanted);
+        }
+        let mut longer = Grown {
+            struct_size: 48,
+            ..before
+        };
+        // SAFETY: the struct is not looked at beyond its size.
+        let refused = unsafe { write_struct(&mut longer, "mine", &answer) };
+        assert!(format!("{refused:?}").contains("a newer library"));
+        assert_eq!(longer.units, 0);
     }
 
     #[test]

@@ -132,9 +132,21 @@ impl<'a> Caller<'a> {
         let (mut handle, mut text) = (ptr::null_mut::<SessionHandle>(), ptr::null::<c_char>());
         let session = self.pick_handle::<SessionHandle>(draw[2]);
         let texts = (pick_text(draw[3]), pick_text(draw[4]));
+        let mut last_run = LastRunTable {
+            struct_size: if draw[9] == 255 {
+                pick_number(draw[3])
+            } else {
+                size_of::<LastRunTable>() as i64
+            },
+            ..LastRunTable::default()
+        };
+        let place = match draw[6] {
+            255 => ptr::null_mut(),
+            _ => &raw mut last_run,
+        };
         // SAFETY: the places are our own, and handles may be any numbers.
         let status = unsafe {
-            match draw[1] % 7 {
+            match draw[1] % 8 {
                 0 => isochron_open_local(texts.0, &mut handle),
                 6 => isochron_open(
                     self.comms[draw[5] as usize % self.comms.len()],
@@ -145,6 +157,7 @@ impl<'a> Caller<'a> {
                 2 => isochron_get(session, texts.0, &mut text),
                 3 => isochron_report(session, &mut text),
                 4 => isochron_free(self.memory.swap_remove(0)),
+                7 => isochron_last_run(session, place),
                 _ => isochron_close(session),
             }
         };

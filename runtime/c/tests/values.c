@@ -1,4 +1,5 @@
 /* Products of matrices whose elements all differ, against a plain triple loop: mpirun -n 6 values.
+ * Matrices that agree in their blocks are used in place, and others are moved, which the session tells.
  * Each layout stands for A, for B and for C. The place of an element follows from the definitions of ScaLAPACK and of the
  * header, so a source, a grid or an order that is taken for another one gives wrong elements. */
 #include <complex.h>
@@ -10,7 +11,7 @@
 #include "checks.h"
 #include "isochron.h"
 
-enum { RANKS = 6, M = 23, N = 19, K = 17, SPARE = 3, MOST_BLOCKS = 4, LAYOUTS = 9 };
+enum { RANKS = 6, M = 23, N = 19, K = 17, SPARE = 3, MOST_BLOCKS = 4, LAYOUTS = 9, AGREEING = 48 };
 
 /* A matrix and this rank's pieces of it. */
 struct matrix {
@@ -283,6 +284,35 @@ static void try_layout(int layout)
       free(matrices[which].pieces[piece]);
 }
 
+/* Describes a matrix in blocks of 4 on one row of processes, or on one column of them. */
+static void describe_agreeing(struct matrix *made, int is_by_rows)
+{
+  memset(made, 0, sizeof *made);
+  made->table.struct_size = sizeof made->table, made->table.kind = ISOCHRON_BLOCK_CYCLIC;
+  made->table.rows = made->table.cols = AGREEING, made->table.row_block = made->table.col_block = 4;
+  made->table.grid_rows = is_by_rows ? RANKS : 1, made->table.grid_cols = is_by_rows ? 1 : RANKS;
+}
+
+/* Multiplies matrices on one row of processes, of which A may be on a column: then it has to be moved. */
+static void try_places(int moves_a)
+{
+  static struct matrix matrices[3];
+  isochron_last_run_t run = {.struct_size = sizeof run};
+  double one = 1.0, zero = 0.0;
+  for (int which = 0; which < 3; which++) {
+    describe_agreeing(&matrices[which], moves_a && which == 0);
+    fill(&matrices[which], ISOCHRON_F64, which);
+  }
+  multiply(moves_a, ISOCHRON_F64, "NN", &one, &matrices[0], &matrices[1], &zero, &matrices[2]);
+  check(isochron_last_run(session, &run));
+  expect("A is where it should be", run.a_in_place == !moves_a);
+  expect("B and C are used in place", run.b_in_place == 1 && run.c_in_place == 1);
+  expect("messages are those of A", (run.messages > 0) == moves_a && (run.bytes > 0) == moves_a);
+  expect("moves take time", moves_a ? run.seconds > 0.0 : run.seconds == 0.0);
+  for (int which = 0; which < 3; which++)
+    free(matrices[which].pieces[0]);
+}
+
 int main(int argc, char **argv)
 {
   int provided, ranks;
@@ -294,6 +324,9 @@ int main(int argc, char **argv)
   check(isochron_open_comm(MPI_COMM_WORLD, "blas=embedded grouping=node strategy=homogeneous block=4", &session));
   for (int layout = 0; layout < LAYOUTS; layout++)
     try_layout(layout);
+  check(isochron_set(session, "split", "c"));
+  try_places(0);
+  try_places(1);
   check(isochron_close(session));
   MPI_Allreduce(MPI_IN_PLACE, &n_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && n_failed == 0)

@@ -43,10 +43,12 @@ static void try_session(isochron_session_t *session)
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
   isochron_product_t *product;
   isochron_balancer_t *balancer;
+  isochron_last_run_t run = {.struct_size = sizeof run};
   const char *text;
   REFUSED(isochron_set(session, "block", "64"));
   REFUSED(isochron_get(session, "block", &text));
   REFUSED(isochron_report(session, &text));
+  REFUSED(isochron_last_run(session, &run));
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_balancer(session, 10, NULL, &balancer));
@@ -179,15 +181,30 @@ static void try_huge_product(isochron_session_t *session, int64_t size)
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
 }
 
+/* Places that cannot take what became of the last product's matrices. */
+static void try_last_run(isochron_session_t *session)
+{
+  isochron_last_run_t run = {.struct_size = sizeof run};
+  ACCEPTED(isochron_last_run(session, &run));
+  REFUSED(isochron_last_run(session, NULL));
+  REFUSED(isochron_last_run(session, (isochron_last_run_t *)((char *)&run + 1)));
+  run.struct_size = 0;
+  REFUSED(isochron_last_run(session, &run));
+  run.struct_size = sizeof run + 8;
+  REFUSED(isochron_last_run(session, &run));
+}
+
 static void try_products(isochron_session_t *session, int rank)
 {
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2), wrong = c;
   isochron_product_t *product;
+  isochron_last_run_t run = {.struct_size = sizeof run};
   const char *text;
   try_huge_product(session, (int64_t)1 << 28);
   try_huge_product(session, (int64_t)1 << 40);
   try_huge_product(session, INT64_MAX);
   REFUSED(isochron_report(session, &text));
+  REFUSED(isochron_last_run(session, &run));
   REFUSED(isochron_prepare(session, 99, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'X', 'N', &a, &b, &c, &product));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 0, &a, &b, &c, &product));
@@ -218,6 +235,7 @@ static void try_products(isochron_session_t *session, int rank)
   REFUSED(isochron_report(session, rank == 0 ? NULL : &text));
   ACCEPTED(isochron_report(session, &text));
   ACCEPTED(isochron_free(text));
+  try_last_run(session);
   ACCEPTED(isochron_close_product(product));
   try_product(product);
 }
