@@ -92,7 +92,9 @@ fn no_thread_leaves_the_affinity_mask_of_its_rank() {
     }
 }
 
+/// The library has this name on Linux alone.
 #[test]
+#[cfg(target_os = "linux")]
 fn the_threads_of_the_programs_blas_stay_as_they_were_set() {
     assert_holds("host-blas");
 }
