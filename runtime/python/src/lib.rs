@@ -35,7 +35,7 @@ mod _isochron {
     #[pymodule_export]
     use crate::models::{PyModel, PySurface, PyTimeFunction};
     #[pymodule_export]
-    use crate::product::PyProduct;
+    use crate::product::{PyLastRun, PyProduct};
     #[pymodule_export]
     use crate::rebalancer::{PyRebalancer, PyStep};
     #[pymodule_export]

@@ -3,8 +3,8 @@
 use isochron::comm::agree;
 use isochron::hierarchy::balance::BalanceConfig;
 use isochron::prelude::{
-    Comm, Complex32, Complex64, Distribution, Element, ElementType, Error, Execution, Gemm,
-    GemmConfig, Op, Order, Plan, Scalars, Session,
+    Comm, Complex32, Complex64, Distribution, Element, ElementType, Error, Gemm, GemmConfig,
+    GemmRun, Op, Order, Plan, Scalars, Session,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -257,6 +257,40 @@ impl LockedMatrices {
     }
 }
 
+/// What became of the matrices of a product on this rank.
+#[pyclass(name = "LastRun", module = "isochron", frozen, get_all)]
+pub struct PyLastRun {
+    /// True for each of A, B and C that was used in place, on all ranks; False if it was moved.
+    in_place: (bool, bool, bool),
+    /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
+    messages: u64,
+    /// Bytes of these messages.
+    bytes: u64,
+    /// Seconds of these moves on this rank.
+    seconds: f64,
+}
+
+impl From<&GemmRun> for PyLastRun {
+    fn from(run: &GemmRun) -> Self {
+        Self {
+            in_place: run.in_place.into(),
+            messages: run.moved.messages,
+            bytes: run.moved.bytes,
+            seconds: run.moved.seconds,
+        }
+    }
+}
+
+#[pymethods]
+impl PyLastRun {
+    fn __repr__(&self) -> String {
+        let Self {
+            in_place, bytes, ..
+        } = self;
+        format!("<LastRun {in_place:?} in place, {bytes} bytes>")
+    }
+}
+
 /// A product that is planned once and run again and again.
 #[pyclass(name = "Product", module = "isochron", frozen)]
 pub struct PyProduct {
@@ -337,9 +371,9 @@ impl PyProduct {
         let (c, mut locked, scalars) = agree(&*comm, fitted)?;
         let SessionState { session, last_run } = &mut *state;
         run_detached(py, || {
-            let execution =
+            let run =
                 with_gemm!(&mut *gemm, gemm => run_typed(gemm, session, &mut locked, scalars))?;
-            *last_run = Some((with_gemm!(&*gemm, gemm => gemm.plan().clone()), execution));
+            *last_run = Some((with_gemm!(&*gemm, gemm => gemm.plan().clone()), run));
             Ok::<(), Error>(())
         })?;
         Ok(c)
@@ -446,7 +480,7 @@ fn run_typed<T: Element>(
     session: &mut Session,
     locked: &mut LockedMatrices,
     [alpha, beta]: [Complex64; 2],
-) -> Result<Execution, Error> {
+) -> Result<GemmRun, Error> {
     let scalars = Scalars {
         alpha: T::of(alpha),
         beta: T::of(beta),
@@ -469,7 +503,7 @@ fn run_typed<T: Element>(
         )
     };
     let (a, b, c) = (or_nothing(a), or_nothing(b), or_nothing(c));
-    Ok(gemm.run(session, scalars, a, b, c)?.execution)
+    gemm.run(session, scalars, a, b, c)
 }
 
 /// Returns the pieces of a rank; one without elements if there are none.

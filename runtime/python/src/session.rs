@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use isochron::comm::agree;
 use isochron::prelude::{
-    BlasChoice, Comm, ElementType, Error, Execution, Grouping, HostScope, Plan, Report, Session,
+    BlasChoice, Comm, ElementType, Error, GemmRun, Grouping, HostScope, Plan, Report, Session,
     SessionBuilder, StoreMode,
 };
 use pyo3::prelude::*;
@@ -14,14 +14,14 @@ use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
 use crate::errors::RaisedError;
-use crate::product::{GivenMatrices, ProductKeywords, PyProduct};
+use crate::product::{GivenMatrices, ProductKeywords, PyLastRun, PyProduct};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// A session, and its last run.
 pub(crate) struct SessionState {
     pub session: Session,
-    pub last_run: Option<(Plan, Execution)>,
+    pub last_run: Option<(Plan, GemmRun)>,
 }
 
 /// The ranks of a communicator, and the devices of each.
@@ -112,6 +112,14 @@ impl PySession {
         Ok(state.session.devices().iter().map(PyDevice::from).collect())
     }
 
+    /// Which matrices of the last product were used in place, and what this rank sent to move the others; None before the
+    /// first product.
+    #[getter]
+    fn last_run(&self) -> Result<Option<PyLastRun>, RaisedError> {
+        let state = self.0.borrow()?;
+        Ok(state.last_run.as_ref().map(|(_, run)| run.into()))
+    }
+
     /// Multiplies: `C = alpha·op(A)·op(B) + beta·C`. Returns `c`, or a new array if there is none.
     ///
     /// `a`, `b` and `c` are this rank's arrays, in two dimensions, of float32, float64, complex64 or complex128: one each, or
@@ -179,10 +187,11 @@ impl PySession {
     /// Returns the report of the last product: what every device did, and how long it took. All ranks call it together.
     fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let state = self.0.borrow()?;
-        let Some((plan, execution)) = &state.last_run else {
+        let Some((plan, run)) = &state.last_run else {
             let reason = "no product was run";
             return Err(RaisedError::refuse("report", "None", reason));
         };
+        let execution = &run.execution;
         let report = run_detached(py, || Report::gather(&state.session, plan, execution, None))?;
         Ok(to_python(py, &report)?)
     }

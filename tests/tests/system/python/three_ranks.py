@@ -46,6 +46,28 @@ def test_own_blocks_of_every_kind():
         assert session.report()["k"] == k
 
 
+def test_agreeing_blocks_are_used_in_place_and_others_are_moved():
+    """Blocks of 8 on one grid row; then with rows of A on the ranks."""
+    n = 48
+    in_columns = isochron.Distribution.block_cyclic(n, n, (8, 8), (1, 3))
+    in_rows = isochron.Distribution.block_cyclic(n, n, (8, 8), (3, 1))
+    mine = [index for index in range(n) if index // 8 % 3 == WORLD.rank]
+    a_all = numpy.arange(n * n, dtype=float).reshape(n, n) % 7
+    b_all = numpy.arange(n * n, dtype=float).reshape(n, n) % 5
+    b = numpy.asfortranarray(b_all[:, mine])
+    settings = {"block": 8, "split": "c", "strategy": "homogeneous"}
+    with isochron.Session(WORLD, blas="embedded", grouping="node") as session:
+        assert session.last_run is None
+        for a_on, a in (in_columns, a_all[:, mine]), (in_rows, a_all[mine]):
+            product = session.prepare((a_on, in_columns, in_columns), float, **settings)
+            assert (product.run(numpy.asfortranarray(a), b) == (a_all @ b_all)[:, mine]).all()
+            run = session.last_run
+            is_moved = a_on is in_rows
+            assert run.in_place == (not is_moved, True, True), run
+            moves = run.messages > 0, run.bytes > 0, run.seconds > 0
+            assert moves == (is_moved,) * 3, run
+
+
 def test_a_wrong_array_of_one_rank_is_an_error_on_all():
     ranks = WORLD.size
     on = isochron.Distribution.by_rows([4] * ranks, 4 * ranks)
