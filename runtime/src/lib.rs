@@ -1,7 +1,37 @@
-//! The runtime of Isochron without an MPI library.
+//! The runtime of Isochron without an MPI library: sessions that multiply matrices on the devices of all ranks, and loops
+//! that are balanced by their times.
 //!
-//! Programs use the crate `isochron`, which has the same modules, and ranks over MPI. This crate depends on no MPI library,
-//! so that it is compiled once for all of them. Its ranks are what implements [`comm::Comm`].
+//! The crate `isochron` has the same modules, and ranks over MPI. This crate depends on no MPI library, so that it is
+//! compiled once for all of them. Its ranks are those of any [`comm::Comm`].
+//!
+//! # Example
+//! One process multiplies on all its devices. The matrices are NumPy's or C's: row after row.
+//! ```
+//! use isochron_core::prelude::*;
+//!
+//! let mut session = Session::builder().build(LocalComm::new())?;
+//! let on = |rows, cols| Distribution::on_one(rows, cols, 0, 1).map(Distribution::row_major);
+//! let (m, n, k) = (60, 40, 50);
+//! let (a_on, b_on, c_on) = (on(m, k)?, on(k, n)?, on(m, n)?);
+//! let (a, b, mut c) = (vec![1.0; m * k], vec![2.0; k * n], vec![0.0; m * n]);
+//! let (a, b) = ((&a_on, (&a, k)), (&b_on, (&b, n)));
+//! let run = session.gemm(&GemmConfig::default(), Scalars::PRODUCT, a, b, (&c_on, (&mut c, n)))?;
+//! assert_eq!(run.in_place, [true; 3]);
+//! assert!(c.iter().all(|&sum| sum == 2.0 * k as f64));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # When to use which
+//! | a program | uses |
+//! |---|---|
+//! | has ranks over MPI | the crate `isochron`, whose overview is longer |
+//! | has one process, and is built without MPI | this crate with [`LocalComm`](comm::LocalComm) |
+//! | sends messages by a library of its own | this crate with its own [`comm::Comm`] |
+//! | multiplies matrices of its own | [`Session::gemm`](session::Session::gemm), or [`Session::prepare_gemm`](session::Session::prepare_gemm) if the product comes again |
+//! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), [`Matrix`](matrix::Matrix), [`Session::multiply`](session::Session::multiply) |
+//! | balances a loop of its own | [`rebalance::Rebalancer`] |
+//! | only divides work by measured points | [`hierarchy::split`], which needs no ranks |
+//! | only measures the devices of a host | [`devices::Node`] |
 
 // A test that cannot go on panics.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]

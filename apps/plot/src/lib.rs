@@ -7,6 +7,42 @@
 //! * [`Svg`]: the elements that all of them are made of, for other pictures.
 //!
 //! The crate knows nothing of devices, models or reports, and depends on nothing.
+//!
+//! # Example
+//! The speed of a device by its model, with two measurements, as a picture and as text:
+//! ```
+//! use isochron_plot::{Curve, Mark, Plot, color, draw_in_terminal, draw_plots};
+//!
+//! let plot = Plot {
+//!     title: "cpu0".to_owned(),
+//!     x_name: "units",
+//!     y_name: "units per second",
+//!     curves: vec![Curve {
+//!         name: "piecewise".to_owned(),
+//!         symbol: '*',
+//!         color: color::of_series(0),
+//!         dashed: false,
+//!         points: vec![(0.0, 90.0), (100.0, 100.0), (400.0, 97.0)],
+//!     }],
+//!     marks: [(100.0, 1.0), (400.0, 4.1)]
+//!         .map(|(units, t_s)| Mark::of_speed(units, units, t_s, 0.05))
+//!         .into(),
+//! };
+//! let text = draw_in_terminal(&plot);
+//! assert!(text.contains('*') && text.contains("piecewise"));
+//! let svg = draw_plots(&[plot]);
+//! assert!(svg.starts_with("<svg") && svg.contains("cpu0"));
+//! ```
+//!
+//! # When to use which
+//! | to show | use |
+//! |---|---|
+//! | a function with its measurements, both axes from 0 | [`Plot`] |
+//! | the same without a browser | [`draw_in_terminal`] |
+//! | costs over sizes that span decades | [`draw_log_log`] |
+//! | a few contestants in several cases, with their spread | [`draw_bars`] |
+//! | what each rank or device did when | [`Timeline`] |
+//! | anything else, such as the rectangles of a layout | [`Svg`] |
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
