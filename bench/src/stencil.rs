@@ -1,4 +1,5 @@
-//! The stencil in four languages under both MPI libraries: rows that follow a slow rank, against even parts.
+//! The stencil in four languages under both MPI libraries: rows that follow a slow rank, against even parts, and rows that
+//! stay where they are under noise.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,6 +12,9 @@ use crate::markdown::format_table;
 use crate::process::{path_variable, run_program};
 use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
 use crate::statistics::MedianRange;
+
+/// The word of `--only` for the runs whose times are made up.
+const NOISE: &str = "noise";
 
 /// The languages, and the names of their programs.
 const LANGUAGES: [&str; 4] = ["Rust", "C", "Fortran", "Python"];
@@ -39,20 +43,55 @@ pub struct StencilArguments {
     /// Sweeps of a run whose rank becomes slow after the first half
     #[arg(long, default_value_t = 200)]
     changing_sweeps: u64,
-    /// Measure these languages alone (rust, c, fortran, python), and keep the samples of the others
-    #[arg(long, value_delimiter = ',', value_parser = parse_language)]
+    /// Measure these languages alone (rust, c, fortran, python), or the runs with made-up times (noise), and keep the
+    /// other samples
+    #[arg(long, value_delimiter = ',', value_parser = parse_part)]
     only: Vec<&'static str>,
     /// Only make the table from the samples that are kept
     #[arg(long)]
     table_only: bool,
 }
 
-fn parse_language(name: &str) -> Result<&'static str, String> {
-    let found = LANGUAGES
-        .iter()
-        .find(|language| language.eq_ignore_ascii_case(name));
+fn parse_part(name: &str) -> Result<&'static str, String> {
+    let mut parts = LANGUAGES.iter().chain([&NOISE]);
+    let found = parts.find(|part| part.eq_ignore_ascii_case(name));
     let names = LANGUAGES.map(str::to_lowercase).join(", ");
-    found.copied().ok_or_else(|| format!("none of {names}"))
+    found
+        .copied()
+        .ok_or_else(|| format!("none of {names}, {NOISE}"))
+}
+
+/// What a program runs under.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scenario {
+    /// The last rank is slow.
+    Slow,
+    /// The last rank becomes slow in mid-run.
+    BecomesSlow,
+    /// The last rank is slow, and times are made up with 6 % noise.
+    Noise,
+}
+
+impl Scenario {
+    const ALL: [Self; 3] = [Self::Slow, Self::BecomesSlow, Self::Noise];
+}
+
+/// The part of the campaign that is measured.
+struct Selection<'a>(&'a [&'static str]);
+
+impl Selection<'_> {
+    fn has_language(&self, name: &str) -> bool {
+        let mut languages = self.0.iter().filter(|&&part| part != NOISE).peekable();
+        languages.peek().is_none() || languages.any(|&language| language == name)
+    }
+
+    fn has_scenario(&self, scenario: Scenario) -> bool {
+        !self.0.contains(&NOISE) || scenario == Scenario::Noise
+    }
+
+    fn has_sample(&self, sample: &StencilSample) -> bool {
+        self.has_language(&sample.language) && self.has_scenario(sample.find_scenario())
+    }
 }
 
 /// The file of results.
@@ -72,6 +111,9 @@ struct StencilSample {
     sweeps: u64,
     /// The sweep from which the last rank is slow.
     slow_from: u64,
+    /// `true` if the times are made up, with 6 % noise. Its seconds then say nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_made_up: bool,
     even: StencilRun,
     balanced: StencilRun,
 }
@@ -101,16 +143,27 @@ fn measure(arguments: &StencilArguments) -> anyhow::Result<StencilResults> {
         changing_sweeps,
         ..
     } = *arguments;
-    let mut samples = keep_others(&arguments.only)?;
-    let chosen = (LANGUAGES.iter().copied())
-        .filter(|language| arguments.only.is_empty() || arguments.only.contains(language));
+    let selection = Selection(&arguments.only);
+    let (mut samples, kept_origin) = keep_others(&selection)?;
+    let chosen = LANGUAGES
+        .into_iter()
+        .filter(|language| selection.has_language(language));
     let contestants: Vec<(&str, &str)> = chosen
         .flat_map(|language| LIBRARIES.map(|mpi| (language, mpi)))
         .collect();
+    let scenarios = Scenario::ALL
+        .into_iter()
+        .filter(|&scenario| selection.has_scenario(scenario));
+    let scenarios: Vec<Scenario> = scenarios.collect();
     for round in 0..rounds {
-        for &(language, mpi) in list_in_turn(&contestants, round) {
-            for (sweeps, slow_from) in [(sweeps, 0), (changing_sweeps, changing_sweeps / 2)] {
-                let [even, balanced] = run_stencil((language, mpi), sweeps, slow_from)?;
+        for &who in list_in_turn(&contestants, round) {
+            for &scenario in &scenarios {
+                let (sweeps, slow_from) = match scenario {
+                    Scenario::BecomesSlow => (changing_sweeps, changing_sweeps / 2),
+                    Scenario::Slow | Scenario::Noise => (sweeps, 0),
+                };
+                let [even, balanced] = run_stencil(who, (sweeps, slow_from), scenario)?;
+                let (language, mpi) = who;
                 eprintln!("round {round} {language} {mpi} {slow_from}: {even:?}, {balanced:?}");
                 samples.push(StencilSample {
                     round,
@@ -118,6 +171,7 @@ fn measure(arguments: &StencilArguments) -> anyhow::Result<StencilResults> {
                     mpi: mpi.to_owned(),
                     sweeps,
                     slow_from,
+                    is_made_up: scenario == Scenario::Noise,
                     even,
                     balanced,
                 });
@@ -127,27 +181,29 @@ fn measure(arguments: &StencilArguments) -> anyhow::Result<StencilResults> {
     let command = format!(
         "cargo xtask bench stencil --rounds {rounds} --sweeps {sweeps} --changing-sweeps {changing_sweeps}"
     );
+    // Made-up times are those of no machine.
+    let kept_origin = kept_origin.filter(|_| scenarios == [Scenario::Noise]);
     Ok(StencilResults {
-        origin: Origin::new(command),
+        origin: kept_origin.unwrap_or_else(|| Origin::new(command)),
         samples,
     })
 }
 
-/// Returns the published samples of the languages that are not measured.
-fn keep_others(measured: &[&str]) -> anyhow::Result<Vec<StencilSample>> {
-    if measured.is_empty() || !StencilResults::PAGE.is_published() {
-        return Ok(Vec::new());
+/// Returns the published samples that are not measured again, and the origin of all.
+fn keep_others(selection: &Selection<'_>) -> anyhow::Result<(Vec<StencilSample>, Option<Origin>)> {
+    if selection.0.is_empty() || !StencilResults::PAGE.is_published() {
+        return Ok((Vec::new(), None));
     }
     let mut kept: StencilResults = StencilResults::PAGE.read()?;
-    (kept.samples).retain(|sample| !measured.contains(&sample.language.as_str()));
-    Ok(kept.samples)
+    kept.samples.retain(|sample| !selection.has_sample(sample));
+    Ok((kept.samples, Some(kept.origin)))
 }
 
 /// Runs a program. Returns its run with even parts, and the balanced one.
 fn run_stencil(
     (language, mpi): (&str, &str),
-    sweeps: u64,
-    slow_from: u64,
+    (sweeps, slow_from): (u64, u64),
+    scenario: Scenario,
 ) -> anyhow::Result<[StencilRun; 2]> {
     let folder = mpi.to_lowercase().replace(' ', "");
     let program = path_variable("ISOCHRON_STENCILS")?.join(&folder);
@@ -156,7 +212,8 @@ fn run_stencil(
         .args(["-n", &RANKS.to_string()])
         .arg(program.join(language.to_lowercase()))
         .args([sweeps.to_string(), "--slow-from".to_owned()])
-        .arg(slow_from.to_string());
+        .arg(slow_from.to_string())
+        .args((scenario == Scenario::Noise).then_some("--made-up"));
     let (output, _) = run_program(&mut command)?;
     ensure!(
         output.contains("the same cells: true"),
@@ -200,6 +257,18 @@ impl StencilRun {
 }
 
 impl StencilSample {
+    fn is_of(&self, who: (&str, &str)) -> bool {
+        (self.language.as_str(), self.mpi.as_str()) == who
+    }
+
+    fn find_scenario(&self) -> Scenario {
+        match (self.is_made_up, self.slow_from) {
+            (true, _) => Scenario::Noise,
+            (false, 0) => Scenario::Slow,
+            (false, _) => Scenario::BecomesSlow,
+        }
+    }
+
     fn read_balanced(&self) -> f64 {
         self.balanced.after_warm_up
     }
@@ -224,13 +293,47 @@ impl StencilSample {
 type Figure = fn(&StencilSample) -> f64;
 
 impl StencilResults {
-    /// Summarizes a figure of a program, with a rank that is slow from the beginning, or that becomes slow.
-    fn summarize(&self, who: (&str, &str), becomes_slow: bool, figure: Figure) -> MedianRange {
-        let samples = self.samples.iter().filter(|sample| {
-            (sample.language.as_str(), sample.mpi.as_str()) == who
-                && (sample.slow_from > 0) == becomes_slow
-        });
+    /// Summarizes a figure of a program.
+    fn summarize(&self, who: (&str, &str), scenario: Scenario, figure: Figure) -> MedianRange {
+        let samples = (self.samples.iter())
+            .filter(|sample| sample.is_of(who) && sample.find_scenario() == scenario);
         MedianRange::of(samples.map(figure))
+    }
+
+    /// Lists the goals of a program as rows of a table.
+    fn list_goals(&self, who: (&str, &str)) -> Vec<[String; 3]> {
+        let noisy = (self.samples.iter())
+            .find(|sample| sample.is_made_up && sample.is_of(who))
+            .map(|sample| format!("moves in {} sweeps with 6 % noise", sample.sweeps));
+        let mut figures: Vec<(&str, Scenario, Figure, f64)> = vec![
+            (
+                "total / ideal",
+                Scenario::Slow,
+                StencilSample::read_balanced,
+                TIME_GOAL,
+            ),
+            (
+                "moves",
+                Scenario::Slow,
+                StencilSample::count_moves,
+                MOVES_GOAL,
+            ),
+            (
+                "sweeps to the answer",
+                Scenario::BecomesSlow,
+                StencilSample::count_to_answer,
+                ANSWER_GOAL,
+            ),
+        ];
+        if let Some(name) = &noisy {
+            let count: Figure = StencilSample::count_moves;
+            figures.push((name, Scenario::Noise, count, MOVES_GOAL));
+        }
+        let goals = figures.into_iter().map(|(name, scenario, figure, bound)| {
+            let found = self.summarize(who, scenario, figure);
+            check_most(&format!("{}, {}: {name}", who.0, who.1), found, bound)
+        });
+        goals.collect()
     }
 
     fn list_contestants(&self) -> Vec<(&str, &str)> {
@@ -238,8 +341,7 @@ impl StencilResults {
             .iter()
             .flat_map(|&language| LIBRARIES.map(|mpi| (language, mpi)));
         let is_measured = |&(language, mpi): &(&str, &str)| {
-            let mut samples = self.samples.iter();
-            samples.any(|sample| sample.language == language && sample.mpi == mpi)
+            (self.samples.iter()).any(|sample| sample.is_of((language, mpi)))
         };
         all.filter(is_measured).collect()
     }
@@ -252,37 +354,16 @@ impl CampaignResults for StencilResults {
         let more = format!(", on {RANKS} ranks, the last one four times slower");
         let origin = Self::PAGE.describe_origin(&self.origin, "", &more);
         let contestants = self.list_contestants();
-        let goals = contestants.iter().flat_map(|&who| {
-            let name = format!("{}, {}", who.0, who.1);
-            let figures: [(&str, bool, Figure, f64); 3] = [
-                (
-                    "total / ideal",
-                    false,
-                    StencilSample::read_balanced,
-                    TIME_GOAL,
-                ),
-                ("moves", false, StencilSample::count_moves, MOVES_GOAL),
-                (
-                    "sweeps to the answer",
-                    true,
-                    StencilSample::count_to_answer,
-                    ANSWER_GOAL,
-                ),
-            ];
-            figures.map(|(figure, becomes_slow, read, bound)| {
-                let found = self.summarize(who, becomes_slow, read);
-                check_most(&format!("{name}: {figure}"), found, bound)
-            })
-        });
+        let goals = contestants.iter().flat_map(|&who| self.list_goals(who));
         let rows = contestants.iter().map(|&who| {
-            let figures: [(bool, Figure); 4] = [
-                (false, StencilSample::read_even),
-                (false, StencilSample::read_balanced),
-                (true, StencilSample::read_even),
-                (true, StencilSample::read_balanced),
+            let figures: [(Scenario, Figure); 4] = [
+                (Scenario::Slow, StencilSample::read_even),
+                (Scenario::Slow, StencilSample::read_balanced),
+                (Scenario::BecomesSlow, StencilSample::read_even),
+                (Scenario::BecomesSlow, StencilSample::read_balanced),
             ];
-            let [even, balanced, even_later, balanced_later] = figures
-                .map(|(becomes_slow, figure)| self.summarize(who, becomes_slow, figure).text(2));
+            let [even, balanced, even_later, balanced_later] =
+                figures.map(|(scenario, figure)| self.summarize(who, scenario, figure).text(2));
             let (language, mpi) = (who.0.to_owned(), who.1.to_owned());
             [language, mpi, even, balanced, even_later, balanced_later]
         });
@@ -305,6 +386,64 @@ impl CampaignResults for StencilResults {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sample(language: &str, slow_from: u64, is_made_up: bool) -> StencilSample {
+        let [even, balanced] = [vec![], vec![7]].map(|moves| StencilRun {
+            seconds: 1.0,
+            over_ideal: 1.0,
+            after_warm_up: 1.0,
+            moves,
+        });
+        StencilSample {
+            round: 0,
+            language: language.to_owned(),
+            mpi: "MPICH".to_owned(),
+            sweeps: 1000,
+            slow_from,
+            is_made_up,
+            even,
+            balanced,
+        }
+    }
+
+    /// Lists the samples that are measured again, of Rust and C under all scenarios.
+    fn list_selected(only: &[&'static str]) -> Vec<bool> {
+        let selection = Selection(only);
+        let languages = ["Rust", "C"].into_iter();
+        let samples = languages.flat_map(|language| {
+            [(0, false), (100, false), (0, true)].map(|(from, made)| sample(language, from, made))
+        });
+        samples
+            .map(|sample| selection.has_sample(&sample))
+            .collect()
+    }
+
+    #[test]
+    fn noise_is_measured_alone_and_merged() {
+        assert_eq!(list_selected(&[]), [true; 6]);
+        let [yes, no] = [true, false];
+        assert_eq!(list_selected(&["noise"]), [no, no, yes, no, no, yes]);
+        assert_eq!(list_selected(&["Rust"]), [yes, yes, yes, no, no, no]);
+        assert_eq!(list_selected(&["noise", "C"]), [no, no, no, no, no, yes]);
+        assert_eq!(parse_part("Noise"), Ok("noise"));
+        assert_eq!(parse_part("rust"), Ok("Rust"));
+        assert!(parse_part("noises").unwrap_err().contains("python, noise"));
+    }
+
+    #[test]
+    fn samples_without_noise_have_no_goal_of_it() {
+        let mut results = StencilResults {
+            origin: Origin::new("measure".to_owned()),
+            samples: vec![sample("Rust", 0, false), sample("Rust", 100, false)],
+        };
+        let who = ("Rust", "MPICH");
+        assert_eq!(results.list_goals(who).len(), 3);
+        results.samples.push(sample("Rust", 0, true));
+        let goals = results.list_goals(who);
+        let [name, found, met] = &goals[3];
+        let wanted = "Rust, MPICH: moves in 1000 sweeps with 6 % noise at most 5";
+        assert_eq!((name.as_str(), met.as_str()), (wanted, "yes"), "{found}");
+    }
 
     #[test]
     fn a_line_of_a_run_is_read() {
