@@ -47,6 +47,19 @@ fn read_rows(line: &str) -> Vec<u64> {
     rows.collect::<Result<_, _>>().expect("numbers")
 }
 
+/// The example divides rows by the times of its ranks, and checks every element of the product.
+#[test]
+fn a_program_divides_the_rows_of_its_matrix_by_measured_times() {
+    for mpi in libraries() {
+        let program = mpi.isochron.with_file_name("examples").join("dgemv");
+        for ranks in mpi.take_turns([1, 3]) {
+            let none: [&str; 0] = [];
+            let output = run(mpi.command(ranks, &program, &none), HANGS).success();
+            assert!(output.contains("y is right"), "{}: {output}", mpi.name);
+        }
+    }
+}
+
 #[test]
 fn embedding_takes_few_lines() {
     let examples = [
@@ -56,6 +69,7 @@ fn embedding_takes_few_lines() {
         ("python/examples/stencil.py", 60),
         ("examples/block_cyclic.rs", 40),
         ("examples/jacobi.rs", 105),
+        ("examples/dgemv.rs", 70),
         ("c/examples/block_cyclic.c", 60),
     ];
     for (path, limit) in examples {
