@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, Settings, agree_on_settings};
+use isochron_core::store::STORE_VARIABLE;
 
 use crate::CliArguments;
 use crate::failure::Failure;
@@ -16,8 +17,8 @@ use crate::log;
 /// Options that describe a node and not the job: unlike nodes may need unlike values.
 const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
 
-/// The same for environment variables.
-const VARIABLES_OF_A_NODE: [&str; 2] = ["ISOCHRON_BLAS", log::FILTER_VARIABLE];
+/// The same for environment variables. Each host has a store of its own, or none.
+const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FILTER_VARIABLE];
 
 /// Start of the names of our environment variables.
 const OUR_VARIABLES: &str = "ISOCHRON_";

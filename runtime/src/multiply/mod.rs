@@ -46,7 +46,7 @@ pub use learning::{
     RecordedDecision, RunConditions, RunRecord, SteadyTimes,
 };
 pub(crate) use plan::find_difference;
-pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
+pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode, format_utc};
 pub use problem::Problem;
 pub(crate) use problem::check_widths;
 pub use summa::{Factors, MakePart};

@@ -1,7 +1,8 @@
 //! The folder of a store: segments that are written once and never changed.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::segment::{
@@ -35,6 +36,29 @@ pub struct FoundSegment {
     pub runs: Result<Vec<StoredRun>, String>,
     /// `true` if it is broken for good.
     pub is_corrupt: bool,
+    /// The file that was read; `None` if it could not be opened.
+    file: Option<FileIdentity>,
+}
+
+/// The facts that tell a file from another one that takes its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// The moment of its last change: seconds since 1970, and nanoseconds.
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+impl FileIdentity {
+    fn new(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.mtime(), metadata.mtime_nsec()),
+            bytes: metadata.len(),
+        }
+    }
 }
 
 impl StoreFolder {
@@ -67,7 +91,7 @@ impl StoreFolder {
     ///
     /// A broken segment is set aside under another name, so that one job alone reports it. Its content stays.
     pub fn read_all(&self, words: &mut Vec<String>) -> Vec<FoundSegment> {
-        self.note_newer(words);
+        words.extend(self.name_newer());
         let found = match self.find_all() {
             Ok(found) => found,
             Err(error) => {
@@ -108,18 +132,25 @@ impl StoreFolder {
         Ok(paths)
     }
 
-    /// Says that there are segments of newer versions.
-    fn note_newer(&self, words: &mut Vec<String>) {
-        for path in list_folder(&self.root).unwrap_or_default() {
+    /// Returns `true` for a segment that was set aside because it is broken.
+    pub fn is_set_aside(path: &Path) -> bool {
+        path.extension().is_some_and(|end| end == SET_ASIDE)
+    }
+
+    /// Names the folders of newer versions, which are not read, in one line each.
+    pub fn name_newer(&self) -> Vec<String> {
+        let mut paths = list_folder(&self.root).unwrap_or_default();
+        paths.retain(|path| {
             let name = path.file_name().and_then(|name| name.to_str());
             let version = name.and_then(|name| name.strip_prefix('v')?.parse::<u32>().ok());
-            if version.is_some_and(|version| version > VERSION) {
-                words.push(format!(
-                    "{} is of a newer version of isochron and is not read",
-                    path.display()
-                ));
-            }
-        }
+            version.is_some_and(|version| version > VERSION)
+        });
+        paths.sort();
+        let words = paths.iter().map(|path| {
+            let path = path.display();
+            format!("{path} is of a newer version of isochron and is not read")
+        });
+        words.collect()
     }
 
     fn set_aside(&self, path: &Path) -> io::Result<()> {
@@ -187,7 +218,38 @@ impl StoreFolder {
         self.place_segments(VERSION).join(name)
     }
 
-    /// Removes a segment, after another one has taken over its runs.
+    /// Removes a segment, after another one has taken over its runs, unless a job has replaced it since it was read.
+    /// Returns `true` if it is gone.
+    ///
+    /// It is renamed before it is looked at, so that a job may replace it at any moment. A file that was replaced gets
+    /// its name back, unless the job has replaced it once more.
+    ///
+    /// # Errors
+    /// [`Error::Output`].
+    pub fn remove_found(&self, segment: &FoundSegment) -> Result<bool, Error> {
+        let path = &segment.path;
+        let fail = |error: io::Error| Error::output(path, error);
+        let aside = path.with_extension(format!("removed-{:016x}", choose_token()));
+        match fs::rename(path, &aside) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
+            renamed => renamed.map_err(fail)?,
+        }
+        let found = fs::symlink_metadata(&aside).map_err(fail)?;
+        let is_same = segment.file == Some(FileIdentity::new(&found));
+        if !is_same {
+            match fs::hard_link(&aside, path) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    // Not every file system has hard links.
+                    return fs::rename(&aside, path).map(|()| false).map_err(fail);
+                }
+                _ => {}
+            }
+        }
+        fs::remove_file(&aside).map_err(fail)?;
+        Ok(is_same)
+    }
+
+    /// Removes a leftover.
     ///
     /// # Errors
     /// [`Error::Output`].
@@ -234,7 +296,8 @@ fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Reads a segment; `None` if it has vanished meanwhile, as when another job has set it aside.
 fn read_segment(path: PathBuf) -> Option<FoundSegment> {
-    let (runs, is_corrupt) = match read_file(&path) {
+    let mut file = None;
+    let (runs, is_corrupt) = match read_file(&path, &mut file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         Err(error) => (Err(error.to_string()), false),
         Ok(bytes) => match parse_segment(&bytes) {
@@ -249,12 +312,16 @@ fn read_segment(path: PathBuf) -> Option<FoundSegment> {
         path,
         runs,
         is_corrupt,
+        file,
     })
 }
 
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+/// Reads a file, and notes which one it is.
+fn read_file(path: &Path, identity: &mut Option<FileIdentity>) -> io::Result<Vec<u8>> {
     let mut file = open_file(path)?;
-    let bytes = file.metadata()?.len();
+    let metadata = file.metadata()?;
+    *identity = Some(FileIdentity::new(&metadata));
+    let bytes = metadata.len();
     if bytes > LARGEST_BYTES {
         return Err(io::Error::other(format!(
             "it has {bytes} bytes, which no job writes"
@@ -442,6 +509,22 @@ mod tests {
         assert_eq!(writers, ["a"]);
         assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 3")));
         assert!(newer.exists());
+    }
+
+    #[test]
+    fn a_segment_that_was_replaced_since_it_was_read_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        for gone in [false, true] {
+            write(&store, "a").unwrap();
+            let found = store.find_all().unwrap().remove(0);
+            if !gone {
+                write(&store, "a").unwrap();
+            }
+            assert_eq!(store.remove_found(&found).unwrap(), gone);
+            assert_eq!(read(&store).0.len(), usize::from(!gone));
+            assert_eq!(store.find_leftovers().unwrap(), [] as [PathBuf; 0]);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use key::{
     LinkIdentity, LinkTimes, StoreKey, make_link_key,
 };
 pub use models::{KnownModel, StoredModels};
-pub use places::{StoreMode, StorePlaces};
+pub use places::{STORE_VARIABLE, StoreMode, StorePlaces};
 pub use segment::{
     SegmentError, SegmentFile, StoredRun, StoredSample, format_segment, parse_segment,
 };

@@ -35,6 +35,9 @@ pub struct StorePlaces {
     pub sites: Vec<PathBuf>,
 }
 
+/// The environment variable that names the folders.
+pub const STORE_VARIABLE: &str = "ISOCHRON_STORE";
+
 /// Name of the folder among the user's data, and among those of the site.
 const FOLDER: &str = "isochron";
 const MODELS: &str = "models";
@@ -43,7 +46,7 @@ impl StorePlaces {
     /// Finds the folders: those in `ISOCHRON_STORE`, which colons separate, the first of them the user's; without it those of
     /// the XDG rules. `None` if the variable is empty or there is no home.
     pub fn find() -> Option<Self> {
-        match std::env::var_os("ISOCHRON_STORE") {
+        match std::env::var_os(STORE_VARIABLE) {
             Some(list) => Self::from_list(&list),
             None => Self::from_xdg(&xdg::BaseDirectories::with_prefix(FOLDER)),
         }

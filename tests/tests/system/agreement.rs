@@ -177,9 +177,9 @@ fn different_communicators_are_refused() {
 }
 
 #[test]
-fn unlike_nodes_may_have_unlike_libraries_groups_and_logs() {
+fn unlike_nodes_may_have_unlike_libraries_groups_logs_and_stores() {
     let plain = "isochron mxm --size 64";
-    let others = "env ISOCHRON_LOG=error ISOCHRON_BLAS=embedded isochron mxm --size 64 --group node --blas embedded";
+    let others = "env ISOCHRON_LOG=error ISOCHRON_BLAS=embedded ISOCHRON_STORE=/not/there isochron mxm --size 64 --group node --blas embedded";
     for mpi in libraries() {
         let text = launch(&mpi, 2, [plain, others]).success();
         assert!(text.contains("verified"), "{}: {text}", mpi.name);

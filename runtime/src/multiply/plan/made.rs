@@ -44,7 +44,7 @@ impl Making {
 }
 
 /// Formats a number of seconds since 1970 as date and time in UTC.
-fn format_utc(seconds: u64) -> String {
+pub fn format_utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Years begin in March, so that the day that some have more is their last one. 400 years have 146 097 days, and the
     // 1st of March of the year 0 was 719 468 days before 1970.

@@ -20,7 +20,7 @@ use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::predict::{self, Links, Traffic, Way};
 use serde::{Deserialize, Serialize};
 
-pub use made::Making;
+pub use made::{Making, format_utc};
 pub(crate) use node::find_difference;
 pub use node::{KnownFrom, PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
