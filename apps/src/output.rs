@@ -1,4 +1,4 @@
-//! Standard output and written files: the one place that writes them.
+//! Standard output, notes on standard error and written files: the one place that writes them.
 
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -62,6 +62,25 @@ pub fn print(answer: &str) -> Result<(), Failure> {
     let _ = seek(&stdout, SeekFrom::End(0));
     let written = stdout.write_all(answer.as_bytes());
     check_printed(written.and_then(|()| stdout.flush()))
+}
+
+/// Writes a note to standard error, in one line.
+pub fn note(text: &str) {
+    // If standard error is closed, there is no place for it.
+    let _ = writeln!(io::stderr(), "isochron: {text}");
+}
+
+/// Makes the folder that `--out` names.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn make_folder(folder: &Path) -> Result<(), Error> {
+    match std::fs::create_dir_all(folder) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(Error::file(folder, "is not a folder: choose another --out"))
+        }
+        made => made.map_err(|error| Error::file(folder, error)),
+    }
 }
 
 /// Turns an error of standard output into a failure. A reader that has closed its pipe is none.

@@ -37,7 +37,7 @@ pub enum MeasuredFile {
 }
 
 /// Reads a points file or a surface file, whichever its header names.
-pub fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
+fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
     let text = read_file(path)?;
     if names_surface(&text) {
         parse_surface(path, &text).map(MeasuredFile::Surface)
@@ -61,11 +61,22 @@ pub struct NameKind {
 }
 
 impl NameKind {
-    /// Reads the points of a model of this name; there is at least one.
-    pub fn read_points(self, name: &Path) -> Result<Vec<Point>, Failure> {
+    /// Reads the files of these names, each with points or a surface, or the points of these stored models.
+    pub fn read_measured(self, names: &[PathBuf]) -> Result<Vec<MeasuredFile>, Failure> {
         match self.stored {
-            true => models::read_stored(&name.display().to_string()),
-            false => read_points(name),
+            true => {
+                let points = models::read_stored(names)?.into_iter();
+                Ok(points.map(MeasuredFile::Points).collect())
+            }
+            false => names.iter().map(|name| read_measured(name)).collect(),
+        }
+    }
+
+    /// Reads the points of models between which units are divided; there is at least one of each.
+    pub fn read_points(self, names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
+        match self.stored {
+            true => models::read_alike(names),
+            false => names.iter().map(|name| read_points(name)).collect(),
         }
     }
 }
@@ -77,8 +88,8 @@ pub fn read_models(
     fit: Fit,
 ) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
     let mut models = Vec::new();
-    for path in paths {
-        let model = fit.model(&kind.read_points(path)?);
+    for (path, points) in paths.iter().zip(kind.read_points(paths)?) {
+        let model = fit.model(&points);
         models.push(model.map_err(|error| Failure::of_file(path, error))?);
     }
     Ok(models)

@@ -145,7 +145,7 @@ impl BenchArguments {
     fn create_files(&self, devices: &[RankDevices]) -> Result<OutputFiles, Error> {
         let mut names = Vec::new();
         if let Some(folder) = &self.out {
-            std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
+            output::make_folder(folder)?;
             names = list_points_files(devices);
         }
         let folder = self.out.as_deref().unwrap_or(Path::new(""));

@@ -16,7 +16,7 @@ use strum::VariantArray as _;
 use crate::failure::Failure;
 use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
-use crate::points::{MeasuredFile, NameKind, read_measured};
+use crate::points::{MeasuredFile, NameKind};
 
 /// The files to show, and the form.
 #[derive(Args)]
@@ -108,9 +108,10 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
     let inputs = inputs.map(|path| ("FILE", path.as_path()));
     check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
     let svg = output::create_file(arguments.svg.as_deref())?;
-    let files = arguments.files.iter();
+    let measured = arguments.names.read_measured(&arguments.files)?;
+    let files = arguments.files.iter().zip(measured);
     let models: Vec<FileModels> = files
-        .map(|path| FileModels::read(path, arguments))
+        .map(|(path, measured)| FileModels::new(path, measured, arguments))
         .collect::<Result<_, _>>()?;
     if let Some(file) = svg {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
@@ -133,13 +134,13 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
 }
 
 impl FileModels {
-    fn read(path: &Path, arguments: &ModelArguments) -> Result<Self, Failure> {
+    fn new(
+        path: &Path,
+        measured: MeasuredFile,
+        arguments: &ModelArguments,
+    ) -> Result<Self, Failure> {
         let ModelArguments { width, fit, .. } = arguments;
         let file = path.display().to_string();
-        let measured = match arguments.names.stored {
-            true => MeasuredFile::Points(arguments.names.read_points(path)?),
-            false => read_measured(path)?,
-        };
         let models = match measured {
             MeasuredFile::Points(_) if !width.is_empty() => {
                 let reason = "--width: goes with surface files, and these are points";

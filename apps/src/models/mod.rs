@@ -1,20 +1,31 @@
 //! `isochron models`: the model store, listed and tidied.
 
 mod edit;
+mod list;
 mod show;
+mod verify;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use isochron_core::Error;
 use isochron_core::store::{
-    FoundSegment, StoreFolder, StoreKey, StorePlaces, StoredModels, StoredRun, read_clock_s,
+    FoundSegment, Identity, STORE_VARIABLE, StoreFolder, StoreKey, StorePlaces, StoredModels,
+    StoredRun, read_clock_s,
 };
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::output;
-use show::{ModelDifference, ModelList, ShownModel};
+use edit::StoreChange;
+use list::ModelList;
+use show::{ModelDifference, ShownModel};
+use verify::StoreCheck;
+
+/// Version of the documents.
+const SCHEMA: u32 = 1;
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -28,13 +39,13 @@ pub enum ModelsCommand {
     /// Remove runs by age or by model, and files that killed jobs left behind
     Prune(PruneArguments),
     /// Merge all segments of the user's folder into one
-    Compact,
+    Compact(FormArguments),
     /// Write all models to a file that another store can import
     Export(FileArguments),
     /// Add the models of an exported file to the store
     Import(FileArguments),
-    /// Check all segments; the exit status is 1 if any is broken
-    Verify,
+    /// Check all segments; the exit status is 1 if any is broken, or a folder of ISOCHRON_STORE does not exist
+    Verify(FormArguments),
 }
 
 #[derive(Args)]
@@ -48,6 +59,9 @@ pub struct FormArguments {
 pub struct OneModel {
     /// Name of the model, as `isochron models list` shows it, or its first digits
     model: String,
+    /// Print the repetitions of every run too, in seconds
+    #[arg(long)]
+    runs: bool,
     #[command(flatten)]
     form: FormArguments,
 }
@@ -71,12 +85,16 @@ pub struct PruneArguments {
     /// Remove all runs of this model, named as `isochron models list` shows it
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
 pub struct FileArguments {
     /// File of the exported models
     file: PathBuf,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 impl FormArguments {
@@ -93,11 +111,59 @@ impl FormArguments {
     }
 }
 
-/// Reads the times of a named model. Its unit is an element of C.
-pub fn read_stored(name: &str) -> Result<Vec<Point>, Failure> {
+/// Reads the times of named models, whose unit is an element of C or a byte of a message.
+pub fn read_stored(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
     let models = Folders::find()?.read()?;
-    let known = models.find(&find_key(&models, name)?, read_clock_s());
-    Ok(known.map_or_else(Vec::new, |known| known.points))
+    let keys = find_keys(&models, names)?;
+    Ok(list_points(&models, &keys))
+}
+
+/// Reads the times of named models of devices, all for the same work. Their unit is an element of C.
+pub fn read_alike(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
+    let models = Folders::find()?.read()?;
+    let keys = find_keys(&models, names)?;
+    check_alike(&keys)?;
+    Ok(list_points(&models, &keys))
+}
+
+fn find_keys(models: &StoredModels, names: &[PathBuf]) -> Result<Vec<StoreKey>, Failure> {
+    let keys = names.iter().map(|name| find_key(models, &name_path(name)));
+    keys.collect()
+}
+
+fn list_points(models: &StoredModels, keys: &[StoreKey]) -> Vec<Vec<Point>> {
+    let now_s = read_clock_s();
+    let points = keys.iter().map(|key| {
+        let known = models.find(key, now_s);
+        known.map_or_else(Vec::new, |known| known.points)
+    });
+    points.collect()
+}
+
+/// Refuses models whose units are not the same work.
+fn check_alike(keys: &[StoreKey]) -> Result<(), Failure> {
+    for key in keys {
+        if !matches!(key.identity, Identity::Device(_)) {
+            let model = describe_model(key);
+            let reason = format!("{model} is not of a device, and units go to devices alone");
+            return Err(Failure::input(reason));
+        }
+    }
+    for pair in keys.windows(2) {
+        let [one, other] = [&pair[0], &pair[1]].map(|key| key.identity.describe_work());
+        if one != other {
+            return Err(Failure::input(format!(
+                "{} and {} are of unlike work: kernel, element type and width must be equal",
+                describe_model(&pair[0]),
+                describe_model(&pair[1])
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn describe_model(key: &StoreKey) -> String {
+    format!("model {} ({})", key.name(), key.identity.describe_work())
 }
 
 /// Runs the command.
@@ -110,7 +176,9 @@ pub fn run(command: &ModelsCommand) -> Result<String, Failure> {
         }
         ModelsCommand::Show(arguments) => {
             let model = ShownModel::read(&folders, &arguments.model)?;
-            arguments.form.write(&model, ShownModel::format)
+            arguments
+                .form
+                .write(&model, |model| model.format(arguments.runs))
         }
         ModelsCommand::Diff(arguments) => {
             let names = [&*arguments.first, &*arguments.second];
@@ -118,18 +186,32 @@ pub fn run(command: &ModelsCommand) -> Result<String, Failure> {
             arguments.form.write(&difference, ModelDifference::format)
         }
         ModelsCommand::Prune(arguments) => {
-            edit::prune(&folders, arguments.older_than, arguments.model.as_deref())
+            let (older_than, model) = (arguments.older_than, arguments.model.as_deref());
+            let change = edit::prune(&folders, older_than, model)?;
+            arguments.form.write(&change, StoreChange::format)
         }
-        ModelsCommand::Compact => edit::compact(&folders),
-        ModelsCommand::Export(arguments) => edit::export(&folders, &arguments.file),
-        ModelsCommand::Import(arguments) => edit::import(&folders, &arguments.file),
-        ModelsCommand::Verify => show::verify(&folders),
+        ModelsCommand::Compact(form) => form.write(&edit::compact(&folders)?, StoreChange::format),
+        ModelsCommand::Export(arguments) => {
+            let change = edit::export(&folders, &arguments.file)?;
+            arguments.form.write(&change, StoreChange::format)
+        }
+        ModelsCommand::Import(arguments) => {
+            let change = edit::import(&folders, &arguments.file)?;
+            arguments.form.write(&change, StoreChange::format)
+        }
+        ModelsCommand::Verify(form) => {
+            let check = StoreCheck::read(&folders)?;
+            let text = form.write(&check, StoreCheck::format)?;
+            check.end(form.json, text)
+        }
     }
 }
 
 /// The folders of the store, the user's first.
 struct Folders {
     all: Vec<StoreFolder>,
+    /// `true` if the user has named them.
+    are_named: bool,
 }
 
 impl Folders {
@@ -141,35 +223,65 @@ impl Folders {
         let sites = places.sites.into_iter();
         let mut all = vec![StoreFolder::new(places.user, true)];
         all.extend(sites.map(|site| StoreFolder::new(site, false)));
-        Ok(Self { all })
+        Ok(Self {
+            all,
+            are_named: std::env::var_os(STORE_VARIABLE).is_some(),
+        })
     }
 
     fn user(&self) -> &StoreFolder {
         &self.all[0]
     }
 
-    /// Reads the segments of all folders.
-    fn find_segments(&self) -> Result<Vec<FoundSegment>, Failure> {
-        let mut found = Vec::new();
-        for folder in &self.all {
-            found.extend(find_segments(folder)?);
-        }
-        Ok(found)
+    /// Lists the folders that the user has named and that do not exist.
+    fn list_missing(&self) -> Vec<String> {
+        let named = self.all.iter().filter(|_| self.are_named);
+        let missing = named.filter(|folder| !folder.root().exists());
+        missing.map(|folder| name_path(folder.root())).collect()
     }
 
-    /// Reads the models of all folders, as a run does.
+    /// Says on standard error which folders that the user has named do not exist.
+    fn note_missing(&self) {
+        for folder in self.list_missing() {
+            output::note(&format!("{folder} does not exist"));
+        }
+    }
+
+    /// Reads the segments of each folder. Names on standard error the files that it cannot read.
+    fn find_segments(&self) -> Result<Vec<Vec<FoundSegment>>, Failure> {
+        self.all.iter().map(find_segments).collect()
+    }
+
+    /// Reads the models of all folders, as a run does. Names on standard error the files that it cannot read.
     fn read(&self) -> Result<StoredModels, Failure> {
-        let segments = self.find_segments()?.into_iter();
-        Ok(StoredModels::merge(
-            segments.filter_map(|segment| segment.runs.ok()).flatten(),
-        ))
+        Ok(merge(&self.find_segments()?.concat()))
     }
 }
 
+/// Reads the segments of a folder. Names on standard error the files that it cannot read.
 fn find_segments(folder: &StoreFolder) -> Result<Vec<FoundSegment>, Failure> {
-    folder
+    let found = folder
         .find_all()
-        .map_err(|error| Failure::of_file(folder.root(), error))
+        .map_err(|error| Failure::of_file(folder.root(), error))?;
+    let unread = found.iter().filter_map(|segment| {
+        let reason = segment.runs.as_ref().err()?;
+        Some(format!(
+            "{} is not read: {reason}",
+            name_path(&segment.path)
+        ))
+    });
+    for word in folder.name_newer().into_iter().chain(unread) {
+        output::note(&word);
+    }
+    Ok(found)
+}
+
+/// Merges the runs of whole segments.
+fn merge(segments: &[FoundSegment]) -> StoredModels {
+    let runs = segments
+        .iter()
+        .filter_map(|segment| segment.runs.as_ref().ok());
+    StoredModels::merge(runs.flatten().cloned())
 }
 
 /// Returns the key of a model by its name, or by the first digits of it.
@@ -183,10 +295,14 @@ fn find_key(models: &StoredModels, name: &str) -> Result<StoreKey, Failure> {
         [] => Err(Failure::input(format!(
             "there is no model {name}: `isochron models list` has their names"
         ))),
-        several => Err(Failure::input(format!(
-            "{name} names {} models",
-            several.len()
-        ))),
+        several => {
+            let names: Vec<String> = several.iter().map(|key| key.name()).collect();
+            Err(Failure::input(format!(
+                "{name} names {} models: {}",
+                names.len(),
+                names.join(", ")
+            )))
+        }
     }
 }
 
@@ -195,6 +311,37 @@ fn list_runs<'m>(models: &'m StoredModels, key: &StoreKey) -> Vec<&'m StoredRun>
     models.runs().filter(|run| run.key == *key).collect()
 }
 
+/// Lists the fields of a part of a key, by name; those that the system does not tell are empty.
+fn list_fields(part: &impl Serialize) -> Vec<(String, String)> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(part) else {
+        return Vec::new();
+    };
+    let fields = fields.into_iter();
+    fields
+        .map(|(name, value)| (name, format_value(&value)))
+        .collect()
+}
+
+fn format_value(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(values) if values.is_empty() => "none".to_owned(),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().map(format_value).collect();
+            values.join("; ")
+        }
+        other => other.to_string(),
+    }
+}
+
 fn name_path(path: &Path) -> String {
     path.display().to_string()
+}
+
+impl Failure {
+    /// Makes a failure to write the store.
+    fn of_store(error: Error) -> Self {
+        Self::run(error)
+    }
 }

@@ -18,11 +18,7 @@ const WORK_LIMIT: u64 = 10_000_000;
 /// # Errors
 /// If a file cannot be read, or the partitioner refuses.
 pub fn divide_by_times(arguments: &PartitionArguments) -> Result<PartitionAnswer, Failure> {
-    let points: Vec<Vec<Point>> = arguments
-        .models
-        .iter()
-        .map(|path| arguments.names.read_points(path))
-        .collect::<Result<_, _>>()?;
+    let points = arguments.names.read_points(&arguments.models)?;
     let sizes = points.iter().flatten().map(|point| point.d);
     // Sizes are at least 1, and so is their divisor.
     let granule = arguments.granule.unwrap_or_else(|| sizes.fold(0, gcd));

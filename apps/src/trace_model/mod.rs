@@ -192,7 +192,7 @@ impl TraceArguments {
         let Some(folder) = &self.out else {
             return Ok(vec![None; models.len()]);
         };
-        std::fs::create_dir_all(folder).map_err(|error| Failure::of_file(folder, error))?;
+        output::make_folder(folder)?;
         let names = models
             .iter()
             .map(|model| name_file(&model.name, &self.event));

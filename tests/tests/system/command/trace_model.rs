@@ -240,6 +240,24 @@ fn flushes_do_not_count_and_bursts_and_unread_counters_are_named() {
     }
 }
 
+#[test]
+fn a_file_in_the_place_of_the_folder_is_told() {
+    let trace = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../apps/tests/traces/nbody.prv"
+    );
+    let line = "--event Iteration --size Bodies --out Cargo.toml";
+    let words: Vec<&str> = ["trace-model", trace]
+        .into_iter()
+        .chain(line.split(' '))
+        .collect();
+    let stderr = isochron(&words).failure(2);
+    assert!(
+        stderr.contains("Cargo.toml: is not a folder: choose another --out"),
+        "{stderr}"
+    );
+}
+
 /// Expects a message about each text, as a trace, with all parts, which `|` separates.
 fn check_refused(cases: &[(String, &str)]) {
     let folder = Folder::new();

@@ -12,7 +12,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 18] = [
+pub const SCHEMAS: [&str; 20] = [
     "platform",
     "report",
     "plan",
@@ -30,6 +30,8 @@ pub const SCHEMAS: [&str; 18] = [
     "models-list",
     "models-show",
     "models-diff",
+    "models-edit",
+    "models-verify",
     "segment",
 ];
 
@@ -311,12 +313,24 @@ fn stored_models_are_as_their_schemas_say() {
     check_documents("models-show", &shown);
     check_documents("models-diff", slice::from_ref(&difference));
     check_documents("models-list", slice::from_ref(&list));
+    let checked = list_stored(folder.path(), "verify");
+    assert_eq!(checked["is_sound"], true, "{checked}");
+    check_documents("models-verify", slice::from_ref(&checked));
     let segments = fs::read_dir(folder.path().join("v2")).expect("the segments");
     let segments = segments.map(|entry| read_file(entry.expect("an entry").path()));
     let lines: Vec<Value> = segments
         .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())
         .collect();
     check_documents("segment", &lines);
+    let file = folder.path().join("all.models").display().to_string();
+    let lines = [
+        format!("export {file}"),
+        format!("import {file}"),
+        "compact".to_owned(),
+        format!("prune --model {}", names[0]),
+    ];
+    let changes = lines.map(|line| list_stored(folder.path(), &line));
+    check_documents("models-edit", &changes);
 }
 
 /// Runs `isochron models` on this store and reads the JSON that it prints.

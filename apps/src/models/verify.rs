@@ -1,0 +1,101 @@
+//! The check of a store: what of it can be read.
+
+use isochron_core::store::StoreFolder;
+use serde::Serialize;
+
+use super::{Folders, SCHEMA, name_path};
+use crate::failure::Failure;
+use crate::lines::count;
+use crate::output;
+
+/// The findings of a check.
+#[derive(Serialize)]
+pub(super) struct StoreCheck {
+    schema: u32,
+    /// `true` if no segment is broken, and every folder that the user has named exists.
+    is_sound: bool,
+    whole: u64,
+    broken: u64,
+    /// Segments of newer versions, and those that the system does not let this process read.
+    unread: u64,
+    /// Broken segments that jobs have set aside.
+    set_aside: u64,
+    /// Files of killed writers.
+    leftovers: u64,
+    /// The files that are not read and the folders that are missing, one line each.
+    findings: Vec<String>,
+}
+
+impl StoreCheck {
+    /// Checks every segment of every folder.
+    pub(super) fn read(folders: &Folders) -> Result<Self, Failure> {
+        let missing = folders.list_missing().into_iter();
+        let missing = missing.map(|folder| format!("{folder} does not exist"));
+        let mut check = Self {
+            schema: SCHEMA,
+            is_sound: true,
+            whole: 0,
+            broken: 0,
+            unread: 0,
+            set_aside: 0,
+            leftovers: 0,
+            findings: missing.collect(),
+        };
+        check.is_sound = check.findings.is_empty();
+        for folder in &folders.all {
+            let read = check.read_folder(folder);
+            read.map_err(|error| Failure::of_file(folder.root(), error))?;
+        }
+        check.is_sound &= check.broken == 0;
+        Ok(check)
+    }
+
+    fn read_folder(&mut self, folder: &StoreFolder) -> std::io::Result<()> {
+        self.findings.extend(folder.name_newer());
+        for segment in folder.find_all()? {
+            match &segment.runs {
+                Ok(_) => self.whole += 1,
+                Err(reason) => {
+                    self.broken += u64::from(segment.is_corrupt);
+                    self.unread += u64::from(!segment.is_corrupt);
+                    let path = name_path(&segment.path);
+                    self.findings.push(format!("{path}: {reason}"));
+                }
+            }
+        }
+        for path in folder.find_leftovers()? {
+            match StoreFolder::is_set_aside(&path) {
+                true => self.set_aside += 1,
+                false => self.leftovers += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Formats the findings for people.
+    pub(super) fn format(&self) -> String {
+        let findings = self.findings.iter().map(|finding| format!("{finding}\n"));
+        let mut text: String = findings.collect();
+        text += &format!(
+            "{} whole, {} broken, {} not read; {} set aside, {}\n",
+            count(self.whole, "segment"),
+            self.broken,
+            self.unread,
+            self.set_aside,
+            count(self.leftovers, "leftover")
+        );
+        text
+    }
+
+    /// Ends the command with its text: a store that is not sound is a failure, whose JSON is printed all the same.
+    pub(super) fn end(&self, is_json: bool, text: String) -> Result<String, Failure> {
+        match (self.is_sound, is_json) {
+            (true, _) => Ok(text),
+            (false, false) => Err(Failure::run(text.trim_end())),
+            (false, true) => {
+                output::print(&text)?;
+                Err(Failure::run("the store is not sound"))
+            }
+        }
+    }
+}
