@@ -88,7 +88,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     arguments.kernel.check_options()?;
-    let mut kernel = arguments.kernel.open(comm, &config)?;
+    let mut kernel = arguments.kernel.open(comm, &config, &[])?;
     let head = match comm.rank() {
         0 => arguments.make_head(&kernel, &config).map(Some),
         _ => Ok(None),
@@ -217,7 +217,8 @@ impl HeadState {
     fn observe(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
         let points = units.iter().zip(found);
         let points = points.map(|(&d, found)| (d > 0).then(|| make_point((d, 1), found)));
-        self.files.add(&points.collect())?;
+        let lacking = self.files.list_lacking();
+        self.files.add(&points.collect(), &lacking)?;
         let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
         self.dpa.observe(units, &times)?;
         let busy = found.iter().filter(|found| found.t_s > 0.0);

@@ -183,6 +183,14 @@ pub enum DeviceError {
         /// The function, and its failure.
         reason: String,
     },
+    /// A kernel found no memory for a size.
+    #[error("kernel {kernel}: {reason}")]
+    KernelMemory {
+        /// Name of the kernel, or its file.
+        kernel: String,
+        /// The function with the size, and its failure.
+        reason: String,
+    },
     /// A device of a team failed; the others finished their calls.
     #[error("device {device} failed: {source}")]
     Device {

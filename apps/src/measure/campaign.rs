@@ -7,9 +7,10 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::SurfacePoint;
+use serde::{Deserialize, Serialize};
 
 use super::files::{PartPoints, PointsFiles};
-use super::part::{MeasuredWork, PartUnits, Size, make_point};
+use super::part::{MeasuredWork, PartEnd, PartUnits, Size, make_point};
 use super::sizes::CampaignSizes;
 use crate::lines::count;
 use crate::terminal_line::TerminalLine;
@@ -24,6 +25,18 @@ pub struct Campaign<'a> {
     pub own: Range<usize>,
     /// The points of all parts, the same on all ranks.
     pub points: Vec<(Size, PartPoints)>,
+    /// For each part, the sizes for which it found no memory; the same on all ranks.
+    pub lacking: Vec<Vec<Size>>,
+}
+
+/// The end of a part at a size, as all ranks know it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+enum SizeEnd {
+    Point(SurfacePoint),
+    NoMemory,
+    NotRun,
+    /// The part was a load for its neighbours.
+    Load,
 }
 
 impl Campaign<'_> {
@@ -36,8 +49,10 @@ impl Campaign<'_> {
     /// # Collective
     /// All ranks.
     pub fn run(&mut self, mut files: Option<PointsFiles>) -> Result<(), Error> {
-        let earlier = files.as_ref().map(|files| files.sizes().collect());
-        self.points = self.comm.share(0, earlier)?;
+        let earlier = files
+            .as_ref()
+            .map(|files| (files.sizes().collect(), files.list_lacking()));
+        (self.points, self.lacking) = self.comm.share(0, earlier)?;
         for (size, points) in &self.points {
             self.sizes.observe(*size, points);
         }
@@ -49,7 +64,9 @@ impl Campaign<'_> {
             let points = self.measure_size(size)?;
             // Before the files: the same command goes on after the last size in them.
             self.work.save()?;
-            let written = files.as_mut().map_or(Ok(()), |files| files.add(&points));
+            let written = files
+                .as_mut()
+                .map_or(Ok(()), |files| files.add(&points, &self.lacking));
             agree(self.comm, written)?;
             self.sizes.observe(size, &points);
             self.points.push((size, points));
@@ -59,27 +76,69 @@ impl Campaign<'_> {
         Ok(())
     }
 
-    /// Measures a size on all ranks in step. A part to which a smaller size was hopeless runs the largest size that was
-    /// not, as a load for its neighbours, and has no point.
+    /// Measures a size on all ranks in step. A part to which a smaller size was hopeless, or that found no memory for
+    /// it, runs the largest size that was not, as a load for its neighbours, and has no point.
     fn measure_size(&mut self, size: Size) -> Result<PartPoints, Error> {
-        let own: Vec<PartUnits> = self
-            .own
-            .clone()
-            .map(|part| self.find_units(part, size))
-            .collect();
-        let found = self.work.measure(self.comm, size, &own, &self.config)?;
-        let points = own.iter().zip(&found);
-        let points = points.map(|(units, found)| (!units.is_load).then(|| make_point(size, found)));
-        let points: Vec<Option<SurfacePoint>> = points.collect();
-        Ok(self.comm.gather(&points)?.concat())
+        loop {
+            let units = (0..self.lacking.len()).map(|part| self.find_units(part, size));
+            let units: Vec<PartUnits> = units.collect();
+            if units.iter().all(|units| units.is_load) {
+                return Ok(vec![None; units.len()]);
+            }
+            let ends = self.try_size(size, &units[self.own.clone()])?;
+            for (lacking, end) in self.lacking.iter_mut().zip(&ends) {
+                if *end == SizeEnd::NoMemory {
+                    lacking.push(size);
+                }
+            }
+            // Parts that were not run, because others lack memory, are measured next to smaller loads.
+            if !ends.contains(&SizeEnd::NotRun) {
+                let points = ends.into_iter().map(|end| match end {
+                    SizeEnd::Point(point) => Some(point),
+                    _ => None,
+                });
+                return Ok(points.collect());
+            }
+        }
+    }
+
+    /// Measures a size once; returns the end of every part.
+    ///
+    /// # Errors
+    /// Those of the work, and want of memory if no part has a point yet.
+    fn try_size(&mut self, size: Size, own: &[PartUnits]) -> Result<Vec<SizeEnd>, Error> {
+        let found = self.work.measure(self.comm, size, own, &self.config)?;
+        let mut reason = None;
+        let ends = own.iter().zip(found).map(|(units, end)| match end {
+            _ if units.is_load => SizeEnd::Load,
+            PartEnd::Measured(found) => SizeEnd::Point(make_point(size, &found)),
+            PartEnd::NotRun => SizeEnd::NotRun,
+            PartEnd::NoMemory(error) => {
+                reason = reason.take().or(error);
+                SizeEnd::NoMemory
+            }
+        });
+        let ends: Vec<SizeEnd> = ends.collect();
+        let all = self.comm.gather(&ends)?.concat();
+        let is_measured = all
+            .iter()
+            .any(|end| matches!(end, SizeEnd::Point(_) | SizeEnd::NotRun));
+        let known = self.points.iter().flat_map(|(_, points)| points);
+        let is_known = known.into_iter().any(Option::is_some);
+        match reason.filter(|_| !is_measured && !is_known) {
+            Some(error) => agree(self.comm, Err(error)),
+            None if !is_measured && !is_known => agree(self.comm, Ok(all)),
+            None => Ok(all),
+        }
     }
 
     /// Returns the units of a part while a size is measured.
     fn find_units(&self, part: usize, size: Size) -> PartUnits {
         let bounds = self.list_points(part).filter(|point| point.reps == 0);
+        let bounds = bounds.map(|point| (point.m, point.n));
         let is_load = bounds
-            .into_iter()
-            .any(|point| point.m <= size.0 && point.n <= size.1);
+            .chain(self.lacking[part].iter().copied())
+            .any(|(m, n)| m <= size.0 && n <= size.1);
         let known = self.list_points(part).filter(|point| point.reps > 0);
         let largest = known.map(|point| point.m.saturating_mul(point.n)).max();
         PartUnits {

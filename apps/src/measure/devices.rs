@@ -16,7 +16,7 @@ use isochron_devices::{
 use num_complex::{Complex32, Complex64};
 
 use super::options::{OpenWork, describe_repetitions};
-use super::part::{MeasuredPart, MeasuredWork, PartUnits, Size};
+use super::part::{MeasuredPart, MeasuredWork, PartEnd, PartUnits, Size};
 use crate::choices::NodeArguments;
 use crate::devices::measured::MEASUREMENT_NAMES;
 use crate::devices::points::{describe_device, name_stem};
@@ -41,8 +41,8 @@ pub struct DeviceArguments {
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
-    /// Whether to read the model store, and whether to add this run's times: none, read or read-write [default:
-    /// read-write]
+    /// Use of the model store: none, read (the BLAS that an earlier run chose for --blas auto is taken), or
+    /// read-write (this run's times are added too). Every size is measured again [default: read-write]
     #[arg(long, value_name = "USE")]
     store: Option<StoreMode>,
 }
@@ -225,6 +225,31 @@ impl<T: Element> DeviceWork<T> {
     }
 }
 
+/// Ends the parts of a host that lacks memory, if any of them counts. The others may be measured.
+///
+/// # Errors
+/// On every rank, every other error.
+///
+/// # Collective
+/// All ranks, with the same error.
+fn end_without_memory(
+    comm: &dyn Comm,
+    error: Error,
+    units: &[PartUnits],
+) -> Result<Vec<PartEnd>, Error> {
+    let is_here = matches!(&error, Error::Memory { host, .. } if *host == comm.host());
+    let counts = is_here && units.iter().any(|units| !units.is_load);
+    if !comm.gather(&counts)?.contains(&true) {
+        return Err(error);
+    }
+    let mut error = Some(error);
+    let ends = units.iter().map(|units| match is_here && !units.is_load {
+        true => PartEnd::NoMemory(error.take()),
+        false => PartEnd::NotRun,
+    });
+    Ok(ends.collect())
+}
+
 impl<T: Element> MeasuredWork for DeviceWork<T> {
     fn measure(
         &mut self,
@@ -232,12 +257,16 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         size: Size,
         units: &[PartUnits],
         config: &MeasureConfig,
-    ) -> Result<Vec<Measurement>, Error> {
+    ) -> Result<Vec<PartEnd>, Error> {
         let (rows, columns) = self.shape_updates(size, units);
         let depth = Depth::endless(self.work.width);
         let operands = &mut self.operands;
-        self.session
-            .prepare_updates(operands, rows, &columns, depth)?;
+        let prepared = self
+            .session
+            .prepare_updates(operands, rows, &columns, depth);
+        if let Err(error) = prepared {
+            return end_without_memory(comm, error, units);
+        }
         let counts = units.iter().any(|units| !units.is_load);
         let mut rounds = MeasureRounds::new(comm);
         let team = self.session.team();
@@ -254,7 +283,7 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         while rounds.ask_for_round(false) {}
         let found = agree(comm, found.map_err(Error::from))?;
         self.keep_times(units, &found)?;
-        Ok(found)
+        Ok(found.into_iter().map(PartEnd::Measured).collect())
     }
 
     fn complexity(&mut self, (m, n): Size) -> Result<f64, Error> {

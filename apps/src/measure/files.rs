@@ -10,9 +10,13 @@ use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint
 
 use super::part::{MeasuredPart, Size, flatten_point, widen_point};
 use crate::devices::points::today;
+use crate::output;
 
 /// The header that may differ when a campaign goes on.
 const DATE: &str = "date";
+
+/// The header with the sizes for which a part found no memory, with commas between them: `d`, or `m n` of a surface.
+const NO_MEMORY: &str = "no-memory";
 
 /// The headers of one file.
 pub type Headers = BTreeMap<String, String>;
@@ -39,6 +43,8 @@ struct PartFile {
     name: String,
     headers: Headers,
     points: Vec<SurfacePoint>,
+    /// The sizes for which the part found no memory.
+    lacking: Vec<Size>,
 }
 
 /// The points of one size, by part; `None` for a part to which a smaller size was hopeless.
@@ -66,7 +72,15 @@ impl FileKind {
     }
 
     fn write(self, file: &PartFile) -> String {
-        let (headers, points) = (file.headers.clone(), &file.points);
+        let (mut headers, points) = (file.headers.clone(), &file.points);
+        if !file.lacking.is_empty() {
+            let sizes = file.lacking.iter().map(|(m, n)| match self {
+                Self::Points => m.to_string(),
+                Self::Surface => format!("{m} {n}"),
+            });
+            let sizes: Vec<String> = sizes.collect();
+            headers.insert(NO_MEMORY.to_owned(), sizes.join(", "));
+        }
         match self {
             Self::Points => {
                 let points = points.iter().map(flatten_point).collect();
@@ -96,13 +110,13 @@ impl PointsFiles {
             files: Vec::new(),
         };
         if let Some(folder) = folder {
-            make_folder(folder)?;
+            output::make_folder(folder)?;
         }
         for part in parts {
             let name = format!("{}.{}", part.stem, kind.ending());
-            let points = match folder {
+            let (points, lacking) = match folder {
                 Some(folder) => read_earlier(&folder.join(&name), kind, &part.headers)?,
-                None => Vec::new(),
+                None => (Vec::new(), Vec::new()),
             };
             let mut headers = part.headers.clone();
             headers.insert(DATE.to_owned(), today());
@@ -110,6 +124,7 @@ impl PointsFiles {
                 name,
                 headers,
                 points,
+                lacking,
             });
         }
         Ok(opened)
@@ -129,15 +144,13 @@ impl PointsFiles {
     }
 
     /// Drops the sizes that an interrupted command had not written to all files: of a part that has neither a point
-    /// there nor a bound at a smaller size.
+    /// there nor a bound at a smaller size, nor lacked memory for one.
     pub fn drop_unfinished(&mut self) {
         let known = self.sizes();
         let unfinished = known.filter(|&(size, ref points)| {
             let parts = self.files.iter().zip(points);
             let missing = parts.filter(|(_, point)| point.is_none());
-            missing
-                .into_iter()
-                .any(|(file, _)| !is_hopeless(&file.points, size))
+            missing.into_iter().any(|(file, _)| !file.is_hopeless(size))
         });
         let unfinished: Vec<Size> = unfinished.map(|(size, _)| size).collect();
         for file in &mut self.files {
@@ -163,16 +176,27 @@ impl PointsFiles {
         sizes.into_iter()
     }
 
-    /// Adds the points of a size and writes the files.
+    /// Returns the sizes for which each part found no memory.
+    pub fn list_lacking(&self) -> Vec<Vec<Size>> {
+        self.files.iter().map(|file| file.lacking.clone()).collect()
+    }
+
+    /// Adds the points of a size, with the sizes for which each part found no memory, and writes the files.
     ///
     /// # Errors
     /// Those of the files.
-    pub fn add(&mut self, points: &PartPoints) -> Result<(), Error> {
-        for (part, point) in points.iter().enumerate() {
-            let Some(point) = point else { continue };
-            let measured = &mut self.files[part].points;
-            let at = measured.partition_point(|other| (other.m, other.n) < (point.m, point.n));
-            measured.insert(at, *point);
+    pub fn add(&mut self, points: &PartPoints, lacking: &[Vec<Size>]) -> Result<(), Error> {
+        for (part, (point, lacking)) in points.iter().zip(lacking).enumerate() {
+            let file = &mut self.files[part];
+            if point.is_none() && file.lacking == *lacking {
+                continue;
+            }
+            file.lacking.clone_from(lacking);
+            if let Some(point) = point {
+                let measured = &mut file.points;
+                let at = measured.partition_point(|other| (other.m, other.n) < (point.m, point.n));
+                measured.insert(at, *point);
+            }
             if let Some(path) = self.path(part) {
                 let file = PartialFile::create(&path, DOCUMENT_BYTES)?;
                 file.fill(&self.kind.write(&self.files[part]))?;
@@ -182,30 +206,38 @@ impl PointsFiles {
     }
 }
 
-fn make_folder(folder: &Path) -> Result<(), Error> {
-    match std::fs::create_dir_all(folder) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Err(Error::file(folder, "is not a folder: choose another --out"))
-        }
-        made => made.map_err(|error| Error::file(folder, error)),
+impl PartFile {
+    /// Returns `true` if a size that is neither higher nor wider was hopeless, or found no memory.
+    fn is_hopeless(&self, (m, n): Size) -> bool {
+        let bounds = self.points.iter().filter(|point| point.reps == 0);
+        let mut bounds = bounds
+            .map(|point| (point.m, point.n))
+            .chain(self.lacking.iter().copied());
+        bounds.any(|bound| bound.0 <= m && bound.1 <= n)
     }
 }
 
-/// Returns `true` if a size that is neither higher nor wider was hopeless.
-fn is_hopeless(points: &[SurfacePoint], (m, n): Size) -> bool {
-    let mut bounds = points.iter().filter(|point| point.reps == 0);
-    bounds.any(|point| point.m <= m && point.n <= n)
+/// Reads the sizes of the header about lacking memory.
+fn parse_lacking(text: &str) -> Vec<Size> {
+    let sizes = text.split(", ").filter_map(|size| {
+        let (m, n) = size.split_once(' ').unwrap_or((size, "1"));
+        Some((m.parse().ok()?, n.parse().ok()?))
+    });
+    sizes.collect()
 }
 
-/// Reads the points of an earlier command, which had the same headers but for the date; none without a file.
+/// Reads the points of an earlier command, which had the same headers but for the date, and the sizes for which it found
+/// no memory; none without a file.
 fn read_earlier(
     path: &Path,
     kind: FileKind,
     headers: &Headers,
-) -> Result<Vec<SurfacePoint>, Error> {
+) -> Result<(Vec<SurfacePoint>, Vec<Size>), Error> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok((Vec::new(), Vec::new()));
+        }
         Err(error) => return Err(Error::file(path, error)),
     };
     let (earlier, points) = kind
@@ -220,12 +252,16 @@ fn read_earlier(
             return Err(Error::file(path, reason));
         }
     }
-    Ok(points)
+    let lacking = earlier.get(NO_MEMORY).map(|text| parse_lacking(text));
+    Ok((points, lacking.unwrap_or_default()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two parts that found memory for every size.
+    const NO_LACK: [Vec<Size>; 2] = [const { Vec::new() }; 2];
 
     fn point(d: u64, reps: u32) -> SurfacePoint {
         SurfacePoint {
@@ -255,11 +291,13 @@ mod tests {
             [Some(point(8, 3)), None],
             [Some(point(2, 3)), Some(point(2, 3))],
         ] {
-            files.add(&points.to_vec()).expect("a file");
+            files.add(&points.to_vec(), &NO_LACK).expect("a file");
         }
         // As if the command were killed between two files.
         files.files.truncate(1);
-        files.add(&vec![Some(point(1, 3))]).expect("a file");
+        files
+            .add(&vec![Some(point(1, 3))], &NO_LACK[..1])
+            .expect("a file");
         let mut files = open(&folder, "k").expect("the files");
         files.drop_unfinished();
         let found: Vec<_> = files.sizes().collect();
@@ -277,6 +315,22 @@ mod tests {
             refused.contains("kernel is k there and other here"),
             "{refused}"
         );
+    }
+
+    #[test]
+    fn a_size_without_memory_is_known_to_the_next_command() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut files = open(&folder, "k").expect("a folder");
+        let lacking = [vec![], vec![(8, 1), (9, 1)]];
+        for (d, lacking) in [(4, &NO_LACK), (8, &lacking), (16, &lacking)] {
+            let of_second = lacking[1].is_empty().then(|| point(d, 3));
+            let points = vec![Some(point(d, 3)), of_second];
+            files.add(&points, lacking).expect("a file");
+        }
+        let mut files = open(&folder, "k").expect("the files");
+        files.drop_unfinished();
+        assert_eq!(files.sizes().count(), 3);
+        assert_eq!(files.list_lacking(), lacking);
     }
 
     /// The points of a campaign of two parts, size after size: the second part finds size 16 hopeless.
@@ -304,7 +358,7 @@ mod tests {
             for (points, part) in &writes[..killed_after] {
                 let mut alone = vec![None; 2];
                 alone[*part] = points[*part];
-                files.add(&alone).expect("a file");
+                files.add(&alone, &NO_LACK).expect("a file");
             }
             let mut files = open(&folder, "k").expect("the files");
             files.drop_unfinished();
@@ -318,7 +372,7 @@ mod tests {
             assert_eq!(known.len(), complete.count(), "{killed_after}: {known:?}");
             for (size, points) in &campaign {
                 if !known.iter().any(|(other, _)| other == size) {
-                    files.add(points).expect("a file");
+                    files.add(points, &NO_LACK).expect("a file");
                 }
             }
             let again: Vec<_> = open(&folder, "k").expect("the files").sizes().collect();
@@ -345,7 +399,9 @@ mod tests {
         let mut files =
             PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts).expect("a folder");
         for point in points {
-            files.add(&vec![Some(point)]).expect("a file");
+            files
+                .add(&vec![Some(point)], &NO_LACK[..1])
+                .expect("a file");
         }
         let files = PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts);
         let sizes: Vec<Size> = files

@@ -18,6 +18,8 @@ use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+use super::devices::MXM;
+
 /// The first word of the command line of a kernel's process.
 const SERVE: &str = "serve-kernel";
 
@@ -45,15 +47,18 @@ impl KernelChoice {
         NAMES.contains(&self.name.as_str())
     }
 
-    /// Opens the kernel, in a process of its own if it is to be `isolated`.
+    /// Opens the kernel, in a process of its own if it is to be `isolated`. The command has `others` besides the built-in
+    /// kernels.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
-    pub fn open(&self, isolated: bool) -> Result<Box<dyn KernelRun>, Error> {
+    pub fn open(&self, isolated: bool, others: &[&str]) -> Result<Box<dyn KernelRun>, Error> {
         if !self.is_built_in() && !Path::new(&self.name).exists() {
-            let names = NAMES.join(", ");
-            let reason =
-                format!("neither a file nor a built-in kernel ({names}; for measure also mxm)");
+            let names = [&NAMES[..], others].concat().join(", ");
+            let reason = match self.name.as_str() {
+                MXM => format!("only `isochron measure` has this kernel: use one of {names}"),
+                _ => format!("neither a file nor a built-in kernel ({names})"),
+            };
             return Err(Error::parameter("KERNEL", &self.name, reason));
         }
         if isolated {

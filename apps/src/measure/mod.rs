@@ -27,13 +27,14 @@ use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
 
 use crate::failure::Failure;
-use crate::lines::output_width;
+use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::mxm::problem::DEFAULT_BLOCK;
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
 use devices::{DeviceArguments, MXM};
 use options::OpenWork;
+use part::Size;
 use report::{MeasureDocument, MeasuredModelDocument};
 pub use sizes::CampaignSizes;
 
@@ -129,9 +130,11 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
         sizes,
         own: find_own(&parts, comm.rank()),
         points: Vec::new(),
+        lacking: vec![Vec::new(); parts.len()],
     };
     campaign.run(files)?;
-    let notices = comm.gather(&campaign.work.end()?)?.concat();
+    let mut notices = comm.gather(&campaign.work.end()?)?.concat();
+    notices.extend(list_lacking(&parts, &campaign.lacking));
     let document = MeasureDocument {
         schema: 1,
         kernel: arguments.kernel.kernel.clone(),
@@ -213,7 +216,7 @@ impl MeasureArguments {
             run,
             parts,
             measured_with,
-        } = self.kernel.open(comm.as_ref(), config)?;
+        } = self.kernel.open(comm.as_ref(), config, &[MXM])?;
         Ok(OpenWork {
             work: Box::new(run),
             parts,
@@ -238,6 +241,23 @@ impl MeasureArguments {
         files.drop_unfinished();
         Ok(Some(files))
     }
+}
+
+/// Returns the notices about parts that found no memory.
+fn list_lacking(parts: &[MeasuredPart], lacking: &[Vec<Size>]) -> Vec<String> {
+    let lacking = parts.iter().zip(lacking).filter_map(|(part, lacking)| {
+        let size = match *lacking.first()? {
+            (units, 1) => count(units, "unit"),
+            (m, n) => format!("{m}×{n} blocks"),
+        };
+        let device = part.device.as_ref();
+        let device = device.map_or(String::new(), |device| format!("{} of ", device.name));
+        let part = format!("{device}rank {} on {}", part.rank, part.host);
+        Some(format!(
+            "{part} has no memory for {size}: its model ends below"
+        ))
+    });
+    lacking.collect()
 }
 
 fn list_models(

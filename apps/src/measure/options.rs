@@ -111,14 +111,20 @@ impl KernelArguments {
         }
     }
 
-    /// Binds this rank to its core, unless it is to be unbound, and opens the kernel there.
+    /// Binds this rank to its core, unless it is to be unbound, and opens the kernel there. A message about an unknown
+    /// kernel names the `others` that the command has too.
     ///
     /// # Errors
     /// On every rank, when any rank fails: those of [`bind_rank`] and [`KernelChoice::open`].
     ///
     /// # Collective
     /// All ranks.
-    pub fn open(&self, comm: &dyn Comm, config: &MeasureConfig) -> Result<OpenKernel, Error> {
+    pub fn open(
+        &self,
+        comm: &dyn Comm,
+        config: &MeasureConfig,
+        others: &[&str],
+    ) -> Result<OpenKernel, Error> {
         let core = match self.unbound {
             true => None,
             false => bind_rank(comm)?.map(|core| core.core),
@@ -141,7 +147,7 @@ impl KernelArguments {
                 has_threads: self.unbound,
             },
         };
-        let run = agree(comm, choice.open(self.isolate))?;
+        let run = agree(comm, choice.open(self.isolate, others))?;
         let measured_with = self.describe(config, choice.is_built_in());
         let part = self.describe_part(comm, core, (&measured_with, choice.is_built_in()));
         Ok(OpenKernel {

@@ -4,7 +4,7 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, MeasureRounds, agree};
 use isochron_devices::kernel::KernelRun;
 use isochron_devices::measure::measure_kernel;
-use isochron_devices::{DeviceInfo, MeasureConfig, Measurement};
+use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig, Measurement};
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,21 @@ pub struct PartUnits {
     pub is_load: bool,
 }
 
+/// The end of a part's measurement at a size.
+#[derive(Debug)]
+pub enum PartEnd {
+    /// It was measured.
+    Measured(Measurement),
+    /// There is no memory for its units. One of the parts of a rank has the reason.
+    NoMemory(Option<Error>),
+    /// It was not measured, because other parts found no memory.
+    NotRun,
+}
+
 /// The parts of a rank at work.
 pub trait MeasuredWork {
-    /// Measures the parts at a size, each with its units, while all ranks do the same, in step.
+    /// Measures the parts at a size, each with its units, while all ranks do the same, in step. If a part was not run,
+    /// another one that counts found no memory.
     ///
     /// # Errors
     /// On every rank, when any rank fails.
@@ -53,7 +65,7 @@ pub trait MeasuredWork {
         size: Size,
         units: &[PartUnits],
         config: &MeasureConfig,
-    ) -> Result<Vec<Measurement>, Error>;
+    ) -> Result<Vec<PartEnd>, Error>;
 
     /// Returns the useful work of a size.
     ///
@@ -105,12 +117,18 @@ impl MeasuredWork for Box<dyn KernelRun> {
         _size: Size,
         units: &[PartUnits],
         config: &MeasureConfig,
-    ) -> Result<Vec<Measurement>, Error> {
+    ) -> Result<Vec<PartEnd>, Error> {
         let [PartUnits { units, is_load }] = *units else {
             panic!("a rank has one kernel");
         };
-        let found = measure_in_step(comm, self.as_mut(), units, config, is_load)?;
-        Ok(vec![found])
+        let end = match repeat_in_step(comm, self.as_mut(), units, config, is_load) {
+            Ok(found) => Ok(PartEnd::Measured(found)),
+            Err(error @ DeviceError::KernelMemory { .. }) => {
+                Ok(PartEnd::NoMemory(Some(error.into())))
+            }
+            Err(error) => Err(error.into()),
+        };
+        Ok(vec![agree(comm, end)?])
     }
 
     fn complexity(&mut self, (d, _): Size) -> Result<f64, Error> {
@@ -133,13 +151,25 @@ pub fn measure_in_step(
     config: &MeasureConfig,
     is_load: bool,
 ) -> Result<Measurement, Error> {
+    let found = repeat_in_step(comm, kernel, d, config, is_load);
+    agree(comm, found.map_err(Error::from))
+}
+
+/// Measures as [`measure_in_step`] does. A failure is that of this rank alone.
+fn repeat_in_step(
+    comm: &dyn Comm,
+    kernel: &mut dyn KernelRun,
+    d: u64,
+    config: &MeasureConfig,
+    is_load: bool,
+) -> Result<Measurement, DeviceError> {
     let mut rounds = MeasureRounds::new(comm);
     let found = measure_kernel(kernel, d, config, &mut |needed| {
         rounds.ask_for_round(needed && !is_load)
     });
     // A rank that has ended, or that failed, takes part too.
     while rounds.ask_for_round(false) {}
-    agree(comm, found.map_err(Error::from))
+    found
 }
 
 /// Makes the point of a measurement: with 0 repetitions if it is a bound.

@@ -79,6 +79,7 @@ fn measure_functions(
         sizes: CampaignSizes::Listed(arguments.list_sizes(most)),
         own: comm.rank()..comm.rank() + 1,
         points: Vec::new(),
+        lacking: vec![Vec::new(); comm.size()],
     };
     campaign.run(files)?;
     Ok(RowFunctions {

@@ -85,7 +85,8 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     arguments.check(comm.size()).map_err(Failure::input)?;
     let problem = arguments.problem();
     let room = count_room(comm, problem.size, A::count_row_bytes(problem.size))?;
-    let kernel = KernelArguments::of_rows(A::KERNEL, problem.size).open(comm, &config)?;
+    let kernel = KernelArguments::of_rows(A::KERNEL, problem.size);
+    let kernel = kernel.open(comm, &config, &[])?;
     let parts = kernel.parts.clone();
     let functions = find_functions(comm, arguments, kernel, (&config, &room))?;
     let rows = divide_rows(comm, arguments, &functions, &room)?;

@@ -102,6 +102,10 @@ impl ChildRun {
         }
         match answer {
             Ok(Answer::Failed(reason)) => Err(fail(&self.name, &reason)),
+            Ok(Answer::NoMemory(reason)) => Err(DeviceError::KernelMemory {
+                kernel: self.name.clone(),
+                reason,
+            }),
             Ok(answer) => Ok(Some(answer)),
             Err(NoAnswer::Killed(_)) => Ok(None),
             Err(end) => Err(fail(

@@ -51,8 +51,8 @@ impl RunQuota {
 
 /// A kernel with a limit on the time of its runs.
 ///
-/// The order of calls is that of [`Kernel`]. Every error is [`DeviceError::Kernel`] and names the kernel and the
-/// function.
+/// The order of calls is that of [`Kernel`]. Every error is [`DeviceError::Kernel`], or [`DeviceError::KernelMemory`] of a
+/// size for which there is no memory, and names the kernel and the function.
 pub trait KernelRun {
     /// Returns the kernel's name.
     fn name(&self) -> &str;
@@ -120,10 +120,11 @@ impl OwnRun {
     }
 
     fn name_failure(&self, function: &str, error: KernelError) -> DeviceError {
-        fail(
-            &self.name,
-            &format!("{function} of {} units {error}", self.d),
-        )
+        fail(&self.name, &self.describe_failure(function, error))
+    }
+
+    fn describe_failure(&self, function: &str, error: KernelError) -> String {
+        format!("{function} of {} units {error}", self.d)
     }
 }
 
@@ -155,7 +156,13 @@ impl KernelRun for OwnRun {
     fn initialize(&mut self, d: u64) -> Result<(), DeviceError> {
         self.d = d;
         let result = watch_call(self.crash, || self.kernel.initialize(d));
-        result.map_err(|error| self.name_failure("initialize", error))
+        result.map_err(|error| match error {
+            KernelError::NoMemory => DeviceError::KernelMemory {
+                kernel: self.name.clone(),
+                reason: self.describe_failure("initialize", error),
+            },
+            _ => self.name_failure("initialize", error),
+        })
     }
 
     fn execute(&mut self) -> Result<RunEnd, DeviceError> {
@@ -247,9 +254,10 @@ mod tests {
     #[test]
     fn failures_name_the_kernel_the_function_and_the_size() {
         let mut run = OwnRun::new("waiting", Box::new(Waiting(0)), f64::INFINITY);
-        let error = run.initialize(0).unwrap_err().to_string();
+        let error = run.initialize(0).unwrap_err();
+        assert!(matches!(error, DeviceError::KernelMemory { .. }));
         assert_eq!(
-            error,
+            error.to_string(),
             "kernel waiting: initialize of 0 units found no memory for this size"
         );
         run.initialize(8).unwrap();

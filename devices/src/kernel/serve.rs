@@ -13,6 +13,8 @@ pub(super) enum Answer {
     Stopped(f64),
     /// The reason of a failure.
     Failed(String),
+    /// The reason of a failure to find memory for a size.
+    NoMemory(String),
 }
 
 impl Answer {
@@ -21,6 +23,7 @@ impl Answer {
             Self::Done(number) => format!("done {number}\n"),
             Self::Stopped(time_s) => format!("stopped {time_s}\n"),
             Self::Failed(reason) => format!("failed {}\n", reason.replace(['\n', '\r'], " ")),
+            Self::NoMemory(reason) => format!("no-memory {reason}\n"),
         }
     }
 
@@ -31,6 +34,7 @@ impl Answer {
             "done" => Some(Self::Done(rest.parse().ok()?)),
             "stopped" => Some(Self::Stopped(rest.parse().ok()?)),
             "failed" => Some(Self::Failed(rest.to_owned())),
+            "no-memory" => Some(Self::NoMemory(rest.to_owned())),
             _ => None,
         }
     }
@@ -77,10 +81,13 @@ fn answer_request(run: &mut dyn KernelRun, request: &str) -> Result<Answer, Devi
 
 /// Returns the reason alone: the other process names the kernel.
 fn describe_failure(error: DeviceError) -> Answer {
-    Answer::Failed(match error {
-        DeviceError::Kernel { reason, .. } | DeviceError::KernelLibrary { reason, .. } => reason,
-        other => other.to_string(),
-    })
+    match error {
+        DeviceError::KernelMemory { reason, .. } => Answer::NoMemory(reason),
+        DeviceError::Kernel { reason, .. } | DeviceError::KernelLibrary { reason, .. } => {
+            Answer::Failed(reason)
+        }
+        other => Answer::Failed(other.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -96,10 +103,10 @@ mod tests {
         }
 
         fn initialize(&mut self, d: u64) -> Result<(), KernelError> {
-            if d == 1 {
-                Err(KernelError::Code(5))
-            } else {
-                Ok(())
+            match d {
+                1 => Err(KernelError::Code(5)),
+                9 => Err(KernelError::NoMemory),
+                _ => Ok(()),
             }
         }
 
@@ -125,12 +132,15 @@ mod tests {
 
     #[test]
     fn every_request_has_one_answer() {
-        let answers =
-            serve("complexity 4\ninitialize 1\ninitialize 2\nexecute 0\nfinalize 0\njump 0\n");
-        assert_eq!(answers.len(), 7);
+        let answers = serve(
+            "complexity 4\ninitialize 1\ninitialize 2\nexecute 0\nfinalize 0\njump 0\ninitialize 9\n",
+        );
+        assert_eq!(answers.len(), 8);
         assert_eq!(answers[1], Answer::Done(8.0));
         let reason = "initialize of 1 units returned error 5".to_owned();
         assert_eq!(answers[2], Answer::Failed(reason));
+        let reason = "initialize of 9 units found no memory for this size".to_owned();
+        assert_eq!(answers[7], Answer::NoMemory(reason));
         assert!(matches!(answers[4], Answer::Done(time_s) if time_s >= 0.0));
         assert!(matches!(&answers[6], Answer::Failed(reason) if reason.contains("jump")));
     }

@@ -23,7 +23,8 @@ pub fn limit_run_s(config: &MeasureConfig) -> f64 {
 /// down, so they repeat in step. With 0 units there is nothing to measure.
 ///
 /// # Errors
-/// [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Kernel`].
+/// [`DeviceError::Measure`] for a configuration out of range; [`DeviceError::Kernel`];
+/// [`DeviceError::KernelMemory`] if the units do not fit.
 ///
 /// # References
 /// Clarke's thesis, section 3.1.4, algorithm 1.

@@ -46,7 +46,16 @@ fn no_units_are_no_work_and_nonsense_is_refused() {
         (&"no-work".into(), Some(0))
     );
     refused("balance fft", &[], &["--units"]);
-    refused("balance nothing --units 9", &[], &["KERNEL = nothing"]);
+    refused(
+        "balance nothing --units 9",
+        &[],
+        &["KERNEL = nothing", "naive-gemm)"],
+    );
+    refused(
+        "balance mxm --units 9",
+        &[],
+        &["only `isochron measure` has this kernel"],
+    );
     refused("balance fft --units 9 --partitioner best", &[], &["best"]);
     refused(
         "balance fft --units 9 --epsilon 0",

@@ -384,6 +384,64 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
     );
 }
 
+/// Returns the units of the points of each rank.
+fn list_units(found: &Value) -> Vec<Vec<u64>> {
+    let ranks = found["ranks"].as_array().expect("ranks").iter();
+    let points = ranks.map(|rank| rank["points"].as_array().expect("points").iter());
+    let units = points.map(|points| points.map(|point| point["d"].as_u64().expect("units")));
+    units.map(Iterator::collect).collect()
+}
+
+#[test]
+fn a_size_without_memory_ends_a_model_and_not_the_campaign() {
+    let folder = Folder::new();
+    for (options, no_memory) in [
+        ("jacobi --width 64", "500000000000 units"),
+        ("jacobi --width 64 --isolate", "500000000000 units"),
+        (
+            "mxm --block 8 --panel 8 --group node --store none",
+            "500000000000 units",
+        ),
+    ] {
+        let out = folder.path(&options.replace(' ', "_"));
+        let line = format!(
+            "measure {options} --to 1000000000000 --points 3 --min-reps 2 --max-reps 3 --out {out} --json"
+        );
+        let words: Vec<&str> = line.split(' ').collect();
+        for resumed in [0, 1] {
+            let found = json(&isochron(&words).success());
+            assert_eq!(found["resumed"], resumed, "{found}");
+            assert_eq!(list_units(&found), [[1]], "{found}");
+            let notices = found["notices"].to_string();
+            let told = format!("has no memory for {no_memory}");
+            assert!(notices.contains(&told), "{notices}");
+        }
+    }
+}
+
+#[test]
+fn a_size_without_memory_on_one_rank_is_measured_on_the_others() {
+    let folder = Folder::new();
+    let text = "if (d > 1) return 0;\nreturn 0; }\n\
+                static int32_t initialize_less(uint64_t d, void **context) {\n\
+                const char *rank = getenv(\"OMPI_COMM_WORLD_RANK\");\n\
+                if (d > 4 && rank && rank[0] == '1') return ISOCHRON_KERNEL_NO_MEMORY;\n\
+                return initialize(d, context);\n}\n\
+                #define initialize initialize_less\n\
+                static int32_t unused(void) {";
+    let library = compile(&folder, "less", text);
+    let [mpi, _] = libraries();
+    let out = folder.path("out");
+    let line =
+        format!("measure {library} --to 9 --points 3 --min-reps 2 --max-reps 3 --out {out} --json");
+    let words: Vec<&str> = line.split(' ').collect();
+    for resumed in [0, 3] {
+        let found = json(&mpi.isochron(2, &words).success());
+        assert_eq!(found["resumed"], resumed, "{found}");
+        assert_eq!(list_units(&found), [vec![1, 5, 9], vec![1]], "{found}");
+    }
+}
+
 /// The update of mxm by blocks of 8, a few times.
 const UPDATE: &str = "measure mxm --block 8 --panel 8 --min-reps 2 --max-reps 3 --json";
 
