@@ -72,6 +72,42 @@ fn the_reference_has_every_command_and_option() {
     }
 }
 
+#[test]
+fn every_heading_of_the_reference_has_the_help_of_its_command() {
+    let text = read_file("docs/command.md");
+    let mut sections: Vec<(&str, Vec<&str>)> = Vec::new();
+    for line in text.lines() {
+        let block = line.strip_prefix("<!-- help ");
+        let block = block.and_then(|block| block.strip_suffix(" -->"));
+        if let Some(heading) = line.strip_prefix('#') {
+            sections.push((heading.trim_start_matches('#').trim(), Vec::new()));
+        } else if let (Some(block), Some((_, blocks))) = (block, sections.last_mut()) {
+            blocks.push(block);
+        }
+    }
+    for (heading, blocks) in sections {
+        match heading.starts_with("isochron") {
+            true => assert_eq!(blocks, [heading], "{heading}"),
+            false => assert!(blocks.is_empty(), "{heading}: {blocks:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_reference_lists_the_variables_of_the_help() {
+    let text = read_file("docs/command.md");
+    let help = read_help("");
+    let variables = help
+        .lines()
+        .skip_while(|line| !line.starts_with("Environment"));
+    let names = variables.filter_map(|line| line.split_whitespace().next());
+    let names: Vec<&str> = names.filter(|name| name.starts_with("ISOCHRON_")).collect();
+    assert!(names.len() > 3, "{help}");
+    for name in names {
+        assert!(text.contains(&format!("\n| `{name}` |")), "{name}");
+    }
+}
+
 /// Returns what `isochron COMMAND --help` prints.
 fn read_help(command: &str) -> String {
     let [mpi, _] = libraries();
