@@ -77,7 +77,7 @@ pub struct TwoModels {
 }
 
 #[derive(Args)]
-#[group(required = true, multiple = true)]
+#[group(required = true, multiple = true, args = ["older_than", "model"])]
 pub struct PruneArguments {
     /// Remove runs that are older than this number of days
     #[arg(long, value_name = "DAYS", value_parser = crate::numbers::parse_whole::<u64, 0>)]
