@@ -427,7 +427,8 @@ mod tests {
         assert_eq!(list_selected(&["noise", "C"]), [no, no, no, no, no, yes]);
         assert_eq!(parse_part("Noise"), Ok("noise"));
         assert_eq!(parse_part("rust"), Ok("Rust"));
-        assert!(parse_part("noises").unwrap_err().contains("python, noise"));
+        let refused = parse_part("noises").expect_err("a part that is not there");
+        assert!(refused.contains("python, noise"), "{refused}");
     }
 
     #[test]

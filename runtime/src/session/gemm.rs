@@ -294,6 +294,9 @@ impl<T: Element> Gemm<T> {
         for (in_place, is_scattered) in in_place.iter_mut().zip(scattered) {
             *in_place |= is_scattered;
         }
+        if self.is_transposed {
+            in_place.swap(0, 1);
+        }
         let [of_a, of_b, of_c] = &planned;
         let [room_a, room_b, room_c] = &mut self.rooms;
         let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;

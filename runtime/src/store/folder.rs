@@ -206,7 +206,7 @@ impl StoreFolder {
     /// # Errors
     /// Those of [`write`](Self::write).
     pub(crate) fn copy_segment(&self, segment: &SegmentFile) -> Result<bool, Error> {
-        let found = read_file(&self.place_file(&segment.name));
+        let found = read_file(&self.place_file(&segment.name), &mut None);
         if found.is_ok_and(|bytes| bytes == segment.text.as_bytes()) {
             return Ok(false);
         }
