@@ -15,14 +15,14 @@ const TOLERANCE: f64 = 1e-10;
 const MOST_SWEEPS: u64 = 500;
 
 /// Some rows of `A·x = b` that follow each other.
-struct Rows {
+struct OwnRows {
     first: usize,
     /// The rows of A, one after the other, each of `N` elements.
     a: Vec<f64>,
     b: Vec<f64>,
 }
 
-impl Rows {
+impl OwnRows {
     /// Generates rows. Their diagonal is 1.5 times the sum of their other elements, and the solution is 1 everywhere.
     fn generate(rows: Range<u64>) -> Self {
         let (first, generator) = (rows.start as usize, Generator::Uniform { seed: 1 });
@@ -68,7 +68,7 @@ fn main() -> Result<(), Error> {
         ..RebalanceConfig::default()
     };
     let mut balancer = Rebalancer::new(comm.clone(), N as u64, &config, LoopPart::default())?;
-    let mut rows = Rows::generate(balancer.part());
+    let mut rows = OwnRows::generate(balancer.part());
     let largest_b = comm.largest(rows.b.iter().copied().fold(0.0, f64::max))?;
     let (mut x, mut sweeps) = (vec![0.0; N], 0);
     let residual = loop {

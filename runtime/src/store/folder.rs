@@ -37,12 +37,12 @@ pub struct FoundSegment {
     /// `true` if it is broken for good.
     pub is_corrupt: bool,
     /// The file that was read; `None` if it could not be opened.
-    file: Option<FileIdentity>,
+    file: Option<SegmentIdentity>,
 }
 
 /// The facts that tell a file from another one that takes its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct FileIdentity {
+struct SegmentIdentity {
     device: u64,
     inode: u64,
     /// The moment of its last change: seconds since 1970, and nanoseconds.
@@ -50,7 +50,7 @@ struct FileIdentity {
     bytes: u64,
 }
 
-impl FileIdentity {
+impl SegmentIdentity {
     fn new(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
@@ -235,7 +235,7 @@ impl StoreFolder {
             renamed => renamed.map_err(fail)?,
         }
         let found = fs::symlink_metadata(&aside).map_err(fail)?;
-        let is_same = segment.file == Some(FileIdentity::new(&found));
+        let is_same = segment.file == Some(SegmentIdentity::new(&found));
         if !is_same {
             match fs::hard_link(&aside, path) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
@@ -317,10 +317,10 @@ fn read_segment(path: PathBuf) -> Option<FoundSegment> {
 }
 
 /// Reads a file, and notes which one it is.
-fn read_file(path: &Path, identity: &mut Option<FileIdentity>) -> io::Result<Vec<u8>> {
+fn read_file(path: &Path, identity: &mut Option<SegmentIdentity>) -> io::Result<Vec<u8>> {
     let mut file = open_file(path)?;
     let metadata = file.metadata()?;
-    *identity = Some(FileIdentity::new(&metadata));
+    *identity = Some(SegmentIdentity::new(&metadata));
     let bytes = metadata.len();
     if bytes > LARGEST_BYTES {
         return Err(io::Error::other(format!(
