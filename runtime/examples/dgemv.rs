@@ -1,4 +1,5 @@
 //! A matrix times a vector, whose rows are divided by times that every rank has measured: `mpirun -n 3 dgemv`.
+#![allow(clippy::print_stdout, reason = "its output")]
 use std::time::Instant;
 
 use isochron::hierarchy::partition::Partitioner;
