@@ -31,7 +31,7 @@ pub struct PreparedArguments {
     /// Ranks
     #[arg(long, default_value_t = 2)]
     ranks: usize,
-    /// Calls in each program, of which the first warms up; and half as many runs of the command
+    /// Calls in each program; the first warms up. The command runs half as often
     #[arg(long, default_value_t = 6)]
     calls: usize,
     /// Only make the table from the samples that are kept

@@ -259,13 +259,9 @@ impl Spread {
     /// Returns the spread of the matrix with other numbers for its rows and columns. All elements stay in place.
     #[must_use]
     pub(crate) fn renumbered(&self, [rows, cols]: [Option<&Numbering>; 2]) -> Self {
-        let renumber = |dimension: &Dimension, numbering: Option<&Numbering>| match numbering {
-            Some(numbering) => dimension.renumbered(numbering),
-            None => dimension.clone(),
-        };
         Self {
-            rows: renumber(&self.rows, rows),
-            cols: renumber(&self.cols, cols),
+            rows: rows.map_or_else(|| self.rows.clone(), |rows| self.rows.renumbered(rows)),
+            cols: cols.map_or_else(|| self.cols.clone(), |cols| self.cols.renumbered(cols)),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Plans for matrices that lie otherwise than was decided on.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use isochron_hierarchy::decide::Division;
@@ -18,14 +19,10 @@ impl Plan {
     /// work here would get some: its speed is not known, or it has no part to divide over its devices.
     pub(crate) fn divided_as(&self, parts: &[Region]) -> Option<Self> {
         let (problem, block) = (&self.problem, self.problem.block());
-        let fits = |start: usize, len: usize, end: usize| {
-            let last = start + len;
-            start.is_multiple_of(block) && (last.is_multiple_of(block) || last == end)
-        };
         let in_blocks = parts.iter().all(|part| {
             part.is_empty()
-                || (fits(part.row, part.rows, problem.m())
-                    && fits(part.col, part.cols, problem.n()))
+                || (is_in_blocks(part.row_range(), problem.m(), block)
+                    && is_in_blocks(part.col_range(), problem.n(), block))
         });
         if self.division().shares().is_some() || parts.len() != self.n_ranks() || !in_blocks {
             return None;
@@ -60,7 +57,7 @@ impl Plan {
         }
         let look = plan.look().cloned();
         // Panels and lookahead suit the division.
-        Some(plan.tune_for_links().with_look(look))
+        Some(plan.with_look(look))
     }
 
     /// Returns the most blocks of C that a rank computes.
@@ -97,6 +94,11 @@ impl Plan {
         });
         sent.collect()
     }
+}
+
+/// Returns `true` if a range of `len` indices begins and ends with blocks of `block`; the last block may be shorter.
+fn is_in_blocks(range: Range<usize>, len: usize, block: usize) -> bool {
+    range.start.is_multiple_of(block) && (range.end.is_multiple_of(block) || range.end == len)
 }
 
 /// Divides these columns over a node's devices in the proportion of those that they have; `None` if they have none.

@@ -49,7 +49,7 @@ fn turn(spread: &Spread, transposes: bool) -> Spread {
 /// Numbers the rows of a matrix, if that cuts those of another matrix into no more ranges.
 fn number_for(one: &Spread, other: &Spread) -> Option<Numbering> {
     let numbering = one.number_rows();
-    numbering.filter(|numbering| one.suits_rows(numbering) && other.suits_rows(numbering))
+    numbering.filter(|numbering| other.suits_rows(numbering))
 }
 
 /// The narrowest blocks that a product is planned in so that C may stay where it is.
