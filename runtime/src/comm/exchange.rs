@@ -38,7 +38,8 @@ impl<'c> Exchange<'c> {
             comm,
             sends: whole_buffers(&[next, before], 0, bytes),
             recvs: whole_buffers(&[before, next], 2, bytes),
-            buffers: vec![vec![0; bytes]; 4],
+            // Not zeros: their pages would be made only while messages are timed, more slowly than those arrive.
+            buffers: vec![vec![1; bytes]; 4],
         }
     }
 
@@ -91,13 +92,13 @@ pub(crate) fn measure_exchange_s(
     (bytes, tries): (usize, usize),
     rest: Duration,
 ) -> Result<[f64; 2], Error> {
+    let mut exchange = Exchange::new(comm, bytes);
     let mut watch = StallWatch::begin_with_rest(rest);
     // Brings the ranks together: waking up from a collective takes longer than a message. One round makes neighbours wait for
     // each other, and two their neighbours.
     for _ in 0..GATHERING_ROUNDS.min(comm.size() / 2) {
         Exchange::new(comm, 1).run(|| watch.yield_core())?;
     }
-    let mut exchange = Exchange::new(comm, bytes);
     let mut starts = vec![Instant::now()];
     for _ in 0..tries {
         exchange.run(|| watch.yield_core())?;
