@@ -251,11 +251,18 @@ impl<T: Element> Case<T> {
     /// Compares every element of C, of whole numbers, with what it is in exact arithmetic.
     pub(crate) fn assert_reference(&self, scalars: Scalars<T>, comm: &dyn Comm) {
         let part = self.c.part();
+        let reference =
+            Reference::new(self.plan.problem(), scalars, part.row..part.row + part.rows);
         for j in 0..part.cols {
-            for (i, &found) in self.c.local().col(j).iter().enumerate() {
-                let expected = reference(self.plan.problem(), scalars, part.row + i, part.col + j);
+            let expected = reference.column(part.col + j);
+            for (i, found) in self.c.local().col(j).iter().enumerate() {
                 let place = (part.row + i, part.col + j);
-                assert_eq!(found, expected, "element {place:?}, {}", self.label(comm));
+                assert_eq!(
+                    found,
+                    &expected[i],
+                    "element {place:?}, {}",
+                    self.label(comm)
+                );
             }
         }
     }
@@ -282,16 +289,57 @@ pub(crate) fn uniform(seed: u64) -> Generator {
     Generator::Uniform { seed }
 }
 
-/// Computes element (row, col) of `alpha·op(A)·op(B) + beta·C` in whole numbers from the generators alone. A factor of
-/// 0 hides its matrix.
-fn reference<T: Element>(problem: &Problem, scalars: Scalars<T>, row: usize, col: usize) -> T {
-    let [a, b, c] = SEEDS.map(integers);
-    let product = (0..problem.k()).fold(Complex::new(0, 0), |sum, l| {
-        sum + to_whole::<T>(a.element(row, l)) * to_whole::<T>(b.element(l, col))
-    });
-    let before = to_whole(scalars.beta) * to_whole::<T>(c.element(row, col));
-    let sum = to_whole(scalars.alpha) * product + before;
-    T::of(Complex64::new(sum.re as f64, sum.im as f64))
+/// Some rows of `alpha·op(A)·op(B) + beta·C` in whole numbers, from the generators alone. A factor of 0 hides its matrix.
+struct Reference<T> {
+    rows: Range<usize>,
+    scalars: Scalars<T>,
+    /// These rows of op(A), of k elements each.
+    a: Vec<Vec<Complex<i64>>>,
+    k: usize,
+}
+
+impl<T: Element> Reference<T> {
+    fn new(problem: &Problem, scalars: Scalars<T>, rows: Range<usize>) -> Self {
+        let (k, a) = (problem.k(), integers(SEEDS[0]));
+        let mut factors = Vec::new();
+        for row in rows.clone() {
+            factors.push((0..k).map(|l| to_whole::<T>(a.element(row, l))).collect());
+        }
+        Self {
+            a: factors,
+            rows,
+            scalars,
+            k,
+        }
+    }
+
+    /// Computes the elements of these rows in a column.
+    fn column(&self, col: usize) -> Vec<T> {
+        let [b, c] = [SEEDS[1], SEEDS[2]].map(integers);
+        let factors: Vec<Complex<i64>> = (0..self.k)
+            .map(|l| to_whole::<T>(b.element(l, col)))
+            .collect();
+        let [alpha, beta] = [self.scalars.alpha, self.scalars.beta].map(to_whole);
+        let rows = self.rows.clone().zip(&self.a);
+        let elements = rows.map(|(row, a)| {
+            let before = beta * to_whole::<T>(c.element(row, col));
+            let sum = alpha * dot(a, &factors) + before;
+            T::of(Complex64::new(sum.re as f64, sum.im as f64))
+        });
+        elements.collect()
+    }
+}
+
+/// Multiplies a row with a column. Without iterators and operators, which nothing optimises here.
+fn dot(row: &[Complex<i64>], col: &[Complex<i64>]) -> Complex<i64> {
+    let (mut re, mut im, mut l) = (0, 0, 0);
+    while l < row.len() {
+        let (a, b) = (row[l], col[l]);
+        re += a.re * b.re - a.im * b.im;
+        im += a.re * b.im + a.im * b.re;
+        l += 1;
+    }
+    Complex::new(re, im)
 }
 
 fn to_whole<T: Element>(value: T) -> Complex<i64> {

@@ -26,18 +26,31 @@ pub enum Generator {
 impl Generator {
     /// Returns the element in `row` and `col`.
     pub fn element<T: Element>(&self, row: usize, col: usize) -> T {
-        let [re, im] = match *self {
-            Generator::Uniform { seed } => [seed, !seed].map(|seed| to_unit(hash(seed, row, col))),
-            Generator::Integers { seed } => {
-                [seed, !seed].map(|seed| (hash(seed, row, col) % 17) as f64 - 8.0)
-            }
-            Generator::Constant(value) => [value, 0.0],
+        let re = self.number(false, row, col);
+        let im = match T::TYPE.is_complex() {
+            true => self.number(true, row, col),
+            false => 0.0,
         };
-        T::of(Complex64::new(
-            re,
-            if T::TYPE.is_complex() { im } else { 0.0 },
-        ))
+        T::of(Complex64::new(re, im))
     }
+
+    /// Returns the real part of an element, or the imaginary one.
+    #[inline]
+    fn number(&self, is_imaginary: bool, row: usize, col: usize) -> f64 {
+        match *self {
+            Generator::Uniform { seed } => to_unit(hash(choose_seed(seed, is_imaginary), row, col)),
+            Generator::Integers { seed } => {
+                (hash(choose_seed(seed, is_imaginary), row, col) % 17) as f64 - 8.0
+            }
+            Generator::Constant(value) if !is_imaginary => value,
+            Generator::Constant(_) => 0.0,
+        }
+    }
+}
+
+/// Returns the seed of the real parts, or that of the imaginary ones.
+fn choose_seed(seed: u64, is_imaginary: bool) -> u64 {
+    if is_imaginary { !seed } else { seed }
 }
 
 /// Makes a number in [-1, 1) from the highest 53 bits.
