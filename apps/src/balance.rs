@@ -23,7 +23,7 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
 use crate::output;
 use crate::table::TextTable;
-use crate::terminal_line::TerminalLine;
+use crate::terminal_line::{TerminalLine, describe_slowest};
 
 /// The kernel, its units, and the limits of balancing.
 #[derive(Args)]
@@ -94,6 +94,9 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
         _ => Ok(None),
     };
     let mut head = agree(comm, head)?;
+    if let Some(head) = &head {
+        head.progress.show_start();
+    }
     let resumed = head.as_ref().map_or(0, |head| head.resumed);
     let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
@@ -134,22 +137,47 @@ struct DivisionProgress {
     /// Most divisions, and the imbalance to reach.
     most: u32,
     epsilon: f64,
+    confidence: f64,
+    /// The host of each rank.
+    hosts: Vec<String>,
 }
 
 impl DivisionProgress {
-    /// Shows that another division was measured, with these seconds of the ranks that had work.
-    fn show_division(&mut self, times_s: &[f64]) {
-        self.done += 1;
-        let reached = imbalance(times_s);
-        let mean_s = self.start.elapsed().as_secs_f64() / f64::from(self.done);
-        let left_s = mean_s * f64::from(self.most.saturating_sub(self.done));
-        (self.line).show(&format!(
-            "balancing: {} of at most {} divisions, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %)",
-            self.done,
-            self.most,
-            100.0 * reached,
-            100.0 * self.epsilon
+    /// Shows that the first division is being measured.
+    fn show_start(&self) {
+        let most = count(self.most.into(), "division");
+        self.line.show(&format!(
+            "balancing: 0 of at most {most}, measuring the first"
         ));
+    }
+
+    /// Shows that another division was measured, with the result of each rank.
+    fn show_division(&mut self, found: &[Measurement]) {
+        self.done += 1;
+        if self.line.is_shown() {
+            self.line
+                .show(&self.describe(found, self.start.elapsed().as_secs_f64()));
+        }
+    }
+
+    /// Describes the progress after these seconds, the most important first: a narrow terminal cuts the end.
+    fn describe(&self, found: &[Measurement], elapsed_s: f64) -> String {
+        let times_s: Vec<f64> = found.iter().map(|found| found.t_s).collect();
+        let busy = found.iter().filter(|found| found.t_s > 0.0);
+        let busy_s: Vec<f64> = busy.clone().map(|found| found.t_s).collect();
+        let widest = busy.map(|found| found.ci_s / found.t_s).fold(0.0, f64::max);
+        let left_s =
+            elapsed_s / f64::from(self.done) * f64::from(self.most.saturating_sub(self.done));
+        format!(
+            "balancing: {} of at most {}, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %), ±{:.1} % at {:.0} %{}",
+            self.done,
+            count(self.most.into(), "division"),
+            100.0 * imbalance(&busy_s),
+            100.0 * self.epsilon,
+            100.0 * widest,
+            100.0 * self.confidence,
+            describe_slowest(&times_s, &self.hosts)
+        )
     }
 }
 
@@ -182,6 +210,8 @@ impl DpaArguments {
                 done: 0,
                 most: balance.max_iterations,
                 epsilon: balance.epsilon,
+                confidence: config.confidence,
+                hosts: kernel.parts.iter().map(|part| part.host.clone()).collect(),
             },
         })
     }
@@ -221,9 +251,7 @@ impl HeadState {
         self.files.add(&points.collect(), &lacking)?;
         let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
         self.dpa.observe(units, &times)?;
-        let busy = found.iter().filter(|found| found.t_s > 0.0);
-        let times_s: Vec<f64> = busy.map(|found| found.t_s).collect();
-        self.progress.show_division(&times_s);
+        self.progress.show_division(found);
         Ok(())
     }
 }
@@ -283,5 +311,32 @@ impl BalanceDocument {
             ["", " within the noise of the times"][usize::from(is_noise)]
         );
         format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_progress_tells_the_balance_its_certainty_and_the_slowest_rank() {
+        let progress = DivisionProgress {
+            line: TerminalLine::of_rank(false),
+            start: Instant::now(),
+            done: 2,
+            most: 10,
+            epsilon: 0.05,
+            confidence: 0.95,
+            hosts: ["a", "b", "c"].map(str::to_owned).to_vec(),
+        };
+        let found = [(0.5, 0.01), (0.0, 0.0), (1.0, 0.1)].map(|(t_s, ci_s)| Measurement {
+            t_s,
+            ci_s,
+            ..Measurement::default()
+        });
+        assert_eq!(
+            progress.describe(&found, 3.0),
+            "balancing: 2 of at most 10 divisions, at most 12 s left, imbalance 100.0 % (goal 5.0 %), ±10.0 % at 95 %, slowest: rank 2 (c)"
+        );
     }
 }

@@ -84,6 +84,17 @@ impl Drop for TerminalLine {
     }
 }
 
+/// Names the rank that took longest, behind a comma, with its host; nothing unless several ranks took time.
+pub fn describe_slowest(times_s: &[f64], hosts: &[String]) -> String {
+    let busy = times_s.iter().zip(hosts).enumerate();
+    let mut busy: Vec<_> = busy.filter(|(_, (time_s, _))| **time_s > 0.0).collect();
+    busy.sort_by(|a, b| a.1.0.total_cmp(b.1.0));
+    match busy.last() {
+        Some((rank, (_, host))) if busy.len() > 1 => format!(", slowest: rank {rank} ({host})"),
+        _ => String::new(),
+    }
+}
+
 /// Cuts a text to a line of a terminal. The last column stays free: terminals differ in what follows a full line.
 fn cut_text(text: &str, width: usize) -> String {
     if text.chars().count() < width {
@@ -137,6 +148,17 @@ mod tests {
         assert_eq!(cut_text("abc", 4), "abc");
         assert_eq!(cut_text("±bcd", 4), "±b…");
         assert_eq!(cut_text("abc", 1), "…");
+    }
+
+    #[test]
+    fn the_slowest_of_several_ranks_is_named() {
+        let hosts = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(
+            describe_slowest(&[0.5, 2.0, 1.0], &hosts),
+            ", slowest: rank 1 (b)"
+        );
+        assert_eq!(describe_slowest(&[0.0, 2.0, 0.0], &hosts), "");
+        assert_eq!(describe_slowest(&[1.0], &hosts), "");
     }
 
     #[test]

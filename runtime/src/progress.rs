@@ -1,12 +1,20 @@
 //! The progress of planning and of a multiplication.
 
 /// A point that a rank has reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// All nodes are measured, for the `iteration`-th time since planning began.
     Measuring {
         /// From 1.
         iteration: u32,
+    },
+    /// All nodes have been measured, and every rank knows the results.
+    Measured {
+        /// Rank of the node that takes longest for its part, or whose devices are slowest if the parts were none of a
+        /// division.
+        slowest: usize,
+        /// Imbalance `(max t_i - min t_i) / min t_i` of the nodes' times; `None` if the parts were none of a division.
+        imbalance: Option<f64>,
     },
     /// This rank begins a step of the multiplication.
     Multiplying {

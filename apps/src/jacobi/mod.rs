@@ -18,6 +18,7 @@
 
 mod balancing;
 mod check;
+mod progress;
 mod report;
 mod solve;
 mod system;

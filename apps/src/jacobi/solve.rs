@@ -9,6 +9,7 @@ use isochron_kernels::sweep_rows;
 use serde::Serialize;
 
 use super::balancing::Balancing;
+use super::progress::SolveProgress;
 use super::system::{LinearSystem, WeakestRow};
 use crate::failure::Failure;
 use crate::lines::count;
@@ -99,6 +100,7 @@ impl JacobiLoop<'_> {
         let scale = if largest_b > 0.0 { largest_b } else { 1.0 };
         let mut x = vec![0.0; self.system.size()];
         let mut history: Vec<SweepRecord> = Vec::new();
+        let progress = SolveProgress::start(self.comm)?;
         self.comm.barrier()?;
         let begin = Instant::now();
         let mut is_over = false;
@@ -122,6 +124,7 @@ impl JacobiLoop<'_> {
             }
             record.wall_s = start.elapsed().as_secs_f64();
             history.push(record);
+            progress.show(&history, &self.config);
         }
         let wall_s = self.comm.largest(begin.elapsed().as_secs_f64())?;
         self.make_solution(x, scale, history, wall_s)

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{PartPoints, PointsFiles};
 use super::part::{MeasuredWork, PartEnd, PartUnits, Size, make_point};
+use super::remaining::{RemainingTime, weigh_size};
 use super::sizes::CampaignSizes;
 use crate::lines::count;
 use crate::terminal_line::TerminalLine;
@@ -57,9 +58,12 @@ impl Campaign<'_> {
             self.sizes.observe(*size, points);
         }
         let progress = TerminalLine::of_rank(self.comm.rank() == 0);
-        let mut last_s = None;
+        let mut remaining = RemainingTime::new(self.config.max_seconds);
         while let Some(size) = self.sizes.next_size() {
-            progress.show(&self.describe_progress(size, last_s));
+            if progress.is_shown() {
+                let left_s = self.estimate_left(&remaining);
+                progress.show(&self.describe_progress(size, left_s));
+            }
             let begun = Instant::now();
             let points = self.measure_size(size)?;
             // Before the files: the same command goes on after the last size in them.
@@ -69,8 +73,13 @@ impl Campaign<'_> {
                 .map_or(Ok(()), |files| files.add(&points, &self.lacking));
             agree(self.comm, written)?;
             self.sizes.observe(size, &points);
+            if progress.is_shown() {
+                let measured = points.iter().flatten().filter(|point| point.reps > 0);
+                let runs_s = measured.map(|point| point.t_s);
+                let wall_s = begun.elapsed().as_secs_f64();
+                remaining.observe(self.weigh(size), runs_s, wall_s);
+            }
             self.points.push((size, points));
-            last_s = Some(begun.elapsed().as_secs_f64());
         }
         self.points.sort_by_key(|(size, _)| *size);
         Ok(())
@@ -156,21 +165,34 @@ impl Campaign<'_> {
         points.filter_map(move |(_, points)| points[part])
     }
 
-    /// Describes the progress, the most important first: a narrow terminal cuts the end. `last_s` are the seconds of
-    /// the last size.
-    fn describe_progress(&self, (m, n): Size, last_s: Option<f64>) -> String {
-        let left = self.sizes.estimate_left();
+    /// Returns the work of a size, by which the time left is estimated. Without an answer of the kernel's process the size
+    /// itself counts.
+    fn weigh(&mut self, size: Size) -> f64 {
+        let complexity = self.work.complexity(size).unwrap_or(f64::NAN);
+        weigh_size(size, complexity)
+    }
+
+    /// Estimates the seconds that are left; `None` before this command has measured a size.
+    fn estimate_left(&mut self, remaining: &RemainingTime) -> Option<f64> {
+        let left = self.sizes.list_left().into_iter();
+        let left: Vec<f64> = left.map(|size| self.weigh(size)).collect();
+        remaining.estimate_s(&left)
+    }
+
+    /// Describes the progress, the most important first: a narrow terminal cuts the end. `left_s` are the seconds left.
+    fn describe_progress(&self, (m, n): Size, left_s: Option<f64>) -> String {
+        let left = self.sizes.list_left().len();
         let done = self.points.len();
         let all = count((done + left) as u64, "point");
         let mut text = format!("measuring: {done} of about {all}");
-        if let Some(last_s) = last_s {
-            text += &format!(", about {:.0} s left", last_s * left as f64);
+        if let Some(left_s) = left_s {
+            text += &format!(", about {left_s:.0} s left");
         }
         let last = self
             .points
             .last()
             .and_then(|(_, points)| widest_interval(points));
-        if let (Some(part), Some(_)) = (last, last_s) {
+        if let (Some(part), Some(_)) = (last, left_s) {
             let (percent, confidence) = (100.0 * part, 100.0 * self.config.confidence);
             text += &format!(", ±{percent:.1} % at {confidence:.0} %");
         }

@@ -6,6 +6,7 @@ mod files;
 mod kernel;
 mod options;
 mod part;
+mod remaining;
 mod report;
 mod sizes;
 

@@ -46,14 +46,19 @@ impl CampaignSizes {
         }
     }
 
-    /// Returns an estimate of the number of sizes that are still to come, at least 1 before the end.
-    pub fn estimate_left(&self) -> usize {
+    /// Returns the sizes that are likely to be measured still; at least one before the end.
+    pub fn list_left(&self) -> Vec<Size> {
         match self {
-            Self::Line(sizes) => sizes.estimate_left(),
-            Self::Listed(left) => left.len(),
-            Self::Surface(sizes) => sizes.count_left(),
+            Self::Line(sizes) => widen_sizes(&sizes.list_left()),
+            Self::Listed(left) => widen_sizes(left),
+            Self::Surface(sizes) => sizes.list_left(),
         }
     }
+}
+
+/// Returns sizes in one dimension as those of a surface of width 1.
+fn widen_sizes(sizes: &[u64]) -> Vec<Size> {
+    sizes.iter().map(|&d| (d, 1)).collect()
 }
 
 #[cfg(test)]
@@ -75,10 +80,10 @@ mod tests {
         };
         sizes.observe((2, 1), &vec![point(0), point(3)]);
         assert_eq!(
-            (sizes.next_size(), sizes.estimate_left()),
+            (sizes.next_size(), sizes.list_left().len()),
             (Some((4, 1)), 2)
         );
         sizes.observe((4, 1), &vec![None, point(0)]);
-        assert_eq!((sizes.next_size(), sizes.estimate_left()), (None, 0));
+        assert_eq!((sizes.next_size(), sizes.list_left().len()), (None, 0));
     }
 }

@@ -45,7 +45,7 @@ use check::Check;
 pub use finished::FinishedRun;
 use given::GivenPlan;
 use problem::find_problem;
-use progress::ProgressLine;
+use progress::{MeasuringLimits, ProgressLine};
 
 /// The matrices, the balancing and the output.
 #[derive(Args)]
@@ -192,7 +192,10 @@ pub fn run<'a>(
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
         true => None,
-        false => ProgressLine::on_terminal(comm, problem.flop()).map(Rc::new),
+        false => {
+            let limits = MeasuringLimits::of(&arguments.balance_config());
+            ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
+        }
     };
     watch.line = line.as_deref();
     watch.enter(AccountPhase::Devices);

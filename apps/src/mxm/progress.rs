@@ -6,32 +6,65 @@ use std::time::Instant;
 use isochron_core::comm::Comm;
 use isochron_core::multiply::Plan;
 use isochron_core::progress::{Observer, Progress};
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 
 use crate::terminal_line::TerminalLine;
+
+/// The measurements before the run, as far as they are known.
+#[derive(Clone, Copy)]
+pub(super) struct MeasuringLimits {
+    /// About the most measurements of all nodes; `None` if the run itself is to learn.
+    most: Option<u32>,
+    /// The imbalance that is sought.
+    epsilon: f64,
+}
+
+impl MeasuringLimits {
+    /// Returns the limits of balancing with these settings.
+    pub(super) fn of(config: &BalanceConfig) -> Self {
+        // Before the first division, a small point of each node is measured.
+        let most = match config.strategy {
+            Strategy::Fpm | Strategy::MultiCpm => Some(config.max_iterations.saturating_add(1)),
+            Strategy::SingleCpm => Some(1),
+            Strategy::Homogeneous | Strategy::Adaptive => None,
+        };
+        Self {
+            most,
+            epsilon: config.epsilon,
+        }
+    }
+}
 
 /// The progress of planning and of a multiplication on the terminal.
 pub(super) struct ProgressLine {
     line: TerminalLine,
+    limits: MeasuringLimits,
     /// Work of the whole multiplication.
     flop: f64,
-    /// Start of the multiplication.
+    /// Start of the measurements, and then of the multiplication.
     start: Cell<Instant>,
+    n_ranks: usize,
     /// The names of the nodes, by rank; empty until the plan is known.
     nodes: RefCell<Vec<String>>,
     /// The node that all others wait for, with the words for it.
     slowest: Cell<Option<(usize, &'static str)>>,
+    /// The imbalance of the last measurement.
+    imbalance: Cell<Option<f64>>,
 }
 
 impl ProgressLine {
     /// Makes the line of the head rank; `None` if there is no terminal to show it on.
-    pub(super) fn on_terminal(comm: &dyn Comm, flop: f64) -> Option<Self> {
+    pub(super) fn on_terminal(comm: &dyn Comm, flop: f64, limits: MeasuringLimits) -> Option<Self> {
         let line = TerminalLine::of_rank(comm.rank() == 0);
         line.is_shown().then(|| Self {
             line,
+            limits,
             flop,
             start: Cell::new(Instant::now()),
+            n_ranks: comm.size(),
             nodes: RefCell::default(),
             slowest: Cell::new(None),
+            imbalance: Cell::new(None),
         })
     }
 
@@ -62,11 +95,27 @@ impl ProgressLine {
 
     fn describe(&self, progress: Progress) -> String {
         let elapsed_s = self.start.get().elapsed().as_secs_f64();
-        let nodes = self.nodes.borrow();
-        let slowest = self.slowest.get().filter(|_| nodes.len() > 1);
-        let slowest =
-            slowest.and_then(|(rank, words)| Some(format!("{words}: {}", nodes.get(rank)?)));
-        describe_progress(progress, (self.flop, elapsed_s), slowest.as_deref())
+        let text = match progress {
+            Progress::Measuring { iteration } => {
+                describe_measuring(iteration, elapsed_s, self.limits, self.imbalance.get())
+            }
+            Progress::Multiplying { step, steps } => {
+                describe_steps(step, steps, self.flop, elapsed_s)
+            }
+            Progress::Slowest { .. } | Progress::Measured { .. } => String::new(),
+        };
+        text + &self.describe_slowest()
+    }
+
+    /// Names the slowest of several nodes, behind a comma.
+    fn describe_slowest(&self) -> String {
+        let Some((rank, words)) = self.slowest.get().filter(|_| self.n_ranks > 1) else {
+            return String::new();
+        };
+        match self.nodes.borrow().get(rank) {
+            Some(name) => format!(", {words}: {name}"),
+            None => format!(", {words}: node {rank}"),
+        }
     }
 }
 
@@ -74,35 +123,56 @@ impl Observer for ProgressLine {
     fn observe(&self, progress: Progress) {
         match progress {
             Progress::Slowest { rank } => return self.slowest.set(Some((rank, "slowest"))),
-            Progress::Multiplying { step: 0, .. } => self.start.set(Instant::now()),
-            _ => {}
+            Progress::Measured { slowest, imbalance } => {
+                self.slowest.set(Some((slowest, "slowest")));
+                return self.imbalance.set(imbalance);
+            }
+            Progress::Measuring { iteration: 1 } | Progress::Multiplying { step: 0, .. } => {
+                self.start.set(Instant::now());
+            }
+            Progress::Measuring { .. } | Progress::Multiplying { .. } => {}
         }
         self.line.refresh(|| self.describe(progress));
     }
 }
 
-/// Describes the progress, the most important first: a narrow terminal cuts the end.
-fn describe_progress(
-    progress: Progress,
-    (flop, elapsed_s): (f64, f64),
-    slowest: Option<&str>,
+/// Describes the measurements before the run, the most important first: a narrow terminal cuts the end.
+fn describe_measuring(
+    iteration: u32,
+    elapsed_s: f64,
+    limits: MeasuringLimits,
+    imbalance: Option<f64>,
 ) -> String {
-    let mut text = match progress {
-        Progress::Measuring { iteration } => return format!("measuring: iteration {iteration}"),
-        Progress::Multiplying { step: 0, steps } => format!("multiplying: step 1 of {steps}"),
-        Progress::Multiplying { step, steps } => {
-            let done = step as f64 / steps as f64;
-            let gflops = done * flop / elapsed_s / 1e9;
-            let left_s = elapsed_s * (1.0 - done) / done;
-            let next = step + 1;
-            format!("multiplying: step {next} of {steps}, {left_s:.0} s left, {gflops:.1} GFLOP/s")
+    let mut text = format!("measuring: iteration {iteration}");
+    let done = iteration - 1;
+    match limits.most.filter(|most| iteration <= *most) {
+        Some(most) => {
+            text += &format!(" of about {most}");
+            if done > 0 {
+                let left_s = elapsed_s / f64::from(done) * f64::from(most - done);
+                text += &format!(", at most {left_s:.0} s left");
+            }
         }
-        Progress::Slowest { .. } => String::new(),
-    };
-    if let Some(slowest) = slowest {
-        text += &format!(", {slowest}");
+        None if done > 0 => text += &format!(", {elapsed_s:.1} s so far"),
+        None => {}
+    }
+    if let Some(imbalance) = imbalance {
+        let (reached, goal) = (100.0 * imbalance, 100.0 * limits.epsilon);
+        text += &format!(", imbalance {reached:.1} % (goal {goal:.1} %)");
     }
     text
+}
+
+/// Describes the steps of a multiplication, in the same order.
+fn describe_steps(step: usize, steps: usize, flop: f64, elapsed_s: f64) -> String {
+    if step == 0 {
+        return format!("multiplying: step 1 of {steps}");
+    }
+    let done = step as f64 / steps as f64;
+    let gflops = done * flop / elapsed_s / 1e9;
+    let left_s = elapsed_s * (1.0 - done) / done;
+    let next = step + 1;
+    format!("multiplying: step {next} of {steps}, {left_s:.0} s left, {gflops:.1} GFLOP/s")
 }
 
 #[cfg(test)]
@@ -110,20 +180,69 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_tells_the_speed_the_time_left_and_the_slowest_node() {
-        let [first, later] = [0, 16].map(|step| Progress::Multiplying { step, steps: 64 });
+    fn the_line_tells_the_speed_and_the_time_left() {
         assert_eq!(
-            describe_progress(first, (1e12, 0.0), None),
+            describe_steps(0, 64, 1e12, 0.0),
             "multiplying: step 1 of 64"
         );
         assert_eq!(
-            describe_progress(later, (1e12, 2.0), Some("slowest: node 1 (b)")),
-            "multiplying: step 17 of 64, 6 s left, 125.0 GFLOP/s, slowest: node 1 (b)"
+            describe_steps(16, 64, 1e12, 2.0),
+            "multiplying: step 17 of 64, 6 s left, 125.0 GFLOP/s"
         );
-        let measuring = Progress::Measuring { iteration: 3 };
+    }
+
+    #[test]
+    fn measurements_tell_their_number_the_time_left_and_the_imbalance() {
+        let config = BalanceConfig {
+            strategy: Strategy::Fpm,
+            max_iterations: 4,
+            epsilon: 0.05,
+            ..BalanceConfig::default()
+        };
+        let fpm = MeasuringLimits::of(&config);
         assert_eq!(
-            describe_progress(measuring, (1e12, 9.0), None),
-            "measuring: iteration 3"
+            describe_measuring(1, 0.0, fpm, None),
+            "measuring: iteration 1 of about 5"
         );
+        assert_eq!(
+            describe_measuring(3, 4.0, fpm, Some(0.25)),
+            "measuring: iteration 3 of about 5, at most 6 s left, imbalance 25.0 % (goal 5.0 %)"
+        );
+        // Other ways to divide may be measured too.
+        assert_eq!(
+            describe_measuring(6, 4.0, fpm, None),
+            "measuring: iteration 6, 4.0 s so far"
+        );
+        let learns = MeasuringLimits::of(&BalanceConfig::default());
+        assert_eq!(
+            describe_measuring(2, 0.5, learns, None),
+            "measuring: iteration 2, 0.5 s so far"
+        );
+    }
+
+    #[test]
+    fn the_slowest_of_several_nodes_is_named_as_far_as_its_name_is_known() {
+        let line = ProgressLine {
+            line: TerminalLine::of_rank(false),
+            limits: MeasuringLimits::of(&BalanceConfig::default()),
+            flop: 1.0,
+            start: Cell::new(Instant::now()),
+            n_ranks: 2,
+            nodes: RefCell::default(),
+            slowest: Cell::new(None),
+            imbalance: Cell::new(None),
+        };
+        assert_eq!(line.describe_slowest(), "");
+        line.observe(Progress::Measured {
+            slowest: 1,
+            imbalance: None,
+        });
+        assert_eq!(line.describe_slowest(), ", slowest: node 1");
+        line.nodes
+            .replace(vec!["node 0 (a)".to_owned(), "node 1 (b)".to_owned()]);
+        line.observe(Progress::Slowest { rank: 0 });
+        assert_eq!(line.describe_slowest(), ", slowest: node 0 (a)");
+        let alone = ProgressLine { n_ranks: 1, ..line };
+        assert_eq!(alone.describe_slowest(), "");
     }
 }

@@ -91,7 +91,8 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     let functions = find_functions(comm, arguments, kernel, (&config, &room))?;
     let rows = divide_rows(comm, arguments, &functions, &room)?;
     let mut application = A::prepare(problem, comm, &rows)?;
-    let runs = time_runs(comm, &mut application, arguments.runs)?;
+    let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
+    let runs = time_runs(comm, &mut application, arguments.runs, &hosts)?;
     let residual = arguments.verify.then(|| application.check(comm));
     let residual = residual.transpose()?;
     if comm.rank() == 0 {

@@ -6,6 +6,8 @@ use isochron_core::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::RowApplication;
+use crate::lines::count;
+use crate::terminal_line::{TerminalLine, describe_slowest};
 
 /// The times of one rank in a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,7 +21,8 @@ pub struct RankTimes {
 /// The times of all ranks in a run.
 pub type RunTimes = Vec<RankTimes>;
 
-/// Runs an application `runs` times after one run that is not counted; returns the times of all ranks.
+/// Runs an application `runs` times after one run that is not counted; returns the times of all ranks. `hosts` are those
+/// of the ranks.
 ///
 /// # Errors
 /// Those of the application.
@@ -30,9 +33,12 @@ pub fn time_runs<A: RowApplication>(
     comm: &dyn Comm,
     application: &mut A,
     runs: u32,
+    hosts: &[String],
 ) -> Result<Vec<RunTimes>, Error> {
-    let mut timed = Vec::new();
+    let progress = TerminalLine::of_rank(comm.rank() == 0);
+    let mut timed: Vec<RunTimes> = Vec::new();
     for _ in 0..=runs {
+        progress.refresh(|| describe_runs(&timed, runs, hosts));
         application.restore_input();
         comm.barrier()?;
         let begun = Instant::now();
@@ -42,6 +48,20 @@ pub fn time_runs<A: RowApplication>(
     }
     timed.remove(0);
     Ok(timed)
+}
+
+/// Describes the progress of the runs so far, the first of which does not count.
+fn describe_runs(timed: &[RunTimes], runs: u32, hosts: &[String]) -> String {
+    let Some(last) = timed.last() else {
+        return format!("running: before the first of {}", count(runs.into(), "run"));
+    };
+    let done = timed.len() as u32 - 1;
+    let left_s = f64::from(runs - done) * find_longest_wall(last);
+    let slowest = describe_slowest(&sum_passes(last), hosts);
+    format!(
+        "running: {done} of {}, about {left_s:.0} s left{slowest}",
+        count(runs.into(), "run")
+    )
 }
 
 /// Returns the seconds of each rank's kernel in a run.
@@ -68,6 +88,24 @@ pub fn find_longest_wall(run: &RunTimes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_runs_left_take_as_long_as_the_last_one() {
+        let hosts = ["a", "b"].map(str::to_owned);
+        let run = [(1.0, 2.0), (3.0, 2.5)].map(|(pass_s, wall_s)| RankTimes {
+            passes_s: vec![pass_s],
+            wall_s,
+        });
+        let timed = [run.to_vec(), run.to_vec()];
+        assert_eq!(
+            describe_runs(&timed[..0], 5, &hosts),
+            "running: before the first of 5 runs"
+        );
+        assert_eq!(
+            describe_runs(&timed, 5, &hosts),
+            "running: 1 of 5 runs, about 10 s left, slowest: rank 1 (b)"
+        );
+    }
 
     #[test]
     fn ranks_wait_for_the_slowest_one_in_each_pass() {

@@ -74,7 +74,9 @@ pub fn read_trace(
         added.map_err(|reason| format!("line {line}: {reason}"))?;
     }
     trace.check_event()?;
-    trace.add_iterations(iterations)
+    let end = trace.add_iterations(iterations);
+    file.note_iterations(iterations.added);
+    end
 }
 
 /// Refuses options that need Paraver's events.

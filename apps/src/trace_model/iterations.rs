@@ -45,6 +45,8 @@ impl TracedThread {
 pub struct Iterations {
     level: ModelLevel,
     models: BTreeMap<String, ModelTimes>,
+    /// Iterations of threads that were added.
+    pub added: u64,
     /// Iterations that not all threads of a model have ended.
     pub incomplete: u64,
 }
@@ -86,6 +88,7 @@ impl Iterations {
         Self {
             level,
             models: BTreeMap::new(),
+            added: 0,
             incomplete: 0,
         }
     }
@@ -103,6 +106,7 @@ impl Iterations {
             ..ModelTimes::default()
         });
         self.incomplete += model.add(place, units, t_s)?;
+        self.added += 1;
         Ok(())
     }
 

@@ -3,23 +3,18 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
+use std::rc::Rc;
 
-use crate::terminal_line::TerminalLine;
+use super::progress::TraceProgress;
 
 /// Most bytes of a line. A line of a million ranks has fewer.
 const MOST_BYTES: u64 = 1 << 26;
 
-/// Bytes after which the progress is shown again.
-const SHOWN_BYTES: u64 = 1 << 26;
-
 /// A trace that is being read.
 pub struct TraceFile {
     reader: BufReader<File>,
-    progress: TerminalLine,
+    progress: Rc<TraceProgress>,
     name: String,
-    size_bytes: u64,
-    read_bytes: u64,
-    shown_bytes: u64,
     /// The number of the line that was read last, from 1.
     pub line: u64,
 }
@@ -34,24 +29,21 @@ pub enum TraceFormat {
 }
 
 impl TraceFile {
-    /// Opens a trace.
+    /// Opens a trace, whose bytes count in the progress.
     ///
     /// # Errors
     /// The reason of the system, or that it is a folder.
-    pub fn open(path: &Path) -> Result<Self, String> {
+    pub fn open(path: &Path, progress: Rc<TraceProgress>) -> Result<Self, String> {
         // A pipe is as good as a file: traces may be unpacked on the way.
         let file = File::open(path).map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
         if metadata.is_dir() {
-            return Err("is a folder, not a file".to_owned());
+            return Err("is a folder: name the traces in it, as FOLDER/*.prv".to_owned());
         }
         Ok(Self {
             reader: BufReader::with_capacity(1 << 18, file),
-            progress: TerminalLine::of_rank(true),
+            progress,
             name: path.display().to_string(),
-            size_bytes: metadata.len(),
-            read_bytes: 0,
-            shown_bytes: 0,
             line: 0,
         })
     }
@@ -129,12 +121,12 @@ impl TraceFile {
         format!("line {}: {reason}", self.line)
     }
 
-    fn count_bytes(&mut self, read: u64) {
-        self.read_bytes += read;
-        if self.read_bytes >= self.shown_bytes && self.size_bytes > 0 {
-            self.shown_bytes += SHOWN_BYTES;
-            let percent = 100 * self.read_bytes / self.size_bytes;
-            (self.progress).show(&format!("reading {}: {percent} %", self.name));
-        }
+    /// Tells the progress the number of iterations that were found so far.
+    pub fn note_iterations(&self, iterations: u64) {
+        self.progress.note_iterations(iterations);
+    }
+
+    fn count_bytes(&self, read: u64) {
+        self.progress.count_bytes(read, &self.name);
     }
 }

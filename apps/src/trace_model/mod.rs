@@ -14,10 +14,12 @@ mod json;
 mod labels;
 mod lines;
 mod paraver;
+mod progress;
 mod report;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::{ArgGroup, Args};
 use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
@@ -30,6 +32,7 @@ use crate::numbers::{parse_part, parse_positive, parse_whole};
 use crate::output;
 use iterations::{Iterations, ModelLevel, TracedModel};
 use lines::{TraceFile, TraceFormat};
+use progress::TraceProgress;
 use report::{TraceDocument, TracedDocument};
 
 /// Largest number of units of an iteration: the largest with a neighbour below and above in floating point.
@@ -132,10 +135,11 @@ pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
 
 fn read_trace(
     path: &Path,
+    progress: &Rc<TraceProgress>,
     options: &TraceOptions,
     iterations: &mut Iterations,
 ) -> Result<TraceEnd, String> {
-    let mut file = TraceFile::open(path)?;
+    let mut file = TraceFile::open(path, Rc::clone(progress))?;
     match file.find_format()? {
         TraceFormat::Paraver => paraver::read_trace(path, &mut file, options, iterations),
         TraceFormat::Chrome => chrome::read_trace(&mut file, options, iterations),
@@ -163,8 +167,9 @@ impl TraceArguments {
     fn read_traces(&self, options: &TraceOptions) -> Result<(Iterations, Vec<String>), Failure> {
         let mut iterations = Iterations::new(self.per);
         let mut notices = Vec::new();
+        let progress = Rc::new(TraceProgress::start(&self.files));
         for path in &self.files {
-            let end = read_trace(path, options, &mut iterations);
+            let end = read_trace(path, &progress, options, &mut iterations);
             let end = end.map_err(|reason| Failure::of_file(path, reason))?;
             iterations.end_trace();
             let name = path.display();

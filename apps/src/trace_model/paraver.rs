@@ -110,6 +110,7 @@ pub fn read_trace(
     while file.read_line(&mut line)? {
         let added = trace.add_line(&line, &mut numbers, iterations);
         added.map_err(|reason| file.blame_line(reason))?;
+        file.note_iterations(iterations.added);
     }
     trace.check_event(&labels)?;
     Ok(trace.describe_end())

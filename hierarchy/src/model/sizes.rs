@@ -94,33 +94,23 @@ impl ModelSizes {
     /// device.
     #[must_use]
     pub fn next_size(&self) -> Option<u64> {
-        let next = match self.rule {
-            SizeRule::Even(count) => self.next_even(count),
-            SizeRule::Adaptive { step, tolerance } => self
-                .next_step(step, tolerance)
-                .or_else(|| self.next_halfway(step, tolerance)),
-        };
-        next.filter(|&d| d < self.hopeless_from())
+        self.list_left().first().copied()
     }
 
-    /// Returns an estimate of the number of sizes that are still to come, at least 1 before the end.
+    /// Returns the sizes that are likely to be measured still, the next one first; none at the end. Later ones may change
+    /// with the times of earlier ones.
     #[must_use]
-    pub fn estimate_left(&self) -> usize {
-        match (self.next_size(), self.rule) {
-            (None, _) => 0,
-            (Some(_), SizeRule::Even(count)) => {
-                let sizes = list_even(self.range, count);
-                let left = sizes.filter(|d| !self.found.contains_key(d));
-                left.filter(|&d| d < self.hopeless_from()).count()
-            }
-            (Some(d), SizeRule::Adaptive { step, .. }) => {
-                // If the step doubles from here on, until it is the longest one.
-                let longest = self.find_longest_step(step);
-                let rest = self.range.1.saturating_sub(d);
-                let doubling = (rest.min(longest) / step + 1).ilog2();
-                doubling as usize + rest.div_ceil(longest) as usize + 1
-            }
-        }
+    pub fn list_left(&self) -> Vec<u64> {
+        let mut left = match self.rule {
+            SizeRule::Even(count) => self.list_even_left(count),
+            SizeRule::Adaptive { step, tolerance } => match self.find_place(step, tolerance) {
+                Some(place) => self.list_walk(place, step),
+                None => self.list_halfway(step, tolerance),
+            },
+        };
+        let end = self.hopeless_from();
+        left.retain(|&d| d < end);
+        left
     }
 
     /// Returns the first size that is hopeless to every device; no larger one needs to be measured.
@@ -130,12 +120,16 @@ impl ModelSizes {
         hopeless.map_or(u64::MAX, |(&d, _)| d)
     }
 
-    fn next_even(&self, count: usize) -> Option<u64> {
-        list_even(self.range, count).find(|d| !self.found.contains_key(d))
+    fn list_even_left(&self, count: usize) -> Vec<u64> {
+        let sizes = list_even(self.range, count);
+        let mut left: Vec<u64> = sizes.filter(|d| !self.found.contains_key(d)).collect();
+        left.dedup();
+        left
     }
 
-    /// Returns the next size of the walk from the first size to the last.
-    fn next_step(&self, first_step: u64, tolerance: f64) -> Option<u64> {
+    /// Returns the next size of the walk from the first size to the last, with the step that leads to it; `None` at the end
+    /// of the walk.
+    fn find_place(&self, first_step: u64, tolerance: f64) -> Option<(u64, u64)> {
         let (mut d, last) = self.range;
         let (mut step, longest) = (first_step, self.find_longest_step(first_step));
         let mut walked = Vec::new();
@@ -152,23 +146,43 @@ impl ModelSizes {
             }
             d = d.saturating_add(step).min(last);
         }
-        Some(d)
+        Some((d, step))
     }
 
-    /// Returns a size halfway between a size that is off the line between its neighbours and one of these.
-    fn next_halfway(&self, step: u64, tolerance: f64) -> Option<u64> {
+    /// Lists the rest of the walk from a size and the step that led to it, as if the times followed a line.
+    fn list_walk(&self, (mut d, mut step): (u64, u64), first_step: u64) -> Vec<u64> {
+        let longest = self.find_longest_step(first_step);
+        let mut sizes = vec![d];
+        while d < self.range.1 {
+            step = step.saturating_mul(2).min(longest);
+            d = d.saturating_add(step).min(self.range.1);
+            sizes.push(d);
+        }
+        sizes
+    }
+
+    /// Lists the sizes halfway between each size that is off the line between its neighbours and these.
+    fn list_halfway(&self, step: u64, tolerance: f64) -> Vec<u64> {
         let sizes = self.measured();
         let believed = self.list_believed(&sizes, tolerance);
         let triples = believed.windows(3).filter_map(|d| d.try_into().ok());
-        let mut bent = triples.filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
-        let (a, b) = bent.find_map(|[a, _, c]| {
-            let within = sizes.iter().copied().filter(|d| (a..=c).contains(d));
-            let within: Vec<u64> = within.collect();
-            let gaps = within.windows(2).map(|gap| (gap[0], gap[1]));
-            gaps.into_iter().find(|(a, b)| b - a >= 2 * step)
-        })?;
-        let steps = (a + (b - a) / 2 - self.range.0) / step;
-        Some(self.range.0 + steps * step)
+        let bent = triples.filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
+        let mut halfway = Vec::new();
+        for [a, _, c] in bent {
+            let within: Vec<u64> = sizes
+                .iter()
+                .copied()
+                .filter(|d| (a..=c).contains(d))
+                .collect();
+            for gap in within.windows(2).filter(|gap| gap[1] - gap[0] >= 2 * step) {
+                let steps = (gap[0] + (gap[1] - gap[0]) / 2 - self.range.0) / step;
+                halfway.push(self.range.0 + steps * step);
+            }
+        }
+        // Triples overlap.
+        halfway.sort_unstable();
+        halfway.dedup();
+        halfway
     }
 
     /// Lists the sizes without those that are alone off the line of the two sizes on either side.
@@ -234,13 +248,13 @@ mod tests {
     fn measure(rule: SizeRule, range: (u64, u64), times_s: &[fn(f64) -> f64]) -> ModelSizes {
         let mut sizes = ModelSizes::new(range, rule);
         while let Some(d) = sizes.next_size() {
-            assert!(sizes.estimate_left() > 0);
+            assert_eq!(sizes.list_left().first(), Some(&d));
             let points = times_s
                 .iter()
                 .map(|time_s| Some(make_point(d, time_s(d as f64))));
             sizes.observe(d, &points.collect::<Vec<_>>());
         }
-        assert_eq!(sizes.estimate_left(), 0);
+        assert!(sizes.list_left().is_empty());
         sizes
     }
 
@@ -354,6 +368,21 @@ mod tests {
             asked += 1;
         }
         assert_eq!((resumed.measured(), asked), (whole.measured(), 5));
+    }
+
+    #[test]
+    fn the_sizes_left_are_those_of_a_line_until_a_bend_is_seen() {
+        let mut sizes = ModelSizes::new((20, 4000), ADAPTIVE);
+        let expected = sizes.list_left();
+        let straight = measure(ADAPTIVE, (20, 4000), &[straight_s]).measured();
+        // The first step is taken three times before it doubles.
+        assert!(expected.len() <= straight.len() && straight.len() <= expected.len() + 2);
+        for d in [20, 40, 60] {
+            sizes.observe(d, &[Some(make_point(d, straight_s(d as f64)))]);
+        }
+        assert_eq!(sizes.list_left(), straight[3..]);
+        let even = ModelSizes::new((1, 3), SizeRule::Even(9));
+        assert_eq!(even.list_left(), [1, 2, 3]);
     }
 
     #[test]

@@ -52,17 +52,17 @@ impl SurfaceSizes {
     /// Returns the size to measure next; `None` if all are measured, or the rest is hopeless to every device.
     #[must_use]
     pub fn next_size(&self) -> Option<(u64, u64)> {
-        self.list_left()
-            .min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
+        let left = self.iter_left();
+        left.min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
     }
 
-    /// Returns the number of sizes that are still to come, unless more are found to be hopeless.
+    /// Returns the sizes that are still to come, in no order, unless more are found to be hopeless.
     #[must_use]
-    pub fn count_left(&self) -> usize {
-        self.list_left().count()
+    pub fn list_left(&self) -> Vec<(u64, u64)> {
+        self.iter_left().collect()
     }
 
-    fn list_left(&self) -> impl Iterator<Item = (u64, u64)> {
+    fn iter_left(&self) -> impl Iterator<Item = (u64, u64)> {
         let heights = self.sides.iter();
         let all = heights.flat_map(|&m| self.sides.iter().map(move |&n| (m, n)));
         all.filter(|size| !self.found.contains_key(size) && !self.is_hopeless(*size))
@@ -89,7 +89,7 @@ mod tests {
         let mut sizes = SurfaceSizes::new((10, 30), 3);
         let mut tried = Vec::new();
         while let Some((m, n)) = sizes.next_size() {
-            assert_eq!(sizes.count_left() > 0, sizes.next_size().is_some());
+            assert_eq!(sizes.list_left().is_empty(), sizes.next_size().is_none());
             tried.push((m, n));
             // The one cannot be high, and the other has no large area.
             sizes.observe((m, n), &[m < 20, m * n < 500]);
@@ -105,7 +105,7 @@ mod tests {
             (30, 20),
         ];
         assert_eq!(tried, expected);
-        assert_eq!(sizes.count_left(), 0);
+        assert!(sizes.list_left().is_empty());
     }
 
     #[test]
@@ -113,7 +113,10 @@ mod tests {
         let mut sizes = SurfaceSizes::new((1, 3), 3);
         sizes.observe((2, 3), &[true]);
         sizes.observe((1, 1), &[true]);
-        assert_eq!((sizes.next_size(), sizes.count_left()), (Some((1, 2)), 7));
-        assert_eq!(SurfaceSizes::new((4, 5), 9).count_left(), 4);
+        assert_eq!(
+            (sizes.next_size(), sizes.list_left().len()),
+            (Some((1, 2)), 7)
+        );
+        assert_eq!(SurfaceSizes::new((4, 5), 9).list_left().len(), 4);
     }
 }

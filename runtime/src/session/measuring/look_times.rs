@@ -30,6 +30,14 @@ fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u
         .collect()
 }
 
+/// Returns the seconds of a node for an element, with all of its devices at work, from the elements and the seconds of each;
+/// 0 if none has a time.
+fn find_unit_s(devices: &[(u64, f64)]) -> f64 {
+    let timed = devices.iter().filter(|(_, time_s)| *time_s > 0.0);
+    let speed: f64 = timed.map(|&(units, time_s)| units as f64 / time_s).sum();
+    if speed > 0.0 { 1.0 / speed } else { 0.0 }
+}
+
 impl<T: Element> NodeMeasurer<'_, T> {
     /// Takes a short look at the devices of all ranks. `known` holds, on the head rank, the knowledge of each device.
     /// Returns the look on the head rank.
@@ -54,6 +62,8 @@ impl<T: Element> NodeMeasurer<'_, T> {
             };
             let may_fall = asked.iter().flatten().any(|asked| asked.limit_s.is_some());
             let seen = comm.gather(&self.look(&asked[comm.rank()], may_fall)?)?;
+            let unit_s: Vec<f64> = seen.iter().map(|node| find_unit_s(node)).collect();
+            self.note_measured(&unit_s, None);
             let observed = head.as_mut().map_or(Ok(()), |head| head.observe(&seen));
             agree(comm, observed)?;
         }
@@ -268,6 +278,15 @@ mod tests {
         assert_eq!(seen[0].0, units);
         let spent_s = *device.spent_s.lock().unwrap();
         [seen[0].1, spent_s]
+    }
+
+    #[test]
+    fn a_node_is_as_fast_as_its_devices_together() {
+        assert_eq!(
+            find_unit_s(&[(100, 1.0), (300, 1.0), (0, 0.0)]),
+            1.0 / 400.0
+        );
+        assert_eq!(find_unit_s(&[(0, 0.0)]), 0.0);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod node;
 
 use isochron_devices::{DeviceTeam, Element, MeasureConfig, MeasureTally, memory_bounds};
 use isochron_hierarchy::adaptive::FirstLook;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
 use isochron_hierarchy::predict::Links;
 
@@ -275,7 +275,12 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
             PlanRequest::Links { run_s } => PlanAnswer::Links(self.measure_links(run_s)?),
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
-                PlanAnswer::Times(comm.gather(&mine)?)
+                let times = comm.gather(&mine)?;
+                if !self.node.is_predicting() {
+                    let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
+                    self.node.note_measured(&times_s, Some(imbalance(&times_s)));
+                }
+                PlanAnswer::Times(times)
             }
             PlanRequest::Room(division) => PlanAnswer::Room(self.has_room(division)?),
         })

@@ -234,6 +234,16 @@ impl<'a, T: Element> NodeMeasurer<'a, T> {
         }
     }
 
+    /// Tells the observer which of these values of the nodes is largest, with their imbalance if they are the times of a
+    /// division. Values of 0 are of nodes that were not measured.
+    pub(super) fn note_measured(&self, values: &[f64], imbalance: Option<f64>) {
+        let ranks = (0..values.len()).filter(|&rank| values[rank] > 0.0);
+        let slowest = ranks.max_by(|&a, &b| values[a].total_cmp(&values[b]));
+        if let (Some(observer), Some(slowest)) = (self.observer, slowest) {
+            observer.observe(Progress::Measured { slowest, imbalance });
+        }
+    }
+
     /// Returns the inner dimensions of the updates that are measured.
     pub(super) fn depth(&self, along_k: bool) -> Depth {
         let Work { nodes, k, .. } = self.work;
