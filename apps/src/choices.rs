@@ -10,6 +10,7 @@ use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
+use crate::named_values::name_all;
 use crate::numbers::{parse_positive, parse_whole};
 
 /// The devices of each rank's node.
@@ -20,7 +21,7 @@ pub struct NodeArguments {
     pub platform: Option<PathBuf>,
     /// Cores that form one device, in place of the platform file's rule: auto (by NUMA domain and
     /// kind), package, numa, kind or node
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Grouping>(), hide_possible_values = true)]
     pub group: Option<Grouping>,
 }
 
@@ -49,10 +50,10 @@ pub struct BalancingArguments {
     max_iterations: Option<u32>,
     /// Model of the measured points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
     /// piecewise-speed]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
     /// Partitioner by these models: gpa, npa or hpopta [default: gpa]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     partitioner: Option<Partitioner>,
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::named_values::name_all;
 use crate::output;
 
 /// The rule by which devices are made, and the file.
@@ -19,6 +20,7 @@ use crate::output;
 pub struct ConfigArguments {
     /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node
     #[arg(long, default_value_t = Grouping::default())]
+    #[arg(value_parser = name_all::<Grouping>(), hide_possible_values = true)]
     group: Grouping,
     /// File for the platform [default: standard output]
     #[arg(long, value_name = "FILE", help_heading = "Output")]

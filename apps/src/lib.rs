@@ -18,12 +18,14 @@ mod launch;
 mod layout;
 mod lines;
 mod log;
+mod man_pages;
 mod manuals;
 mod measure;
 mod measuring;
 mod model;
 mod models;
 mod mxm;
+mod named_values;
 mod numbers;
 mod output;
 mod partition;
@@ -48,18 +50,23 @@ use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
 
-/// Environment variables, for the end of the help text.
-const VARIABLES: &str = "\
+/// The end of the help text: what all commands have in common.
+const HELP_END: &str = "\
 Environment variables:
   ISOCHRON_BLAS  BLAS that `--blas auto` takes
   ISOCHRON_COMM  `mpi` or `local` [default: mpi under a launcher such as mpirun]
   ISOCHRON_LOG   Events that go to standard error: warn, info, isochron=debug, ...
   ISOCHRON_STORE Folder of the model store, and after colons more that are only read; empty for
-                 none [default: $XDG_DATA_HOME/isochron/models, and those in $XDG_DATA_DIRS]";
+                 none [default: $XDG_DATA_HOME/isochron/models, and those in $XDG_DATA_DIRS]
+
+Exit status:
+  0  Success
+  1  The run failed
+  2  The command line or an input is wrong";
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
-#[command(name = "isochron", version, about, max_term_width = 100, after_help = VARIABLES)]
+#[command(name = "isochron", version, about, max_term_width = 100, after_help = HELP_END)]
 #[command(mut_subcommands(add_examples))]
 struct CliArguments {
     #[command(subcommand)]

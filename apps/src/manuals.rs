@@ -1,16 +1,18 @@
 //! Man pages and shell completions, made from the definition of the command line.
 
+use std::collections::BTreeSet;
 use std::env::args_os;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use clap::{Command, CommandFactory as _};
+use clap::{Arg, Command, CommandFactory as _, ValueHint};
 use clap_complete::{Shell, generate_to};
 
 use crate::CliArguments;
 use crate::failure::Failure;
+use crate::man_pages::write_pages;
 
 /// The first word of the command line by which `cargo xtask` asks for the manuals.
 const WRITE: &str = "write-manuals";
@@ -24,6 +26,17 @@ const COMPLETIONS: [(Shell, &str, &str); 3] = [
     (Shell::Zsh, "zsh/site-functions", "_isochron"),
     (Shell::Fish, "fish/vendor_completions.d", "isochron.fish"),
 ];
+
+/// The function by which zsh completes an argument that is a name or a path.
+const ZSH_FUNCTION: &str = "\
+_isochron_names_or_files() {
+    local ret=1
+    compadd \"$@\" && ret=0
+    _files && ret=0
+    return ret
+}
+
+";
 
 /// Writes the manuals if this process was started to do so; returns its exit status then.
 pub fn write_if_asked() -> Option<u8> {
@@ -42,15 +55,56 @@ pub fn write_if_asked() -> Option<u8> {
 /// Writes a man page for each command and the completions of each shell into a `share` folder.
 fn write_manuals(definition: Command, share: &Path) -> io::Result<()> {
     let name = definition.get_name().to_owned();
+    let names = list_names_beside_paths(&definition);
     for (shell, folder, file) in COMPLETIONS {
         let folder = share.join(folder);
         fs::create_dir_all(&folder)?;
         let written = generate_to(shell, &mut definition.clone(), &name, &folder)?;
+        let text = add_paths(shell, fs::read_to_string(&written)?, &names);
+        fs::write(&written, text)?;
         fs::rename(written, folder.join(file))?;
     }
     let pages = share.join(MAN_PAGES);
     fs::create_dir_all(&pages)?;
-    clap_mangen::generate_to(definition, &pages)
+    write_pages(definition, &pages)
+}
+
+/// Lists the names that arguments take which take paths too.
+fn list_names_beside_paths(command: &Command) -> BTreeSet<Vec<String>> {
+    let own = command.get_arguments();
+    let own = own.filter(|argument| argument.get_value_hint() == ValueHint::AnyPath);
+    let own = own.map(list_names).filter(|names| !names.is_empty());
+    let inner = command.get_subcommands().flat_map(list_names_beside_paths);
+    own.chain(inner).collect()
+}
+
+/// Lists the values of an argument that have names.
+fn list_names(argument: &Arg) -> Vec<String> {
+    let values = argument.get_possible_values().into_iter();
+    values.map(|value| value.get_name().to_owned()).collect()
+}
+
+/// Lets a shell complete paths too where it completes these names. Bash does so by itself if no name fits.
+fn add_paths(shell: Shell, mut text: String, names: &BTreeSet<Vec<String>>) -> String {
+    for names in names {
+        let words = names.join(" ");
+        match shell {
+            Shell::Zsh => {
+                let action = format!(":_isochron_names_or_files {words}'");
+                text = text.replace(&format!(":({words})'"), &action);
+            }
+            Shell::Fish => {
+                let lines: Vec<String> = names.iter().map(|name| format!("{name}\\t''")).collect();
+                let list = format!("-a \"{}\"", lines.join("\n"));
+                text = text.replace(&format!("-r -f {list}"), &format!("-r -F {list}"));
+            }
+            _ => {}
+        }
+    }
+    match shell {
+        Shell::Zsh => text.replacen("_isochron() {", &format!("{ZSH_FUNCTION}_isochron() {{"), 1),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -89,7 +143,7 @@ mod tests {
 
     /// Checks that each text has what `wanted` makes of the name of every option.
     fn check_options(command: &Command, text: &str, wanted: impl Fn(&str) -> [String; 2]) -> usize {
-        let options = command.get_opts().filter_map(clap::Arg::get_long);
+        let options = command.get_opts().filter_map(Arg::get_long);
         let mut seen = 0;
         for option in options {
             let is_there = wanted(option).iter().any(|form| text.contains(form));
@@ -106,7 +160,7 @@ mod tests {
         let [bash, zsh, fish] = COMPLETIONS.map(|(_, folder, file)| {
             fs::read_to_string(share.join(folder).join(file)).expect("completions")
         });
-        let mut seen = 0;
+        let (mut seen, mut named) = (0, 0);
         for (words, command) in list_commands(&CliArguments::command(), &[]) {
             let name = words.join("-");
             let page = fs::read_to_string(share.join(MAN_PAGES).join(name.clone() + ".1"));
@@ -129,6 +183,11 @@ mod tests {
             check_options(&command, &fish, |name| {
                 [" ", "\n"].map(|end| format!(" -l {name}{end}"))
             });
+            for section in ["ENVIRONMENT", "\"EXIT STATUS\""] {
+                assert!(page.contains(&format!(".SH {section}\n")), "{page}");
+            }
+            assert!(!page.contains(".SH EXTRA"), "{page}");
+            named += check_names(&command, [&bash, &zsh, &fish]);
             for inner in command.get_subcommands().map(Command::get_name) {
                 assert!(page.contains(&format!("{name}-{inner}(1)")), "{page}");
                 assert!(fish.contains(&format!(" -a \"{inner}\"")), "{fish}");
@@ -136,5 +195,41 @@ mod tests {
         }
         fs::remove_dir_all(&share).expect("our folder");
         assert!(seen > 100, "only {seen} options");
+        assert!(named > 35, "only {named} options with names");
+    }
+
+    /// Checks that the completions have the names of every option's values. Returns the number of these options.
+    fn check_names(command: &Command, [bash, zsh, fish]: [&String; 3]) -> usize {
+        let options = command
+            .get_opts()
+            .map(|option| (option, list_names(option)));
+        let options = options.filter(|(_, names)| !names.is_empty());
+        let mut seen = 0;
+        for (option, names) in options {
+            let words = names.join(" ");
+            let in_bash = format!("compgen -W \"{words}\"");
+            assert!(bash.contains(&in_bash), "{in_bash} in {bash}");
+            for name in &names {
+                let in_fish = format!("{name}\\t'");
+                assert!(fish.contains(&in_fish), "{in_fish} in {fish}");
+            }
+            let has_paths = option.get_value_hint() == ValueHint::AnyPath;
+            let has_texts = !option.is_hide_possible_values_set();
+            let in_zsh = match (has_paths, has_texts) {
+                (true, _) => format!("_isochron_names_or_files {words}'"),
+                (false, true) => format!("(({}\\:", names[0]),
+                (false, false) => format!("({words})"),
+            };
+            assert!(zsh.contains(&in_zsh), "{in_zsh} in {zsh}");
+            seen += 1;
+        }
+        seen
+    }
+
+    #[test]
+    fn a_kernel_is_completed_by_name_and_by_path() {
+        let names = list_names_beside_paths(&CliArguments::command());
+        assert!(names.iter().any(|names| names[0] == "gemm"), "{names:?}");
+        assert!(names.iter().any(|names| names[0] == "auto"), "{names:?}");
     }
 }

@@ -5,14 +5,14 @@ use num_complex::{Complex32, Complex64, ComplexFloat};
 use num_traits::{ConstOne, ConstZero};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use strum::{Display, EnumString, IntoStaticStr};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// The name of an element type, in Rust and in files: `f32`, `f64`, `c32` or `c64`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
-#[derive(Display, EnumString, IntoStaticStr)]
+#[derive(Display, EnumString, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_type)]
 pub enum ElementType {
     /// Real numbers in single precision.

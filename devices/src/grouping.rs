@@ -18,7 +18,7 @@ use strum::{Display, EnumString, VariantArray};
 /// devices of a node).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = DeviceError, parse_err_fn = unknown_grouping)]
 pub enum Grouping {
     /// The NUMA domain and the kind of core: all cores of a device have one speed, and its matrices lie in its own

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
@@ -24,6 +24,7 @@ use crate::choices::NodeArguments;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::named_values::{name_all, name_blas};
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output::{self, name_path};
 
@@ -49,9 +50,11 @@ pub struct BenchArguments {
     node: NodeArguments,
     /// BLAS of the CPU devices: auto, embedded, openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
+    #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     blas: BlasChoice,
     /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision)
     #[arg(long = "type", value_name = "TYPE", default_value_t = ElementType::default())]
+    #[arg(value_parser = name_all::<ElementType>(), hide_possible_values = true)]
     element: ElementType,
     /// Seconds for the whole run. Time that small sizes leave goes to larger ones
     #[arg(

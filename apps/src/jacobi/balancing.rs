@@ -18,6 +18,7 @@ use strum::Display;
 
 use super::JacobiArguments;
 use super::system::LinearSystem;
+use crate::named_values::name_all;
 use crate::numbers::{parse_positive, parse_whole};
 
 /// Seconds of a sweep that the clock is too coarse to see.
@@ -37,11 +38,11 @@ pub struct BalancingOptions {
     #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
     max_divisions: Option<u32>,
     /// Partitioner of fpm: gpa, npa or hpopta [default: gpa]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     partitioner: Option<Partitioner>,
     /// Model that fpm makes of the times: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
     /// akima with npa, otherwise piecewise-speed]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
 }
 

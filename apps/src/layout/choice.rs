@@ -3,7 +3,9 @@
 use std::str::FromStr;
 
 use isochron_hierarchy::layout::Method;
-use strum::Display;
+use strum::{Display, VariantNames as _};
+
+use crate::named_values::NamedValues;
 
 /// A method of the library, or one that needs models.
 #[derive(Clone, Copy, PartialEq, Eq, Display)]
@@ -43,6 +45,11 @@ impl FromStr for LayoutMethod {
                 .map_err(|error| format!("{error}, fpm-br, fpm-kl")),
         }
     }
+}
+
+/// Takes the names of all methods.
+pub fn name_methods() -> NamedValues<LayoutMethod> {
+    NamedValues::new(Method::VARIANTS).with(&["fpm-br", "fpm-kl"])
 }
 
 /// Columns from left to right, each with its nodes from top to bottom: `0,1/2,3`.

@@ -11,8 +11,9 @@ use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::{PartitionError, Partitioner};
 use serde::Serialize;
 
-use self::choice::{Columns, LayoutMethod, parse_columns};
+use self::choice::{Columns, LayoutMethod, name_methods, parse_columns};
 use crate::failure::Failure;
+use crate::named_values::name_all;
 use crate::numbers::{parse_number, parse_whole};
 use crate::output;
 use crate::points;
@@ -39,7 +40,7 @@ pub struct LayoutArguments {
     /// of half-perimeters), cartesian (a grid that keeps the largest time small), cartesian-sums (a
     /// grid by the sums of its rows and columns), recursive (rectangles by cuts). Only with --models:
     /// fpm-br (1.5D: equal times, arranged as br), fpm-kl (by models of height and width, in columns)
-    #[arg(long)]
+    #[arg(long, value_parser = name_methods(), hide_possible_values = true)]
     method: Option<LayoutMethod>,
     /// Columns for kl, cartesian, cartesian-sums and fpm-kl, from left to right, each with its nodes
     /// from top to bottom, counted from 0: 0,1/2,3. Without it, kl and fpm-kl take equally many nodes
@@ -48,10 +49,11 @@ pub struct LayoutArguments {
     columns: Option<Columns>,
     /// Model made of the points: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise
     /// [default: piecewise-speed]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
     /// Partitioner that finds areas of equal times by points files: gpa, npa or hpopta [default: gpa]
     #[arg(long, visible_alias = "partitioner", value_name = "PARTITIONER")]
+    #[arg(value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
     dividing: Option<Partitioner>,
     /// Rows of the matrix, in blocks
     #[arg(long, default_value_t = 64, value_parser = parse_whole::<u64, 0>)]

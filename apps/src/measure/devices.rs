@@ -21,6 +21,7 @@ use crate::choices::NodeArguments;
 use crate::devices::measured::MEASUREMENT_NAMES;
 use crate::devices::points::{describe_device, name_stem};
 use crate::devices::schedule::name_device;
+use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 
 /// The name of the kernel.
@@ -33,7 +34,7 @@ pub struct DeviceArguments {
     #[command(flatten)]
     node: NodeArguments,
     /// Type of the elements: f32, f64, c32 or c64 [default: f64]
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = name_all::<ElementType>(), hide_possible_values = true)]
     element: Option<ElementType>,
     /// Inner dimension of an update: the width of the panels [default: that of a run that learns]
     #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
@@ -41,9 +42,10 @@ pub struct DeviceArguments {
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
-    /// Use of the model store: none, read (the BLAS that an earlier run chose for --blas auto is taken), or
-    /// read-write (this run's times are added too). Every size is measured again [default: read-write]
-    #[arg(long, value_name = "USE")]
+    /// Use of the model store: none, read (--blas auto takes the BLAS that an earlier run chose) or read-write (this
+    /// run's times are also added, for multiplications to start from). No use replaces a measurement [default:
+    /// read-write]
+    #[arg(long, value_name = "USE", value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: Option<StoreMode>,
 }
 

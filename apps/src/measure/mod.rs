@@ -34,7 +34,7 @@ use crate::mxm::problem::DEFAULT_BLOCK;
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
 use devices::{DeviceArguments, MXM};
-use options::OpenWork;
+use options::{OpenWork, name_kernels};
 use part::Size;
 use report::{MeasureDocument, MeasuredModelDocument};
 pub use sizes::CampaignSizes;
@@ -92,7 +92,10 @@ pub struct MeasureArguments {
 }
 
 /// Adds the kernel mxm to the help of options that it has in common with others.
-fn name_mxm(argument: Arg) -> Arg {
+fn name_mxm(mut argument: Arg) -> Arg {
+    if argument.get_id() == "kernel" {
+        argument = argument.value_parser(name_kernels(&[MXM]));
+    }
     let help = match argument.get_id().as_str() {
         "kernel" => {
             "Kernel: mxm (the update of a multiplication, on every device), gemm, jacobi, dgemv, fft, naive-gemm, \

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::session::bind_rank;
@@ -10,17 +10,19 @@ use isochron_devices::blas::BlasChoice;
 use isochron_devices::kernel::{KernelRun, RunQuota};
 use isochron_devices::measure::limit_run_s;
 use isochron_devices::{MeasureConfig, cpu_quota_cores, memory_available_bytes};
-use isochron_kernels::KernelParameters;
+use isochron_kernels::{KernelParameters, NAMES};
 
 use super::kernel::KernelChoice;
 use super::part::{MeasuredPart, MeasuredWork};
 use crate::failure::Failure;
+use crate::named_values::{NamedValues, name_blas};
 use crate::numbers::parse_whole;
 
 /// The kernel, and the way to run it.
 #[derive(Args)]
 pub struct KernelArguments {
     /// Kernel: gemm, jacobi, dgemv, fft, naive-gemm, or the path of a shared library with a kernel
+    #[arg(value_parser = name_kernels(&[]), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     pub kernel: String,
     /// Block size of gemm and naive-gemm: a unit is the update of a block of C [default: 32]
     #[arg(long, value_name = "B", value_parser = parse_whole::<usize, 1>, help_heading = "Kernel")]
@@ -30,6 +32,7 @@ pub struct KernelArguments {
     width: Option<usize>,
     /// BLAS of gemm: auto, embedded, openblas, mkl, blis or a library's path [default: auto]
     #[arg(long, help_heading = "Kernel")]
+    #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     blas: Option<BlasChoice>,
     /// Run the kernel in a process of its own: a crash is an error message, and a run that ignores its
     /// interruption is killed
@@ -38,6 +41,11 @@ pub struct KernelArguments {
     /// Let the kernel use all cores of its rank, and do not bind it to the first one
     #[arg(long, help_heading = "Kernel")]
     pub unbound: bool,
+}
+
+/// Takes the names of the built-in kernels and of `others`, and the paths of libraries.
+pub fn name_kernels(others: &[&'static str]) -> NamedValues<String> {
+    NamedValues::new(&NAMES).with(others)
 }
 
 /// The header that tells the length of a row.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use strum::VariantArray as _;
 
 use crate::failure::Failure;
+use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
 use crate::points::{MeasuredFile, NameKind};
@@ -38,6 +39,7 @@ pub struct ModelArguments {
     width: Vec<u64>,
     /// Models to make: cpm, piecewise-speed, piecewise-time, akima, raw-piecewise [default: all]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "FIT")]
+    #[arg(value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Vec<Fit>,
     /// Draw speed against size in the terminal
     #[arg(long)]

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::matrix::file::OutputFile;
@@ -38,6 +38,7 @@ use crate::choices::{BalancingArguments, NodeArguments};
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::named_values::{name_all, name_blas};
 use crate::numbers::{parse_complex, parse_whole};
 use crate::output::{self, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
@@ -83,7 +84,7 @@ pub struct MxmArguments {
     beta: Option<Complex64>,
     /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: that
     /// of the files, without files f64]
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = name_all::<ElementType>(), hide_possible_values = true)]
     element: Option<ElementType>,
     /// Block size b: a unit of work is the update of a b×b block of C [default: 128]
     #[arg(long, value_parser = parse_whole::<usize, 0>)]
@@ -93,13 +94,14 @@ pub struct MxmArguments {
     panel: Option<usize>,
     /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product
     /// [default: n]
-    #[arg(long, value_name = "OP")]
+    #[arg(long, value_name = "OP", value_parser = name_all::<Op>(), hide_possible_values = true)]
     op_a: Option<Op>,
     /// Form of B, as for A [default: n]
-    #[arg(long, value_name = "OP")]
+    #[arg(long, value_name = "OP", value_parser = name_all::<Op>(), hide_possible_values = true)]
     op_b: Option<Op>,
     /// Dimension divided over the nodes: c (panels of A and B are sent), k (parts of C are summed) or auto
     #[arg(long, default_value_t = SplitChoice::default())]
+    #[arg(value_parser = name_all::<SplitChoice>(), hide_possible_values = true)]
     split: SplitChoice,
     /// Print the plan and stop before anything is allocated
     #[arg(long, conflicts_with_all = ["out", "report"])]
@@ -118,6 +120,7 @@ pub struct MxmArguments {
     replay: Option<PathBuf>,
     /// Whether to read the model store, and whether to add this run's times: none, read or read-write
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
+    #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: StoreMode,
     /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` (or
     /// gemm) and `isochron devices bench` write them
@@ -127,6 +130,7 @@ pub struct MxmArguments {
     node: NodeArguments,
     /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
     #[arg(long, default_value_t = Strategy::default())]
+    #[arg(value_parser = name_all::<Strategy>(), hide_possible_values = true)]
     strategy: Strategy,
     /// Steps after which adaptive changes the division even if that does not pay, for tests
     #[arg(long, value_name = "N", conflicts_with_all = ["load_plan", "replay"])]
@@ -134,10 +138,12 @@ pub struct MxmArguments {
     force_changes: Option<u64>,
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
+    #[arg(value_parser = name_all::<Method>(), hide_possible_values = true)]
     layout: Method,
     /// BLAS of the CPU devices: auto (that of a plan or record, else the store's choice, else the fastest), embedded,
     /// openblas, mkl, blis or a library's path
     #[arg(long, default_value_t = BlasChoice::default())]
+    #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     blas: BlasChoice,
     /// Check of the result; with exact, the generated matrices hold whole numbers
     #[arg(long, value_enum, default_value_t = Verify::Probe)]

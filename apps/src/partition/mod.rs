@@ -16,6 +16,7 @@ use self::balanced::{describe_end, divide_by_models};
 use self::imbalanced::divide_by_times;
 use self::limits::LimitArguments;
 use crate::failure::Failure;
+use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output;
 use crate::points::{self, NameKind};
@@ -37,17 +38,17 @@ pub struct PartitionArguments {
     algorithm: PartitionAlgorithm,
     /// Model made of the points for even, cpm, gpa, npa and continuous: cpm, piecewise-speed,
     /// piecewise-time, akima or raw-piecewise [default: piecewise-speed]
-    #[arg(long)]
+    #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Option<Fit>,
     /// Start of npa: even, or in proportion to the speeds at an even share [default: proportional]
-    #[arg(long, value_name = "even|proportional")]
+    #[arg(long, value_name = "even|proportional", value_parser = name_all::<Guess>(), hide_possible_values = true)]
     guess: Option<Guess>,
     /// Common divisor, in units, of all sizes of the hpopta family [default: the greatest one]
     #[arg(long, value_name = "G", value_parser = parse_whole::<u64, 1>)]
     granule: Option<u64>,
     /// Time taken for a point in the hpopta family: mean, or the upper end of its confidence interval
     /// [default: mean]
-    #[arg(long, value_name = "mean|upper")]
+    #[arg(long, value_name = "mean|upper", value_parser = name_all::<Estimate>(), hide_possible_values = true)]
     estimate: Option<Estimate>,
     #[command(flatten)]
     limits: LimitArguments,

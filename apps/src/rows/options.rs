@@ -11,6 +11,7 @@ use super::RowProblem;
 use crate::lines::count;
 use crate::measure::DEFAULTS;
 use crate::measuring::{MeasuringArguments, show_default};
+use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 
 /// The matrix, the division of its rows, and the runs.
@@ -27,7 +28,7 @@ pub struct RowsArguments {
     #[arg(long, value_enum, default_value_t = RowStrategy::Hpopta)]
     pub strategy: RowStrategy,
     /// Time that hpopta takes for a measured size: mean, or upper, the end of its confidence interval [default: upper]
-    #[arg(long, value_name = "mean|upper")]
+    #[arg(long, value_name = "mean|upper", value_parser = name_all::<Estimate>(), hide_possible_values = true)]
     estimate: Option<Estimate>,
     /// Points files of `isochron measure` with the times of each rank, in order, or one for all. Without them the
     /// ranks are measured first, all at once

@@ -17,6 +17,7 @@ use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
 use host::HostReport;
@@ -27,6 +28,7 @@ pub use host::ranges_text;
 pub struct TopologyArguments {
     /// Cores that form one device: auto (by NUMA domain and kind), package, numa, kind or node
     #[arg(long, default_value_t = Grouping::default())]
+    #[arg(value_parser = name_all::<Grouping>(), hide_possible_values = true)]
     group: Grouping,
     /// Show this host as N ranks would share it [default: all hosts, as the ranks of the job share them]
     #[arg(long, value_name = "N", value_parser = parse_whole::<u16, 1>)]

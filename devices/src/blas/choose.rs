@@ -42,6 +42,11 @@ pub enum BlasChoice {
     AutoAs(String),
 }
 
+impl BlasChoice {
+    /// The words that name a choice; a path names another one.
+    pub const NAMES: [&str; 5] = ["auto", "embedded", "openblas", "mkl", "blis"];
+}
+
 impl FromStr for BlasChoice {
     type Err = DeviceError;
 

@@ -15,7 +15,7 @@ use crate::partition::Partitioner;
 /// Clarke et al. 2012, section 4, compares the first four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BalanceError, parse_err_fn = unknown_strategy)]
 pub enum Strategy {
     /// The same amount for every part; nothing is measured.

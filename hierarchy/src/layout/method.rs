@@ -13,7 +13,7 @@ use crate::predict::Way;
 /// A way to turn areas into rectangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = LayoutError, parse_err_fn = unknown_method)]
 pub enum Method {
     /// Columns of equally many nodes as they come: [`kl()`].

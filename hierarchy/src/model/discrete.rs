@@ -41,7 +41,7 @@ pub struct TimeFunction {
 /// backs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = ModelError, parse_err_fn = unknown_estimate)]
 pub enum Estimate {
     /// The mean time.

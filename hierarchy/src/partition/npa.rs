@@ -14,7 +14,7 @@ use crate::model::SpeedModel;
 /// The start of the numerical partitioning algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = PartitionError, parse_err_fn = unknown_guess)]
 pub enum Guess {
     /// The even division, as in the thesis (equation 4.7).

@@ -13,7 +13,7 @@ const SIZES: u64 = 1000;
 /// The algorithm that divides work by speed functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, EnumString, VariantArray)]
+#[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = PartitionError, parse_err_fn = unknown_partitioner)]
 pub enum Partitioner {
     /// The geometric partitioning algorithm, [`gpa()`]: equal times, for increasing times.

@@ -2,7 +2,7 @@
 
 use isochron_devices::{Element, View, ViewMut};
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString};
+use strum::{Display, EnumString, VariantNames};
 
 use super::copy::{Strides, copy_lines, replace};
 use super::{HeldMatrix, Region};
@@ -10,7 +10,7 @@ use super::{HeldMatrix, Region};
 /// Operation of a product on a stored matrix X: `op(X)`. Text may have a capital letter, as BLAS writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[derive(Display, EnumString)]
+#[derive(Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase", ascii_case_insensitive)]
 #[strum(parse_err_ty = String, parse_err_fn = unknown_operation)]
 pub enum Op {
