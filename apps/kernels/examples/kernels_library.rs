@@ -1,6 +1,18 @@
-//! A kernel in Rust as a shared library: `cargo build --release -p isochron-kernels --example jacobi_library`, then
-//! `isochron measure target/release/examples/libjacobi_library.so`.
+//! Kernels in Rust as a shared library: `cargo build --release -p isochron-kernels --example kernels_library`, then
+//! `isochron measure target/release/examples/libkernels_library.so:dgemv`.
+//!
+//! A library with one kernel names it only for reports, as in `export_kernel!(Jacobi, c"jacobi in Rust")`.
 
-use isochron_kernels::Jacobi;
+use isochron_devices::EmbeddedBlas;
+use isochron_kernel::export_kernel;
+use isochron_kernels::{Dgemv, FftRows, Jacobi, NaiveGemm, Update};
 
-isochron_kernel::export_kernel!(Jacobi, c"jacobi in Rust");
+export_kernel!(Update<EmbeddedBlas>, c"gemm in Rust", isochron_kernel_gemm);
+export_kernel!(
+    Update<NaiveGemm>,
+    c"naive-gemm in Rust",
+    isochron_kernel_naive_gemm
+);
+export_kernel!(Jacobi, c"jacobi in Rust", isochron_kernel_jacobi);
+export_kernel!(Dgemv, c"dgemv in Rust", isochron_kernel_dgemv);
+export_kernel!(FftRows, c"fft in Rust", isochron_kernel_fft);

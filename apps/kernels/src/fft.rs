@@ -48,6 +48,12 @@ impl FftRows {
     }
 }
 
+impl Default for FftRows {
+    fn default() -> Self {
+        Self::new(KernelParameters::default())
+    }
+}
+
 impl Kernel for FftRows {
     /// Returns `5·width·log₂(width)·d`, as FFT programs are compared.
     fn complexity(&self, d: u64) -> f64 {

@@ -62,8 +62,8 @@ pub fn make_kernel(
     blas: &Arc<dyn Blas>,
 ) -> Option<Box<dyn Kernel>> {
     Some(match name {
-        "gemm" => Box::new(Update::new(parameters, Box::new(Arc::clone(blas)))),
-        "naive-gemm" => Box::new(Update::new(parameters, Box::new(NaiveGemm))),
+        "gemm" => Box::new(Update::new(parameters, Arc::clone(blas))),
+        "naive-gemm" => Box::new(Update::new(parameters, NaiveGemm)),
         "jacobi" => Box::new(Jacobi::new(parameters)),
         "dgemv" => Box::new(Dgemv::new(parameters)),
         "fft" => Box::new(FftRows::new(parameters)),

@@ -2,7 +2,7 @@
 
 use crate::KernelParameters;
 use crate::memory::{MemoryCount, count_units, make_element};
-use isochron_devices::{Blas, BlasGemm, View, ViewMut};
+use isochron_devices::{Blas, BlasGemm, EmbeddedBlas, View, ViewMut};
 use isochron_kernel::{Interrupt, Kernel, KernelError};
 use std::sync::Arc;
 
@@ -22,23 +22,44 @@ pub trait Multiply {
 }
 
 impl Multiply for Arc<dyn Blas> {
-    /// Multiplies 256 columns at a time, so that an interruption comes through.
     fn multiply(
         &self,
         a: View<'_, f64>,
         b: View<'_, f64>,
-        mut c: ViewMut<'_, f64>,
+        c: ViewMut<'_, f64>,
         interrupt: &Interrupt,
     ) -> Result<(), KernelError> {
-        let (rows, cols) = (c.rows(), c.cols());
-        for from in (0..cols).step_by(256) {
-            interrupt.check()?;
-            let part = from..cols.min(from + 256);
-            let columns = c.reborrow().into_block(0..rows, part.clone());
-            BlasGemm::<f64>::gemm(self.as_ref(), 1.0, a, b.columns(part), columns);
-        }
-        Ok(())
+        multiply_columns(self.as_ref(), (a, b), c, interrupt)
     }
+}
+
+impl Multiply for EmbeddedBlas {
+    fn multiply(
+        &self,
+        a: View<'_, f64>,
+        b: View<'_, f64>,
+        c: ViewMut<'_, f64>,
+        interrupt: &Interrupt,
+    ) -> Result<(), KernelError> {
+        multiply_columns(self, (a, b), c, interrupt)
+    }
+}
+
+/// Multiplies 256 columns at a time, so that an interruption comes through.
+fn multiply_columns(
+    blas: &dyn Blas,
+    (a, b): (View<'_, f64>, View<'_, f64>),
+    mut c: ViewMut<'_, f64>,
+    interrupt: &Interrupt,
+) -> Result<(), KernelError> {
+    let (rows, cols) = (c.rows(), c.cols());
+    for from in (0..cols).step_by(256) {
+        interrupt.check()?;
+        let part = from..cols.min(from + 256);
+        let columns = c.reborrow().into_block(0..rows, part.clone());
+        BlasGemm::<f64>::gemm(blas, 1.0, a, b.columns(part), columns);
+    }
+    Ok(())
 }
 
 /// The update `C += A_b · B_b` of `m×n` blocks of C, `m = ⌊√d⌋` and `n = ⌊d/m⌋`, after copies of the pivot column of A and
@@ -46,9 +67,10 @@ impl Multiply for Arc<dyn Blas> {
 ///
 /// # References
 /// Clarke's thesis, appendix A.2.
-pub struct Update {
+#[derive(Default)]
+pub struct Update<P> {
     parameters: KernelParameters,
-    product: Box<dyn Multiply>,
+    product: P,
     data: Option<UpdateData>,
 }
 
@@ -62,10 +84,10 @@ struct UpdateData {
     pivot_row: Vec<f64>,
 }
 
-impl Update {
+impl<P: Multiply> Update<P> {
     /// Makes the kernel with a way to multiply.
     #[must_use]
-    pub fn new(parameters: KernelParameters, product: Box<dyn Multiply>) -> Self {
+    pub fn new(parameters: KernelParameters, product: P) -> Self {
         Self {
             parameters,
             product,
@@ -80,7 +102,7 @@ fn split_area(d: u64) -> (u64, u64) {
     (rows, d.checked_div(rows).unwrap_or(0))
 }
 
-impl Kernel for Update {
+impl<P: Multiply> Kernel for Update<P> {
     /// Returns `2·(m·b)·(n·b)·b`.
     fn complexity(&self, d: u64) -> f64 {
         let (rows, cols) = split_area(d);
@@ -141,9 +163,8 @@ impl Kernel for Update {
 mod tests {
     use super::*;
     use crate::NaiveGemm;
-    use isochron_devices::EmbeddedBlas;
 
-    fn run(product: Box<dyn Multiply>, d: u64) -> Vec<f64> {
+    fn run(product: impl Multiply, d: u64) -> Vec<f64> {
         let parameters = KernelParameters {
             block: 3,
             ..KernelParameters::default()
@@ -160,10 +181,8 @@ mod tests {
     fn a_blas_and_three_loops_compute_the_same() {
         let blas: Arc<dyn Blas> = Arc::new(EmbeddedBlas);
         for d in [1, 2, 7, 12, 400] {
-            let [fast, naive] = [
-                run(Box::new(Arc::clone(&blas)), d),
-                run(Box::new(NaiveGemm), d),
-            ];
+            let [fast, naive] = [run(Arc::clone(&blas), d), run(NaiveGemm, d)];
+            assert_eq!(run(EmbeddedBlas, d), fast);
             assert!(fast.iter().any(|&c| c > 0.0));
             // Sums of 6 products of numbers below 1.
             let close = fast.iter().zip(&naive).all(|(a, b)| (a - b).abs() < 1e-13);
@@ -173,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_work_is_that_of_whole_blocks() {
-        let kernel = Update::new(KernelParameters::default(), Box::new(NaiveGemm));
+        let kernel = Update::new(KernelParameters::default(), NaiveGemm);
         // 2 × 3 blocks of 32.
         assert_eq!(kernel.complexity(7), 2.0 * 64.0 * 96.0 * 32.0);
         assert_eq!(kernel.complexity(0), 0.0);
@@ -185,7 +204,7 @@ mod tests {
             memory_bytes: 100_000,
             ..KernelParameters::default()
         };
-        let mut kernel = Update::new(parameters, Box::new(NaiveGemm));
+        let mut kernel = Update::new(parameters, NaiveGemm);
         assert_eq!(kernel.initialize(2), Ok(()));
         assert_eq!(kernel.initialize(9), Err(KernelError::NoMemory));
         assert_eq!(kernel.initialize(u64::MAX), Err(KernelError::NoMemory));
@@ -193,7 +212,7 @@ mod tests {
 
     #[test]
     fn an_interruption_comes_through() {
-        let mut kernel = Update::new(KernelParameters::default(), Box::new(NaiveGemm));
+        let mut kernel = Update::new(KernelParameters::default(), NaiveGemm);
         kernel.initialize(4).expect("memory");
         let interrupt = Interrupt::default();
         interrupt.set(true);

@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, clippy::print_stderr)]
 
 use isochron_devices::DeviceError;
-use isochron_devices::kernel::{Kernel, KernelError, KernelRun, LibraryKernel, OwnRun, RunEnd};
+use isochron_devices::kernel::{
+    Kernel, KernelError, KernelPlace, KernelRun, LibraryKernel, OwnRun, RunEnd,
+};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,30 +78,92 @@ fn the_kernels_in_c_run_and_do_the_same_work_as_those_in_rust() {
             eprintln!("skipped: no BLAS to link with: {tried:?}");
             continue;
         }
-        let kernel = LibraryKernel::open(&library).expect("a kernel");
+        let kernel = open(&library).expect("a kernel");
         assert!(kernel.name().ends_with(" in C"), "{}", kernel.name());
-        let ours = make_kernel(name, KernelParameters::default(), &blas).expect("a kernel");
-        assert_eq!(kernel.complexity(7), ours.complexity(7), "{name}");
-        let mut run = OwnRun::new(name, Box::new(kernel), f64::INFINITY);
-        for d in [1, 6] {
-            run.initialize(d).expect("memory");
-            let done = run.execute().expect("a run");
-            assert!(
-                matches!(done, RunEnd::Done(time_s) if time_s > 0.0),
-                "{name}"
-            );
-            run.finalize().expect("an end");
-        }
+        check_run(name, kernel, &blas);
     }
 }
 
-/// A kernel that can be completed by `%s`, the version and the functions of its table.
+/// Checks that a library's kernel states the work of the built-in one, and runs it.
+fn check_run(name: &str, kernel: LibraryKernel, blas: &Arc<dyn isochron_devices::Blas>) {
+    let ours = make_kernel(name, KernelParameters::default(), blas).expect("a kernel");
+    assert_eq!(kernel.complexity(7), ours.complexity(7), "{name}");
+    let mut run = OwnRun::new(name, Box::new(kernel), f64::INFINITY);
+    for d in [1, 6] {
+        run.initialize(d).expect("memory");
+        let done = run.execute().expect("a run");
+        assert!(
+            matches!(done, RunEnd::Done(time_s) if time_s > 0.0),
+            "{name}"
+        );
+        run.finalize().expect("an end");
+    }
+}
+
+/// Opens the only kernel of a library.
+fn open(library: &Path) -> Result<LibraryKernel, DeviceError> {
+    LibraryKernel::open(KernelPlace {
+        file: library,
+        name: None,
+    })
+}
+
+#[test]
+fn the_kernels_in_rust_are_loaded_by_name_from_one_library() {
+    // The folder of this program is beside that of the examples.
+    let program = std::env::current_exe().expect("a path");
+    let folder = program.parent().and_then(Path::parent).expect("a folder");
+    let library = folder.join("examples/libkernels_library.so");
+    assert!(
+        library.exists(),
+        "build it first: cargo build --example kernels_library"
+    );
+    let blas: Arc<dyn isochron_devices::Blas> = Arc::new(isochron_devices::EmbeddedBlas);
+    for name in NAMES {
+        let place = KernelPlace {
+            file: &library,
+            name: Some(name),
+        };
+        let kernel = LibraryKernel::open(place).expect("a kernel");
+        assert_eq!(kernel.name(), format!("{name} in Rust"));
+        check_run(name, kernel, &blas);
+    }
+    let unnamed = open(&library).map(|_| ()).expect_err("several kernels");
+    let message = unnamed.to_string();
+    assert!(message.contains("named as FILE:NAME"), "{message}");
+}
+
+#[test]
+fn a_library_in_c_has_several_kernels() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = format!(
+        "{FUNCTIONS}ISOCHRON_DECLARE_KERNEL(one_d);\nconst isochron_kernel_t isochron_kernel_one_d = \
+         {{ISOCHRON_KERNEL_ABI, \"k\", complexity, initialize, execute, finalize}};"
+    );
+    let library = compile_text(&folder, "several", &text);
+    let found = ["one-d", "two-d"].map(|name| {
+        let place = KernelPlace {
+            file: &library,
+            name: Some(name),
+        };
+        LibraryKernel::open(place).map(|kernel| kernel.name().to_owned())
+    });
+    assert!(matches!(&found[0], Ok(name) if name == "k"), "{found:?}");
+    let message = found[1].as_ref().expect_err("no such kernel").to_string();
+    let words = "it has no symbol isochron_kernel_two_d: is the name behind the colon right?";
+    assert!(message.contains(words), "{message}");
+}
+
+/// The functions of a kernel.
 const FUNCTIONS: &str = "
 static double complexity(uint64_t d) { return (double)d; }
 static int32_t initialize(uint64_t d, void **context) { *context = 0; return d == 9 ? ISOCHRON_KERNEL_NO_MEMORY : 0; }
 static int32_t execute(void *context, const isochron_flag_t *interrupted) { (void)context; return *interrupted ? -1 : 42; }
 static int32_t finalize(void *context) { (void)context; return 0; }
-const isochron_kernel_t isochron_kernel = ";
+";
+
+/// The start of the kernel's table.
+const TABLE: &str = "const isochron_kernel_t isochron_kernel = ";
 
 #[test]
 fn a_library_that_cannot_be_used_is_named_with_the_reason() {
@@ -108,9 +172,9 @@ fn a_library_that_cannot_be_used_is_named_with_the_reason() {
     std::fs::write(&text, "no library").expect("a folder");
     let other = compile_text(&folder, "other", "extern int other; int other = 1;");
     let whole = "\"k\", complexity, initialize, execute, finalize};";
-    let newer = format!("{FUNCTIONS} {{99, {whole}");
+    let newer = format!("{FUNCTIONS}{TABLE} {{99, {whole}");
     let lacks = format!(
-        "{FUNCTIONS} {{ISOCHRON_KERNEL_ABI, \"k\", complexity, initialize, 0, finalize}};\nint32_t (*used)(void *, const isochron_flag_t *) = execute;"
+        "{FUNCTIONS}{TABLE} {{ISOCHRON_KERNEL_ABI, \"k\", complexity, initialize, 0, finalize}};\nint32_t (*used)(void *, const isochron_flag_t *) = execute;"
     );
     for (library, reason) in [
         (
@@ -128,9 +192,7 @@ fn a_library_that_cannot_be_used_is_named_with_the_reason() {
             "it has no function execute",
         ),
     ] {
-        let error = LibraryKernel::open(&library)
-            .map(|_| ())
-            .expect_err("no kernel");
+        let error = open(&library).map(|_| ()).expect_err("no kernel");
         assert!(
             matches!(error, DeviceError::KernelLibrary { .. }),
             "{error}"
@@ -148,10 +210,10 @@ fn a_library_that_cannot_be_used_is_named_with_the_reason() {
 fn errors_of_a_library_are_those_of_its_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let table = format!(
-        "{FUNCTIONS} {{ISOCHRON_KERNEL_ABI, 0, complexity, initialize, execute, finalize}};"
+        "{FUNCTIONS}{TABLE} {{ISOCHRON_KERNEL_ABI, 0, complexity, initialize, execute, finalize}};"
     );
     let library = compile_text(&folder, "failing", &table);
-    let mut kernel = LibraryKernel::open(&library).expect("a kernel");
+    let mut kernel = open(&library).expect("a kernel");
     assert_eq!(
         kernel.name(),
         "failing",

@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::io::BufReader;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
 use isochron_core::Error;
 use isochron_devices::blas::{BlasChoice, choose_blas};
 use isochron_devices::kernel::{
-    ChildRun, CrashNote, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,
+    ChildRun, CrashNote, KernelPlace, KernelRun, LibraryKernel, OwnRun, RunQuota, serve_kernel,
 };
 use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
@@ -29,7 +29,7 @@ const ADVICE: &str = "with --isolate it runs in a process of its own";
 /// The description of a kernel.
 #[derive(Debug, Clone)]
 pub struct KernelChoice {
-    /// The name of a built-in kernel, or the path of a library.
+    /// The name of a built-in kernel, or the place of one in a library.
     pub name: String,
     /// The sizes within a unit of a built-in kernel.
     pub parameters: KernelParameters,
@@ -53,7 +53,7 @@ impl KernelChoice {
     /// # Errors
     /// [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
     pub fn open(&self, isolated: bool, others: &[&str]) -> Result<Box<dyn KernelRun>, Error> {
-        if !self.is_built_in() && !Path::new(&self.name).exists() {
+        if !self.is_built_in() && !KernelPlace::parse(&self.name).file.exists() {
             let names = [&NAMES[..], others].concat().join(", ");
             let reason = match self.name.as_str() {
                 MXM => format!("only `isochron measure` has this kernel: use one of {names}"),
@@ -82,7 +82,7 @@ impl KernelChoice {
         };
         let kernel = match make_kernel(&self.name, self.parameters, &blas) {
             Some(kernel) => kernel,
-            None => Box::new(LibraryKernel::open(Path::new(&self.name))?),
+            None => Box::new(LibraryKernel::open(KernelPlace::parse(&self.name))?),
         };
         let run = OwnRun::new(&self.name, kernel, self.limit_s);
         let run = run.with_quota(self.quota).with_crash_note(crash);

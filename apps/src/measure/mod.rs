@@ -99,7 +99,7 @@ fn name_mxm(mut argument: Arg) -> Arg {
     let help = match argument.get_id().as_str() {
         "kernel" => {
             "Kernel: mxm (the update of a multiplication, on every device), gemm, jacobi, dgemv, fft, naive-gemm, \
-             or the path of a shared library with a kernel"
+             or the path of a shared library with a kernel; of several kernels in a library, FILE:NAME"
         }
         "block" => {
             "Block size of mxm, gemm and naive-gemm: a unit is the update of a block of C [default: 32, and 128 for mxm]"

@@ -1,13 +1,11 @@
 //! The options of a kernel, and this rank's place to run it.
 
-use std::path::Path;
-
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::session::bind_rank;
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::kernel::{KernelRun, RunQuota};
+use isochron_devices::kernel::{KernelPlace, KernelRun, RunQuota};
 use isochron_devices::measure::limit_run_s;
 use isochron_devices::{MeasureConfig, cpu_quota_cores, memory_available_bytes};
 use isochron_kernels::{KernelParameters, NAMES};
@@ -21,7 +19,8 @@ use crate::numbers::parse_whole;
 /// The kernel, and the way to run it.
 #[derive(Args)]
 pub struct KernelArguments {
-    /// Kernel: gemm, jacobi, dgemv, fft, naive-gemm, or the path of a shared library with a kernel
+    /// Kernel: gemm, jacobi, dgemv, fft, naive-gemm, or the path of a shared library with a kernel; of several
+    /// kernels in a library, FILE:NAME
     #[arg(value_parser = name_kernels(&[]), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
     pub kernel: String,
     /// Block size of gemm and naive-gemm: a unit is the update of a block of C [default: 32]
@@ -226,10 +225,10 @@ impl KernelArguments {
     /// Returns the kernel's name, or that of its library without folder and ending; with the rank before it if there
     /// are several.
     fn name_stem(&self, comm: &dyn Comm) -> String {
-        let stem = Path::new(&self.kernel).file_stem().unwrap_or_default();
+        let stem = KernelPlace::parse(&self.kernel).stem();
         match comm.size() {
-            1 => stem.to_string_lossy().into_owned(),
-            _ => format!("rank{}-{}", comm.rank(), stem.to_string_lossy()),
+            1 => stem,
+            _ => format!("rank{}-{stem}", comm.rank()),
         }
     }
 }

@@ -28,9 +28,9 @@ typedef volatile int32_t isochron_flag_t;
 
 // A kernel: the work of one iteration of an application's main loop, without its communication.
 //
-// A shared library exports one of them as `isochron_kernel`. The functions are called from one thread at a time, in the
-// order initialize, execute (any number of times), finalize. They return ISOCHRON_KERNEL_OK, one of the other results
-// above, or a positive number of the kernel's own that names its failure.
+// A shared library exports its kernel as `isochron_kernel`, or each of several as `isochron_kernel_NAME`. The functions
+// are called from one thread at a time, in the order initialize, execute (any number of times), finalize. They return
+// ISOCHRON_KERNEL_OK, one of the other results above, or a positive number of the kernel's own that names its failure.
 typedef struct {
   // ISOCHRON_KERNEL_ABI. It comes first in every version.
   uint32_t abi;
@@ -53,8 +53,12 @@ typedef struct {
 extern "C" {
 #endif
 
-/* Every kernel's library defines it. */
+/* A library with one kernel defines it. */
 extern ISOCHRON_KERNEL_EXPORT const isochron_kernel_t isochron_kernel;
+
+/* Declares one of several kernels of a library, which is called as FILE:NAME; `_` stands for `-`. */
+#define ISOCHRON_DECLARE_KERNEL(NAME) \
+  extern ISOCHRON_KERNEL_EXPORT const isochron_kernel_t isochron_kernel_##NAME
 
 #ifdef __cplusplus
 }

@@ -18,9 +18,9 @@ pub const ISOCHRON_KERNEL_NO_MEMORY: i32 = -2;
 
 /// A kernel: the work of one iteration of an application's main loop, without its communication.
 ///
-/// A shared library exports one of them as `isochron_kernel`. The functions are called from one thread at a time, in the
-/// order initialize, execute (any number of times), finalize. They return ISOCHRON_KERNEL_OK, one of the other results
-/// above, or a positive number of the kernel's own that names its failure.
+/// A shared library exports its kernel as `isochron_kernel`, or each of several as `isochron_kernel_NAME`. The functions
+/// are called from one thread at a time, in the order initialize, execute (any number of times), finalize. They return
+/// ISOCHRON_KERNEL_OK, one of the other results above, or a positive number of the kernel's own that names its failure.
 #[repr(C)]
 pub struct KernelTable {
     /// ISOCHRON_KERNEL_ABI. It comes first in every version.
@@ -124,13 +124,17 @@ unsafe extern "C" fn finalize<K: Kernel>(context: *mut c_void) -> i32 {
     get_code(kernel.finalize())
 }
 
-/// Exports a type that is a [`Kernel`] and [`Default`] as the kernel of this shared library, under a name for reports.
+/// Exports a type that is a [`Kernel`] and [`Default`] as the kernel of this shared library, under a name for reports. One of
+/// several kernels has a symbol of its own, `isochron_kernel_NAME`.
 #[macro_export]
 macro_rules! export_kernel {
     ($kernel:ty, $name:literal) => {
-        // SAFETY: a library has one kernel, so no other symbol has this name.
+        $crate::export_kernel!($kernel, $name, isochron_kernel);
+    };
+    ($kernel:ty, $name:literal, $symbol:ident) => {
+        // SAFETY: a library's kernels have names of their own, so no other symbol has this one.
         #[allow(non_upper_case_globals, missing_docs)]
         #[unsafe(no_mangle)]
-        pub static isochron_kernel: $crate::KernelTable = $crate::KernelTable::of::<$kernel>($name);
+        pub static $symbol: $crate::KernelTable = $crate::KernelTable::of::<$kernel>($name);
     };
 }

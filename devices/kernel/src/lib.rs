@@ -2,8 +2,8 @@
 //!
 //! A kernel does the work of one iteration of an application's main loop, for `d` computational units, without its
 //! communication. [`Kernel`] is the contract in Rust. [`KernelTable`] is the same for shared libraries in any language:
-//! a library exports the symbol `isochron_kernel`, which [`export_kernel!`] defines in Rust and
-//! `devices/kernel/include/isochron_kernel.h` declares for C and C++.
+//! a library exports the symbol `isochron_kernel`, or one for each of several kernels. [`export_kernel!`] defines it in Rust,
+//! and `devices/kernel/include/isochron_kernel.h` declares it for C and C++.
 //!
 //! This crate depends on no system library, so that a kernel's library need not either.
 //!

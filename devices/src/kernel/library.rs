@@ -1,5 +1,6 @@
 //! Kernels from shared libraries: the only user of the kernels' C ABI.
 
+use super::KernelPlace;
 use crate::DeviceError;
 use crate::blas::find_reason;
 use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
@@ -8,9 +9,6 @@ use std::ffi::{CStr, c_void};
 use std::path::Path;
 use std::ptr;
 use std::sync::atomic::AtomicI32;
-
-/// The symbol that every kernel's library exports.
-const SYMBOL: &str = "isochron_kernel";
 
 type Complexity = unsafe extern "C" fn(u64) -> f64;
 type Initialize = unsafe extern "C" fn(u64, *mut *mut c_void) -> i32;
@@ -34,11 +32,11 @@ impl LibraryKernel {
     /// Opens a kernel's library.
     ///
     /// # Errors
-    /// [`DeviceError::KernelLibrary`] if it cannot be opened, does not export a kernel, was made for another version of
+    /// [`DeviceError::KernelLibrary`] if it cannot be opened, does not export the kernel, was made for another version of
     /// the interface, or lacks a function.
-    pub fn open(file: &Path) -> Result<Self, DeviceError> {
-        load_kernel(file).map_err(|reason| DeviceError::KernelLibrary {
-            library: file.display().to_string(),
+    pub fn open(place: KernelPlace<'_>) -> Result<Self, DeviceError> {
+        load_kernel(place).map_err(|reason| DeviceError::KernelLibrary {
+            library: place.file.display().to_string(),
             reason,
         })
     }
@@ -50,15 +48,16 @@ impl LibraryKernel {
     }
 }
 
-fn load_kernel(file: &Path) -> Result<LibraryKernel, String> {
+fn load_kernel(place: KernelPlace<'_>) -> Result<LibraryKernel, String> {
+    let file = place.file;
     // A name without a folder is a file here, and not one of the system's libraries.
     let path = std::path::absolute(file).map_err(|error| error.to_string())?;
     // SAFETY: loading a library runs its initialisers; the user named it to have its code run.
     let library = unsafe { Library::new(&path) }
         .map_err(|error| find_reason(&path.display().to_string(), &error))?;
     // SAFETY: the symbol is data that is only looked at below.
-    let table = unsafe { library.get::<*const KernelTable>(SYMBOL) };
-    let table = *table.map_err(|_| format!("it has no symbol {SYMBOL}"))?;
+    let table = unsafe { library.get::<*const KernelTable>(place.symbol().as_str()) };
+    let table = *table.map_err(|_| blame_symbol(place))?;
     // SAFETY: the interface says that the symbol is a table that begins with its version, in all versions.
     let abi = unsafe { table.cast::<u32>().read() };
     if abi != ISOCHRON_KERNEL_ABI {
@@ -78,6 +77,15 @@ fn load_kernel(file: &Path) -> Result<LibraryKernel, String> {
     };
     std::mem::forget(library);
     Ok(kernel)
+}
+
+/// Names the symbol that a library lacks, and what may be meant.
+fn blame_symbol(place: KernelPlace<'_>) -> String {
+    let hint = match place.name {
+        Some(_) => "is the name behind the colon right?",
+        None => "one of several kernels is named as FILE:NAME",
+    };
+    format!("it has no symbol {}: {hint}", place.symbol())
 }
 
 /// Returns the kernel's name, or its file's name if it has none.

@@ -1,6 +1,6 @@
 //! Kernels: the work of one iteration of an application, run here or in a process of its own.
 //!
-//! * A [`Kernel`] is the contract. [`LibraryKernel`] is one from a shared library.
+//! * A [`Kernel`] is the contract. [`LibraryKernel`] is one from a shared library, at a [`KernelPlace`].
 //! * A [`KernelRun`] runs a kernel with a limit of time: [`OwnRun`] in this process, [`ChildRun`] in another one, which
 //!   may crash or never return. [`serve_kernel`] is the other side of that.
 //! * A [`CrashNote`] names a kernel that crashes in this process.
@@ -9,6 +9,7 @@
 mod child;
 mod crash;
 mod library;
+mod place;
 mod run;
 mod serve;
 mod watch;
@@ -17,5 +18,6 @@ pub use child::ChildRun;
 pub use crash::CrashNote;
 pub use isochron_kernel::{Interrupt, Kernel, KernelError};
 pub use library::LibraryKernel;
+pub use place::KernelPlace;
 pub use run::{KernelRun, OwnRun, RunEnd, RunQuota};
 pub use serve::serve_kernel;
