@@ -1,7 +1,8 @@
 //! `isochron balance`.
 
-use isochron_tests::launch::libraries;
+use isochron_tests::launch::{HANGS, libraries, run};
 
+use super::measure::compile;
 use super::{Folder, isochron, json, refused, total};
 
 #[test]
@@ -35,6 +36,52 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
             let file = ranks[1]["file"].as_str().expect("a file");
             isochron(&["model", file]).success();
         }
+    }
+}
+
+/// Sleeps 10 microseconds for each unit, and 30 on the first rank.
+const UNLIKE: &str = "const char *rank = getenv(\"OMPI_COMM_WORLD_RANK\");
+struct timespec pause = {0, (rank && rank[0] == '0' ? 30000L : 10000L) * (long)d};
+nanosleep(&pause, 0);";
+
+/// Reads the points of a file, a line each.
+fn read_points(path: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(path).expect("a points file");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let kernel = compile(&folder, "unlike", UNLIKE);
+    let out = folder.path("out");
+    let line = format!(
+        "balance {kernel} --units 300 --min-reps 2 --max-reps 2 --max-iterations 4 --out {out} --json"
+    );
+    let words: Vec<&str> = line.split(' ').collect();
+    // Each division writes two files. The fourth, with the second point of the second rank, gets no name.
+    let mut killed = mpi.command(2, &mpi.isochron, &words);
+    killed.env("ISOCHRON_TEST_KILLED_AT", "synced:4");
+    assert_ne!(run(killed, HANGS).status, Some(0));
+    let files = [0, 1].map(|rank| format!("{out}/rank{rank}-unlike.points"));
+    let kept = files.each_ref().map(|file| read_points(file));
+    assert_eq!([kept[0].len(), kept[1].len()], [2, 1], "{kept:?}");
+    let found = json(&mpi.isochron(2, &words).success());
+    assert_eq!(found["resumed"], 3, "{found}");
+    // It does not begin with the even division again.
+    assert_ne!(found["history"][0]["units"][0], 150, "{found}");
+    for division in found["history"].as_array().expect("divisions") {
+        assert_eq!(total(&division["units"]), 300, "{found}");
+    }
+    for (file, kept) in files.iter().zip(&kept) {
+        let points = read_points(file);
+        assert!(
+            kept.iter().all(|point| points.contains(point)),
+            "{points:?}"
+        );
+        assert!(points.len() > kept.len(), "{points:?}");
     }
 }
 

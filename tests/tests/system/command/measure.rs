@@ -13,7 +13,7 @@ use super::{Folder, isochron, json, refused, write_platform};
 const QUICK: &str = "--width 64 --min-reps 2 --max-reps 3";
 
 /// Compiles a kernel whose run of `d` units is the statement `execute`.
-fn compile(folder: &Folder, name: &str, execute: &str) -> String {
+pub fn compile(folder: &Folder, name: &str, execute: &str) -> String {
     let text = format!(
         "#include <signal.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n#include <unistd.h>\n\
          #include \"isochron_kernel.h\"\nstatic uint64_t units;\n\
