@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, Settings, agree_on_settings};
@@ -19,6 +19,9 @@ const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
 
 /// The same for environment variables. Each host has a store of its own, or none.
 const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FILTER_VARIABLE];
+
+/// Most commands that a message names.
+const MOST_NAMED: usize = 4;
 
 /// Start of the names of our environment variables.
 const OUR_VARIABLES: &str = "ISOCHRON_";
@@ -50,7 +53,8 @@ impl Launch {
         let arguments = matches.and_then(|matches| CliArguments::from_arg_matches(&matches));
         Self {
             start,
-            arguments: arguments.map_err(|error| error.format(&mut definition)),
+            arguments: arguments
+                .map_err(|error| name_command(error, &definition).format(&mut definition)),
             command,
             settings,
         }
@@ -84,6 +88,42 @@ impl Launch {
         let words: Vec<&str> = message.split_whitespace().collect();
         error.use_stderr().then(|| words.join(" "))
     }
+}
+
+/// Names the commands that have an unknown option, in place of the options of this command that look alike.
+fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => {
+            option.clone()
+        }
+        _ => return error,
+    };
+    let commands = list_commands_with(definition, &option, "");
+    // An option that many have, such as --json, tells nothing.
+    if (1..=MOST_NAMED).contains(&commands.len()) {
+        let commands = commands.join(", ");
+        let tip = format!("'{option}' is an option of {commands}");
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
+    error
+}
+
+/// Lists the commands that have an option, with the words that call them after `before`.
+fn list_commands_with(command: &Command, option: &str, before: &str) -> Vec<String> {
+    let words = format!("{before}{}", command.get_name());
+    let longs = command.get_arguments().filter_map(Arg::get_long);
+    let has_it = longs
+        .into_iter()
+        .any(|long| Some(long) == option.strip_prefix("--"));
+    let own = has_it.then(|| format!("`{words}`"));
+    let before = words.clone() + " ";
+    let inner = command.get_subcommands();
+    let inner = inner.flat_map(|inner| list_commands_with(inner, option, &before));
+    own.into_iter().chain(inner).collect()
 }
 
 /// Lets every option take a negative number as its value, so that the message about it names the option.
@@ -264,6 +304,27 @@ mod tests {
             }
         }
         assert!(seen > 30, "{seen}");
+    }
+
+    #[test]
+    fn an_option_of_another_command_is_not_taken_for_a_similar_one() {
+        for (line, tip) in [
+            (
+                "balance gemm --points 4",
+                "'--points' is an option of `isochron devices bench`, `isochron measure`",
+            ),
+            (
+                "balance gemm --units 4 --isolat",
+                "a similar argument exists: '--isolate'",
+            ),
+        ] {
+            let words = ["isochron"].into_iter().chain(line.split(' '));
+            let mut definition = CliArguments::command();
+            let refused = definition.try_get_matches_from_mut(words);
+            let message = name_command(refused.expect_err("a mistake"), &definition).to_string();
+            assert!(message.contains(tip), "{message}");
+            assert_eq!(message.matches("tip: ").count(), 1, "{message}");
+        }
     }
 
     #[test]

@@ -268,7 +268,7 @@ pub(crate) fn choose_token() -> u64 {
 fn blame_folder(path: &Path, error: &io::Error) -> String {
     let folder = find_folder(path).display();
     match error.kind() {
-        ErrorKind::NotFound => format!("there is no folder {folder}"),
+        ErrorKind::NotFound => format!("there is no folder {folder}: make it first"),
         ErrorKind::NotADirectory => format!("{folder} is no folder"),
         _ => error.to_string(),
     }

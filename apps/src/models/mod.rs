@@ -218,7 +218,9 @@ impl Folders {
     fn find() -> Result<Self, Failure> {
         let places = StorePlaces::find();
         let places = places.ok_or_else(|| {
-            Failure::input("there is no store: ISOCHRON_STORE is empty, or there is no home folder")
+            Failure::input(
+                "there is no store: ISOCHRON_STORE is empty, or there is no home folder. Set it to a folder",
+            )
         })?;
         let sites = places.sites.into_iter();
         let mut all = vec![StoreFolder::new(places.user, true)];
@@ -262,7 +264,7 @@ impl Folders {
 fn find_segments(folder: &StoreFolder) -> Result<Vec<FoundSegment>, Failure> {
     let found = folder
         .find_all()
-        .map_err(|error| Failure::of_file(folder.root(), error))?;
+        .map_err(|error| Failure::of_file(folder.root(), blame_variable(&error)))?;
     let unread = found.iter().filter_map(|segment| {
         let reason = segment.runs.as_ref().err()?;
         Some(format!(
@@ -274,6 +276,14 @@ fn find_segments(folder: &StoreFolder) -> Result<Vec<FoundSegment>, Failure> {
         output::note(&word);
     }
     Ok(found)
+}
+
+/// Adds to an error about a folder of the store that the user has named it, if so.
+fn blame_variable(error: &std::io::Error) -> String {
+    match std::env::var_os(STORE_VARIABLE) {
+        Some(_) => format!("{error}: change {STORE_VARIABLE}, which names it"),
+        None => error.to_string(),
+    }
 }
 
 /// Merges the runs of whole segments.

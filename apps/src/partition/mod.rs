@@ -90,6 +90,10 @@ enum PartitionAlgorithm {
     Hipopta,
 }
 
+/// The algorithms that divide by models, and those that divide by measured sizes.
+const OF_MODELS: &str = "even, cpm, gpa, npa or continuous";
+const OF_SIZES: &str = "hpopta, hpopta-search, popta or hipopta";
+
 impl PartitionAlgorithm {
     /// Returns `true` if it divides by measured sizes instead of models.
     fn takes_sizes(self) -> bool {
@@ -207,26 +211,37 @@ impl PartitionArguments {
         let algorithm = self.algorithm;
         let sizes = algorithm.takes_sizes();
         let flags = [
-            ("--fit", self.fit.is_some(), !sizes),
-            ("--guess", self.guess.is_some(), algorithm == Npa),
-            ("--granule", self.granule.is_some(), sizes),
-            ("--estimate", self.estimate.is_some(), sizes),
-            ("--devices", self.devices.is_some(), algorithm == Popta),
-            ("--nodes", self.nodes.is_some(), algorithm == Hipopta),
+            ("--fit", self.fit.is_some(), !sizes, OF_MODELS),
+            ("--guess", self.guess.is_some(), algorithm == Npa, "npa"),
+            ("--granule", self.granule.is_some(), sizes, OF_SIZES),
+            ("--estimate", self.estimate.is_some(), sizes, OF_SIZES),
+            (
+                "--devices",
+                self.devices.is_some(),
+                algorithm == Popta,
+                "popta",
+            ),
+            (
+                "--nodes",
+                self.nodes.is_some(),
+                algorithm == Hipopta,
+                "hipopta",
+            ),
             (
                 "--work-limit",
                 self.work_limit.is_some(),
                 algorithm == HpoptaSearch,
+                "hpopta-search",
             ),
         ];
         let limits = self
             .limits
             .flags()
-            .map(|(flag, given)| (flag, given, sizes));
-        for (flag, given, fits) in flags.into_iter().chain(limits) {
+            .map(|(flag, given)| (flag, given, sizes, OF_SIZES));
+        for (flag, given, fits, algorithms) in flags.into_iter().chain(limits) {
             if given && !fits {
                 return Err(Failure::input(format!(
-                    "{flag}: does not go with --algorithm {algorithm}"
+                    "{flag}: goes with --algorithm {algorithms}, not with {algorithm}"
                 )));
             }
         }

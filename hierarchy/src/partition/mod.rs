@@ -172,7 +172,9 @@ pub enum PartitionError {
         limits: usize,
     },
     /// More work than all time functions reach in sum.
-    #[error("{total} units, and the time functions reach {capacity} in sum")]
+    #[error(
+        "{total} units, and the time functions reach {capacity} in sum: measure larger sizes, or divide fewer units"
+    )]
     BeyondModels {
         /// Units to divide.
         total: u64,

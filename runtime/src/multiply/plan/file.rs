@@ -56,5 +56,10 @@ impl Plan {
 }
 
 fn parse_json<T: DeserializeOwned>(bytes: &[u8], path: &Path) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|error| Error::file(path, format!("no plan: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| {
+        Error::file(
+            path,
+            format!("no plan: {error}; `isochron mxm --save-plan` writes plans"),
+        )
+    })
 }

@@ -298,20 +298,23 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ),
         (
             "--units 9 --algorithm hpopta --fit akima",
-            "--fit: does not go with",
+            "--fit: goes with --algorithm ",
         ),
         ("--units 9 --algorithm hpopta --granule 0", "--granule"),
-        ("--units 9 --granule 1", "--granule: does not go with"),
-        ("--units 9 --estimate upper", "--estimate: does not go with"),
+        ("--units 9 --granule 1", "--granule: goes with --algorithm "),
+        (
+            "--units 9 --estimate upper",
+            "--estimate: goes with --algorithm ",
+        ),
         (
             "--units 9 --caps 3",
-            "--caps: does not go with --algorithm gpa",
+            "--caps: goes with --algorithm hpopta, hpopta-search, popta or hipopta, not with gpa",
         ),
-        ("--units 9 --forbid 3", "--forbid: does not go with"),
-        ("--units 9 --nodes 2", "--nodes: does not go with"),
+        ("--units 9 --forbid 3", "--forbid: goes with --algorithm "),
+        ("--units 9 --nodes 2", "--nodes: goes with --algorithm "),
         (
             "--units 9 --algorithm hpopta --devices 2",
-            "--devices: does not go with",
+            "--devices: goes with --algorithm ",
         ),
         (
             "--units 9 --algorithm hpopta --work-limit 2",
@@ -338,8 +341,11 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
             "--memory: device 2: there are 2 devices",
         ),
         ("--units 9 --algorithm hpopta --memory 1:1", "--memory"),
-        ("--units 9 --memory 1:1:1", "--memory: does not go with"),
-        ("--units 9 --guess even", "--guess: does not go with"),
+        (
+            "--units 9 --memory 1:1:1",
+            "--memory: goes with --algorithm ",
+        ),
+        ("--units 9 --guess even", "--guess: goes with --algorithm "),
         (
             "--units 9 --algorithm npa --guess best",
             "unknown guess \"best\": expected one of even, proportional",
