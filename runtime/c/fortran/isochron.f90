@@ -6,7 +6,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 3
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 4
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -136,6 +136,12 @@ module isochron
       import :: c_int, c_ptr
       type(c_ptr), value :: session
       type(c_ptr), intent(out) :: json
+      integer(c_int) :: status
+    end function
+
+    function isochron_save_models(session) bind(c, name="isochron_save_models") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: session
       integer(c_int) :: status
     end function
 

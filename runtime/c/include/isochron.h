@@ -10,7 +10,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with calls, settings, constants and structs that are added.
-#define ISOCHRON_ABI_MINOR 3
+#define ISOCHRON_ABI_MINOR 4
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -240,6 +240,17 @@ int isochron_get(const isochron_session_t *session,
 // Safety: json is null or may be written.
 int isochron_report(const isochron_session_t *session,
                     const char **json);
+
+// Adds the times that a session has learnt to the model store, so that later sessions begin with them. It does nothing
+// without store=read-write, or if there is nothing new. isochron_close does not save: call this after the last product, once
+// its result is known to be right.
+//
+// A store that cannot be written is no error: a notice of isochron_report has the reason.
+//
+// Collective: all ranks of the session.
+//
+// Safety: None of the session's calls is under way.
+int isochron_save_models(isochron_session_t *session);
 
 // Closes a session. Its products and balancers stay open, and keep what they need of it.
 //

@@ -7,7 +7,7 @@
 //! | calls | purpose |
 //! |---|---|
 //! | [`isochron_abi`], [`isochron_strerror`], [`isochron_last_error`], [`isochron_free`] | version, errors, memory |
-//! | [`isochron_open`], [`isochron_open_local`], [`isochron_set`], [`isochron_get`], [`isochron_report`], [`isochron_close`] | a session: the ranks and their devices |
+//! | [`isochron_open`], [`isochron_open_local`], [`isochron_set`], [`isochron_get`], [`isochron_report`], [`isochron_save_models`], [`isochron_close`] | a session: the ranks and their devices |
 //! | [`isochron_gemm`], [`isochron_prepare`], [`isochron_run`], [`isochron_last_run`], [`isochron_plan`], [`isochron_close_product`] | products |
 //! | [`isochron_split`] | units divided by measured times |
 //! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |

@@ -150,6 +150,24 @@ pub unsafe extern "C" fn isochron_report(
     })
 }
 
+/// Adds the times that a session has learnt to the model store, so that later sessions begin with them. It does nothing
+/// without store=read-write, or if there is nothing new. isochron_close does not save: call this after the last product, once
+/// its result is known to be right.
+///
+/// A store that cannot be written is no error: a notice of isochron_report has the reason.
+///
+/// Collective: all ranks of the session.
+///
+/// # Safety
+/// None of the session's calls is under way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_save_models(session: *mut SessionHandle) -> c_int {
+    call(|| {
+        let session = handles::find(session)?;
+        session.use_object(|open| Ok(open.session.save_models()?))
+    })
+}
+
 /// Closes a session. Its products and balancers stay open, and keep what they need of it.
 ///
 /// Collective: all ranks.

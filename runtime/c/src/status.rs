@@ -13,7 +13,7 @@ use crate::pointers;
 /// is the same or higher: isochron_abi tells both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
 /// Minor version of the interface. It grows with calls, settings, constants and structs that are added.
-pub const ISOCHRON_ABI_MINOR: c_int = 3;
+pub const ISOCHRON_ABI_MINOR: c_int = 4;
 
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;

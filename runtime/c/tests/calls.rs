@@ -146,7 +146,7 @@ impl<'a> Caller<'a> {
         };
         // SAFETY: the places are our own, and handles may be any numbers.
         let status = unsafe {
-            match draw[1] % 8 {
+            match draw[1] % 9 {
                 0 => isochron_open_local(texts.0, &mut handle),
                 6 => isochron_open(
                     self.comms[draw[5] as usize % self.comms.len()],
@@ -158,6 +158,7 @@ impl<'a> Caller<'a> {
                 3 => isochron_report(session, &mut text),
                 4 => isochron_free(self.memory.swap_remove(0)),
                 7 => isochron_last_run(session, place),
+                8 => isochron_save_models(session),
                 _ => isochron_close(session),
             }
         };

@@ -1,7 +1,8 @@
 /* Products of matrices whose elements all differ, against a plain triple loop: mpirun -n 6 values.
  * Matrices that agree in their blocks are used in place, and others are moved, which the session tells.
  * Each layout stands for A, for B and for C. The place of an element follows from the definitions of ScaLAPACK and of the
- * header, so a source, a grid or an order that is taken for another one gives wrong elements. */
+ * header, so a source, a grid or an order that is taken for another one gives wrong elements.
+ * ISOCHRON_STORE names a new folder: a second session begins with what the first one has saved there. */
 #include <complex.h>
 #include <mpi.h>
 #include <stdint.h>
@@ -313,6 +314,27 @@ static void try_places(int moves_a)
     free(matrices[which].pieces[0]);
 }
 
+/* A session knows the devices if an earlier one has saved what it learnt. */
+static void try_store(int is_known)
+{
+  static struct matrix matrices[3];
+  const char *report;
+  double one = 1.0, zero = 0.0;
+  check(isochron_open_comm(MPI_COMM_WORLD, "blas=embedded grouping=node block=4 panel=4 store=read-write", &session));
+  for (int which = 0; which < 3; which++) {
+    describe_agreeing(&matrices[which], 0);
+    fill(&matrices[which], ISOCHRON_F64, which);
+  }
+  multiply(0, ISOCHRON_F64, "NN", &one, &matrices[0], &matrices[1], &zero, &matrices[2]);
+  check(isochron_report(session, &report));
+  expect("the second session knows devices", (strstr(report, "\"known\":\"store") != NULL) == is_known);
+  check(isochron_free(report));
+  check(isochron_save_models(session));
+  check(isochron_close(session));
+  for (int which = 0; which < 3; which++)
+    free(matrices[which].pieces[0]);
+}
+
 int main(int argc, char **argv)
 {
   int provided, ranks;
@@ -328,6 +350,8 @@ int main(int argc, char **argv)
   try_places(0);
   try_places(1);
   check(isochron_close(session));
+  try_store(0);
+  try_store(1);
   MPI_Allreduce(MPI_IN_PLACE, &n_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && n_failed == 0)
     printf("%d products are right\n", LAYOUTS);

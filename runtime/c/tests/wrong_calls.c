@@ -49,6 +49,7 @@ static void try_session(isochron_session_t *session)
   REFUSED(isochron_get(session, "block", &text));
   REFUSED(isochron_report(session, &text));
   REFUSED(isochron_last_run(session, &run));
+  REFUSED(isochron_save_models(session));
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_balancer(session, 10, NULL, &balancer));
@@ -414,6 +415,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_shared_memory(session);
   try_balancers(session, rank);
   try_times(session, rank);
+  ACCEPTED(isochron_save_models(session)); /* nothing, without store=read-write */
   ACCEPTED(isochron_close(session));
   try_session(session);
 }
@@ -445,6 +447,7 @@ int main(int argc, char **argv)
     }
     MPI_Finalize();
     if (ranks > 1) {
+      REFUSED(isochron_save_models(session));
       ACCEPTED(isochron_close(session));
     }
     REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));

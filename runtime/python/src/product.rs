@@ -369,7 +369,9 @@ impl PyProduct {
         let comm = std::sync::Arc::clone(state.session.comm());
         let fitted = self.fit_matrices(py, (given, comm.rank()), scalars);
         let (c, mut locked, scalars) = agree(&*comm, fitted)?;
-        let SessionState { session, last_run } = &mut *state;
+        let SessionState {
+            session, last_run, ..
+        } = &mut *state;
         run_detached(py, || {
             let run =
                 with_gemm!(&mut *gemm, gemm => run_typed(gemm, session, &mut locked, scalars))?;

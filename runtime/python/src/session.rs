@@ -22,6 +22,8 @@ use crate::thread_bound::{ThreadBound, run_detached};
 pub(crate) struct SessionState {
     pub session: Session,
     pub last_run: Option<(Plan, GemmRun)>,
+    /// The model store is written.
+    keeps_models: bool,
 }
 
 /// The ranks of a communicator, and the devices of each.
@@ -33,7 +35,8 @@ pub(crate) struct SessionState {
 /// while others wait.
 ///
 /// As a context manager a session is closed at the end. If a block ends with an exception on one rank, the calls of the other
-/// ranks raise `RunError`, and no rank waits for it.
+/// ranks raise `RunError`, and no rank waits for it. With `store="read-write"` a block that ends without an exception calls
+/// `save_models` before, so all ranks end it together.
 #[pyclass(name = "Session", module = "isochron", frozen)]
 pub struct PySession(ThreadBound<SessionState>);
 
@@ -44,6 +47,11 @@ impl PySession {
 
     pub(crate) fn comm(&self) -> Result<Arc<dyn Comm>, RaisedError> {
         Ok(Arc::clone(self.0.borrow()?.session.comm()))
+    }
+
+    /// Returns `true` if the session is open, and the model store is written.
+    fn keeps_models(&self) -> bool {
+        self.0.borrow().is_ok_and(|state| state.keeps_models)
     }
 }
 
@@ -65,8 +73,11 @@ impl PySession {
         host_scope: Option<&str>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
-        let chosen = choose_devices([grouping, blas, element, store, host_scope]);
-        let mut builder = agree(&*comm, chosen)?.reserved_cores(reserved_cores);
+        let chosen = choose_devices([grouping, blas, element, host_scope]);
+        let chosen = chosen.and_then(|builder| Ok((builder, read_setting("store", store)?)));
+        let (builder, store) = agree(&*comm, chosen)?;
+        let store: StoreMode = store.unwrap_or_default();
+        let mut builder = builder.store(store).reserved_cores(reserved_cores);
         if let Some(platform) = platform {
             builder = builder.platform_file(platform);
         }
@@ -77,6 +88,7 @@ impl PySession {
         let state = SessionState {
             session,
             last_run: None,
+            keeps_models: store == StoreMode::ReadWrite,
         };
         Ok(Self(ThreadBound::new("session", state)))
     }
@@ -196,7 +208,15 @@ impl PySession {
         Ok(to_python(py, &report)?)
     }
 
-    /// Releases the devices and the communicator.
+    /// Adds the times that the session has learnt to the model store, so that later sessions begin with them. It does nothing
+    /// without `store="read-write"`, or if there is nothing new. A store that cannot be written is no error: `notices` of the
+    /// report's nodes have the reason. All ranks call it together.
+    fn save_models(&self, py: Python<'_>) -> Result<(), RaisedError> {
+        let mut state = self.0.borrow()?;
+        Ok(run_detached(py, || state.session.save_models())?)
+    }
+
+    /// Releases the devices and the communicator. It does not save models.
     fn close(&self) -> Result<(), RaisedError> {
         self.0.close()
     }
@@ -208,16 +228,22 @@ impl PySession {
     #[pyo3(signature = (_kind, value, _trace))]
     fn __exit__(
         &self,
+        py: Python<'_>,
         _kind: &Bound<'_, PyAny>,
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        leave_block(&self.0, |state| state.session.comm(), value)
+        let saved = match value.is_none() && self.keeps_models() {
+            true => self.save_models(py),
+            false => Ok(()),
+        };
+        let left = leave_block(&self.0, |state| state.session.comm(), value);
+        saved.and(left)
     }
 }
 
 fn choose_devices(
-    [grouping, blas, element, store, host_scope]: [Option<&str>; 5],
+    [grouping, blas, element, host_scope]: [Option<&str>; 4],
 ) -> Result<SessionBuilder, Error> {
     let mut builder = Session::builder();
     if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
@@ -228,9 +254,6 @@ fn choose_devices(
     }
     if let Some(element) = read_setting::<ElementType>("element", element)? {
         builder = builder.element(element);
-    }
-    if let Some(store) = read_setting::<StoreMode>("store", store)? {
-        builder = builder.store(store);
     }
     if let Some(scope) = read_setting::<HostScope>("host_scope", host_scope)? {
         builder = builder.host_scope(scope);

@@ -150,7 +150,9 @@ fn check_itself(program: &str, (ranks, line): (usize, &str)) {
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
         let compiled = compile(&mpi, folder.path(), program, &[]);
-        let outcome = run(mpi.command::<&str>(ranks, &compiled, &[]), HANGS);
+        let mut command = mpi.command::<&str>(ranks, &compiled, &[]);
+        command.env("ISOCHRON_STORE", folder.path().join(mpi.name));
+        let outcome = run(command, HANGS);
         assert!(
             outcome.stdout.contains(line),
             "{}: {}\n{}",
@@ -163,7 +165,7 @@ fn check_itself(program: &str, (ranks, line): (usize, &str)) {
 }
 
 /// Block-cyclic on both kinds of grids with sources, rectangles, blocks and on one rank; row- and column-major with gaps; all
-/// types and operations.
+/// types and operations. The devices of a later session come from the store.
 #[test]
 fn c_programs_multiply_matrices_of_every_layout() {
     check_itself("tests/values.c", (6, "9 products are right"));

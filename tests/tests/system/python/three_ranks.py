@@ -118,21 +118,36 @@ def test_rows_of_any_type_move():
     assert "rank 1" in str(refused(lambda: isochron.Rebalancer(60, WORLD, **settings)))
 
 
-def test_a_rank_that_leaves_is_an_error_on_the_others():
-    caught = None
-    try:
-        with isochron.Rebalancer(60, WORLD, check_every=1) as balancer:
-            for sweep in range(10):
-                with balancer.step():
-                    if WORLD.rank == 1 and sweep == 3:
-                        raise ZeroDivisionError("no rows left")
-    except (isochron.RunError, ZeroDivisionError) as error:
-        caught = error
+def leave_on_one_rank():
     if WORLD.rank == 1:
-        assert isinstance(caught, ZeroDivisionError), repr(caught)
-    else:
-        words = "rank 1", "ZeroDivisionError", "no rows left"
-        assert isinstance(caught, isochron.RunError) and all(word in str(caught) for word in words), repr(caught)
+        raise ZeroDivisionError("no rows left")
+
+
+def leave_a_loop():
+    with isochron.Rebalancer(60, WORLD, check_every=1) as balancer:
+        for sweep in range(10):
+            with balancer.step():
+                if sweep == 3:
+                    leave_on_one_rank()
+
+
+def leave_a_session_that_saves():
+    with isochron.Session(WORLD, blas="embedded", store="read-write"):
+        leave_on_one_rank()
+
+
+def test_a_rank_that_leaves_is_an_error_on_the_others():
+    for leave in leave_a_loop, leave_a_session_that_saves:
+        caught = None
+        try:
+            leave()
+        except (isochron.RunError, ZeroDivisionError) as error:
+            caught = error
+        if WORLD.rank == 1:
+            assert isinstance(caught, ZeroDivisionError), repr(caught)
+        else:
+            words = "rank 1", "ZeroDivisionError", "no rows left"
+            assert isinstance(caught, isochron.RunError) and all(word in str(caught) for word in words), repr(caught)
 
 
 def test_communicators_of_some_ranks_and_null_ones():
