@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "its output")]
 use std::time::Instant;
 
+use isochron::hierarchy::model::Fit;
 use isochron::hierarchy::partition::Partitioner;
 use isochron::hierarchy::{SplitOptions, split};
 use isochron::prelude::*;
@@ -53,7 +54,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // HPOPTA assumes nothing of these times, and makes the longest one as short as possible.
     let how = SplitOptions {
+        fit: Fit::RawPiecewise,
         partitioner: Partitioner::Hpopta,
+        granule: GRANULE as u64,
         ..SplitOptions::default()
     };
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();

@@ -8,7 +8,8 @@ use crate::model::{Fit, Point, SpeedModel, SpeedSegment};
 /// The way from points to a partition. The default suits times that grow with the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitOptions {
-    /// The model that is made of the points of each device.
+    /// The model that is made of the points of each device. The default leaves points out that contradict it; for times of
+    /// any shape and [`Partitioner::Hpopta`] take [`Fit::RawPiecewise`], which goes through all of them.
     pub fit: Fit,
     /// The algorithm that divides by these models.
     pub partitioner: Partitioner,

@@ -84,7 +84,7 @@ impl TimesTable {
 /// | setting | meaning |
 /// |---|---|
 /// | fit | the model that is made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
-/// | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape |
+/// | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape, with fit=raw-piecewise |
 /// | granule | units come in multiples of this, and one device gets the rest |
 ///
 /// Not collective: it needs no session.

@@ -78,8 +78,8 @@ impl PyPartition {
 /// Splits `total` units over devices by their measured points, so that all finish together.
 ///
 /// `points` has a list of `(units, seconds)`, or a `Model`, for each device. `fit` is the kind of model that is made of the
-/// points; `partitioner` is "gpa", "npa" or "hpopta". Units come in multiples of `granule`. `limits` has `Limits` for each
-/// device.
+/// points; `partitioner` is "gpa" or "npa", or "hpopta" for times of any shape, with `fit="raw-piecewise"`. Units come in
+/// multiples of `granule`. `limits` has `Limits` for each device.
 #[pyfunction]
 #[pyo3(name = "split", signature = (total, points, *, fit="piecewise-speed", partitioner="gpa", granule=1, limits=Vec::new()))]
 pub fn split_units(

@@ -47,15 +47,18 @@ fn read_rows(line: &str) -> Vec<u64> {
     rows.collect::<Result<_, _>>().expect("numbers")
 }
 
-/// The example divides rows by the times of its ranks, and checks every element of the product.
+/// The examples divide rows by the times of their ranks, and check every element of their results.
 #[test]
-fn a_program_divides_the_rows_of_its_matrix_by_measured_times() {
+fn programs_divide_the_rows_of_their_matrices_by_measured_times() {
+    let [dgemv, fft2d] = [("dgemv", "y is right"), ("fft2d", "the transform is right")];
     for mpi in libraries() {
-        let program = mpi.isochron.with_file_name("examples").join("dgemv");
-        for ranks in mpi.take_turns([1, 3]) {
+        for ((name, line), ranks) in
+            mpi.take_turns([(dgemv, 1), (fft2d, 3), (fft2d, 1), (dgemv, 3)])
+        {
+            let program = mpi.isochron.with_file_name("examples").join(name);
             let none: [&str; 0] = [];
             let output = run(mpi.command(ranks, &program, &none), HANGS).success();
-            assert!(output.contains("y is right"), "{}: {output}", mpi.name);
+            assert!(output.contains(line), "{name}, {}: {output}", mpi.name);
         }
     }
 }
@@ -70,6 +73,7 @@ fn embedding_takes_few_lines() {
         ("examples/block_cyclic.rs", 40),
         ("examples/jacobi.rs", 105),
         ("examples/dgemv.rs", 75),
+        ("examples/fft2d.rs", 120),
         ("c/examples/block_cyclic.c", 60),
     ];
     for (path, limit) in examples {
