@@ -79,37 +79,36 @@ mod worker;
 
 pub use blas::{Blas, BlasChoice, BlasGemm, CblasLibrary, EmbeddedBlas};
 pub use clock::DeviceClock;
-pub use conditions::HostConditions;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
-pub use cpu_quota::cpu_quota_cores;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
-pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices, rank_devices};
+pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices};
 pub use element::{Element, ElementType};
 pub use error::DeviceError;
 pub use grouping::Grouping;
-pub use heat::{HeatCounts, HeatSensors};
-// Public for the runtime, which shares a host's cores and GPUs among ranks.
-#[doc(hidden)]
-pub use host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
-// Public for the runtime's matrices and the benchmarks.
-#[doc(hidden)]
-pub use huge_pages::{try_reserve_matrix, try_zeroed_matrix};
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
-// Public for the runtime's matrices, which take room that costs nothing.
-#[doc(hidden)]
-pub use memory::is_unwritten_memory_free;
-pub use memory::{MemoryBound, MemoryScope, memory_available_bytes, memory_bounds};
+pub use memory::memory_available_bytes;
 pub use node::Node;
 pub use paced::{Pace, PacedWorker};
 pub use paced_work::PacedWork;
-// Public for tests in other crates.
-#[doc(hidden)]
-pub use recorded::RecordedWorker;
-pub use share::share_cores;
 pub use team::DeviceTeam;
 pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
 pub use view::{MatrixView, View, ViewMut, leading_dimension};
 pub use worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
     UpdateTime, Updates, Worker,
+};
+
+// Public for the runtime, which shares a host among ranks, heeds its state and makes matrices, and for tests and benchmarks
+// in other crates. Programs do not need them, and they may change at any time.
+#[doc(hidden)]
+pub use {
+    conditions::HostConditions,
+    cpu_quota::cpu_quota_cores,
+    discover::rank_devices,
+    heat::HeatSensors,
+    host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts},
+    huge_pages::{try_reserve_matrix, try_zeroed_matrix},
+    memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memory_bounds},
+    recorded::RecordedWorker,
+    share::share_cores,
 };

@@ -1,9 +1,8 @@
 //! What most programs need, but for ranks over MPI.
 
-pub use isochron_devices::{
-    BlasChoice, Depth, DeviceInfo, Element, ElementType, Grouping, MeasureConfig,
-};
+pub use isochron_devices::{BlasChoice, DeviceInfo, Element, ElementType, Grouping, MeasureConfig};
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+pub use isochron_hierarchy::decide::SplitChoice;
 pub use num_complex::{Complex32, Complex64};
 
 pub use crate::comm::{Comm, LocalComm};

@@ -11,11 +11,19 @@ mod embedded;
 mod own_copy;
 mod trial;
 
+pub use cblas::CblasLibrary;
 pub(crate) use cblas::find_reason;
-pub use cblas::{CblasLibrary, own_libraries};
-pub use choose::{BlasChoice, FoundBlas, available_blas, choose_blas, find_blas};
+pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
-pub use trial::{BlasCandidates, TRIAL_UNITS, TRIAL_VERSION, TrialTimes, pick_fastest};
+
+// Public for the runtime, whose ranks compare the libraries together and keep their times in the model store, and for the
+// command.
+#[doc(hidden)]
+pub use {
+    cblas::own_libraries,
+    choose::{FoundBlas, find_blas},
+    trial::{BlasCandidates, TRIAL_UNITS, TRIAL_VERSION, TrialTimes, pick_fastest},
+};
 
 use crate::{Element, View, ViewMut};
 use num_complex::{Complex32, Complex64};

@@ -32,11 +32,14 @@ mod trial;
 mod worker;
 
 pub use find::{CudaInfo, Survey, devices, survey};
-pub use nvml::{GpuState, read_gpu_state};
-// Public for the tests of the GPU path, which are in another crate.
-#[doc(hidden)]
-pub use plan::{Placement, StreamedTiles, TilePlan};
 pub use worker::CudaWorker;
+
+// Public for the runtime, which keeps the state of GPUs in the model store, and for the tests of the GPU path.
+#[doc(hidden)]
+pub use {
+    nvml::{GpuState, read_gpu_state},
+    plan::{Placement, StreamedTiles, TilePlan},
+};
 
 use crate::DeviceError;
 

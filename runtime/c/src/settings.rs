@@ -3,9 +3,8 @@
 use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
-use isochron::hierarchy::decide::SplitChoice;
 use isochron::prelude::{
-    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, Strategy,
+    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, SplitChoice, Strategy,
 };
 
 use crate::status::CallFailure;

@@ -29,25 +29,22 @@ mod transfer;
 pub use agree::agree;
 pub(crate) use arguments::{CollectiveCall, EnteredCall};
 pub use contract::Comm;
-// For communicators of other crates. Messages are started by `Transfer`, which is safe.
-#[doc(hidden)]
-pub use contract::{InFlight, MAX_TAG, MessageSpan};
 pub(crate) use exchange::{REST, measure_exchange_s};
 pub(crate) use launched::launched_place;
-pub use launched::launched_rank;
-#[doc(hidden)]
-pub use launched::launched_size;
 pub(crate) use links::{LinkLadder, LinkOrigin};
 pub use local::LocalComm;
-#[doc(hidden)]
-pub use pause::Pause;
-// For the command, whose tools measure outside of a session.
-#[doc(hidden)]
-pub use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};
+
+// Public for communicators of other crates. Messages are started by `Transfer`, which is safe.
 #[doc(hidden)]
 pub use {
     collectives::{decode, encode},
+    contract::{InFlight, MAX_TAG, MessageSpan},
+    launched::launched_size,
+    pause::Pause,
     settings::describe_differences,
 };
+// Public for the command, whose tools measure outside of a session.
+#[doc(hidden)]
+pub use {launched::launched_rank, rounds::MeasureRounds};

@@ -38,16 +38,18 @@ use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 use tracing::dispatcher::DefaultGuard;
 
-pub use bind::bind_rank;
 pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
-pub use find::FoundDevices;
 pub use gemm::{Gemm, GemmConfig, GemmRun};
 pub use host_share::HostScope;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
+
+// Public for the command, whose tools run kernels outside of a session.
+#[doc(hidden)]
+pub use {bind::bind_rank, find::FoundDevices};
 
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
@@ -246,6 +248,8 @@ impl Session {
     ///
     /// # Collective
     /// All ranks, each with its own slices.
+    // Public for the command, which measures updates; so is `keep_samples`.
+    #[doc(hidden)]
     pub fn prepare_updates<T: Element>(
         &mut self,
         operands: &mut UpdateOperands<T>,
@@ -451,6 +455,7 @@ impl Session {
     ///
     /// # Collective
     /// All ranks.
+    #[doc(hidden)]
     pub fn keep_samples(
         &mut self,
         work: KeyedWork,

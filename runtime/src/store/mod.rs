@@ -17,19 +17,19 @@ mod models;
 mod places;
 mod segment;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub use key::{
-    Conditions, DeviceIdentity, Identity, KeySource, KeyedWork, LibraryIdentity, LibrarySource,
-    LinkIdentity, LinkTimes, StoreKey, make_link_key,
+    Conditions, DeviceIdentity, Identity, KeyedWork, LibraryIdentity, LibrarySource, LinkIdentity,
+    StoreKey,
 };
+pub(crate) use key::{KeySource, LinkTimes, make_link_key};
 pub use models::{KnownModel, StoredModels};
 pub use places::{STORE_VARIABLE, StoreMode, StorePlaces};
-pub use segment::{
-    SegmentError, SegmentFile, StoredRun, StoredSample, format_segment, parse_segment,
-};
+pub(crate) use segment::SegmentFile;
+pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 
 #[cfg(test)]
 pub(crate) use key::tests::{source as make_test_source, vary as vary_fields};
@@ -38,7 +38,7 @@ use crate::error::Error;
 
 /// The store of a job: what all its folders hold, and where the job writes.
 #[derive(Debug, Clone)]
-pub struct ModelStore {
+pub(crate) struct ModelStore {
     user: StoreFolder,
     models: StoredModels,
     may_write: bool,
@@ -75,11 +75,6 @@ impl ModelStore {
             now_s: read_clock_s(),
             words,
         })
-    }
-
-    /// The folder that is written.
-    pub fn folder(&self) -> &Path {
-        self.user.root()
     }
 
     /// Returns the unusual findings of reading, one line each.
