@@ -73,9 +73,11 @@ pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
             "there is no setting {name} here: it is one of {call}"
         ));
     }
+    // Fortran's programmers may write capitals.
+    let small = name.to_lowercase();
     let nearest = known
         .iter()
-        .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)));
+        .max_by(|a, b| strsim::jaro_winkler(a, &small).total_cmp(&strsim::jaro_winkler(b, &small)));
     let nearest = nearest.copied().unwrap_or_default();
     CallFailure::setting(format!(
         "there is no setting {name}: do you mean {nearest}?"
@@ -280,11 +282,13 @@ mod tests {
             format!("{failure:?}").contains("it is one of isochron_balancer"),
             "{failure:?}"
         );
-        let failure = apply_to_session(SessionBuilder::default(), ("blok", "64")).err();
-        assert!(
-            format!("{failure:?}").contains("do you mean block?"),
-            "{failure:?}"
-        );
+        for (name, nearest) in [("blok", "block"), ("BLAS", "blas")] {
+            let failure = apply_to_session(SessionBuilder::default(), (name, "64")).err();
+            assert!(
+                format!("{failure:?}").contains(&format!("do you mean {nearest}?")),
+                "{failure:?}"
+            );
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl ArrayMemory {
             .find(|&order| self.find_ld(order).is_ok());
         found.ok_or_else(|| {
             self.refuse_strides(
-                "its rows or its columns have to be contiguous, and in ascending order",
+                "its rows or its columns have to be contiguous, in ascending order, and must not overlap",
             )
         })
     }
@@ -100,7 +100,9 @@ impl ArrayMemory {
             return Ok(shape[along].max(1));
         }
         let whole = distance.filter(|distance| distance.is_multiple_of(bytes));
-        let reason = "its lines have to be whole elements apart, in ascending order";
+        let whole = whole.filter(|&distance| distance / bytes >= shape[along]);
+        let reason =
+            "its lines have to be whole elements apart, in ascending order, and must not overlap";
         whole
             .map(|distance| distance / bytes)
             .ok_or_else(|| self.refuse_strides(reason))

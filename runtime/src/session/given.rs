@@ -28,7 +28,10 @@ impl GivenModels {
     pub fn load(folder: &Path, ranks: &[Vec<String>]) -> Result<Self, Error> {
         let metadata = folder.metadata();
         if metadata.is_ok_and(|metadata| !metadata.is_dir()) {
-            return Err(Error::file(folder, "is not a folder: `--models` needs one"));
+            return Err(Error::file(
+                folder,
+                "is not a folder: full models are files in one",
+            ));
         }
         std::fs::read_dir(folder).map_err(|error| Error::file(folder, error))?;
         let mut models = Vec::new();

@@ -616,7 +616,7 @@ fn models_that_cannot_be_used_are_named_on_all_ranks() {
             ("--models /not/there", "/not/there"),
             (
                 "--models Cargo.toml",
-                "Cargo.toml: is not a folder: `--models`",
+                "Cargo.toml: is not a folder: full models",
             ),
             (
                 &format!("--models {models} --strategy homogeneous"),
