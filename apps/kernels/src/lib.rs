@@ -8,6 +8,21 @@
 //! | `jacobi` | a row of a dense system with `width` unknowns | Jacobi's method |
 //! | `dgemv` | a row of a matrix with `width` columns | products of a matrix and vectors |
 //! | `fft` | a row of `width` complex numbers | the first half of a Fourier transform in two dimensions |
+//!
+//! The command measures them by these names. A program measures one of them like this:
+//! ```
+//! use isochron_devices::MeasureConfig;
+//! use isochron_devices::kernel::OwnRun;
+//! use isochron_devices::measure::{limit_run_s, measure_kernel, repeat_alone};
+//! use isochron_kernels::{FftRows, KernelParameters};
+//!
+//! let kernel = FftRows::new(KernelParameters { width: 64, ..KernelParameters::default() });
+//! let config = MeasureConfig { max_seconds: 0.05, ..MeasureConfig::default() };
+//! let mut run = OwnRun::new("fft", Box::new(kernel), limit_run_s(&config));
+//! let of_10_rows = measure_kernel(&mut run, 10, &config, &mut repeat_alone)?;
+//! assert!(of_10_rows.t_s > 0.0);
+//! # Ok::<(), isochron_devices::DeviceError>(())
+//! ```
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

@@ -42,6 +42,15 @@
 //! // In a crate of type cdylib:
 //! isochron_kernel::export_kernel!(Sums, c"sums");
 //! ```
+//!
+//! # When to use which
+//! | a kernel | uses |
+//! |---|---|
+//! | in Rust, which its own program measures | [`Kernel`], and `isochron_devices::measure::measure_kernel` |
+//! | in Rust, for `isochron measure` and `isochron balance` | [`Kernel`] and [`export_kernel!`] in a crate of type `cdylib` |
+//! | in C, C++ or another language | `isochron_kernel.h`, or a [`KernelTable`] by other means |
+//!
+//! The crate `isochron-kernels` has examples in Rust and in C.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 

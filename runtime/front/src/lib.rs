@@ -50,13 +50,15 @@
 //! # Overview
 //! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. It *plans*: it
 //! decides by measured speeds which rectangle of C each node computes, and which slice of it each device. Then it
-//! *multiplies* by a blocked heterogeneous SUMMA, and learns from the times of the steps. [`verify`] checks the result, a
-//! [`session::Report`] lists the work and the times of every device, and the [`store`] keeps the times for the next run.
+//! *multiplies* by a blocked heterogeneous SUMMA, and learns from the times of the steps. [`verify`] checks the result, and a
+//! [`session::Report`] lists the work and the times of every device.
+//! [`Session::save_models`](session::Session::save_models) keeps the times in the model [`store`] for the next run, if the
+//! session was built with a [`StoreMode`](store::StoreMode) that writes.
 //!
 //! Calls named *collective* are made by all ranks of the communicator, in the same order. A failure of one rank is then an
 //! error on all of them ([`Error`]).
 //!
-//! A program that does its own work in a loop of its own needs neither: [`rebalance::Rebalancer`] balances that loop.
+//! A program that does its own work in a loop needs no session: [`rebalance::Rebalancer`] balances that loop.
 //!
 //! # References
 //! Clarke, Ilic, Lastovetsky and Sousa, "Hierarchical partitioning algorithm for scientific computing on highly
