@@ -216,12 +216,8 @@ struct Folders {
 
 impl Folders {
     fn find() -> Result<Self, Failure> {
-        let places = StorePlaces::find();
-        let places = places.ok_or_else(|| {
-            Failure::input(
-                "there is no store: ISOCHRON_STORE is empty, or there is no home folder. Set it to a folder",
-            )
-        })?;
+        let places = StorePlaces::find()
+            .map_err(|reason| Failure::input(format!("there is no store: {reason}")))?;
         let sites = places.sites.into_iter();
         let mut all = vec![StoreFolder::new(places.user, true)];
         all.extend(sites.map(|site| StoreFolder::new(site, false)));

@@ -12,7 +12,7 @@ use crate::error::Error;
 /// [`Error::Rank`] on every other rank, which waits for it no longer. A failure lasts: every later call returns it, too.
 ///
 /// # Collective
-/// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host),
+/// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`host_name`](Comm::host_name),
 /// [`implementation`](Comm::implementation), [`start`](Comm::start) and [`abandon`](Comm::abandon): all ranks call it, in the
 /// same order.
 pub trait Comm {
@@ -22,8 +22,14 @@ pub trait Comm {
     /// Number of ranks, at least 1.
     fn size(&self) -> usize;
 
-    /// Name of the host this rank runs on.
+    /// Name of the host this rank runs on, which no other host of these ranks has: hosts that give themselves one name
+    /// are numbered.
     fn host(&self) -> &str;
+
+    /// Name that the host of this rank gives itself. Other hosts may have it too.
+    fn host_name(&self) -> &str {
+        self.host()
+    }
 
     /// Name and version of the message-passing library.
     fn implementation(&self) -> &str;

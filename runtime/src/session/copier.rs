@@ -71,7 +71,8 @@ impl SegmentCopier {
 
 /// Adds a segment to the store of this host, if it lacks it; the error is the reason.
 fn keep_segment(segment: &SegmentFile) -> Result<(), String> {
-    let places = StorePlaces::find().ok_or("it has no folder for the model store")?;
+    let places = StorePlaces::find()
+        .map_err(|reason| format!("it has no folder for the model store: {reason}"))?;
     let folder = StoreFolder::new(places.user, true);
     let copied = folder
         .copy_segment(segment)

@@ -27,8 +27,9 @@ use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
-    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore, SegmentFile,
-    StoreKey, StoreMode, StorePlaces, StoredSample, make_link_key, name_writer,
+    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
+    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, make_link_key,
+    name_writer,
 };
 
 /// Repetitions of one size that a job keeps.
@@ -63,7 +64,7 @@ pub(super) struct JobStore {
 /// Describes a device for keys.
 fn describe_source(
     topology: &Topology,
-    host: &str,
+    comm: &dyn Comm,
     device: &DeviceInfo,
     gpus: &[RankGpu],
     spec: Option<&DeviceSpec>,
@@ -88,16 +89,30 @@ fn describe_source(
     KeySource {
         device,
         class,
-        host: host.to_owned(),
+        host: comm.host_name().to_owned(),
+        place: comm.host().to_owned(),
         conditions,
     }
 }
 
-/// Reads the store on the head rank; `None` on the others, and if it is not used.
-pub(super) fn read_store(comm: &dyn Comm, mode: StoreMode) -> Option<ModelStore> {
-    match comm.rank() {
-        0 => ModelStore::open(mode, StorePlaces::find()),
-        _ => None,
+/// Reads the store on the head rank; `None` on the others, and if it is not used. Notes on the head rank that there is no
+/// place for it, unless the user wants none.
+pub(super) fn read_store(
+    comm: &dyn Comm,
+    mode: StoreMode,
+    places: Result<StorePlaces, NoStorePlace>,
+    notices: &mut Vec<String>,
+) -> Option<ModelStore> {
+    if comm.rank() > 0 || mode == StoreMode::None {
+        return None;
+    }
+    match places {
+        Ok(places) => ModelStore::open(mode, Some(places)),
+        Err(NoStorePlace::Declined) => None,
+        Err(reason @ NoStorePlace::Homeless) => {
+            notices.push(format!("the model store is not used: {reason}"));
+            None
+        }
     }
 }
 
@@ -117,7 +132,7 @@ impl JobStore {
         (devices, gpus): (&[DeviceInfo], &[RankGpu]),
     ) -> Result<Option<Self>, Error> {
         let mine = devices.iter().enumerate().map(|(index, device)| {
-            describe_source(topology, comm.host(), device, gpus, node.devices.get(index))
+            describe_source(topology, comm, device, gpus, node.devices.get(index))
         });
         let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
         Ok(store.map(|store| Self {
@@ -148,7 +163,7 @@ impl JobStore {
         let keys = all.iter().enumerate().map(|(index, source)| {
             let others = all.iter().enumerate();
             let beside =
-                others.filter(|&(other, device)| other != index && device.host == source.host);
+                others.filter(|&(other, device)| other != index && device.place == source.place);
             let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
             source.make_key(work, &beside)
         });
@@ -158,7 +173,8 @@ impl JobStore {
     /// Finds the stored times of each rank's devices, as times of updates of `kernel_width`. Returns unusual findings
     /// too, one line each.
     ///
-    /// Devices of a host are measured together: if one of them has to be, all are.
+    /// Devices of a host are measured together: if one of them has to be, all are. Devices of several hosts that no fact of
+    /// their keys tells apart are checked, because the times may be those of the other one.
     pub fn find_devices(
         &self,
         problem: &Problem,
@@ -168,21 +184,24 @@ impl JobStore {
         let mut doubtful = Vec::new();
         let mut devices = Vec::new();
         let keys = self.make_keys(key_work(problem, problem.learning_panel()));
-        for (source, key) in self.sources.iter().flatten().zip(keys) {
-            let name = format!("{} of {}", source.device.name, source.host);
-            let Some((width, known)) = self.find_nearest(&key) else {
-                doubtful.push(&source.host);
+        for (source, key) in self.sources.iter().flatten().zip(&keys) {
+            let name = format!("{} of {}", source.device.name, source.place);
+            let Some((width, known)) = self.find_nearest(key) else {
+                doubtful.push(&source.place);
                 devices.push(KnownDevice::fresh());
                 continue;
             };
             if let Some(reason) = known.new_mark() {
                 words.push(format!("older models of {name} are stale: {reason}"));
             }
-            let doubts = list_doubts(&key, width, &known.changed);
+            let mut doubts = list_doubts(key, width, &known.changed);
+            if self.has_twin(source, key, &keys) {
+                doubts.push("another host has an equal device and the same name".to_owned());
+            }
             if !doubts.is_empty() {
                 let doubts = doubts.join(", ");
                 words.push(format!("models of {name} are checked: {doubts}"));
-                doubtful.push(&source.host);
+                doubtful.push(&source.place);
             }
             let factor = kernel_width as f64 / width as f64;
             let points = known.points.into_iter();
@@ -192,12 +211,18 @@ impl JobStore {
             });
         }
         for (device, source) in devices.iter_mut().zip(self.sources.iter().flatten()) {
-            if device.from == KnownFrom::Store && doubtful.contains(&&source.host) {
+            if device.from == KnownFrom::Store && doubtful.contains(&&source.place) {
                 device.from = KnownFrom::StoreAndProbe;
             }
         }
         let counts = self.sources.iter().map(Vec::len);
         (split_ranks(devices, counts), words)
+    }
+
+    /// Returns `true` if a device of another host has the key of this one; `keys` are those of all devices.
+    fn has_twin(&self, source: &KeySource, key: &StoreKey, keys: &[StoreKey]) -> bool {
+        let mut others = self.sources.iter().flatten().zip(keys);
+        others.any(|(other, of_other)| of_other == key && other.place != source.place)
     }
 
     /// Finds the stored model of a device by updates of the near width that is nearest to its own, and this width.
@@ -311,8 +336,8 @@ impl JobStore {
         }
         let sources = self.sources.iter().enumerate();
         let sources = sources.flat_map(|(rank, devices)| devices.iter().map(move |of| (rank, of)));
-        let names = sources.map(|(rank, KeySource { device, host, .. })| {
-            format!("{} of rank {rank} on {host}", device.name)
+        let names = sources.map(|(rank, KeySource { device, place, .. })| {
+            format!("{} of rank {rank} on {place}", device.name)
         });
         explain_losses(&names.collect::<Vec<String>>(), steady, slowed)
     }

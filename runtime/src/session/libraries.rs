@@ -73,7 +73,7 @@ pub(super) fn choose_library(
         StoreMode::Read | StoreMode::ReadWrite => {
             let source = candidates.map(|candidates| LibrarySource {
                 class: rank.class,
-                host: comm.host().to_owned(),
+                host: comm.host_name().to_owned(),
                 cores: rank.cores,
                 element,
                 libraries: candidates.names(),

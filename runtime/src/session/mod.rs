@@ -58,7 +58,7 @@ use crate::multiply::{
     Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
-use crate::store::{KeyedWork, SegmentFile, StoreMode, StoredSample};
+use crate::store::{KeyedWork, SegmentFile, StoreMode, StorePlaces, StoredSample};
 use copier::SegmentCopier;
 use given::GivenModels;
 use host_share::HostShare;
@@ -156,7 +156,8 @@ impl Session {
         let place = place_on_host(comm, &topology, scope)?;
         let (share, topology, place) = HostShare::take(topology, place, scope, &mut notices);
         let gpus = gpus::assign_gpus(comm, &topology, &node, scope, &mut notices)?;
-        let stored = known::read_store(comm, settings.store);
+        let places = StorePlaces::find();
+        let stored = known::read_store(comm, settings.store, places, &mut notices);
         let rank = ChoosingRank::new(&topology, place, settings.element);
         let from = (settings.store, stored.as_ref());
         let chosen = choose_library(comm, &settings.blas, rank, from)?;

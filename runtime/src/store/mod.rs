@@ -27,7 +27,7 @@ pub use key::{
 };
 pub(crate) use key::{KeySource, LinkTimes, make_link_key};
 pub use models::{KnownModel, StoredModels};
-pub use places::{STORE_VARIABLE, StoreMode, StorePlaces};
+pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
 pub(crate) use segment::SegmentFile;
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 

@@ -36,6 +36,17 @@ fn unknown_mode(text: &str) -> String {
     format!("unknown use of the store {text}: use none, read or read-write")
 }
 
+/// The reason why there is no folder for the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoStorePlace {
+    /// The user wants none.
+    #[error("{STORE_VARIABLE} is empty")]
+    Declined,
+    /// The system knows no home folder of the user.
+    #[error("there is no home folder; set {STORE_VARIABLE} to a folder")]
+    Homeless,
+}
+
 /// The folders of the store: the user's, and those of the site, which are only read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorePlaces {
@@ -54,11 +65,15 @@ const MODELS: &str = "models";
 
 impl StorePlaces {
     /// Finds the folders: those in `ISOCHRON_STORE`, which colons separate, the first of them the user's; without it those of
-    /// the XDG rules. `None` if the variable is empty or there is no home.
-    pub fn find() -> Option<Self> {
+    /// the XDG rules.
+    ///
+    /// # Errors
+    /// [`NoStorePlace`] if the variable names no folder, or there is no home.
+    pub fn find() -> Result<Self, NoStorePlace> {
         match std::env::var_os(STORE_VARIABLE) {
-            Some(list) => Self::from_list(&list),
-            None => Self::from_xdg(&xdg::BaseDirectories::with_prefix(FOLDER)),
+            Some(list) => Self::from_list(&list).ok_or(NoStorePlace::Declined),
+            None => Self::from_xdg(&xdg::BaseDirectories::with_prefix(FOLDER))
+                .ok_or(NoStorePlace::Homeless),
         }
     }
 

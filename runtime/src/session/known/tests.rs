@@ -1,4 +1,4 @@
-use isochron_devices::DeviceKind;
+use isochron_devices::{DeviceKind, ElementType};
 use tempfile::TempDir;
 
 use super::*;
@@ -63,23 +63,27 @@ fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
     }
 }
 
-/// Opens the store of a job with a rank on each of these sources, after these runs.
-fn open_store(sources: &[KeySource], runs: &[StoredRun]) -> (TempDir, JobStore) {
-    let folder = tempfile::tempdir().unwrap();
-    let user = folder.path().to_owned();
-    let written = StoreFolder::new(user.clone(), true).write("w", runs);
-    written.unwrap();
+/// Opens the store in a folder for a job with a rank on each of these sources.
+fn open_folder(folder: &TempDir, sources: &[KeySource]) -> JobStore {
     let places = StorePlaces {
-        user,
+        user: folder.path().to_owned(),
         sites: Vec::new(),
     };
-    let store = JobStore {
-        store: ModelStore::open(StoreMode::Read, Some(places)).unwrap(),
+    JobStore {
+        store: ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap(),
         mpi: "Open MPI v4.1.4".to_owned(),
         sources: sources.iter().map(|source| vec![source.clone()]).collect(),
         writer: None,
         seen: BTreeMap::new(),
-    };
+    }
+}
+
+/// Opens the store of a job with a rank on each of these sources, after these runs.
+fn open_store(sources: &[KeySource], runs: &[StoredRun]) -> (TempDir, JobStore) {
+    let folder = tempfile::tempdir().unwrap();
+    let user = folder.path().to_owned();
+    StoreFolder::new(user, true).write("w", runs).unwrap();
+    let store = open_folder(&folder, sources);
     (folder, store)
 }
 
@@ -166,6 +170,7 @@ fn stale_models_are_told_of_once() {
 fn links_are_found_by_their_key_unless_a_fact_differs() {
     let sources = ["a", "b"].map(|host| KeySource {
         host: host.to_owned(),
+        place: host.to_owned(),
         ..make_test_source()
     });
     let class = sources[0].class.clone();
@@ -205,5 +210,216 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
         old.at_s -= LINKS_KEPT_S + 60;
         let (_folder, store) = open_store(&sources, &[old]);
         assert_eq!(store.find_fresh(times), None);
+    }
+}
+
+/// Returns two devices of one host: no field of their keys is empty then.
+fn make_neighbours() -> [KeySource; 2] {
+    let one = make_test_source();
+    let mut other = one.clone();
+    other.device.cores = vec![2, 3];
+    [one, other]
+}
+
+/// Returns the origin of what is known of each device for this problem, and the words about it.
+fn find_origins(store: &JobStore, problem: &Problem) -> (Vec<KnownFrom>, Vec<String>) {
+    let (devices, words) = store.find_devices(problem, problem.learning_panel());
+    let origins = devices.concat().into_iter().map(|device| device.from);
+    (origins.collect(), words)
+}
+
+#[test]
+fn every_field_of_a_key_decides_if_a_device_is_known() {
+    let sources = make_neighbours();
+    let (problem, work) = make_problem(16);
+    let keys = open_store(&sources, &[]).1.make_keys(work);
+    let Identity::Device(own) = &keys[0].identity else {
+        panic!("{keys:?}");
+    };
+    let mut stored = vec![(String::new(), keys[0].clone(), KnownFrom::Store)];
+    for (field, mut identity) in vary_fields(own) {
+        // Times of a near width are used after a check.
+        if field == "width" {
+            identity.width *= 3;
+        }
+        let identity = Identity::Device(identity);
+        let key = StoreKey {
+            identity,
+            ..keys[0].clone()
+        };
+        stored.push((field, key, KnownFrom::Fresh));
+    }
+    for (field, conditions) in vary_fields(&keys[0].conditions) {
+        let key = StoreKey {
+            conditions,
+            ..keys[0].clone()
+        };
+        stored.push((field, key, KnownFrom::StoreAndProbe));
+    }
+    for (field, key, origin) in stored {
+        let runs = [&key, &keys[1]].map(|key| store_time(key, 1, 0.5));
+        let (_folder, store) = open_store(&sources, &runs);
+        let (origins, words) = find_origins(&store, &problem);
+        assert_eq!(origins[0], origin, "{field}");
+        let is_told = words
+            .iter()
+            .any(|word| word.ends_with(&format!("other {field}")));
+        assert_eq!(
+            is_told,
+            origin == KnownFrom::StoreAndProbe,
+            "{field}: {words:?}"
+        );
+        // Devices of a host are measured together.
+        assert_eq!(origins[1] == KnownFrom::Store, field.is_empty(), "{field}");
+    }
+}
+
+/// Returns what another value of a fact about a device makes of its stored times.
+///
+/// # Panics
+/// For a fact that the keys were not taught.
+fn expect_origin(fact: &str) -> KnownFrom {
+    match fact {
+        "class" | "place" | "device.kind" | "device.blas" | "device.paced" | "device.cores"
+        | "device.pinned" => KnownFrom::Fresh,
+        "host" => KnownFrom::StoreAndProbe,
+        _ if fact.starts_with("conditions.") => KnownFrom::StoreAndProbe,
+        // A name tells nothing. The pace says more than the clock, and a GPU's number more than its address.
+        "device.name" | "device.clock" | "device.bus_id" => KnownFrom::Store,
+        _ => panic!("{fact} has no place in the keys of the store"),
+    }
+}
+
+/// Returns devices of which one fact is another, with the name of the fact.
+fn vary_source(source: &KeySource) -> Vec<(String, KeySource)> {
+    let mut varied = vary_fields(source);
+    varied.extend(
+        vary_fields(&source.device)
+            .into_iter()
+            .map(|(field, device)| {
+                let source = KeySource {
+                    device,
+                    ..source.clone()
+                };
+                (format!("device.{field}"), source)
+            }),
+    );
+    let conditions = vary_fields(&source.conditions).into_iter();
+    varied.extend(conditions.map(|(field, conditions)| {
+        let source = KeySource {
+            conditions,
+            ..source.clone()
+        };
+        (format!("conditions.{field}"), source)
+    }));
+    varied
+}
+
+#[test]
+fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let sources = make_neighbours();
+    let (problem, work) = make_problem(16);
+    let mut written = open_folder(&folder, &sources);
+    written.keep_samples(work, [0.5, 0.25].map(|time_s| [time_message(100, time_s)]));
+    written.save("a").unwrap().unwrap();
+    let found = open_folder(&folder, &sources);
+    assert_eq!(
+        find_origins(&found, &problem),
+        (vec![KnownFrom::Store; 2], vec![])
+    );
+    let times = found.find_devices(&problem, 16).0.concat();
+    let times = times.iter().map(|device| device.points[0].t_s);
+    assert!(
+        times
+            .zip([0.5, 0.25])
+            .all(|(found, kept)| (found / kept - 1.0).abs() < 1e-9)
+    );
+    for (fact, changed) in vary_source(&sources[0]) {
+        let store = open_folder(&folder, &[changed, sources[1].clone()]);
+        let (origins, _) = find_origins(&store, &problem);
+        assert_eq!(origins[0], expect_origin(&fact), "{fact}");
+    }
+    // A fact of the work that is new has to be taken up here.
+    let KeyedWork {
+        element: ElementType::F64,
+        block: 8,
+        width: 16,
+    } = work
+    else {
+        panic!("{work:?}");
+    };
+    let of_blocks = Problem::new(64, 64, 1024, 16).unwrap();
+    for other in [
+        problem.with_element(ElementType::F32),
+        of_blocks.with_panel(16).unwrap(),
+        make_problem(64).0,
+    ] {
+        let (origins, _) = find_origins(&found, &other);
+        assert_eq!(origins, [KnownFrom::Fresh; 2], "{other:?}");
+    }
+}
+
+/// Returns a device of each of two hosts of one name, with these ids of their machines.
+fn make_namesakes(machines: [Option<&str>; 2]) -> [KeySource; 2] {
+    let mut sources = [1, 2].map(|number| KeySource {
+        place: format!("a ({number})"),
+        ..make_test_source()
+    });
+    for (source, machine) in sources.iter_mut().zip(machines) {
+        source.conditions.machine = machine.map(str::to_owned);
+    }
+    sources
+}
+
+#[test]
+fn hosts_of_one_name_are_not_taken_for_one() {
+    let [one, other] = make_namesakes([Some("1"), Some("2")]);
+    let (problem, work) = make_problem(16);
+    let sources = [one.clone(), other.clone()];
+    let keys = open_store(&sources, &[]).1.make_keys(work);
+    let runs = [(&keys[0], 0.5), (&keys[1], 0.25)].map(|(key, time_s)| store_time(key, 1, time_s));
+    for order in [[&one, &other], [&other, &one]] {
+        let (_folder, store) = open_store(&order.map(KeySource::clone), &runs);
+        let found = store.find_devices(&problem, 16).0.concat();
+        for (device, source) in found.iter().zip(order) {
+            assert_eq!(device.from, KnownFrom::Store);
+            let time_s = if source == &one { 0.5 } else { 0.25 };
+            assert!((device.points[0].t_s / time_s - 1.0).abs() < 1e-9);
+        }
+        let Identity::Links(links) = store.make_link_key(LinkTimes::Exchange).identity else {
+            panic!("the key of links is one of links");
+        };
+        assert_eq!((links.hosts, links.ranks), (2, vec![1, 1]));
+    }
+    // Doubt about one of them is none about the other.
+    let (_folder, store) = open_store(&sources, &runs[..1]);
+    let (origins, words) = find_origins(&store, &problem);
+    assert_eq!(origins, [KnownFrom::Store, KnownFrom::StoreAndProbe]);
+    assert!(words[0].contains("cpu0 of a (2)"), "{words:?}");
+    // Without ids, times of one may be those of the other.
+    let sources = make_namesakes([None, None]);
+    let keys = open_store(&sources, &[]).1.make_keys(work);
+    let (_folder, store) = open_store(&sources, &[store_time(&keys[0], 1, 0.5)]);
+    let (origins, words) = find_origins(&store, &problem);
+    assert_eq!(origins, [KnownFrom::StoreAndProbe; 2]);
+    assert!(words.iter().all(|word| word.contains("another host")) && words.len() == 2);
+}
+
+#[test]
+fn a_job_says_that_there_is_no_place_for_a_store_unless_none_is_wanted() {
+    let comm = crate::comm::LocalComm::new();
+    for (mode, reason, is_told) in [
+        (StoreMode::ReadWrite, NoStorePlace::Homeless, true),
+        (StoreMode::Read, NoStorePlace::Homeless, true),
+        (StoreMode::None, NoStorePlace::Homeless, false),
+        (StoreMode::ReadWrite, NoStorePlace::Declined, false),
+    ] {
+        let mut notices = Vec::new();
+        assert!(read_store(&comm, mode, Err(reason), &mut notices).is_none());
+        let told = [
+            "the model store is not used: there is no home folder; set ISOCHRON_STORE to a folder",
+        ];
+        assert_eq!(notices, &told[..usize::from(is_told)], "{mode}");
     }
 }

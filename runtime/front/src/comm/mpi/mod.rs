@@ -13,6 +13,7 @@
 mod failure;
 mod flight;
 mod handlers;
+mod hosts;
 mod message;
 
 use std::cell::{Cell, RefCell};
@@ -33,6 +34,7 @@ use mpi::traits::{Communicator, Equivalence};
 use failure::{RankFailure, describe_code};
 use flight::Requests;
 use handlers::{ReturnedErrors, asks_others, is_known, needs_persistent};
+use hosts::{OwnHost, label_host};
 use message::test_request;
 
 /// Default for the longest message that is sent in one piece, in bytes: MPI 3 counts are 32-bit.
@@ -64,7 +66,9 @@ pub struct MpiComm {
     comm: ffi::MPI_Comm,
     rank: usize,
     size: usize,
+    /// The name of its host that no other host has, and the one that the host gives itself.
     host: String,
+    host_name: String,
     implementation: String,
     longest: usize,
     /// The reason for which every call fails from now on.
@@ -129,8 +133,9 @@ impl MpiComm {
     /// All ranks of `comm`.
     pub unsafe fn adopt_raw(comm: ffi::MPI_Comm) -> Result<Self, Error> {
         // SAFETY: by this function's contract.
-        let made = unsafe { Self::duplicate(comm) }?;
+        let mut made = unsafe { Self::duplicate(comm) }?;
         agree(&made, check_thread())?;
+        made.host = made.find_label()?;
         Ok(made)
     }
 
@@ -195,14 +200,15 @@ impl MpiComm {
     }
 
     fn wrap(comm: ffi::MPI_Comm, [rank, size]: [c_int; 2]) -> Self {
-        let host = environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
+        let host_name = environment::processor_name().unwrap_or_else(|_| "unknown".to_string());
         let version = environment::library_version().unwrap_or_else(|_| "MPI".to_string());
         let implementation = short_version(&version);
         Self {
             comm,
             rank: rank as usize,
             size: size as usize,
-            host,
+            host: host_name.clone(),
+            host_name,
             asks_others: asks_others(&implementation),
             starts_persistent: needs_persistent(&version),
             implementation,
@@ -212,6 +218,16 @@ impl MpiComm {
             universe: None,
             _thread: PhantomData,
         }
+    }
+
+    /// Finds the name of this rank's host that no other host of the ranks has.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn find_label(&self) -> Result<String, Error> {
+        let comm: &dyn Comm = self;
+        let hosts = comm.gather(&OwnHost::read(&self.host_name))?;
+        Ok(label_host(&hosts, self.rank))
     }
 
     /// Sets the length of the pieces that longer messages are cut into; 1 GiB by default.
@@ -372,6 +388,10 @@ impl Comm for MpiComm {
 
     fn host(&self) -> &str {
         &self.host
+    }
+
+    fn host_name(&self) -> &str {
+        &self.host_name
     }
 
     fn implementation(&self) -> &str {
