@@ -169,12 +169,15 @@ fn known_line(report: &Report) -> String {
 }
 
 fn device_table(report: &Report) -> TextTable {
-    let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
-    let is_paced = devices.any(|device| device.paced.is_some());
-    let (n_words, paced) = if is_paced { (3, "|paced") } else { (2, "") };
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    let is_paced = devices.clone().any(|device| device.paced.is_some());
+    let is_known = devices.clone().any(|device| device.known.is_some());
+    let n_words = 2 + usize::from(is_paced) + usize::from(is_known);
+    let paced = if is_paced { "|paced" } else { "" };
+    let known = if is_known { "|known" } else { "" };
     let learnt = report.learning.as_ref();
     let model = learnt.map_or("", |_| "|learnt");
-    let heading = format!("node|device{paced}|units|share|GFLOP/s{model}|busy s|wait s");
+    let heading = format!("node|device{paced}{known}|units|share|GFLOP/s{model}|busy s|wait s");
     let mut table = TextTable::new(n_words, &heading);
     let total: f64 = report.nodes.iter().map(|node| node.units).sum();
     let unit_flop = report.element.flop() * (report.block as f64).powi(2) * report.k as f64;
@@ -188,6 +191,8 @@ fn device_table(report: &Report) -> TextTable {
             let mut cells = vec![name_node(node), device.name.clone()];
             let paced = device.paced.clone().unwrap_or_else(|| "-".to_string());
             cells.extend(is_paced.then_some(paced));
+            let known = device.known.map(|known| known.to_string());
+            cells.extend(is_known.then(|| known.unwrap_or_else(|| "-".to_owned())));
             let share = 100.0 * device.units / total.max(f64::MIN_POSITIVE);
             let wait_s = (report.wall_s - device.busy_s).max(0.0);
             cells.extend([
