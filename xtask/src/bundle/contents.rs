@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use super::files::{
     copy, copy_as, copy_files, file_name, is_for_linking, list_files, write_program,
 };
+use super::kernels;
 use super::launcher::{BundledLauncher, LauncherKind};
 use super::libraries::{Needs, glibc_version, is_of_the_c_library, needed_by, path_of};
 use super::plugins::plugins_of;
@@ -160,6 +161,13 @@ impl<'a> Bundle<'a> {
                 println!("OpenBLAS is not installed: the bundle computes with its embedded BLAS");
             }
         }
+        Ok(())
+    }
+
+    /// Adds the interface of kernels and the example kernels in C, after the BLAS that one of them calls.
+    pub fn add_kernels(&mut self, workspace: &Workspace) -> Result<()> {
+        let libraries = kernels::add_kernels(workspace, &self.root)?;
+        self.gathered.extend(libraries);
         Ok(())
     }
 

@@ -6,8 +6,10 @@
 //!   libexec/   the programs themselves
 //!   lib/       their libraries; lib/openmpi, lib/hwloc, lib/pmix, lib/prte, lib/ucx, lib/libfabric: plugins of those;
 //!              lib/glibc: the C library, for hosts with an older one
+//!              lib/kernels: the example kernels in C
 //!              lib/emulated-cuda: the emulated CUDA driver and cuBLAS, in a bundle with the tests
-//!   share/     texts of the MPI library; man pages, shell completions
+//!   include/   the header of kernels in C
+//!   share/     texts of the MPI library; man pages, shell completions; the sources of the example kernels
 //!   etc/       the environment that the scripts set
 //! ```
 //!
@@ -15,6 +17,7 @@
 
 mod contents;
 mod files;
+mod kernels;
 mod launcher;
 mod libraries;
 mod plugins;
@@ -80,6 +83,7 @@ pub fn run(
         }
         bundle.add_mpi()?;
         bundle.add_blas()?;
+        bundle.add_kernels(workspace)?;
         bundle.add_libraries()?;
         bundle.write_scripts(&programs)?;
         bundle.add_manuals(workspace)?;

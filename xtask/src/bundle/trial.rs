@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::files::{file_name, list_files, write_program};
+use super::kernels::{HEADER, LIBRARIES, SOURCES};
 use super::launcher::LauncherKind;
 use super::libraries::is_of_the_c_library;
 use crate::steps::execute;
@@ -20,10 +21,22 @@ const MANUALS: [&str; 5] = [
     "fish/vendor_completions.d/isochron.fish",
 ];
 
+/// A measurement of a kernel, of which the path of its library is the last word, in a process of its own.
+const MEASUREMENT: [&str; 8] = [
+    "measure",
+    "--isolate",
+    "--from",
+    "2",
+    "--to",
+    "4",
+    "--points",
+    "2",
+];
+
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
-/// Unpacks the archive, moves it, and multiplies with it on one rank and on two. They may load nothing but the bundle
-/// and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
+/// Unpacks the archive, moves it, and multiplies with it on one rank and on two, and measures each of its kernels. They may load nothing
+/// but the bundle and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
 ///
 /// # Errors
 /// If a run fails, or loads a library of this machine; the message names it.
@@ -44,10 +57,13 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
     )?;
     execute(bare_command(&unpacked.join("bin/isochron")).args(MULTIPLICATION))?;
     fs::rename(&unpacked, &moved)?;
-    for manual in MANUALS {
-        let is_there = moved.join("share").join(manual).is_file();
-        ensure!(is_there, "the bundle lacks share/{manual}");
+    let manuals = MANUALS.map(|manual| format!("share/{manual}"));
+    let jacobi = format!("{SOURCES}/jacobi.c");
+    for file in manuals.iter().map(String::as_str).chain([HEADER, &jacobi]) {
+        ensure!(moved.join(file).is_file(), "the bundle lacks {file}");
     }
+    let kernels = list_files(&moved.join(LIBRARIES))?;
+    ensure!(!kernels.is_empty(), "the bundle lacks {LIBRARIES}");
     let [isochron, mpirun] = ["isochron", "mpirun"].map(|name| moved.join("bin").join(name));
     let mut one = bare_command(&isochron);
     one.args(MULTIPLICATION);
@@ -57,7 +73,11 @@ pub fn run(archive: &Path, folder: &Path, kind: LauncherKind) -> Result<PathBuf>
         .args(MULTIPLICATION);
     // The loader writes a file for each program.
     let trace = folder.join("loaded");
-    for command in [&mut one, &mut two] {
+    let mut measured: Vec<Command> = kernels.iter().map(|_| bare_command(&isochron)).collect();
+    for (command, kernel) in measured.iter_mut().zip(&kernels) {
+        command.args(MEASUREMENT).arg(kernel);
+    }
+    for command in [&mut one, &mut two].into_iter().chain(&mut measured) {
         fs::create_dir_all(&trace)?;
         command.env("LD_DEBUG", "libs");
         command.env("LD_DEBUG_OUTPUT", trace.join("by"));
