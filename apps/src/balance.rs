@@ -1,4 +1,5 @@
-//! `isochron balance`: a kernel's work divided over the ranks by the dynamic partitioning algorithm, from nothing.
+//! `isochron balance`: a kernel's work divided over the ranks by the dynamic partitioning algorithm, from nothing or from
+//! the times of earlier runs.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -6,10 +7,14 @@ use std::time::Instant;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::multiply::KnownFrom;
+use isochron_core::session::KnownKernel;
 use isochron_devices::{MeasureConfig, Measurement};
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy, imbalance,
+    BalanceConfig, BalanceError, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
+    imbalance,
 };
+use isochron_hierarchy::model::{Fit, ModelError, Point};
 use serde::Serialize;
 
 use crate::choices::BalancingArguments;
@@ -17,7 +22,7 @@ use crate::failure::Failure;
 use crate::lines::{count, output_width, wrap};
 use crate::measure::{
     DEFAULTS, FileKind, KernelArguments, MeasuredPart, OpenKernel, PointsFiles, flatten_point,
-    make_point, measure_in_step,
+    make_point,
 };
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
@@ -60,6 +65,8 @@ struct BalanceDocument {
     converged: bool,
     why: EndReason,
     imbalance: f64,
+    /// Unusual findings about the model store, one line each.
+    notices: Vec<String>,
     ranks: Vec<BalancedRank>,
     history: Vec<DivisionDocument>,
 }
@@ -71,6 +78,8 @@ struct BalancedRank {
     host: String,
     core: Option<u32>,
     file: Option<String>,
+    /// The origin of the first points of its model; `None` for points of an earlier command.
+    known: Option<KnownFrom>,
     units: u64,
     t_s: f64,
 }
@@ -89,8 +98,9 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     config.validate().map_err(Failure::input)?;
     arguments.kernel.check_options()?;
     let mut kernel = arguments.kernel.open(comm, &config, &[])?;
+    let known = kernel.work.store.find_kernels(comm)?;
     let head = match comm.rank() {
-        0 => arguments.make_head(&kernel, &config).map(Some),
+        0 => arguments.make_head(&kernel, &config, &known).map(Some),
         _ => Ok(None),
     };
     let mut head = agree(comm, head)?;
@@ -100,6 +110,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let resumed = head.as_ref().map_or(0, |head| head.resumed);
     let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
+    kernel.work.store.save(comm)?;
     if comm.rank() > 0 {
         return Ok(());
     }
@@ -112,7 +123,12 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
         converged: balanced.converged,
         why: balanced.why,
         imbalance: balanced.imbalance,
-        ranks: list_ranks(&balanced, &kernel.parts, names.unwrap_or_default()),
+        notices: kernel.work.store.notices().to_vec(),
+        ranks: list_ranks(
+            &balanced,
+            &kernel.parts,
+            (names.unwrap_or_default(), list_origins(&known, resumed)),
+        ),
         history: list_history(&balanced),
     };
     output::print(&match arguments.json {
@@ -126,6 +142,8 @@ struct HeadState {
     dpa: Dpa,
     files: PointsFiles,
     resumed: usize,
+    /// For each rank, stored times that its first measured time scales.
+    unscaled: Vec<Vec<Point>>,
     progress: DivisionProgress,
 }
 
@@ -182,8 +200,14 @@ impl DivisionProgress {
 }
 
 impl DpaArguments {
-    /// Starts the algorithm, from the points of an earlier command if there are any.
-    fn make_head(&self, kernel: &OpenKernel, config: &MeasureConfig) -> Result<HeadState, Error> {
+    /// Starts the algorithm from the points of an earlier command, or else from the times that the store `knows` of every
+    /// rank, as far as there are any.
+    fn make_head(
+        &self,
+        kernel: &OpenKernel,
+        config: &MeasureConfig,
+        known: &[KnownKernel],
+    ) -> Result<HeadState, Error> {
         let ranks = kernel.parts.len();
         let files = PointsFiles::open(self.out.as_deref(), FileKind::Points, &kernel.parts)?;
         let balance = BalanceConfig {
@@ -199,11 +223,20 @@ impl DpaArguments {
                 resumed += 1;
             }
         }
+        let mut unscaled = vec![Vec::new(); ranks];
+        let stored = known.iter().enumerate().filter(|_| resumed == 0);
+        for (rank, kernel) in stored {
+            match kernel.from {
+                KnownFrom::Store => seed_points(&mut dpa, rank, &kernel.points)?,
+                _ => unscaled[rank].clone_from(&kernel.points),
+            }
+        }
         dpa.start_from_points()?;
         Ok(HeadState {
             dpa,
             files,
             resumed,
+            unscaled,
             progress: DivisionProgress {
                 line: TerminalLine::of_rank(true),
                 start: Instant::now(),
@@ -231,7 +264,7 @@ fn balance_ranks(
             BalanceStep::Done(balanced) => return Ok(balanced),
         };
         let own = units[comm.rank()];
-        let found = measure_in_step(comm, kernel.run.as_mut(), own, config, false)?;
+        let found = kernel.work.measure_in_step(comm, own, config)?;
         let found = comm.gather(&found)?;
         let observed = head.as_mut().map(|head| head.observe(&units, &found));
         agree(comm, observed.unwrap_or(Ok(())))?;
@@ -251,22 +284,73 @@ impl HeadState {
         self.files.add(&points.collect(), &lacking)?;
         let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
         self.dpa.observe(units, &times)?;
+        self.scale_stored(units, found)?;
         self.progress.show_division(found);
         Ok(())
     }
 }
 
+impl HeadState {
+    /// Scales stored times by the first measured time of their rank, and divides by them next.
+    fn scale_stored(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
+        let mut is_scaled = false;
+        let measured = units.iter().zip(found).enumerate();
+        for (rank, (&d, found)) in measured {
+            if d == 0 || found.is_bound() || self.unscaled[rank].is_empty() {
+                continue;
+            }
+            let stored = std::mem::take(&mut self.unscaled[rank]);
+            let points = scale_points(&stored, (d, found.t_s))?;
+            seed_points(&mut self.dpa, rank, &points)?;
+            is_scaled = true;
+        }
+        if is_scaled {
+            self.dpa.start_from_points()?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds points to the model of a rank.
+fn seed_points(dpa: &mut Dpa, rank: usize, points: &[Point]) -> Result<(), BalanceError> {
+    let mut points = points.iter();
+    points.try_for_each(|point| dpa.seed(rank, *point))
+}
+
+/// Returns stored points, scaled so that they agree with a measured size and its time. That size is left out.
+fn scale_points(points: &[Point], (d, t_s): (u64, f64)) -> Result<Vec<Point>, ModelError> {
+    let measured = points.iter().filter(|point| point.reps > 0).copied();
+    let model = Fit::RawPiecewise.model(&measured.collect::<Vec<Point>>())?;
+    let factor = t_s / model.time_s(d as f64);
+    let others = points.iter().filter(|point| point.d != d);
+    let scaled = others.map(|point| Point {
+        t_s: factor * point.t_s,
+        ci_s: factor * point.ci_s,
+        ..*point
+    });
+    Ok(scaled.collect())
+}
+
+/// Returns the origin of each rank's first points; `None` if these are of an earlier command.
+fn list_origins(known: &[KnownKernel], resumed: usize) -> Vec<Option<KnownFrom>> {
+    let origins = known.iter();
+    origins
+        .map(|kernel| (resumed == 0).then_some(kernel.from))
+        .collect()
+}
+
 fn list_ranks(
     balanced: &Balanced,
     parts: &[MeasuredPart],
-    files: Vec<Option<String>>,
+    (files, known): (Vec<Option<String>>, Vec<Option<KnownFrom>>),
 ) -> Vec<BalancedRank> {
-    let ranks = parts.iter().zip(files).enumerate();
-    let ranks = ranks.map(|(rank, (part, file))| BalancedRank {
+    let ranks = parts.iter().zip(files).zip(known).enumerate();
+    let ranks = ranks.map(|(rank, ((part, file), known))| BalancedRank {
         rank,
         host: part.host.clone(),
         core: part.core,
         file,
+        known,
         units: balanced.units[rank],
         t_s: balanced.times_s[rank],
     });
@@ -287,10 +371,12 @@ fn list_history(balanced: &Balanced) -> Vec<DivisionDocument> {
 impl BalanceDocument {
     /// Formats the text for people; `epsilon` is the imbalance that was sought. Prose has at most `width` characters a line.
     fn format(&self, epsilon: f64, width: usize) -> String {
-        let mut table = TextTable::new(1, "host|rank|units|s|units/s");
+        let mut table = TextTable::new(2, "host|known|rank|units|s|units/s");
         for rank in &self.ranks {
             table.add_row([
                 rank.host.clone(),
+                rank.known
+                    .map_or("files".to_owned(), |known| known.to_string()),
                 rank.rank.to_string(),
                 rank.units.to_string(),
                 format!("{:.3e}", rank.t_s),
@@ -310,6 +396,11 @@ impl BalanceDocument {
             self.why,
             ["", " within the noise of the times"][usize::from(is_noise)]
         );
+        let notices = self
+            .notices
+            .iter()
+            .map(|notice| format!("\nnote: {notice}"));
+        let below = below + &notices.collect::<String>();
         format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
     }
 }
@@ -338,5 +429,20 @@ mod tests {
             progress.describe(&found, 3.0),
             "balancing: 2 of at most 10 divisions, at most 12 s left, imbalance 100.0 % (goal 5.0 %), ±10.0 % at 95 %, slowest: rank 2 (c)"
         );
+    }
+
+    #[test]
+    fn stored_times_agree_with_a_measured_one_once_they_are_scaled() {
+        let points = [(10, 1.0, 1), (20, 3.0, 1), (40, 9.0, 0)].map(|(d, t_s, reps)| Point {
+            d,
+            t_s,
+            reps,
+            ci_s: 0.1,
+        });
+        let scaled = scale_points(&points, (20, 1.5)).expect("a model");
+        let told = scaled.iter().map(|point| (point.d, point.t_s, point.reps));
+        let told: Vec<(u64, f64, u32)> = told.collect();
+        assert_eq!(told, [(10, 0.5, 1), (40, 4.5, 0)]);
+        assert_eq!(scaled[0].ci_s, 0.05);
     }
 }

@@ -67,7 +67,7 @@ impl Campaign<'_> {
             let begun = Instant::now();
             let points = self.measure_size(size)?;
             // Before the files: the same command goes on after the last size in them.
-            self.work.save()?;
+            self.work.save(self.comm)?;
             let written = files
                 .as_mut()
                 .map_or(Ok(()), |files| files.add(&points, &self.lacking));

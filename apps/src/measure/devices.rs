@@ -42,11 +42,6 @@ pub struct DeviceArguments {
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
-    /// Use of the model store: none, read (--blas auto takes the BLAS that an earlier run chose) or read-write (this
-    /// run's times are also added, for multiplications to start from). No use replaces a measurement [default:
-    /// read-write]
-    #[arg(long, value_name = "USE", value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
-    store: Option<StoreMode>,
 }
 
 /// The devices of this rank at work on updates of C.
@@ -66,7 +61,6 @@ impl DeviceArguments {
             (self.element.is_some(), "--type"),
             (self.panel.is_some(), "--panel"),
             (self.surface, "--surface"),
-            (self.store.is_some(), "--store"),
         ];
         let mut given = given.into_iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, name)| name)
@@ -85,7 +79,7 @@ impl DeviceArguments {
         comm: &Arc<dyn Comm>,
         config: &MeasureConfig,
         block: usize,
-        blas: &BlasChoice,
+        (blas, store): (&BlasChoice, StoreMode),
     ) -> Result<OpenWork, Error> {
         let panel = Problem::new(block, block, block, block)?.learning_panel();
         let work = KeyedWork {
@@ -99,8 +93,7 @@ impl DeviceArguments {
             .blas(blas.clone())
             .element(work.element)
             .measure(*config);
-        let settings = settings.store(self.store.unwrap_or(StoreMode::ReadWrite));
-        let session = settings.build(Arc::clone(comm))?;
+        let session = settings.store(store).build(Arc::clone(comm))?;
         let measured_with = format!(
             "block {block}, panels of {}, {}, {}",
             work.width,
@@ -293,11 +286,11 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * width as f64)
     }
 
-    fn save(&mut self) -> Result<(), Error> {
+    fn save(&mut self, _comm: &dyn Comm) -> Result<(), Error> {
         self.session.save_models_so_far()
     }
 
-    fn end(&mut self) -> Result<Vec<String>, Error> {
+    fn end(&mut self, _comm: &dyn Comm) -> Result<Vec<String>, Error> {
         self.session.save_models()?;
         Ok(self.session.notices().to_vec())
     }

@@ -26,6 +26,9 @@ const SERVE: &str = "serve-kernel";
 /// The advice for a kernel that crashes in this process.
 const ADVICE: &str = "with --isolate it runs in a process of its own";
 
+/// A kernel of this rank, and the BLAS that it calls as far as that is known.
+type OpenedRun = (Box<dyn KernelRun>, Option<String>);
+
 /// The description of a kernel.
 #[derive(Debug, Clone)]
 pub struct KernelChoice {
@@ -48,11 +51,11 @@ impl KernelChoice {
     }
 
     /// Opens the kernel, in a process of its own if it is to be `isolated`. The command has `others` besides the built-in
-    /// kernels.
+    /// kernels. Returns the name of its BLAS too, unless the kernel calls none or has a process of its own.
     ///
     /// # Errors
     /// [`Error::Parameter`] if there is no such kernel; [`Error::Device`] for a library that cannot be used.
-    pub fn open(&self, isolated: bool, others: &[&str]) -> Result<Box<dyn KernelRun>, Error> {
+    pub fn open(&self, isolated: bool, others: &[&str]) -> Result<OpenedRun, Error> {
         if !self.is_built_in() && !KernelPlace::parse(&self.name).file.exists() {
             let names = [&NAMES[..], others].concat().join(", ");
             let reason = match self.name.as_str() {
@@ -64,29 +67,28 @@ impl KernelChoice {
         if isolated {
             let choice = self.clone();
             let command = Box::new(move || choice.make_command());
-            return Ok(Box::new(ChildRun::start(
-                &self.name,
-                command,
-                self.limit_s,
-            )?));
+            let run = ChildRun::start(&self.name, command, self.limit_s)?;
+            return Ok((Box::new(run), None));
         }
         let crash = CrashNote::new(&self.name, ADVICE);
         Ok(crash.watch(|| self.open_here(Some(crash)))?)
     }
 
     /// Opens the kernel in this process. The one that started it names a crash if there is no note.
-    fn open_here(&self, crash: Option<CrashNote>) -> Result<Box<dyn KernelRun>, DeviceError> {
-        let blas: Arc<dyn Blas> = match self.name.as_str() {
-            "gemm" => choose_blas(&self.blas)?,
-            _ => Arc::new(EmbeddedBlas),
+    fn open_here(&self, crash: Option<CrashNote>) -> Result<OpenedRun, DeviceError> {
+        let calls_blas = self.name == "gemm";
+        let blas: Arc<dyn Blas> = match calls_blas {
+            true => choose_blas(&self.blas)?,
+            false => Arc::new(EmbeddedBlas),
         };
+        let blas_name = calls_blas.then(|| blas.name().to_owned());
         let kernel = match make_kernel(&self.name, self.parameters, &blas) {
             Some(kernel) => kernel,
             None => Box::new(LibraryKernel::open(KernelPlace::parse(&self.name))?),
         };
         let run = OwnRun::new(&self.name, kernel, self.limit_s);
         let run = run.with_quota(self.quota).with_crash_note(crash);
-        Ok(Box::new(run))
+        Ok((Box::new(run), blas_name))
     }
 
     /// Makes the command of a process that serves the kernel.
@@ -172,7 +174,8 @@ pub fn serve_if_asked() -> Option<u8> {
     let served = match (KernelChoice::from_words(rest), connections) {
         (Some(choice), Ok((requests, mut answers))) => {
             let mut requests = BufReader::new(requests);
-            serve_kernel(choice.open_here(None), &mut requests, &mut answers)
+            let run = choice.open_here(None).map(|(run, _)| run);
+            serve_kernel(run, &mut requests, &mut answers)
         }
         _ => return Some(2),
     };

@@ -14,7 +14,7 @@ pub use campaign::Campaign;
 pub use files::{FileKind, PointsFiles};
 pub use kernel::serve_if_asked;
 pub use options::{KernelArguments, OpenKernel, WIDTH};
-pub use part::{MeasuredPart, flatten_point, make_point, measure_in_step};
+pub use part::{MeasuredPart, flatten_point, make_point, widen_point};
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -104,6 +104,10 @@ fn name_mxm(mut argument: Arg) -> Arg {
         "block" => {
             "Block size of mxm, gemm and naive-gemm: a unit is the update of a block of C [default: 32, and 128 for mxm]"
         }
+        "store" => {
+            "Use of the model store: none, read (mxm takes the BLAS that an earlier run chose for --blas auto), or \
+             read-write (this run's times are added too). Every size is measured again"
+        }
         "blas" => {
             "BLAS of mxm and gemm: auto, embedded, openblas, mkl, blis or a library's path [default: auto]"
         }
@@ -137,7 +141,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
         lacking: vec![Vec::new(); parts.len()],
     };
     campaign.run(files)?;
-    let mut notices = comm.gather(&campaign.work.end()?)?.concat();
+    let mut notices = comm.gather(&campaign.work.end(comm)?)?.concat();
     notices.extend(list_lacking(&parts, &campaign.lacking));
     let document = MeasureDocument {
         schema: 1,
@@ -214,15 +218,17 @@ impl MeasureArguments {
     fn open_work(&self, comm: &Arc<dyn Comm>, config: &MeasureConfig) -> Result<OpenWork, Error> {
         if self.kernel.kernel == MXM {
             let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
-            return self.devices.open(comm, config, block, &self.kernel.blas());
+            let library = self.kernel.blas();
+            let store = self.kernel.store;
+            return self.devices.open(comm, config, block, (&library, store));
         }
         let OpenKernel {
-            run,
+            work,
             parts,
             measured_with,
         } = self.kernel.open(comm.as_ref(), config, &[MXM])?;
         Ok(OpenWork {
-            work: Box::new(run),
+            work: Box::new(work),
             parts,
             measured_with,
         })

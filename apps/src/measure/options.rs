@@ -3,17 +3,18 @@
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::session::bind_rank;
+use isochron_core::session::{KernelStore, bind_rank};
+use isochron_core::store::{KernelWork, StoreMode, hash_library};
 use isochron_devices::blas::BlasChoice;
-use isochron_devices::kernel::{KernelPlace, KernelRun, RunQuota};
+use isochron_devices::kernel::{KernelPlace, RunQuota};
 use isochron_devices::measure::limit_run_s;
 use isochron_devices::{MeasureConfig, cpu_quota_cores, memory_available_bytes};
 use isochron_kernels::{KernelParameters, NAMES};
 
 use super::kernel::KernelChoice;
-use super::part::{MeasuredPart, MeasuredWork};
+use super::part::{MeasuredPart, MeasuredWork, StoredKernel};
 use crate::failure::Failure;
-use crate::named_values::{NamedValues, name_blas};
+use crate::named_values::{NamedValues, name_all, name_blas};
 use crate::numbers::parse_whole;
 
 /// The kernel, and the way to run it.
@@ -40,6 +41,11 @@ pub struct KernelArguments {
     /// Let the kernel use all cores of its rank, and do not bind it to the first one
     #[arg(long, help_heading = "Kernel")]
     pub unbound: bool,
+    /// Use of the model store: none, read (balancing begins with the times of earlier runs), or read-write (this run's
+    /// times are added too)
+    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite, help_heading = "Kernel")]
+    #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
+    pub store: StoreMode,
 }
 
 /// Takes the names of the built-in kernels and of `others`, and the paths of libraries.
@@ -73,8 +79,8 @@ pub struct OpenWork {
 
 /// A kernel that is ready to be measured on every rank.
 pub struct OpenKernel {
-    /// This rank's kernel.
-    pub run: Box<dyn KernelRun>,
+    /// This rank's kernel, with the job's model store.
+    pub work: StoredKernel,
     /// The kernels of all ranks.
     pub parts: Vec<MeasuredPart>,
     /// The options that decide on times and on their precision.
@@ -82,8 +88,8 @@ pub struct OpenKernel {
 }
 
 impl KernelArguments {
-    /// Chooses a built-in kernel of rows of this length, bound to its core.
-    pub fn of_rows(kernel: &str, width: usize) -> Self {
+    /// Chooses a built-in kernel of rows of this length, bound to its core, and the use of the model store.
+    pub fn of_rows(kernel: &str, width: usize, store: StoreMode) -> Self {
         Self {
             kernel: kernel.to_owned(),
             block: None,
@@ -91,6 +97,7 @@ impl KernelArguments {
             blas: None,
             isolate: false,
             unbound: false,
+            store,
         }
     }
 
@@ -122,7 +129,7 @@ impl KernelArguments {
     /// kernel names the `others` that the command has too.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`bind_rank`] and [`KernelChoice::open`].
+    /// On every rank, when any rank fails: those of [`bind_rank`], [`KernelChoice::open`] and [`KernelStore::open`].
     ///
     /// # Collective
     /// All ranks.
@@ -154,11 +161,18 @@ impl KernelArguments {
                 has_threads: self.unbound,
             },
         };
-        let run = agree(comm, choice.open(self.isolate, others))?;
+        let (run, blas) = agree(comm, choice.open(self.isolate, others))?;
+        let work = agree(comm, self.describe_work(&choice, blas))?;
+        // Nothing tells which BLAS a process of its own has chosen, so times of such a kernel belong to no key.
+        let mode = match choice.name == "gemm" && work.blas.is_none() {
+            true => StoreMode::None,
+            false => self.store,
+        };
+        let store = KernelStore::open(comm, mode, work, core)?;
         let measured_with = self.describe(config, choice.is_built_in());
         let part = self.describe_part(comm, core, (&measured_with, choice.is_built_in()));
         Ok(OpenKernel {
-            run,
+            work: StoredKernel { run, store },
             parts: comm.gather(&part)?,
             measured_with,
         })
@@ -175,6 +189,34 @@ impl KernelArguments {
     /// Returns the choice of the BLAS.
     pub fn blas(&self) -> BlasChoice {
         self.blas.clone().unwrap_or_default()
+    }
+
+    /// Describes the kernel for keys of the model store.
+    fn describe_work(
+        &self,
+        choice: &KernelChoice,
+        blas: Option<String>,
+    ) -> Result<KernelWork, Error> {
+        let kernel = self.kernel.as_str();
+        let library = match choice.is_built_in() {
+            true => None,
+            false => Some(hash_library(KernelPlace::parse(kernel).file)?),
+        };
+        Ok(KernelWork {
+            kernel: self.name_kernel(),
+            kernel_version: library.as_ref().map_or(isochron_kernels::VERSION, |_| 0),
+            library,
+            block: OF_BLOCKS.contains(&kernel).then(|| self.block()),
+            width: OF_ROWS.contains(&kernel).then(|| self.width()),
+            blas,
+            isolated: self.isolate,
+        })
+    }
+
+    /// Returns the kernel's name, or that of its library without folder and ending, and its own behind it if the library has
+    /// several.
+    fn name_kernel(&self) -> String {
+        KernelPlace::parse(&self.kernel).stem()
     }
 
     fn describe(&self, config: &MeasureConfig, is_built_in: bool) -> String {
@@ -225,10 +267,9 @@ impl KernelArguments {
     /// Returns the kernel's name, or that of its library without folder and ending; with the rank before it if there
     /// are several.
     fn name_stem(&self, comm: &dyn Comm) -> String {
-        let stem = KernelPlace::parse(&self.kernel).stem();
         match comm.size() {
-            1 => stem,
-            _ => format!("rank{}-{stem}", comm.rank()),
+            1 => self.name_kernel(),
+            _ => format!("rank{}-{}", comm.rank(), self.name_kernel()),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, MeasureRounds, agree};
+use isochron_core::session::KernelStore;
+use isochron_core::store::StoredSample;
 use isochron_devices::kernel::KernelRun;
-use isochron_devices::measure::measure_kernel;
+use isochron_devices::measure::{Repeated, measure_kernel};
 use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig, Measurement};
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use serde::{Deserialize, Serialize};
@@ -81,9 +83,7 @@ pub trait MeasuredWork {
     ///
     /// # Collective
     /// All ranks.
-    fn save(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
+    fn save(&mut self, comm: &dyn Comm) -> Result<(), Error>;
 
     /// Ends the work. Returns this rank's notices, one line each.
     ///
@@ -92,9 +92,7 @@ pub trait MeasuredWork {
     ///
     /// # Collective
     /// All ranks.
-    fn end(&mut self) -> Result<Vec<String>, Error> {
-        Ok(Vec::new())
-    }
+    fn end(&mut self, comm: &dyn Comm) -> Result<Vec<String>, Error>;
 }
 
 impl MeasuredPart {
@@ -110,7 +108,51 @@ impl MeasuredPart {
     }
 }
 
-impl MeasuredWork for Box<dyn KernelRun> {
+/// The kernel of this rank, whose times go to the model store.
+pub struct StoredKernel {
+    /// The kernel.
+    pub run: Box<dyn KernelRun>,
+    /// The job's model store.
+    pub store: KernelStore,
+}
+
+impl StoredKernel {
+    /// Measures `d` units of this rank's kernel while all ranks do the same, in step.
+    ///
+    /// # Errors
+    /// On every rank, when any rank fails: those of [`measure_kernel`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn measure_in_step(
+        &mut self,
+        comm: &dyn Comm,
+        d: u64,
+        config: &MeasureConfig,
+    ) -> Result<Measurement, Error> {
+        let repeated = repeat_in_step(comm, self.run.as_mut(), d, config, false);
+        let repeated = agree(comm, repeated.map_err(Error::from))?;
+        let found = repeated.found;
+        self.store.keep_times(comm, make_sample(d, repeated))?;
+        Ok(found)
+    }
+}
+
+/// Returns the repetitions of `d` units for the store; `None` without any.
+fn make_sample(d: u64, repeated: Repeated) -> Option<StoredSample> {
+    let Repeated { found, times_s } = repeated;
+    let seconds = match found.is_bound() {
+        true => vec![found.t_s],
+        false => times_s,
+    };
+    (!seconds.is_empty()).then(|| StoredSample {
+        units: d,
+        seconds,
+        at_least: found.is_bound(),
+    })
+}
+
+impl MeasuredWork for StoredKernel {
     fn measure(
         &mut self,
         comm: &dyn Comm,
@@ -121,48 +163,44 @@ impl MeasuredWork for Box<dyn KernelRun> {
         let [PartUnits { units, is_load }] = *units else {
             panic!("a rank has one kernel");
         };
-        let end = match repeat_in_step(comm, self.as_mut(), units, config, is_load) {
-            Ok(found) => Ok(PartEnd::Measured(found)),
+        let end = match repeat_in_step(comm, self.run.as_mut(), units, config, is_load) {
+            Ok(repeated) => {
+                let end = PartEnd::Measured(repeated.found);
+                Ok((end, make_sample(units, repeated)))
+            }
             Err(error @ DeviceError::KernelMemory { .. }) => {
-                Ok(PartEnd::NoMemory(Some(error.into())))
+                Ok((PartEnd::NoMemory(Some(error.into())), None))
             }
             Err(error) => Err(error.into()),
         };
-        Ok(vec![agree(comm, end)?])
+        let (end, sample) = agree(comm, end)?;
+        self.store.keep_times(comm, sample.filter(|_| !is_load))?;
+        Ok(vec![end])
     }
 
     fn complexity(&mut self, (d, _): Size) -> Result<f64, Error> {
-        Ok(self.as_mut().complexity(d)?)
+        Ok(self.run.complexity(d)?)
+    }
+
+    fn save(&mut self, comm: &dyn Comm) -> Result<(), Error> {
+        self.store.save(comm)
+    }
+
+    fn end(&mut self, comm: &dyn Comm) -> Result<Vec<String>, Error> {
+        self.store.save(comm)?;
+        Ok(self.store.notices().to_vec())
     }
 }
 
 /// Measures `d` units of this rank's kernel while all ranks do the same, in step. A rank that `is_load` repeats as long
-/// as the others need it to.
-///
-/// # Errors
-/// On every rank, when any rank fails: those of [`measure_kernel`].
-///
-/// # Collective
-/// All ranks.
-pub fn measure_in_step(
-    comm: &dyn Comm,
-    kernel: &mut dyn KernelRun,
-    d: u64,
-    config: &MeasureConfig,
-    is_load: bool,
-) -> Result<Measurement, Error> {
-    let found = repeat_in_step(comm, kernel, d, config, is_load);
-    agree(comm, found.map_err(Error::from))
-}
-
-/// Measures as [`measure_in_step`] does. A failure is that of this rank alone.
+/// as the others need it to. A failure is that of this rank alone.
 fn repeat_in_step(
     comm: &dyn Comm,
     kernel: &mut dyn KernelRun,
     d: u64,
     config: &MeasureConfig,
     is_load: bool,
-) -> Result<Measurement, DeviceError> {
+) -> Result<Repeated, DeviceError> {
     let mut rounds = MeasureRounds::new(comm);
     let found = measure_kernel(kernel, d, config, &mut |needed| {
         rounds.ask_for_round(needed && !is_load)

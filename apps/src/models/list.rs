@@ -66,7 +66,7 @@ fn is_chosen(models: &StoredModels, key: &StoreKey) -> Option<bool> {
 fn find_pace(identity: &Identity) -> Option<&str> {
     match identity {
         Identity::Device(device) => device.pace.as_deref(),
-        Identity::Links(_) | Identity::Library(_) => None,
+        Identity::Links(_) | Identity::Library(_) | Identity::Kernel(_) => None,
     }
 }
 

@@ -111,14 +111,15 @@ impl FormArguments {
     }
 }
 
-/// Reads the times of named models, whose unit is an element of C or a byte of a message.
+/// Reads the times of named models, whose unit is an element of C, a byte of a message, or a unit of a kernel.
 pub fn read_stored(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
     let models = Folders::find()?.read()?;
     let keys = find_keys(&models, names)?;
     Ok(list_points(&models, &keys))
 }
 
-/// Reads the times of named models of devices, all for the same work. Their unit is an element of C.
+/// Reads the times of named models of devices or kernels, all for the same work. Their unit is an element of C, or a unit of
+/// the kernel.
 pub fn read_alike(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
     let models = Folders::find()?.read()?;
     let keys = find_keys(&models, names)?;
@@ -143,9 +144,10 @@ fn list_points(models: &StoredModels, keys: &[StoreKey]) -> Vec<Vec<Point>> {
 /// Refuses models whose units are not the same work.
 fn check_alike(keys: &[StoreKey]) -> Result<(), Failure> {
     for key in keys {
-        if !matches!(key.identity, Identity::Device(_)) {
+        if !matches!(key.identity, Identity::Device(_) | Identity::Kernel(_)) {
             let model = describe_model(key);
-            let reason = format!("{model} is not of a device, and units go to devices alone");
+            let reason =
+                format!("{model} is neither of a device nor of a kernel: units go to these alone");
             return Err(Failure::input(reason));
         }
     }

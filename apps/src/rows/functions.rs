@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use isochron_core::comm::agree;
 use isochron_core::input::read_text;
+use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::{ModelFile, Point};
 
 use super::RowsArguments;
+use super::stored::StoredSizes;
 use crate::measure::{
     Campaign, CampaignSizes, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,
 };
@@ -20,6 +22,10 @@ pub struct RowFunctions {
     pub points: Vec<Vec<Point>>,
     /// The file of each rank.
     pub files: Vec<Option<String>>,
+    /// The origin of each rank's points; empty if they were read from files, or nothing is known.
+    pub known: Vec<KnownFrom>,
+    /// Unusual findings about the model store, one line each.
+    pub notices: Vec<String>,
     /// The options of measuring; `None` if nothing was measured here.
     pub measured_with: Option<String>,
     /// Seconds of measuring.
@@ -45,7 +51,7 @@ pub fn find_functions(
         return measure_functions(comm, arguments, kernel, (config, most));
     }
     let read = match comm.rank() {
-        0 => read_functions(arguments, kernel.run.name(), comm.size()).map(Some),
+        0 => read_functions(arguments, kernel.work.run.name(), comm.size()).map(Some),
         _ => Ok(None),
     };
     let points = comm.share(0, agree(comm, read)?)?;
@@ -57,14 +63,20 @@ pub fn find_functions(
     })
 }
 
-/// Measures every rank at once, as they will run.
+/// Measures every rank at once, as they will run, at the sizes that neither the files nor the model store have.
 fn measure_functions(
     comm: &dyn Comm,
     arguments: &RowsArguments,
-    kernel: OpenKernel,
+    mut kernel: OpenKernel,
     (config, most): (&MeasureConfig, u64),
 ) -> Result<RowFunctions, Error> {
     let begun = Instant::now();
+    // Files get what this kernel was measured to take, and not what the store makes of several runs.
+    let known = match &arguments.out {
+        Some(_) => Vec::new(),
+        None => kernel.work.store.find_kernels(comm)?,
+    };
+    let sizes = arguments.list_sizes(most);
     let files = match comm.rank() {
         0 => PointsFiles::open(arguments.out.as_deref(), FileKind::Points, &kernel.parts).map(Some),
         _ => Ok(None),
@@ -74,20 +86,36 @@ fn measure_functions(
     let names = comm.share(0, files.as_ref().map(PointsFiles::list_paths))?;
     let mut campaign = Campaign {
         comm,
-        work: Box::new(kernel.run),
+        work: Box::new(kernel.work),
         config: *config,
-        sizes: CampaignSizes::Listed(arguments.list_sizes(most)),
+        sizes: CampaignSizes::Listed(sizes.clone()),
         own: comm.rank()..comm.rank() + 1,
         points: Vec::new(),
         lacking: vec![Vec::new(); comm.size()],
     };
+    let stored = StoredSizes::new(&known, &sizes);
+    let has_probe = stored.is_to_scale();
+    let stored = stored.check(&mut campaign, &kernel.parts)?;
+    let added = files
+        .as_mut()
+        .map_or(Ok(()), |files| stored.add_to(files, &campaign.lacking));
+    agree(comm, added)?;
+    campaign.sizes = CampaignSizes::Listed(sizes.clone());
     campaign.run(files)?;
+    let is_measured = has_probe || stored.count() < sizes.len();
+    let origin = match (stored.count(), is_measured) {
+        (0, _) => KnownFrom::Fresh,
+        (_, true) => KnownFrom::StoreAndProbe,
+        (_, false) => KnownFrom::Store,
+    };
     Ok(RowFunctions {
         points: (0..comm.size())
             .map(|rank| list_points(&campaign, rank))
             .collect(),
         files: names,
-        measured_with: Some(kernel.measured_with),
+        known: vec![origin; comm.size()],
+        notices: campaign.work.end(comm)?,
+        measured_with: is_measured.then_some(kernel.measured_with),
         measuring_s: begun.elapsed().as_secs_f64(),
     })
 }

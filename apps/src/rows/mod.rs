@@ -7,6 +7,7 @@ mod division;
 mod functions;
 mod options;
 mod report;
+mod stored;
 mod timing;
 
 pub use options::RowsArguments;
@@ -85,7 +86,7 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     arguments.check(comm.size()).map_err(Failure::input)?;
     let problem = arguments.problem();
     let room = count_room(comm, problem.size, A::count_row_bytes(problem.size))?;
-    let kernel = KernelArguments::of_rows(A::KERNEL, problem.size);
+    let kernel = KernelArguments::of_rows(A::KERNEL, problem.size, arguments.store_mode());
     let kernel = kernel.open(comm, &config, &[])?;
     let parts = kernel.parts.clone();
     let functions = find_functions(comm, arguments, kernel, (&config, &room))?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use isochron_core::store::StoreMode;
 use isochron_hierarchy::model::Estimate;
 use serde::Serialize;
 use strum::Display;
@@ -49,6 +50,11 @@ pub struct RowsArguments {
     /// what they lack
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub out: Option<PathBuf>,
+    /// Use of the model store: none, read (sizes that earlier runs have timed are not measured again, unless --out is
+    /// given), or read-write (this run's times are added too)
+    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite, help_heading = "Output")]
+    #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
+    pub store: StoreMode,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -115,6 +121,14 @@ impl RowsArguments {
     /// Returns `true` if the ranks are to be measured.
     pub fn is_measured(&self) -> bool {
         self.models.is_empty() && (self.strategy != RowStrategy::Even || self.out.is_some())
+    }
+
+    /// Returns the use of the model store: none if nothing is measured.
+    pub fn store_mode(&self) -> StoreMode {
+        match self.is_measured() {
+            true => self.store,
+            false => StoreMode::None,
+        }
     }
 
     /// Lists the numbers of rows to measure, `most` at most: the multiples of the granule, and those that complete them

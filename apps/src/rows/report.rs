@@ -1,5 +1,6 @@
 //! The result of an application, as a table and as JSON.
 
+use isochron_core::multiply::KnownFrom;
 use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Estimate;
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub struct RowsDocument {
     wall: TimeDocument,
     residual: Option<f64>,
     verified: Option<bool>,
+    /// Unusual findings about the model store, one line each.
+    notices: Vec<String>,
     ranks: Vec<RankDocument>,
 }
 
@@ -39,6 +42,8 @@ struct RankDocument {
     host: String,
     core: Option<u32>,
     file: Option<String>,
+    /// The origin of its times; `None` for files, and without times.
+    known: Option<KnownFrom>,
     rows: u64,
     predicted_s: Option<f64>,
     actual: TimeDocument,
@@ -84,6 +89,7 @@ impl RowsDocument {
             host: part.host.clone(),
             core: part.core,
             file: functions.files.get(rank).cloned().flatten(),
+            known: functions.known.get(rank).copied(),
             rows: rows[rank],
             predicted_s: predicted_s.as_ref().map(|times_s| times_s[rank]),
             actual: TimeDocument::default(),
@@ -101,6 +107,7 @@ impl RowsDocument {
             wall: TimeDocument::default(),
             residual: None,
             verified: None,
+            notices: functions.notices.clone(),
             ranks: ranks.collect(),
         }
     }
@@ -141,25 +148,36 @@ impl RowsDocument {
                 rank.actual.format(),
             ]);
         }
-        let known = match &self.measured_with {
+        let known = self.ranks.iter().find_map(|rank| rank.known);
+        let origin = match known {
+            Some(KnownFrom::Store | KnownFrom::StoreAndProbe) => " by times of the model store",
+            _ => "",
+        };
+        let measured = match &self.measured_with {
             Some(how) => format!(", measured in {:.1} s: {how}", self.measuring_s),
             None => String::new(),
         };
         let above = format!(
-            "{} of {} rows, divided by {}{known}",
+            "{} of {} rows, divided by {}{origin}{measured}",
             self.kernel, self.size, self.strategy
         );
         let runs = count(self.actual.runs_s.len() as u64, "run");
         let below = format!(
-            "longest: {}actual {} s\nwith messages: {} s, over {runs}{}",
+            "longest: {}actual {} s\nwith messages: {} s, over {runs}{}{}",
             self.predicted_s.map_or(String::new(), |time_s| format!(
                 "predicted {time_s:.4e} s, "
             )),
             self.actual.format(),
             self.wall.format(),
             self.format_check(),
+            self.list_notices(),
         );
         format!("{}\n{table}\n{}", wrap(&above, width), wrap(&below, width))
+    }
+
+    fn list_notices(&self) -> String {
+        let notices = self.notices.iter();
+        notices.map(|notice| format!("\nnote: {notice}")).collect()
     }
 
     fn format_check(&self) -> String {

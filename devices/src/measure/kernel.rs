@@ -2,7 +2,7 @@
 
 use super::MeasureConfig;
 use super::deadline::{CAREFREE, HOPELESS};
-use super::repeat::{InStep, Measurement, repeat_until_confident};
+use super::repeat::{InStep, Repeated, repeat_until_confident};
 use crate::DeviceError;
 use crate::kernel::{KernelRun, RunEnd};
 
@@ -15,7 +15,7 @@ pub fn limit_run_s(config: &MeasureConfig) -> f64 {
 /// Measures a kernel with `d` units: prepares them, warms them up by a run, and repeats until the mean time has the
 /// precision asked for, or the repetitions or the time are used up.
 ///
-/// A run that is stopped because it takes too long makes the size hopeless. Its [record](Measurement::lower_bound) is
+/// A run that is stopped because it takes too long makes the size hopeless. Its [record](super::Measurement::lower_bound) is
 /// the time until then. A first run that takes more than a sixteenth of the time is not repeated as a warm-up, and
 /// counts.
 ///
@@ -33,10 +33,10 @@ pub fn measure_kernel(
     d: u64,
     config: &MeasureConfig,
     in_step: &mut InStep<'_>,
-) -> Result<Measurement, DeviceError> {
+) -> Result<Repeated, DeviceError> {
     config.validate()?;
     if d == 0 {
-        return Ok(Measurement::default());
+        return Ok(Repeated::default());
     }
     run.initialize(d)?;
     let mut sample = KernelSample {
@@ -45,13 +45,13 @@ pub fn measure_kernel(
         stopped_s: None,
     };
     let found = match sample.first {
-        RunEnd::Stopped(time_s) => Ok(Measurement::lower_bound(time_s)),
+        RunEnd::Stopped(time_s) => Ok(Repeated::lower_bound(time_s)),
         RunEnd::Done(_) => repeat_until_confident(1, config, &mut || sample.take(run), in_step)
-            .map(|repeated| repeated[0].found),
+            .map(|mut repeated| repeated.swap_remove(0)),
     };
     // An error in its runs says more than one of the end.
     let ended = run.finalize();
-    let bound = sample.stopped_s.map(Measurement::lower_bound);
+    let bound = sample.stopped_s.map(Repeated::lower_bound);
     let found = bound.map_or(found, Ok)?;
     ended.map(|()| found)
 }
@@ -89,7 +89,7 @@ impl KernelSample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{MeasureOutcome, repeat_alone};
+    use crate::measure::{MeasureOutcome, Measurement, repeat_alone};
 
     /// Runs with these seconds in turn, which are stopped beyond 4 s.
     struct Recorded(Vec<f64>, usize, Vec<&'static str>);
@@ -130,7 +130,9 @@ mod tests {
             max_seconds: 2.0,
             ..MeasureConfig::default()
         };
-        let found = measure_kernel(&mut run, 3, &config, &mut repeat_alone).unwrap();
+        let Repeated { found, times_s } =
+            measure_kernel(&mut run, 3, &config, &mut repeat_alone).unwrap();
+        assert_eq!(times_s.len(), found.reps as usize);
         assert_eq!(run.2, ["initialize", "finalize"]);
         (found, run.1)
     }
@@ -158,6 +160,6 @@ mod tests {
         let mut run = Recorded(Vec::new(), 0, Vec::new());
         let config = MeasureConfig::default();
         let found = measure_kernel(&mut run, 0, &config, &mut repeat_alone).unwrap();
-        assert_eq!((found, run.1), (Measurement::default(), 0));
+        assert_eq!((found, run.1), (Repeated::default(), 0));
     }
 }

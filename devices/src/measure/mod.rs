@@ -16,7 +16,7 @@ mod team;
 pub use config::MeasureConfig;
 pub use kernel::{limit_run_s, measure_kernel};
 pub use operands::UpdateOperands;
-pub use repeat::{InStep, MeasureOutcome, Measurement, repeat_alone};
+pub use repeat::{InStep, MeasureOutcome, Measurement, Repeated, repeat_alone};
 pub use stats::Sample;
 pub use tally::MeasureTally;
 pub use team::measure_team;

@@ -89,13 +89,23 @@ impl Measurement {
     }
 }
 
-/// The repetitions of an update on one device.
+/// The repetitions of an update on one device, or of a kernel.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Repeated {
+pub struct Repeated {
     /// Their measurement.
     pub found: Measurement,
     /// Seconds of each repetition that was averaged.
     pub times_s: Vec<f64>,
+}
+
+impl Repeated {
+    /// Returns the record of work that takes at least `t_s` seconds, and was not repeated.
+    pub(super) fn lower_bound(t_s: f64) -> Self {
+        Self {
+            found: Measurement::lower_bound(t_s),
+            times_s: Vec::new(),
+        }
+    }
 }
 
 /// Decides on another repetition, given whether this node needs one.

@@ -13,6 +13,7 @@ mod gemm;
 mod given;
 mod gpus;
 mod host_share;
+mod kernel_store;
 mod known;
 mod libraries;
 mod load;
@@ -42,6 +43,9 @@ pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use gemm::{Gemm, GemmConfig, GemmRun};
 pub use host_share::HostScope;
+// For the command, whose tools measure outside of a session.
+#[doc(hidden)]
+pub use kernel_store::{KernelStore, KnownKernel};
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,

@@ -449,7 +449,7 @@ mod tests {
                 "{text}"
             );
             assert_eq!(read(&store), (vec!["before".to_owned()], vec![]));
-            let left = fs::read_dir(folder.path().join("v2")).unwrap().count();
+            let left = fs::read_dir(folder.path().join("v3")).unwrap().count();
             assert_eq!(left, 1, "{stage}");
         }
     }
@@ -458,7 +458,7 @@ mod tests {
     fn a_store_that_cannot_be_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         write(&open(&folder), "before").unwrap();
-        fs::write(folder.path().join("v2/x.segment"), "{").unwrap();
+        fs::write(folder.path().join("v3/x.segment"), "{").unwrap();
         let site = StoreFolder::new(folder.path().to_owned(), false);
         let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || {
             read(&open(&folder))
@@ -503,11 +503,11 @@ mod tests {
         let store = open(&folder);
         let there = write(&store, "a").unwrap();
         let newer = there.with_file_name("new.segment");
-        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":3}\n").unwrap();
-        fs::create_dir(folder.path().join("v3")).unwrap();
+        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":4}\n").unwrap();
+        fs::create_dir(folder.path().join("v4")).unwrap();
         let (writers, words) = read(&store);
         assert_eq!(writers, ["a"]);
-        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 3")));
+        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 4")));
         assert!(newer.exists());
     }
 

@@ -7,6 +7,8 @@ use isochron_devices::{DeviceInfo, DeviceKind, ElementType, HostConditions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::kernel_key::KernelIdentity;
+
 /// The facts that must be equal for stored times to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -17,6 +19,8 @@ pub enum Identity {
     Links(LinkIdentity),
     /// Of times of a BLAS among others.
     Library(LibraryIdentity),
+    /// Of times of a kernel that is no update of a multiplication.
+    Kernel(KernelIdentity),
 }
 
 impl Identity {
@@ -26,6 +30,7 @@ impl Identity {
             Self::Device(device) => &device.class,
             Self::Links(links) => &links.class,
             Self::Library(library) => &library.class,
+            Self::Kernel(kernel) => &kernel.class,
         }
     }
 
@@ -39,16 +44,18 @@ impl Identity {
             Self::Library(library) => {
                 format!("{} {} {}", library.kernel, library.element, library.library)
             }
+            Self::Kernel(kernel) => kernel.describe_work(),
         }
     }
 
-    /// Returns the number of the device's cores, of the ranks that exchange messages, or of the cores of a rank that
-    /// chooses a library.
+    /// Returns the number of the device's cores, of the ranks that exchange messages, of the cores of a rank that
+    /// chooses a library, or of those that a kernel is bound to.
     pub fn count_cores(&self) -> usize {
         match self {
             Self::Device(device) => device.cores.len(),
             Self::Links(links) => links.ranks.iter().sum(),
             Self::Library(library) => library.cores,
+            Self::Kernel(kernel) => usize::from(kernel.core.is_some()),
         }
     }
 }
@@ -351,7 +358,7 @@ impl LibrarySource {
 }
 
 /// Returns the name of a library and its major version; a major version of 0 says nothing without the minor one.
-fn shorten_version(name: &str) -> String {
+pub(super) fn shorten_version(name: &str) -> String {
     let words: Vec<&str> = name.split_whitespace().collect();
     let first = words
         .iter()
@@ -458,7 +465,10 @@ pub(crate) mod tests {
             Value::Number(old) => vec![(old.as_u64().unwrap() + 1).into()],
             Value::Array(old) if old.is_empty() => vec![vec!["other"].into()],
             Value::Array(_) => vec![Value::Array(Vec::new())],
-            _ => ["other", "f32", "cuda", "slowed"].map(Value::from).into(),
+            _ => {
+                let words = ["other", "f32", "cuda", "slowed"].map(Value::from);
+                words.into_iter().chain([Value::from(7)]).collect()
+            }
         }
     }
 

@@ -6,12 +6,14 @@
 //! too, so that the choice among them is the same in every run.
 //!
 //! * `key.rs`: identity and conditions, made by one function for writing and looking up;
+//! * `kernel_key.rs`: the same for kernels that are no updates of a multiplication;
 //! * `segment.rs`: the text of a segment, with its checksum;
 //! * `folder.rs`: writing, reading and setting aside;
 //! * `models.rs`: medians, doubt, staleness, and the curves of a class;
 //! * `places.rs`: where stores lie.
 
 mod folder;
+mod kernel_key;
 mod key;
 mod models;
 mod places;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
+pub use kernel_key::{KernelIdentity, KernelSource, KernelWork, hash_library};
 pub use key::{
     Conditions, DeviceIdentity, Identity, KeyedWork, LibraryIdentity, LibrarySource, LinkIdentity,
     StoreKey,
@@ -31,6 +34,8 @@ pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
 pub(crate) use segment::SegmentFile;
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 
+#[cfg(test)]
+pub(crate) use kernel_key::tests::make_source as make_kernel_source;
 #[cfg(test)]
 pub(crate) use key::tests::{source as make_test_source, vary as vary_fields};
 
@@ -167,7 +172,7 @@ mod tests {
                 .write(&name_writer("host"), vec![(key(), sample(100, 0.5))])
                 .unwrap();
             let (path, _) = written.unwrap();
-            assert!(path.starts_with(folder.path().join("user/v2")));
+            assert!(path.starts_with(folder.path().join("user/v3")));
         }
         let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
@@ -208,7 +213,7 @@ mod tests {
         store
             .write("host", vec![(key(), sample(100, 0.5))])
             .unwrap();
-        let broken = folder.path().join("site/v2/x.segment");
+        let broken = folder.path().join("site/v3/x.segment");
         std::fs::write(&broken, "x").unwrap();
         let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
         assert!(store.find(&key()).is_some() && store.words().len() == 1);

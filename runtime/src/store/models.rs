@@ -123,7 +123,7 @@ impl StoredModels {
                 };
                 (same == *other).then_some(other.width)
             }
-            Identity::Links(_) | Identity::Library(_) => None,
+            Identity::Links(_) | Identity::Library(_) | Identity::Kernel(_) => None,
         });
         widths.collect()
     }
@@ -177,6 +177,8 @@ impl StoredModels {
     }
 
     /// Finds the model of a device at the moment `now_s`, in seconds since 1970.
+    ///
+    /// The time of a kernel may be any function of the size. Its sizes are kept as they are, and no other host's are taken.
     pub fn find(&self, key: &StoreKey, now_s: u64) -> Option<KnownModel> {
         let groups = group_by_conditions(self.runs.get(&key.identity)?);
         // The order of the runs decides between conditions that differ equally.
@@ -186,12 +188,15 @@ impl StoredModels {
             .min_by_key(|(conditions, _)| conditions.list_differences(&key.conditions).len())?;
         let changed = nearest.list_differences(&key.conditions);
         let (counting, stale) = drop_contradicted(own);
-        let mut rates = combine(&counting, now_s);
+        let is_rugged = matches!(key.identity, Identity::Kernel(_));
+        let same = if is_rugged { 1.0 } else { SAME };
+        let mut rates = combine(&counting, now_s, same);
         let others = groups
             .iter()
-            .filter(|(conditions, _)| conditions != nearest);
+            .filter(|(conditions, _)| conditions != nearest && !is_rugged);
         for (_, runs) in others {
-            overlay(&mut rates, &combine(&drop_contradicted(runs).0, now_s));
+            let other = combine(&drop_contradicted(runs).0, now_s, same);
+            overlay(&mut rates, &other);
         }
         if !changed.is_empty() {
             rates
@@ -199,9 +204,10 @@ impl StoredModels {
                 .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
         }
         let latest_s = counting.iter().map(|run| run.at_s).max();
+        let told = if is_rugged { rates } else { thin(&rates) };
         Some(KnownModel {
             age_s: now_s.saturating_sub(latest_s.unwrap_or(0)),
-            points: thin(&rates).into_iter().map(UnitTime::to_point).collect(),
+            points: told.into_iter().map(UnitTime::to_point).collect(),
             changed,
             runs: counting.len(),
             stale,
@@ -309,8 +315,8 @@ fn list_rates(run: &StoredRun) -> Vec<UnitTime> {
     rates.collect()
 }
 
-/// Combines runs: the median of the runs' medians for sizes that count as one.
-fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<UnitTime> {
+/// Combines runs: the median of the runs' medians for sizes that count as one, up to the ratio `same`.
+fn combine(runs: &[&StoredRun], now_s: u64, same: f64) -> Vec<UnitTime> {
     let mut all = Vec::new();
     for (index, run) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
@@ -320,7 +326,7 @@ fn combine(runs: &[&StoredRun], now_s: u64) -> Vec<UnitTime> {
     all.sort_by(|a, b| a.0.d.total_cmp(&b.0.d));
     let mut combined = Vec::new();
     while let Some((first, ..)) = all.first() {
-        let limit = SAME * first.d;
+        let limit = same * first.d;
         let end = all.partition_point(|(rate, ..)| rate.d <= limit);
         let group: Vec<(UnitTime, usize, f64)> = all.drain(..end).collect();
         combined.push(combine_size(&group));
@@ -396,6 +402,8 @@ fn find_median(mut values: Vec<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kernel_key::KernelSource;
+    use super::super::kernel_key::tests::make_source as make_kernel_source;
     use super::super::key::tests::{device_identity, key, library_source, vary};
     use super::super::segment::tests::stored;
     use super::super::segment::{StoredSample, format_segment, parse_segment};
@@ -600,5 +608,33 @@ mod tests {
         assert_eq!(points.len(), POINTS);
         assert_eq!([points[0].d, points[POINTS - 1].d], [sizes[0], sizes[59]]);
         assert!(points.is_sorted_by_key(|point| point.d));
+    }
+
+    #[test]
+    fn sizes_of_a_kernel_stay_as_they_are() {
+        let key = KernelSource::make_keys(&[make_kernel_source()]).remove(0);
+        let sizes: Vec<u64> = (1..=60).map(|index| 1000 + index).collect();
+        let rugged = sizes.iter().map(|&units| StoredSample {
+            units,
+            seconds: vec![1.0 + (units % 2) as f64],
+            at_least: false,
+        });
+        let own = StoredRun {
+            key: key.clone(),
+            samples: rugged.collect(),
+            ..stored("a", 1, &[])
+        };
+        let mut other = own.clone();
+        other.writer = "b".to_owned();
+        other.key.conditions.host = "b".to_owned();
+        other.samples[0].units = 5000;
+        let points = StoredModels::merge([own, other])
+            .find(&key, NOW_S)
+            .unwrap()
+            .points;
+        assert!(points.iter().map(|point| point.d).eq(sizes));
+        for point in points {
+            assert!(close(point.t_s, 1.0 + (point.d % 2) as f64), "{point:?}");
+        }
     }
 }

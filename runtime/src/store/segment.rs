@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::key::StoreKey;
 
-/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries.
+/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries, and
+/// version 2 none of kernels that are no updates of a multiplication.
 const FORMAT: &str = "isochron-models";
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// Seconds that a model can use.
 const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
@@ -18,7 +19,7 @@ const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredSample {
-    /// Elements of C.
+    /// Elements of C, bytes of a message, or units of a kernel.
     pub units: u64,
     /// Seconds of each repetition kept.
     pub seconds: Vec<f64>,
@@ -190,10 +191,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn segments_of_version_1_are_read() {
+    fn segments_of_older_versions_are_read() {
         let run = stored("w", 3, &[(1, &[1.5, 2.0])]);
-        let text = make_old(&run);
-        assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run]));
+        for version in 1..VERSION {
+            let text = make_old(&run, version);
+            assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run.clone()]));
+        }
     }
 
     #[test]
@@ -206,9 +209,9 @@ pub(super) mod tests {
         assert_eq!(parse_run(&older), Ok(run));
     }
 
-    /// Formats a run as version 1 did.
-    pub fn make_old(run: &StoredRun) -> String {
-        let header = format!("{{\"format\":\"{FORMAT}\",\"version\":1}}\n");
+    /// Formats a run as an older version did.
+    pub fn make_old(run: &StoredRun, version: u32) -> String {
+        let header = format!("{{\"format\":\"{FORMAT}\",\"version\":{version}}}\n");
         let text = header + &serde_json::to_string(run).unwrap() + "\n";
         let crc32 = checksum(&text);
         format!("{text}{{\"runs\":1,\"crc32\":\"{crc32}\"}}\n")
@@ -237,8 +240,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_newer_version_is_told_from_a_broken_one() {
-        let text = r#"{"format":"isochron-models","version":3,"other":0}"#;
-        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(3)));
+        let text = r#"{"format":"isochron-models","version":4,"other":0}"#;
+        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(4)));
         for broken in [
             "",
             "\n",

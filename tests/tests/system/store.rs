@@ -93,7 +93,7 @@ fn list_notices(report: &Report) -> Vec<&String> {
 }
 
 fn segments(folder: &Folder) -> Vec<PathBuf> {
-    let found = fs::read_dir(Path::new(&folder.path("store")).join("v2"));
+    let found = fs::read_dir(Path::new(&folder.path("store")).join("v3"));
     let paths = found
         .into_iter()
         .flatten()
@@ -884,7 +884,7 @@ fn models_are_listed_compared_moved_and_removed() {
     let told = models(&folder, "store", "prune --older-than 1").success();
     assert!(told.contains("removed 0 runs"), "{told}");
     models(&folder, "store", "verify").success();
-    fs::write(folder.path("store/v2/x.segment"), "x").expect("written");
+    fs::write(folder.path("store/v3/x.segment"), "x").expect("written");
     let told = models(&folder, "store", "verify").failure(1);
     assert!(
         told.contains("x.segment") && told.contains("1 broken"),

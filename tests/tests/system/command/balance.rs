@@ -1,23 +1,47 @@
 //! `isochron balance`.
 
-use isochron_tests::launch::{HANGS, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, libraries, run};
+use serde_json::Value;
 
 use super::measure::compile;
 use super::{Folder, isochron, json, refused, total};
+
+/// Balances on two ranks with a model store of this library's runs.
+fn balance(mpi: &Mpi, folder: &Folder, options: &str) -> Value {
+    let line = format!(
+        "balance jacobi --units 301 --width 64 --max-reps 3 --max-iterations 3 --json{options}"
+    );
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    command.env(
+        "ISOCHRON_STORE",
+        folder.path(&format!("{}-store", mpi.name)),
+    );
+    let found = json(&run(command, HANGS).success());
+    assert_eq!(found["notices"], Value::Array(Vec::new()), "{found}");
+    found
+}
 
 #[test]
 fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points() {
     let folder = Folder::new();
     for mpi in libraries() {
-        let out = folder.path(mpi.name);
-        let line = format!(
-            "balance jacobi --units 301 --width 64 --max-reps 3 --max-iterations 3 --out {out} --json"
-        );
-        let words: Vec<&str> = line.split(' ').collect();
+        let out = format!(" --out {}", folder.path(mpi.name));
         let mut points = 0;
-        for _ in 0..2 {
-            let found = json(&mpi.isochron(2, &words).success());
-            assert_eq!(found["resumed"], points, "{found}");
+        // Without files it starts from the model store.
+        for (options, known) in [
+            (&*out, "fresh".into()),
+            (&out, Value::Null),
+            ("", "store".into()),
+            (" --store none", "fresh".into()),
+        ] {
+            let found = balance(&mpi, &folder, options);
+            let resumed = if options.is_empty() || options.ends_with("none") {
+                0
+            } else {
+                points
+            };
+            assert_eq!(found["resumed"], resumed, "{found}");
             let history = found["history"].as_array().expect("divisions");
             assert!((1..=3).contains(&history.len()), "{found}");
             for division in history {
@@ -33,8 +57,12 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
                 .iter()
                 .flat_map(|division| division["units"].as_array());
             points += divided.flatten().filter(|units| **units != 0).count();
-            let file = ranks[1]["file"].as_str().expect("a file");
-            isochron(&["model", file]).success();
+            for rank in ranks {
+                assert_eq!(rank["known"], known, "{found}");
+            }
+            if let Some(file) = ranks[1]["file"].as_str() {
+                isochron(&["model", file]).success();
+            }
         }
     }
 }

@@ -573,10 +573,6 @@ fn options_of_other_kernels_are_refused() {
         ),
         ("measure fft --panel 8", "--panel: goes with the kernel mxm"),
         (
-            "measure fft --store none",
-            "--store: goes with the kernel mxm",
-        ),
-        (
             "measure jacobi --block 3",
             "--block: goes with mxm, gemm, naive-gemm, and the kernel is jacobi",
         ),

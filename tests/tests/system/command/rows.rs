@@ -1,7 +1,7 @@
 //! `isochron fft2d` and `isochron dgemv`.
 
 use isochron_hierarchy::{SplitOptions, split};
-use isochron_tests::launch::{Mpi, SOON, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, SOON, libraries, run};
 use serde_json::Value;
 
 use super::{Folder, isochron, json};
@@ -94,29 +94,45 @@ fn rows_are_balanced_by_smooth_models_or_divided_evenly() {
 #[test]
 fn measured_rows_add_up_and_the_next_command_takes_the_times_that_are_there() {
     let folder = Folder::new();
+    let store = folder.path("store");
     let quick = "--granule 16 --min-reps 2 --max-reps 2 --runs 1 --verify --json";
     for ((mpi, ranks), (application, _)) in libraries().into_iter().zip([3, 2]).zip(APPLICATIONS) {
         let out = folder.path(application);
         // 30 is no multiple of the granule: sizes with a rest of 14 complete it.
-        let line = format!("{application} --size 30 {quick} --out {out}");
+        let line = format!("{application} --size 30 {quick}");
         let words: Vec<&str> = line.split(' ').collect();
+        let in_files = [&words[..], &["--out", &out]].concat();
         let mut files: Vec<Vec<String>> = Vec::new();
-        for _ in 0..2 {
-            let found = json(&mpi.isochron(ranks, &words).success());
+        for (words, known) in [
+            (&in_files, "fresh"),
+            (&in_files, "fresh"),
+            (&words, "store"),
+        ] {
+            let mut command = mpi.command(ranks, &mpi.isochron, words);
+            command.env("ISOCHRON_STORE", &store);
+            let found = json(&run(command, HANGS).success());
             assert_eq!(found["verified"], true, "{found}");
+            assert_eq!(found["ranks"][1]["known"], known, "{found}");
+            // What the store has is not measured.
+            assert_eq!(
+                found["measured_with"].is_null(),
+                known == "store",
+                "{found}"
+            );
+            assert_eq!(found["notices"], Value::Array(Vec::new()), "{found}");
             let rows = list_rows(&found);
             assert_eq!(rows.iter().sum::<u64>(), 30, "{found}");
             let sizes = [0, 14, 16, 30];
             assert!(rows.iter().all(|rows| sizes.contains(rows)), "{found}");
             let paths = found["ranks"].as_array().expect("ranks").iter();
-            let paths = paths.map(|rank| rank["file"].as_str().expect("a file"));
+            let paths = paths.filter_map(|rank| rank["file"].as_str());
             files.push(
                 paths
                     .map(|path| std::fs::read_to_string(path).expect("points"))
                     .collect(),
             );
         }
-        assert_eq!(files[0], files[1]);
+        assert!(files[0] == files[1] && files[0].len() == ranks, "{files:?}");
     }
 }
 

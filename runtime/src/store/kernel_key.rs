@@ -1,0 +1,200 @@
+//! The key of stored times of a kernel that is no update of a multiplication.
+
+use std::path::Path;
+
+use isochron_devices::HostConditions;
+use serde::{Deserialize, Serialize};
+
+use super::key::{Conditions, Identity, StoreKey, shorten_version};
+use crate::error::Error;
+
+/// The facts that must be equal for stored times of a kernel to apply.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelIdentity {
+    /// The processor's model.
+    pub class: String,
+    /// Logical index of the core that the kernel is bound to; `None` if it is not bound.
+    pub core: Option<u32>,
+    /// The kernel that was timed: a built-in one, or the name of its library.
+    pub kernel: String,
+    /// Version of the built-in kernels; 0 of a library.
+    pub kernel_version: u32,
+    /// Checksum and length of the library; `None` for a built-in kernel.
+    pub library: Option<String>,
+    /// Block size of a built-in kernel of blocks.
+    pub block: Option<usize>,
+    /// Length of a row of a built-in kernel of rows.
+    pub width: Option<usize>,
+    /// The BLAS with its major version, the minor one too if that is 0; `None` if the kernel calls none.
+    pub blas: Option<String>,
+    /// `true` if it ran in a process of its own.
+    pub isolated: bool,
+    /// The kernels of other ranks that ran on its host at the same time, each with its processor's model.
+    pub corunners: Vec<String>,
+}
+
+impl KernelIdentity {
+    /// Describes the work: the kernel, and the sizes within a unit.
+    pub(super) fn describe_work(&self) -> String {
+        let block = self.block.map(|block| format!("block {block}"));
+        let width = self.width.map(|width| format!("width {width}"));
+        let parts = [
+            Some(self.kernel.clone()),
+            self.library.clone(),
+            block,
+            width,
+            self.blas.clone(),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(" ")
+    }
+}
+
+/// A kernel, and the way to run it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KernelWork {
+    /// Its name: that of a built-in kernel, or of its library.
+    pub kernel: String,
+    /// Version of the built-in kernels; 0 of a library.
+    pub kernel_version: u32,
+    /// Checksum and length of its library, by [`hash_library`]; `None` for a built-in kernel.
+    pub library: Option<String>,
+    /// Block size of a built-in kernel of blocks.
+    pub block: Option<usize>,
+    /// Length of a row of a built-in kernel of rows.
+    pub width: Option<usize>,
+    /// The BLAS that it calls, with its version and its file.
+    pub blas: Option<String>,
+    /// `true` if it runs in a process of its own.
+    pub isolated: bool,
+}
+
+/// A kernel on a rank, as keys see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KernelSource {
+    /// The kernel.
+    pub work: KernelWork,
+    /// The processor's model.
+    pub class: String,
+    /// Logical index of the core that it is bound to; `None` if it is not bound.
+    pub core: Option<u32>,
+    /// Name that its host gives itself.
+    pub host: String,
+    /// Name of its host that no other host of the job has.
+    pub place: String,
+    /// The state of its host.
+    pub conditions: HostConditions,
+}
+
+impl KernelSource {
+    /// Makes the keys of the kernels of all ranks, which run at the same time. Writing and looking up times both use this
+    /// function, so their keys cannot differ.
+    pub fn make_keys(ranks: &[Self]) -> Vec<StoreKey> {
+        let keys = ranks.iter().enumerate().map(|(rank, source)| {
+            let others = ranks.iter().enumerate();
+            let beside =
+                others.filter(|&(other, kernel)| other != rank && kernel.place == source.place);
+            let mut corunners: Vec<String> = beside.map(|(_, kernel)| kernel.describe()).collect();
+            corunners.sort();
+            source.make_key(corunners)
+        });
+        keys.collect()
+    }
+
+    fn make_key(&self, corunners: Vec<String>) -> StoreKey {
+        let KernelWork {
+            kernel,
+            kernel_version,
+            library,
+            block,
+            width,
+            blas,
+            isolated,
+        } = self.work.clone();
+        StoreKey {
+            identity: Identity::Kernel(KernelIdentity {
+                class: self.class.clone(),
+                core: self.core,
+                kernel,
+                kernel_version,
+                library,
+                block,
+                width,
+                blas: blas.as_deref().map(shorten_version),
+                isolated,
+                corunners,
+            }),
+            conditions: Conditions {
+                host: self.host.clone(),
+                blas: blas.unwrap_or_default(),
+                isochron: env!("CARGO_PKG_VERSION").to_owned(),
+                state: self.conditions.clone(),
+            },
+        }
+    }
+
+    /// Describes the kernel as it disturbs others.
+    fn describe(&self) -> String {
+        format!("{}, {}", self.class, self.work.kernel)
+    }
+}
+
+/// Returns the checksum and the length of a library: its times are those of this content, whatever its path.
+///
+/// # Errors
+/// [`Error::File`] if it cannot be read.
+pub fn hash_library(path: &Path) -> Result<String, Error> {
+    let content = std::fs::read(path).map_err(|error| Error::file(path, error))?;
+    let crc32 = crc32fast::hash(&content);
+    Ok(format!("{crc32:08x}-{}", content.len()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Returns a kernel of which no fact is missing.
+    pub fn make_source() -> KernelSource {
+        KernelSource {
+            work: KernelWork {
+                kernel: "gemm".to_owned(),
+                kernel_version: 1,
+                library: Some("0a-7".to_owned()),
+                block: Some(32),
+                width: Some(1024),
+                blas: Some("OpenBLAS 0.3.21 (libopenblas.so.0)".to_owned()),
+                isolated: false,
+            },
+            class: "Some CPU".to_owned(),
+            core: Some(1),
+            host: "a".to_owned(),
+            place: "a".to_owned(),
+            conditions: HostConditions::default(),
+        }
+    }
+
+    #[test]
+    fn a_library_is_known_by_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let paths = ["a.so", "b.so", "c.so"].map(|name| folder.path().join(name));
+        for (path, content) in paths.iter().zip(["one", "one", "two"]) {
+            std::fs::write(path, content).unwrap();
+        }
+        let hashes = paths.each_ref().map(|path| hash_library(path).unwrap());
+        assert!(
+            hashes[0] == hashes[1] && hashes[0] != hashes[2],
+            "{hashes:?}"
+        );
+        assert!(hash_library(&folder.path().join("d.so")).is_err());
+    }
+
+    #[test]
+    fn the_work_of_a_kernel_is_its_name_and_the_sizes_within_a_unit() {
+        let mut source = make_source();
+        (source.work.library, source.work.block) = (None, None);
+        let key = KernelSource::make_keys(&[source]).remove(0);
+        let work = "gemm width 1024 OpenBLAS 0.3";
+        assert_eq!(key.identity.describe_work(), work);
+    }
+}
