@@ -9,7 +9,7 @@ use isochron_devices::Topology;
 use isochron_tests::launch::{HANGS, Mpi, is_whole, libraries, prefix, run};
 
 use super::docs::find_root;
-use super::memcheck::{check_one_rank, check_program};
+use super::memcheck::{check_program, check_ranks};
 use super::own_loops::{SWEEPS, StencilOutcome};
 
 /// Options under which the sources compile without a warning.
@@ -257,18 +257,28 @@ fn every_wrong_call_is_a_status_on_every_rank() {
     }
 }
 
-/// With MPI on one rank, which tries wrong communicators too; and without MPI if all is to be run.
+/// With MPI on one rank, which tries wrong communicators too. If all is to be run, also without MPI, and on two ranks of each
+/// MPI library.
 #[test]
 fn valgrind_finds_nothing_in_wrong_calls() {
-    let [mpi, _] = libraries();
     let folder = tempfile::tempdir().expect("a folder");
-    let program = compile(&mpi, folder.path(), "tests/wrong_calls.c", &[]);
-    let mut outputs = vec![check_one_rank(&mpi, &program, &["mpi"])];
+    let [open_mpi, mpich] = libraries();
+    let mut jobs = vec![(&open_mpi, 1)];
     if is_whole() {
-        outputs.push(check_program(&program, &[]));
+        jobs.extend([(&open_mpi, 2), (&mpich, 2)]);
     }
-    for output in outputs {
-        assert!(output.contains("calls were refused"), "{output}");
+    for (mpi, ranks) in jobs {
+        let program = compile(mpi, folder.path(), "tests/wrong_calls.c", &[]);
+        let output = check_ranks((mpi, ranks), &program, &["mpi", "tidy"]);
+        assert_eq!(
+            output.matches("calls were refused").count(),
+            ranks,
+            "{output}"
+        );
+        if is_whole() && ranks == 1 {
+            let output = check_program(&program, &[]);
+            assert!(output.contains("calls were refused"), "{output}");
+        }
     }
 }
 

@@ -52,10 +52,10 @@ pub fn check_program(program: &Path, arguments: &[&str]) -> String {
     clean(command)
 }
 
-/// Runs a program under valgrind, which finds nothing, as the only rank of a job. Returns its standard output.
-pub fn check_one_rank(mpi: &Mpi, program: &Path, arguments: &[&str]) -> String {
+/// Runs a program under valgrind, which finds nothing, on some ranks. Returns its standard output.
+pub fn check_ranks((mpi, ranks): (&Mpi, usize), program: &Path, arguments: &[&str]) -> String {
     let words = checked(program, arguments);
-    clean(mpi.command(1, Path::new("valgrind"), &words))
+    clean(mpi.command(ranks, Path::new("valgrind"), &words))
 }
 
 /// Runs a case of the GPU path on one emulated GPU with little memory.
