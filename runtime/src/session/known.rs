@@ -183,7 +183,9 @@ impl JobStore {
         let mut words = Vec::new();
         let mut doubtful = Vec::new();
         let mut devices = Vec::new();
-        let keys = self.make_keys(key_work(problem, problem.learning_panel()));
+        // A short k is one panel.
+        let width = problem.learning_panel().min(problem.k().max(1));
+        let keys = self.make_keys(key_work(problem, width));
         for (source, key) in self.sources.iter().flatten().zip(&keys) {
             let name = format!("{} of {}", source.device.name, source.place);
             let Some((width, known)) = self.find_nearest(key) else {

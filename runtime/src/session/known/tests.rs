@@ -134,6 +134,16 @@ fn times_of_other_panels_are_checked_unless_updates_of_both_are_alike() {
 }
 
 #[test]
+fn a_k_of_less_than_a_panel_is_known_by_its_own_width() {
+    let source = make_test_source();
+    let problem = Problem::new(960, 800, 48, 64).unwrap();
+    let key = source.make_key(key_work(&problem, problem.panel(2)), &[]);
+    let (_folder, store) = open_store(&[source], &[store_time(&key, 1, 60.0)]);
+    let known = store.find_devices(&problem, 48).0.concat();
+    assert_eq!(known[0].from, KnownFrom::Store);
+}
+
+#[test]
 fn bounds_alone_are_no_knowledge() {
     let source = make_test_source();
     let (problem, work) = make_problem(16);
