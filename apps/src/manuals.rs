@@ -128,6 +128,15 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns the lines of the bash completions about a command, up to the `;;` that is indented like its name.
+    fn find_bash_part(text: &str, start: &str) -> String {
+        let mut lines = text.lines().skip_while(|line| line.trim() != start);
+        let name = lines.next().unwrap_or_default();
+        let end = name.replace(name.trim(), "    ;;");
+        let lines = lines.take_while(|line| *line != end);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Returns the lines of the fish completions about a command.
     fn find_fish_lines(text: &str, words: &[String]) -> String {
         let condition = match words {
@@ -165,7 +174,7 @@ mod tests {
             let name = words.join("-");
             let page = fs::read_to_string(share.join(MAN_PAGES).join(name.clone() + ".1"));
             let page = page.expect("a man page").replace("\\-", "-");
-            let bash = find_part(&bash, &(name.replace('-', "__subcmd__") + ")"));
+            let bash = find_bash_part(&bash, &(name.replace('-', "__subcmd__") + ")"));
             let zsh = match &words[..] {
                 [.., last] if words.len() > 1 => find_part(&zsh, &format!("({last})")),
                 _ => zsh.clone(),

@@ -185,6 +185,8 @@ pub fn serve_if_asked() -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
