@@ -264,7 +264,9 @@ fn balance_ranks(
             BalanceStep::Done(balanced) => return Ok(balanced),
         };
         let own = units[comm.rank()];
-        let found = kernel.work.measure_in_step(comm, own, config)?;
+        // Beside idle ranks a kernel has more of the memory than its key says.
+        let kept = units.iter().all(|&d| d > 0);
+        let found = kernel.work.measure_in_step(comm, (own, kept), config)?;
         let found = comm.gather(&found)?;
         let observed = head.as_mut().map(|head| head.observe(&units, &found));
         agree(comm, observed.unwrap_or(Ok(())))?;
@@ -283,17 +285,14 @@ impl HeadState {
         let lacking = self.files.list_lacking();
         self.files.add(&points.collect(), &lacking)?;
         let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
-        self.dpa.observe(units, &times)?;
         self.scale_stored(units, found)?;
+        self.dpa.observe(units, &times)?;
         self.progress.show_division(found);
         Ok(())
     }
-}
 
-impl HeadState {
-    /// Scales stored times by the first measured time of their rank, and divides by them next.
+    /// Scales stored times by the first measured time of their rank, and adds them to its model.
     fn scale_stored(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
-        let mut is_scaled = false;
         let measured = units.iter().zip(found).enumerate();
         for (rank, (&d, found)) in measured {
             if d == 0 || found.is_bound() || self.unscaled[rank].is_empty() {
@@ -302,10 +301,6 @@ impl HeadState {
             let stored = std::mem::take(&mut self.unscaled[rank]);
             let points = scale_points(&stored, (d, found.t_s))?;
             seed_points(&mut self.dpa, rank, &points)?;
-            is_scaled = true;
-        }
-        if is_scaled {
-            self.dpa.start_from_points()?;
         }
         Ok(())
     }

@@ -10,10 +10,10 @@ pub enum Progress {
     },
     /// All nodes have been measured, and every rank knows the results.
     Measured {
-        /// Rank of the node that takes longest for its part, or whose devices are slowest if the parts were none of a
-        /// division.
+        /// Rank of the node that takes longest for its part, or whose devices are slowest if no division was
+        /// measured.
         slowest: usize,
-        /// Imbalance `(max t_i - min t_i) / min t_i` of the nodes' times; `None` if the parts were none of a division.
+        /// Imbalance `(max t_i - min t_i) / min t_i` of the nodes' times; `None` if no division was measured.
         imbalance: Option<f64>,
     },
     /// This rank begins a step of the multiplication.

@@ -45,7 +45,7 @@ use isochron_devices::Blas;
 use isochron_kernel::Kernel;
 use std::sync::Arc;
 
-/// Version of the kernels: another one if a change of them makes their times others.
+/// Version of the kernels. Increase it when a change alters their times.
 pub const VERSION: u32 = 1;
 
 /// The names of the kernels.

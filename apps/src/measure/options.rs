@@ -4,7 +4,7 @@ use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::session::{KernelStore, bind_rank};
-use isochron_core::store::{KernelWork, StoreMode, hash_library};
+use isochron_core::store::{KernelWork, StoreMode, StorePlaces, hash_library};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::kernel::{KernelPlace, RunQuota};
 use isochron_devices::measure::limit_run_s;
@@ -164,11 +164,12 @@ impl KernelArguments {
         let (run, blas) = agree(comm, choice.open(self.isolate, others))?;
         let work = agree(comm, self.describe_work(&choice, blas))?;
         // Nothing tells which BLAS a process of its own has chosen, so times of such a kernel belong to no key.
-        let mode = match choice.name == "gemm" && work.blas.is_none() {
-            true => StoreMode::None,
-            false => self.store,
-        };
-        let store = KernelStore::open(comm, mode, work, core)?;
+        let has_key = choice.name != "gemm" || work.blas.is_some();
+        let mode = if has_key { self.store } else { StoreMode::None };
+        let mut store = KernelStore::open(comm, mode, work, core)?;
+        if !has_key && self.store != StoreMode::None && StorePlaces::find().is_ok() {
+            store.note("the model store is not used: nothing tells which BLAS the kernel's process has chosen");
+        }
         let measured_with = self.describe(config, choice.is_built_in());
         let part = self.describe_part(comm, core, (&measured_with, choice.is_built_in()));
         Ok(OpenKernel {

@@ -117,7 +117,8 @@ pub struct StoredKernel {
 }
 
 impl StoredKernel {
-    /// Measures `d` units of this rank's kernel while all ranks do the same, in step.
+    /// Measures `d` units of this rank's kernel while all ranks do the same, in step. The store gets the times if they are
+    /// `kept`.
     ///
     /// # Errors
     /// On every rank, when any rank fails: those of [`measure_kernel`].
@@ -127,13 +128,14 @@ impl StoredKernel {
     pub fn measure_in_step(
         &mut self,
         comm: &dyn Comm,
-        d: u64,
+        (d, kept): (u64, bool),
         config: &MeasureConfig,
     ) -> Result<Measurement, Error> {
         let repeated = repeat_in_step(comm, self.run.as_mut(), d, config, false);
         let repeated = agree(comm, repeated.map_err(Error::from))?;
         let found = repeated.found;
-        self.store.keep_times(comm, make_sample(d, repeated))?;
+        let sample = make_sample(d, repeated).filter(|_| kept);
+        self.store.keep_times(comm, sample)?;
         Ok(found)
     }
 }

@@ -38,7 +38,7 @@ impl<'c> Exchange<'c> {
             comm,
             sends: whole_buffers(&[next, before], 0, bytes),
             recvs: whole_buffers(&[before, next], 2, bytes),
-            // Not zeros: their pages would be made only while messages are timed, more slowly than those arrive.
+            // Not zeros, so that the pages exist before the first message: making them would be timed with it.
             buffers: vec![vec![1; bytes]; 4],
         }
     }

@@ -58,7 +58,7 @@ pub struct KernelStore {
 }
 
 impl KernelStore {
-    /// Opens the store for this rank's kernel, which is bound to `core`.
+    /// Opens the store for this rank's kernel, which is bound to `core`, or may use all cores of its rank.
     ///
     /// # Errors
     /// On every rank: [`Error::Device`] if the host's cores are not known, and those of [`Comm`].
@@ -179,6 +179,11 @@ impl KernelStore {
         }
     }
 
+    /// Adds an unusual finding.
+    pub fn note(&mut self, finding: &str) {
+        self.notices.push(finding.to_owned());
+    }
+
     /// Returns the unusual findings so far, one line each; those about the store are the head rank's.
     pub fn notices(&self) -> &[String] {
         &self.notices
@@ -192,14 +197,18 @@ fn describe_kernel(
     work: KernelWork,
     core: Option<u32>,
 ) -> KernelSource {
+    let cores = match core {
+        Some(core) => vec![core],
+        None => topology.cores().into_iter().map(|info| info.core).collect(),
+    };
     let device = DeviceInfo {
-        cores: core.into_iter().collect(),
+        cores: cores.clone(),
         ..DeviceInfo::new(&work.kernel, DeviceKind::Cpu, DeviceClock::Cores)
     };
     KernelSource {
         work,
         class: topology.describe_class(),
-        core,
+        cores,
         host: comm.host_name().to_owned(),
         place: comm.host().to_owned(),
         conditions: HostConditions::read(topology, &device),
@@ -272,7 +281,7 @@ mod tests {
     fn make_ranks() -> [KernelSource; 2] {
         let one = make_kernel_source();
         let other = KernelSource {
-            core: Some(5),
+            cores: vec![5],
             ..one.clone()
         };
         [one, other]

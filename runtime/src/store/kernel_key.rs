@@ -14,8 +14,8 @@ use crate::error::Error;
 pub struct KernelIdentity {
     /// The processor's model.
     pub class: String,
-    /// Logical index of the core that the kernel is bound to; `None` if it is not bound.
-    pub core: Option<u32>,
+    /// Logical indices of the cores that the kernel may use: one if it is bound.
+    pub cores: Vec<u32>,
     /// The kernel that was timed: a built-in one, or the name of its library.
     pub kernel: String,
     /// Version of the built-in kernels; 0 of a library.
@@ -77,8 +77,8 @@ pub struct KernelSource {
     pub work: KernelWork,
     /// The processor's model.
     pub class: String,
-    /// Logical index of the core that it is bound to; `None` if it is not bound.
-    pub core: Option<u32>,
+    /// Logical indices of the cores that it may use: one if it is bound.
+    pub cores: Vec<u32>,
     /// Name that its host gives itself.
     pub host: String,
     /// Name of its host that no other host of the job has.
@@ -115,7 +115,7 @@ impl KernelSource {
         StoreKey {
             identity: Identity::Kernel(KernelIdentity {
                 class: self.class.clone(),
-                core: self.core,
+                cores: self.cores.clone(),
                 kernel,
                 kernel_version,
                 library,
@@ -167,7 +167,7 @@ pub(crate) mod tests {
                 isolated: false,
             },
             class: "Some CPU".to_owned(),
-            core: Some(1),
+            cores: vec![1],
             host: "a".to_owned(),
             place: "a".to_owned(),
             conditions: HostConditions::default(),

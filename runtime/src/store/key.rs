@@ -49,13 +49,13 @@ impl Identity {
     }
 
     /// Returns the number of the device's cores, of the ranks that exchange messages, of the cores of a rank that
-    /// chooses a library, or of those that a kernel is bound to.
+    /// chooses a library, or of those that a kernel may use.
     pub fn count_cores(&self) -> usize {
         match self {
             Self::Device(device) => device.cores.len(),
             Self::Links(links) => links.ranks.iter().sum(),
             Self::Library(library) => library.cores,
-            Self::Kernel(kernel) => usize::from(kernel.core.is_some()),
+            Self::Kernel(kernel) => kernel.cores.len(),
         }
     }
 }
@@ -236,7 +236,7 @@ pub enum LinkTimes<'c> {
 }
 
 /// Version of these measurements.
-const LINKS_VERSION: u32 = 1;
+const LINKS_VERSION: u32 = 2;
 
 /// Makes the key for times of messages over this library. `ranks` has a device of each rank, in order. Writing and
 /// looking up times both use this function, so their keys cannot differ.

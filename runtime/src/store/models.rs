@@ -178,7 +178,7 @@ impl StoredModels {
 
     /// Finds the model of a device at the moment `now_s`, in seconds since 1970.
     ///
-    /// The time of a kernel may be any function of the size. Its sizes are kept as they are, and no other host's are taken.
+    /// The time of a kernel may be any function of the size. Its sizes are kept as they are.
     pub fn find(&self, key: &StoreKey, now_s: u64) -> Option<KnownModel> {
         let groups = group_by_conditions(self.runs.get(&key.identity)?);
         // The order of the runs decides between conditions that differ equally.

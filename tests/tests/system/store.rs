@@ -439,7 +439,7 @@ fn a_broken_store_is_told_and_ends_no_run() {
         let whole = segments(&folder).remove(0);
         let text = fs::read(&whole).expect("a segment");
         fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-        let newer = "{\"format\":\"isochron-models\",\"version\":3}\n";
+        let newer = "{\"format\":\"isochron-models\",\"version\":4}\n";
         fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
         let report = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
@@ -747,10 +747,10 @@ fn models_that_are_not_read_are_named() {
     let whole = segments(&folder).remove(0);
     let text = fs::read(&whole).expect("a segment");
     fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-    let newer = "{\"format\":\"isochron-models\",\"version\":3}\n";
+    let newer = "{\"format\":\"isochron-models\",\"version\":4}\n";
     let newer_file = whole.with_file_name("newer.segment");
     fs::write(&newer_file, newer).expect("written");
-    fs::create_dir(folder.path("store/v3")).expect("a new folder");
+    fs::create_dir(folder.path("store/v4")).expect("a new folder");
     let file = folder.path("all.models");
     for line in [
         "list",
@@ -765,7 +765,7 @@ fn models_that_are_not_read_are_named() {
         for part in [
             "cut.segment is not read: it is broken",
             "newer.segment is not read",
-            "v3 is of a newer",
+            "v4 is of a newer",
         ] {
             assert_eq!(
                 outcome.stderr.matches(part).count(),
@@ -784,7 +784,7 @@ fn models_that_are_not_read_are_named() {
     let told = models(&folder, "store", "verify").success();
     let counts = "1 segment whole, 0 broken, 1 not read; 1 set aside, 1 leftover";
     assert!(
-        told.contains(counts) && told.contains("v3 is of a newer"),
+        told.contains(counts) && told.contains("v4 is of a newer"),
         "{told}"
     );
     let told = models(

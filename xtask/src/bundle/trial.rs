@@ -35,8 +35,8 @@ const MEASUREMENT: [&str; 8] = [
 
 const MULTIPLICATION: [&str; 5] = ["mxm", "--size", "300", "--verify", "probe"];
 
-/// Unpacks the archive, moves it, and multiplies with it on one rank and on two, and measures each of its kernels. They may load nothing
-/// but the bundle and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
+/// Unpacks the archive and moves it. Then it multiplies with it on one rank and on two, and measures each of its kernels. They
+/// may load nothing but the bundle and the C library. Then it multiplies as on a host with an older C library. Returns the bundle's folder.
 ///
 /// # Errors
 /// If a run fails, or loads a library of this machine; the message names it.

@@ -8,6 +8,7 @@ import pathlib
 import signal
 import tempfile
 import threading
+import unittest.mock
 
 import numpy
 
@@ -84,25 +85,23 @@ def test_a_product_is_planned_once_and_run_again(session):
 
 def test_a_session_begins_with_what_earlier_ones_have_saved():
     device = '[[node.device]]\nname = "{0}"\ncores = 1\npoints = "{0}.points"\n'
-    kept = os.environ.get("ISOCHRON_STORE", "")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for device_name, seconds in ("fast", 0.001), ("slow", 0.003):
             (folder / f"{device_name}.points").write_text(f"# block: 8\n1 {seconds}\n64 {64 * seconds}\n")
         platform = folder / "platform.toml"
         platform.write_text("schema = 1\n[[node]]\n" + device.format("fast") + device.format("slow"))
-        os.environ["ISOCHRON_STORE"] = str(folder / "store")
         settings = {"platform": platform, "blas": "embedded", "store": "read-write", "host_scope": "comm"}
-        for expected, ends_well in ("fresh", False), ("fresh", True), ("store", True):
-            with contextlib.suppress(ZeroDivisionError), isochron.Session(**settings) as session:
-                session.gemm(numpy.ones((32, 16)), numpy.ones((16, 32)), block=8, panel=8)
-                devices = session.report()["nodes"][0]["devices"]
-                assert [device["known"] for device in devices] == [expected] * 2, devices
-                if not ends_well:
-                    raise ZeroDivisionError("the store gets nothing")
-        with isochron.Session(**settings) as session:
-            session.close()
-        os.environ["ISOCHRON_STORE"] = kept
+        with unittest.mock.patch.dict(os.environ, ISOCHRON_STORE=str(folder / "store")):
+            for expected, ends_well in ("fresh", False), ("fresh", True), ("store", True):
+                with contextlib.suppress(ZeroDivisionError), isochron.Session(**settings) as session:
+                    session.gemm(numpy.ones((32, 16)), numpy.ones((16, 32)), block=8, panel=8)
+                    devices = session.report()["nodes"][0]["devices"]
+                    assert [device["known"] for device in devices] == [expected] * 2, devices
+                    if not ends_well:
+                        raise ZeroDivisionError("the store gets nothing")
+            with isochron.Session(**settings) as session:
+                session.close()
 
 
 def test_wrong_arrays_are_refused_with_a_sentence(session):
