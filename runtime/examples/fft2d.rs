@@ -88,7 +88,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
     let counts = split(N as u64, &points, &how)?.units;
 
-    // The transposition of rows that lie so, planned once for all that follow.
+    // Transposes a matrix that lies so: planned once, run twice.
     let spread = Spread::on_layout(N, N, 1, &slice_rows(N as u64, &counts)?);
     let config = RedistributeConfig {
         transposed: true,
