@@ -137,7 +137,7 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the lines of the fish completions about a command.
+    /// Returns the entries of the fish completions about a command. The names of an option's values go on in lines of their own.
     fn find_fish_lines(text: &str, words: &[String]) -> String {
         let condition = match words {
             [] | [_] => "-n \"__fish_isochron_needs_command\"".to_owned(),
@@ -146,8 +146,9 @@ mod tests {
                 "__fish_isochron_using_subcommand {first}; and __fish_seen_subcommand_from {second}"
             ),
         };
-        let lines = text.lines().filter(|line| line.contains(&condition));
-        lines.collect::<Vec<_>>().join("\n")
+        let entries = text.split("\ncomplete ");
+        let entries = entries.filter(|entry| entry.contains(&condition));
+        entries.collect::<Vec<_>>().join("\n")
     }
 
     /// Checks that each text has what `wanted` makes of the name of every option.

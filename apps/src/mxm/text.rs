@@ -25,7 +25,7 @@ pub(super) fn format_report(report: &Report, layout: &Layout, width: usize) -> S
         "{}\n{}{}{}\n{}",
         wrap(&above, width),
         draw_first_layout(report, layout, width),
-        device_table(report),
+        fit_device_table(report, width),
         learnt.map_or_else(String::new, |learnt| list_changes(&report.nodes, learnt)),
         wrap(&below, width)
     )
@@ -168,10 +168,21 @@ fn known_line(report: &Report) -> String {
     format!("devices: {}\n", texts.join(", "))
 }
 
-fn device_table(report: &Report) -> TextTable {
-    let devices = report.nodes.iter().flat_map(|node| &node.devices);
-    let is_paced = devices.clone().any(|device| device.paced.is_some());
-    let is_known = devices.clone().any(|device| device.known.is_some());
+/// Formats the devices. The origin of their first models is left out where the lines have no room for it: the text below counts
+/// it.
+fn fit_device_table(report: &Report, width: usize) -> String {
+    let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
+    let is_known = devices.any(|device| device.known.is_some());
+    let table = device_table(report, is_known).to_string();
+    match table.lines().all(|line| line.chars().count() <= width) {
+        true => table,
+        false => device_table(report, false).to_string(),
+    }
+}
+
+fn device_table(report: &Report, is_known: bool) -> TextTable {
+    let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
+    let is_paced = devices.any(|device| device.paced.is_some());
     let n_words = 2 + usize::from(is_paced) + usize::from(is_known);
     let paced = if is_paced { "|paced" } else { "" };
     let known = if is_known { "|known" } else { "" };

@@ -195,7 +195,9 @@ fn the_help_names_every_variable_that_is_read() {
     let found = run(grep, HANGS).success();
     assert!(found.lines().count() > 2, "{found}");
     let names = found.lines().map(|name| name.trim_matches('"'));
-    for name in names.filter(|name| !name.starts_with("ISOCHRON_TEST_")) {
+    // A bundle's launcher sets the last one, and no user.
+    let hidden = ["ISOCHRON_TEST_", "ISOCHRON_BUNDLE"];
+    for name in names.filter(|name| !hidden.iter().any(|start| name.starts_with(start))) {
         assert!(help.contains(name), "{name}: {help}");
     }
 }

@@ -318,7 +318,7 @@ fn what_cannot_be_partitioned_is_refused_by_flag() {
         ),
         (
             "--units 9 --algorithm hpopta --work-limit 2",
-            "--work-limit: does not",
+            "--work-limit: goes with --algorithm hpopta-search, not with hpopta",
         ),
         ("--units 9 --algorithm hipopta", "--nodes: missing"),
         ("--units 9 --algorithm hipopta --nodes 0", "--nodes"),
