@@ -714,7 +714,7 @@ fn units_go_to_models_of_devices_at_the_same_work() {
     );
     let told = refuse_division(&folder, [&doubles[0], &links[0]]);
     assert!(
-        told.contains(&links[0]) && told.contains("not of a device"),
+        told.contains(&links[0]) && told.contains("neither of a device nor of a kernel"),
         "{told}"
     );
     check_rows(&folder);
