@@ -210,9 +210,9 @@ mod tests {
 
     /// Checks that the completions have the names of every option's values. Returns the number of these options.
     fn check_names(command: &Command, [bash, zsh, fish]: [&String; 3]) -> usize {
-        let options = command
-            .get_opts()
-            .map(|option| (option, list_names(option)));
+        let options = command.get_opts();
+        let valued = options.filter(|option| option.get_action().takes_values());
+        let options = valued.map(|option| (option, list_names(option)));
         let options = options.filter(|(_, names)| !names.is_empty());
         let mut seen = 0;
         for (option, names) in options {
