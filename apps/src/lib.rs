@@ -50,7 +50,7 @@ use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
 
-/// The end of the help text: what all commands have in common.
+/// The end of every command's help text.
 const HELP_END: &str = "\
 Environment variables:
   ISOCHRON_BLAS  BLAS that `--blas auto` takes

@@ -1,4 +1,4 @@
-//! Man pages, with sections for what the help texts end with.
+//! Man pages, with sections for the ends of the help texts.
 
 use std::fs;
 use std::io;

@@ -31,7 +31,7 @@ impl SolveProgress {
         })
     }
 
-    /// Shows the iterations so far, of which there is at least one.
+    /// Shows the iterations so far: at least one.
     pub fn show(&self, history: &[SweepRecord], config: &SolveConfig) {
         self.line
             .refresh(|| describe_progress(history, config, &self.hosts));

@@ -13,7 +13,7 @@ struct SizeCost {
     wall_s: f64,
 }
 
-/// The sizes that a campaign has measured, with what each has cost.
+/// The measured sizes of a campaign, with their costs.
 pub struct RemainingTime {
     /// Seconds after which a measurement is not repeated any more.
     max_seconds: f64,
@@ -59,7 +59,7 @@ impl RemainingTime {
     }
 }
 
-/// Returns the work of a size as a weight: that which the kernel states, or its units if the kernel states none.
+/// Returns the work of a size: the kernel's complexity, or its units if the kernel states none.
 pub fn weigh_size((m, n): Size, complexity: f64) -> f64 {
     match complexity.is_finite() && complexity > 0.0 {
         true => complexity,

@@ -71,7 +71,7 @@ fn measure_functions(
     (config, most): (&MeasureConfig, u64),
 ) -> Result<RowFunctions, Error> {
     let begun = Instant::now();
-    // Files get what this kernel was measured to take, and not what the store makes of several runs.
+    // Files get times that were measured, not the store's medians of several runs.
     let known = match &arguments.out {
         Some(_) => Vec::new(),
         None => kernel.work.store.find_kernels(comm)?,

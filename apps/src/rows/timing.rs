@@ -50,7 +50,7 @@ pub fn time_runs<A: RowApplication>(
     Ok(timed)
 }
 
-/// Describes the progress of the runs so far, the first of which does not count.
+/// Describes the progress of the runs so far. The first one does not count.
 fn describe_runs(timed: &[RunTimes], runs: u32, hosts: &[String]) -> String {
     let Some(last) = timed.last() else {
         return format!("running: before the first of {}", count(runs.into(), "run"));

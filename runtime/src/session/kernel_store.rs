@@ -313,7 +313,7 @@ mod tests {
         ModelStore::open(StoreMode::ReadWrite, Some(places)).unwrap()
     }
 
-    /// Returns the origins of what a store with these runs knows, and the words.
+    /// Returns the origins of the models of a store with these runs, and the words.
     fn find_origins(runs: &[StoredRun], ranks: &[KernelSource]) -> (Vec<KnownFrom>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
         let written = StoreFolder::new(folder.path().to_owned(), true).write("w", runs);

@@ -154,7 +154,7 @@ pub fn hash_library(path: &Path) -> Result<String, Error> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns a kernel of which no fact is missing.
+    /// Returns a kernel with every fact known.
     pub fn make_source() -> KernelSource {
         KernelSource {
             work: KernelWork {

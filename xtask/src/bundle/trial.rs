@@ -21,7 +21,7 @@ const MANUALS: [&str; 5] = [
     "fish/vendor_completions.d/isochron.fish",
 ];
 
-/// A measurement of a kernel, of which the path of its library is the last word, in a process of its own.
+/// The words of a kernel's measurement in a process of its own, before the path of its library.
 const MEASUREMENT: [&str; 8] = [
     "measure",
     "--isolate",

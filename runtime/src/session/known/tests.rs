@@ -284,7 +284,7 @@ fn every_field_of_a_key_decides_if_a_device_is_known() {
     }
 }
 
-/// Returns what another value of a fact about a device makes of its stored times.
+/// Returns the origin of a device's model if this fact has another value than in the store.
 ///
 /// # Panics
 /// For a fact that the keys were not taught.
@@ -300,7 +300,7 @@ fn expect_origin(fact: &str) -> KnownFrom {
     }
 }
 
-/// Returns devices of which one fact is another, with the name of the fact.
+/// Returns copies of a device with one fact changed, each with the name of that fact.
 fn vary_source(source: &KeySource) -> Vec<(String, KeySource)> {
     let mut varied = vary_fields(source);
     varied.extend(
@@ -407,7 +407,7 @@ fn hosts_of_one_name_are_not_taken_for_one() {
     let (origins, words) = find_origins(&store, &problem);
     assert_eq!(origins, [KnownFrom::Store, KnownFrom::StoreAndProbe]);
     assert!(words[0].contains("cpu0 of a (2)"), "{words:?}");
-    // Without ids, times of one may be those of the other.
+    // Without ids, the times may be the other one's.
     let sources = make_namesakes([None, None]);
     let keys = open_store(&sources, &[]).1.make_keys(work);
     let (_folder, store) = open_store(&sources, &[store_time(&keys[0], 1, 0.5)]);

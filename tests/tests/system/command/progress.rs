@@ -31,10 +31,10 @@ fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) ->
     run(terminal, HANGS).success()
 }
 
-/// A command, with what its line says and what follows that.
+/// A command, with its line of progress and the text after it.
 type ProgressCase = (String, &'static [&'static str], &'static str);
 
-/// Lists the commands, the first of which needs two ranks.
+/// Lists the commands. The first one needs two ranks.
 fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
     let platform = write_platform(folder);
     let event = r#"{"name": "step", "ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 0}"#;
