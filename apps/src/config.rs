@@ -113,6 +113,7 @@ impl FoundDevice {
 fn write_platform(nodes: &[FoundNode]) -> String {
     let mut text =
         "# The devices that each rank has without a platform file. Edit them, or add `pace`.\n\
+                    # Start the ranks on the same hosts, in this order.\n\
                     schema = 1\n"
             .to_owned();
     for (rank, node) in nodes.iter().enumerate() {

@@ -23,8 +23,8 @@ fn prepare<T: Element>(
         let product = session.prepare_gemm(on.each_ref(), &GemmConfig::default())?;
         return Ok((product, on));
     }
-    let problem = Problem::new(size, size, size, GemmConfig::default().block)?;
-    let problem = problem.with_element(T::TYPE);
+    let block = Problem::choose_block(size, size, ranks);
+    let problem = Problem::new(size, size, size, block)?.with_element(T::TYPE);
     let plan = session.plan(problem, &BalanceConfig::default())?;
     let parts = |spread: Spread| {
         let regions: Vec<Region> = (0..ranks).map(|rank| spread.part(rank)).collect();

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use isochron::comm::mpi::MpiComm;
+use isochron::matrix::SpreadError;
 use isochron::mpi::topology::{Color, SimpleCommunicator};
 use isochron::mpi::traits::Communicator as _;
 use isochron::prelude::*;
@@ -213,7 +214,7 @@ fn multiply_own<T: Element>(session: &mut Session, ways: [usize; 3], measured: &
     let mut b = stock::<T>(comm, (k, n), ways[1]);
     let mut c = stock::<T>(comm, (m, n), ways[2]);
     let config = GemmConfig {
-        block: 8,
+        block: Some(8),
         balance: BalanceConfig {
             strategy: Strategy::Fpm,
             max_iterations: 2,
@@ -286,7 +287,7 @@ fn multiply_dealt<T: Element>(
     let mut c = stock((m, n_cols));
     let config = GemmConfig {
         ops,
-        block: 8,
+        block: Some(8),
         panel: Some(16),
         split: "c".parse().unwrap(),
         balance,
@@ -380,6 +381,22 @@ pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
     WAYS * 3
 }
 
+/// A product for one rank is refused on several.
+fn refuse_other_ranks(session: &mut Session) {
+    let settings = Session::builder().blas(BlasChoice::Embedded);
+    let mut alone = settings.build(LocalComm::new()).unwrap();
+    let square = Distribution::on_one(2, 2, 0, 1).unwrap();
+    let on = [&square; 3];
+    let mut product: Gemm<f64> = alone.prepare_gemm(on, &GemmConfig::default()).unwrap();
+    let (a, mut c) = ([1.0; 4], [0.0; 4]);
+    let run = product.run(session, Scalars::PRODUCT, (&a, 2), (&a, 2), (&mut c, 2));
+    let ranks = SpreadError::Ranks {
+        spread: 1,
+        ranks: session.comm().size(),
+    };
+    assert_eq!(run.unwrap_err().to_string(), Error::from(ranks).to_string());
+}
+
 /// Ranks that disagree on an argument all learn of it, and which one it is.
 pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     let (rank, n) = (world.rank(), world.size());
@@ -403,7 +420,7 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
         assert!(text.contains(name) && text.contains("8×9"), "{text}");
     }
     let blocks = GemmConfig {
-        block: 8 + rank % 2,
+        block: Some(8 + rank % 2),
         ..config
     };
     let on = [&usual; 3];
@@ -425,5 +442,6 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     );
     let text = run.unwrap_err().to_string();
     assert!(text.contains("the memory of C"), "{text}");
-    5
+    refuse_other_ranks(&mut session);
+    6
 }

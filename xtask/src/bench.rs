@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::build;
+use crate::build::{self, WITH_TESTS};
 use crate::cluster;
 use crate::install;
 use crate::mpi::Library;
@@ -14,6 +14,9 @@ use crate::stencils;
 use crate::steps::{Steps, execute};
 use crate::test::name_programs;
 use crate::workspace::Workspace;
+
+/// The programs of every campaign.
+const PROGRAMS: &str = "--bin isochron --bin isochron-bench --bin isochron-cluster";
 
 /// The campaign that runs an example of the library.
 const PREPARED: &str = "prepared";
@@ -34,14 +37,13 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
     };
     install::ensure(goal, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let mut packages = "-p isochron-cli -p isochron-bench -p isochron-cluster".to_owned();
-    if measures && name == PREPARED {
-        packages += " -p isochron --bins --example prepared";
-    }
-    if has_stencils {
-        packages = format!("{} --bin isochron-bench", stencils::PACKAGES);
-    }
-    build::release(workspace, steps, &mpi, &packages)?;
+    let chosen = match name {
+        PREPARED if measures => "--example prepared",
+        _ if has_stencils => stencils::PROGRAMS,
+        _ => "",
+    };
+    let programs = format!("{WITH_TESTS} {PROGRAMS} {chosen}");
+    build::release(workspace, steps, &mpi, &programs)?;
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
     let stencils = has_stencils.then(|| {

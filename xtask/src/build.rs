@@ -31,6 +31,8 @@ const WITHOUT_MPI: [&str; 9] = [
 /// The Python package without MPI, selected so that nothing but our packages with MPI as a feature is compiled again. Those that
 /// always use MPI, if only in tests, are left out.
 const PYTHON_WITHOUT_MPI: &str = "--workspace --exclude isochron-cli --exclude isochron-tests --exclude isochron-core --no-default-features --lib --test command";
+/// Builds with the same features of dependencies as [`EVERYTHING`], so that nothing is compiled twice.
+pub const WITH_TESTS: &str = "--workspace --test header";
 /// Libraries, programs and tests of all packages.
 pub const EVERYTHING: &str = "--workspace --lib --bins --tests --examples";
 

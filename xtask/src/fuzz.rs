@@ -38,9 +38,9 @@ const SUITES: [FuzzSuite; 2] = [
             ("hpopta::nothing_panics_and_every_division_is_sound", "300"),
         ],
     },
-    // As the other tests are built, since it needs all libraries.
+    // As the other tests are built, so that nothing is compiled twice with other features.
     FuzzSuite {
-        selection: "--release -p isochron-c --test calls",
+        selection: "--release --workspace --test calls",
         properties: &[("any_sequence_of_calls_returns_statuses", "40")],
     },
 ];

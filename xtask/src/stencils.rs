@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::build;
+use crate::build::{self, WITH_TESTS};
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::find_python;
@@ -27,9 +27,8 @@ pub const CAMPAIGN: &str = "stencil";
 /// The environment variable that names their folder to the campaign.
 pub const VARIABLE: &str = "ISOCHRON_STENCILS";
 
-/// The program in Rust and the libraries of the other languages. Of all packages and with a small test, as the tests are
-/// built, so that nothing is compiled twice with other features.
-pub const PACKAGES: &str = "--workspace --lib --bin isochron-stencil --test header";
+/// The program in Rust and the libraries of the other languages.
+pub const PROGRAMS: &str = "--lib --bin isochron-stencil";
 
 const LIBRARIES: [Library; 2] = [Library::OpenMpi, Library::Mpich];
 
@@ -44,7 +43,8 @@ pub fn build(
 ) -> Result<PathBuf> {
     let folder = workspace.target(Library::OpenMpi).join("stencils");
     for mpi in libraries {
-        build::release(workspace, steps, mpi, PACKAGES)?;
+        let selected = format!("{WITH_TESTS} {PROGRAMS}");
+        build::release(workspace, steps, mpi, &selected)?;
     }
     steps.run("build the stencils", || {
         prefix::write_files(workspace, &LIBRARIES, &folder.join("installed"))?;

@@ -44,12 +44,20 @@ pub struct DeviceArguments {
     pub surface: bool,
 }
 
+/// The updates of C that are measured.
+#[derive(Clone, Copy)]
+struct Updates {
+    /// Block size: sizes are in blocks of C.
+    block: usize,
+    work: KeyedWork,
+    is_surface: bool,
+}
+
 /// The devices of this rank at work on updates of C.
 struct DeviceWork<T> {
     session: Session,
     operands: UpdateOperands<T>,
-    work: KeyedWork,
-    is_surface: bool,
+    updates: Updates,
 }
 
 impl DeviceArguments {
@@ -84,7 +92,6 @@ impl DeviceArguments {
         let panel = Problem::new(block, block, block, block)?.learning_panel();
         let work = KeyedWork {
             element: self.element.unwrap_or_default(),
-            block,
             width: self.panel.unwrap_or(panel),
         };
         let settings = self
@@ -100,14 +107,18 @@ impl DeviceArguments {
             work.element,
             describe_repetitions(config)
         );
-        let parts = list_parts(comm.as_ref(), session.devices(), work, &measured_with)?;
-        let is_surface = self.surface;
+        let updates = Updates {
+            block,
+            work,
+            is_surface: self.surface,
+        };
+        let parts = list_parts(comm.as_ref(), session.devices(), updates, &measured_with)?;
         Ok(OpenWork {
             work: match work.element {
-                ElementType::F32 => begin_work::<f32>(session, work, is_surface),
-                ElementType::F64 => begin_work::<f64>(session, work, is_surface),
-                ElementType::C32 => begin_work::<Complex32>(session, work, is_surface),
-                ElementType::C64 => begin_work::<Complex64>(session, work, is_surface),
+                ElementType::F32 => begin_work::<f32>(session, updates),
+                ElementType::F64 => begin_work::<f64>(session, updates),
+                ElementType::C32 => begin_work::<Complex32>(session, updates),
+                ElementType::C64 => begin_work::<Complex64>(session, updates),
             },
             parts,
             measured_with,
@@ -115,16 +126,11 @@ impl DeviceArguments {
     }
 }
 
-fn begin_work<T: Element>(
-    session: Session,
-    work: KeyedWork,
-    is_surface: bool,
-) -> Box<dyn MeasuredWork> {
+fn begin_work<T: Element>(session: Session, updates: Updates) -> Box<dyn MeasuredWork> {
     Box::new(DeviceWork::<T> {
         session,
         operands: UpdateOperands::default(),
-        work,
-        is_surface,
+        updates,
     })
 }
 
@@ -135,7 +141,7 @@ fn begin_work<T: Element>(
 fn list_parts(
     comm: &dyn Comm,
     devices: &[DeviceInfo],
-    work: KeyedWork,
+    Updates { block, work, .. }: Updates,
     measured_with: &str,
 ) -> Result<Vec<MeasuredPart>, Error> {
     let mine = devices.iter().map(|device| MeasuredPart {
@@ -160,7 +166,7 @@ fn list_parts(
         let mut headers = describe_device(device, &part.host, &beside);
         headers.extend([
             ("kernel", "update of mxm, gemm".to_owned()),
-            ("block", work.block.to_string()),
+            ("block", block.to_string()),
             ("panel", work.width.to_string()),
             ("element", work.element.to_string()),
             ("rank", format!("{} of {}", part.rank, comm.size())),
@@ -186,8 +192,12 @@ impl<T: Element> DeviceWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
     /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
-        let height = if self.is_surface { m } else { m.isqrt() };
-        let block = self.work.block as u64;
+        let height = if self.updates.is_surface {
+            m
+        } else {
+            m.isqrt()
+        };
+        let block = self.updates.block as u64;
         let columns = units.iter().map(|units| {
             let elements = u128::from(units.units) * u128::from(block) / u128::from(height.max(1));
             usize::try_from(elements).unwrap_or(usize::MAX)
@@ -207,11 +217,11 @@ impl<T: Element> DeviceWork<T> {
             (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
         });
         let samples: Vec<Option<StoredSample>> = samples.collect();
-        self.session.keep_samples(self.work, &samples)
+        self.session.keep_samples(self.updates.work, &samples)
     }
 
     fn make_sample(&self, units: u64, seconds: Vec<f64>, at_least: bool) -> StoredSample {
-        let block = (self.work.block * self.work.block) as u64;
+        let block = (self.updates.block * self.updates.block) as u64;
         StoredSample {
             units: units.saturating_mul(block),
             seconds,
@@ -254,7 +264,7 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
         config: &MeasureConfig,
     ) -> Result<Vec<PartEnd>, Error> {
         let (rows, columns) = self.shape_updates(size, units);
-        let depth = Depth::endless(self.work.width);
+        let depth = Depth::endless(self.updates.work.width);
         let operands = &mut self.operands;
         let prepared = self
             .session
@@ -282,12 +292,12 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
     }
 
     fn complexity(&mut self, (m, n): Size) -> Result<f64, Error> {
-        let KeyedWork { block, width, .. } = self.work;
-        Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * width as f64)
+        let Updates { block, work, .. } = self.updates;
+        Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * work.width as f64)
     }
 
     fn save(&mut self, _comm: &dyn Comm) -> Result<(), Error> {
-        self.session.save_models_so_far()
+        self.session.save_models()
     }
 
     fn end(&mut self, _comm: &dyn Comm) -> Result<Vec<String>, Error> {

@@ -30,7 +30,6 @@ use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
-use crate::mxm::problem::DEFAULT_BLOCK;
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
 use devices::{DeviceArguments, MXM};
@@ -48,6 +47,8 @@ pub const DEFAULTS: MeasureConfig = MeasureConfig {
     max_seconds: 10.0,
 };
 
+/// Default block size of the kernel `mxm`.
+const DEFAULT_BLOCK: usize = 128;
 /// Largest size, and largest side of a surface, if none is asked for.
 const DEFAULT_SIZE: u64 = 1024;
 const DEFAULT_SIDE: u64 = 32;

@@ -4,7 +4,9 @@ use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::session::{KernelStore, bind_rank};
-use isochron_core::store::{KernelWork, StoreMode, StorePlaces, hash_library};
+use isochron_core::store::{
+    KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
+};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::kernel::{KernelPlace, RunQuota};
 use isochron_devices::measure::limit_run_s;
@@ -206,10 +208,14 @@ impl KernelArguments {
         Ok(KernelWork {
             kernel: self.name_kernel(),
             kernel_version: library.as_ref().map_or(isochron_kernels::VERSION, |_| 0),
-            library,
             block: OF_BLOCKS.contains(&kernel).then(|| self.block()),
             width: OF_ROWS.contains(&kernel).then(|| self.width()),
             blas,
+            threads: match self.unbound || library.is_some() {
+                true => list_thread_settings(),
+                false => Vec::new(),
+            },
+            library,
             isolated: self.isolate,
         })
     }

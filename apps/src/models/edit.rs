@@ -150,7 +150,7 @@ pub(super) fn export(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
     Ok(StoreChange::new(EditCommand::Export, runs.len()))
 }
 
-/// Adds the runs of an exported file that the store does not have, or has with fewer sizes.
+/// Adds the runs of an exported file that the store does not have, or has in a shorter form.
 pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Failure> {
     let fail = |error: std::io::Error| Failure::of_file(path, error);
     let mut bytes = Vec::new();
@@ -168,12 +168,12 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
         Failure::of_file(path, reason)
     })?;
     let stored = folders.read()?;
-    let sizes = stored.runs().map(|run| (name_run(run), run.samples.len()));
-    let known: BTreeMap<(&str, &StoreKey), usize> = sizes.collect();
+    let lengths = stored.runs().map(|run| (name_run(run), run.length()));
+    let known: BTreeMap<(&str, &StoreKey), (usize, usize)> = lengths.collect();
     let imported = StoredModels::merge(runs);
     let new = imported.runs().filter(|run| {
-        let sizes = known.get(&name_run(run));
-        sizes.is_none_or(|&sizes| sizes < run.samples.len())
+        let length = known.get(&name_run(run));
+        length.is_none_or(|&length| length < run.length())
     });
     let new: Vec<StoredRun> = new.cloned().collect();
     if !new.is_empty() {

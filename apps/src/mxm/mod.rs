@@ -86,7 +86,8 @@ pub struct MxmArguments {
     /// of the files, without files f64]
     #[arg(long = "type", value_name = "TYPE", value_parser = name_all::<ElementType>(), hide_possible_values = true)]
     element: Option<ElementType>,
-    /// Block size b: a unit of work is the update of a b×b block of C [default: 128]
+    /// Block size b: a unit of work is the update of a b×b block of C [default: the largest of 128, 64 and 32 that
+    /// leaves each rank 256 blocks of C, or 32]
     #[arg(long, value_parser = parse_whole::<usize, 0>)]
     block: Option<usize>,
     /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
@@ -229,6 +230,7 @@ pub fn run<'a>(
         output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
     }
     if arguments.plan {
+        session.save_models()?;
         print_plan(comm, arguments, &session.describe(&plan)?)?;
         return Ok(None);
     }

@@ -16,9 +16,6 @@ use super::MxmArguments;
 use super::given::GivenPlan;
 use crate::failure::Failure;
 
-/// The block size if none is asked for.
-pub const DEFAULT_BLOCK: usize = 128;
-
 /// Finds the multiplication: that of the options, of the files or of the plan.
 ///
 /// # Errors
@@ -61,7 +58,8 @@ pub(super) fn find_problem(
     let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
     check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
-    let asked = Problem::new(m, n, k, block.unwrap_or(DEFAULT_BLOCK))?
+    let block = block.unwrap_or_else(|| Problem::choose_block(m, n, comm.size()));
+    let asked = Problem::new(m, n, k, block)?
         .with_element(element)
         .with_ops(ops)
         .with_split(arguments.split)

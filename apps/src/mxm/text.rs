@@ -155,12 +155,13 @@ fn known_line(report: &Report) -> String {
     let known = report.nodes.iter().flat_map(|node| &node.devices);
     let known: Vec<KnownFrom> = known.filter_map(|device| device.known).collect();
     let kinds = [
+        (KnownFrom::Models, "known from given models"),
         (KnownFrom::Store, "known from the store"),
         (KnownFrom::StoreAndProbe, "known from the store and a probe"),
         (KnownFrom::Fresh, "fresh"),
     ];
     let counts = kinds.map(|(kind, text)| (known.iter().filter(|&&of| of == kind).count(), text));
-    if counts[2].0 == known.len() {
+    if counts[3].0 == known.len() {
         return String::new();
     }
     let counts = counts.into_iter().filter(|(n, _)| *n > 0);

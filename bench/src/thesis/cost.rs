@@ -392,7 +392,7 @@ fn multiply(
     way: KnownBy,
 ) -> anyhow::Result<MxmReport> {
     let [models, store] = ["models", "store"].map(|name| folder.join(name).display().to_string());
-    let line = format!("--size {size} --block {BLOCK} --platform {PLATFORM}");
+    let line = format!("--size {size} --platform {PLATFORM}");
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let (more, store) = match way {
         KnownBy::Full => (vec!["--strategy", "fpm", "--models", &*models], ""),

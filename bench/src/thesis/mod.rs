@@ -9,6 +9,7 @@ mod kernel;
 mod spline;
 mod warm;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -42,7 +43,8 @@ pub struct ThesisArguments {
 }
 
 /// A part of the campaign.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum ThesisPart {
     /// Figures 3.1 to 3.4.
     Figures,
@@ -57,6 +59,9 @@ enum ThesisPart {
 pub struct ThesisResults {
     #[serde(flatten)]
     origin: Origin,
+    /// The origin of the parts that were measured again alone.
+    #[serde(default)]
+    again: BTreeMap<ThesisPart, Origin>,
     #[serde(default)]
     kernel: KernelSamples,
     #[serde(default)]
@@ -88,16 +93,20 @@ fn measure(arguments: &ThesisArguments) -> anyhow::Result<ThesisResults> {
         "cargo xtask reproduce thesis-3 --rounds {rounds} --sizes {sizes} --points {points}"
     );
     let mut results = ThesisResults {
-        origin: Origin::new(command),
+        origin: Origin::new(command.clone()),
+        again: BTreeMap::new(),
         kernel: KernelSamples::default(),
         cost: CostSamples::default(),
         warm: WarmSamples::default(),
     };
-    if let (Some(_), Ok(kept)) = (arguments.only, ThesisResults::PAGE.read::<ThesisResults>()) {
-        results = ThesisResults {
-            origin: results.origin,
-            ..kept
-        };
+    if let Some(part) = arguments.only
+        && let Ok(kept) = ThesisResults::PAGE.read::<ThesisResults>()
+    {
+        results = kept;
+        let name = part.to_possible_value();
+        let name = name.as_ref().map_or("", |name| name.get_name());
+        let origin = Origin::new(format!("{command} --only {name}"));
+        results.again.insert(part, origin);
     }
     let launcher = MxmLauncher::from_environment()?;
     if arguments.has_part(ThesisPart::Figures) {
@@ -112,17 +121,25 @@ fn measure(arguments: &ThesisArguments) -> anyhow::Result<ThesisResults> {
     Ok(results)
 }
 
+impl ThesisResults {
+    fn describe_origin(&self, part: ThesisPart) -> String {
+        let origin = self.again.get(&part).unwrap_or(&self.origin);
+        let cores = format!(" on {} cores", origin.machine.cores);
+        Self::PAGE.describe_origin(origin, &cores, "")
+    }
+}
+
 impl CampaignResults for ThesisResults {
     const PAGE: ResultsPage = ResultsPage { name: "thesis-3" };
 
     fn format_tables(&self) -> anyhow::Result<String> {
-        let cores = format!(" on {} cores", self.origin.machine.cores);
-        let origin = Self::PAGE.describe_origin(&self.origin, &cores, "");
+        let origin = self.describe_origin(ThesisPart::Table);
         let warm = match self.warm.check_goals() {
             rows if rows.is_empty() => String::new(),
             rows => {
+                let origin = self.describe_origin(ThesisPart::Warm);
                 let table = format_table(["goal with a warm store", "found", "met"], rows);
-                format!("\n{table}")
+                format!("\n{origin}\n\n{table}")
             }
         };
         Ok(format!("{origin}\n\n{}{warm}", self.cost.format_tables()))

@@ -110,7 +110,7 @@ impl ChildRun {
             Err(NoAnswer::Killed(_)) => Ok(None),
             Err(end) => Err(fail(
                 &self.name,
-                &format!("its process {end} in {function} of {} units", self.d),
+                &format!("its process {end} in {function} of {d} units"),
             )),
         }
     }

@@ -129,7 +129,7 @@ pub(crate) fn apply_to_session(
 /// The way in which products are planned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProductSettings {
-    pub block: usize,
+    pub block: Option<usize>,
     pub panel: Option<usize>,
     pub split: SplitChoice,
     pub strategy: Strategy,
@@ -162,9 +162,8 @@ impl ProductSettings {
     /// Applies a setting; returns `false` if it is no such setting.
     pub fn apply(&mut self, (name, value): (&str, &str)) -> Result<bool, CallFailure> {
         match name {
-            "block" => self.block = read_value(name, value)?,
-            "panel" if value == "auto" => self.panel = None,
-            "panel" => self.panel = Some(read_value(name, value)?),
+            "block" => self.block = read_width(name, value)?,
+            "panel" => self.panel = read_width(name, value)?,
             "split" => self.split = read_value(name, value)?,
             "strategy" => self.strategy = read_value(name, value)?,
             "epsilon" => self.epsilon = read_value(name, value)?,
@@ -176,10 +175,8 @@ impl ProductSettings {
     /// Returns the value of a setting as text; `None` if it is no such setting.
     pub fn show(&self, name: &str) -> Option<String> {
         Some(match name {
-            "block" => self.block.to_string(),
-            "panel" => self
-                .panel
-                .map_or_else(|| "auto".to_owned(), |panel| panel.to_string()),
+            "block" => show_width(self.block),
+            "panel" => show_width(self.panel),
             "split" => self.split.to_string(),
             "strategy" => self.strategy.to_string(),
             "epsilon" => self.epsilon.to_string(),
@@ -202,6 +199,20 @@ impl ProductSettings {
             ..defaults
         }
     }
+}
+
+/// The width that leaves it to the plan.
+const AUTO: &str = "auto";
+
+fn read_width(name: &str, value: &str) -> Result<Option<usize>, CallFailure> {
+    match value {
+        AUTO => Ok(None),
+        _ => read_value(name, value).map(Some),
+    }
+}
+
+fn show_width(width: Option<usize>) -> String {
+    width.map_or_else(|| AUTO.to_owned(), |width| width.to_string())
 }
 
 /// Reads the settings of a balancer, and of this rank's part.

@@ -67,7 +67,7 @@ impl ProductKeywords<'_> {
         let defaults = GemmConfig::default();
         Ok(GemmConfig {
             ops: self.read_ops()?,
-            block: self.block.unwrap_or(defaults.block),
+            block: self.block,
             panel: self.panel,
             split: read_setting("split", self.split)?.unwrap_or(defaults.split),
             balance: BalanceConfig {

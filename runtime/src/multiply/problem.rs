@@ -42,13 +42,22 @@ const WIDEST_PANEL: usize = 512;
 /// one, since every update reads and writes C. That is 0.92 of the speed at 128 (`cargo xtask bench update`).
 const NARROWNESS: f64 = 12.0;
 
-/// Returns the width, in elements, of the whole blocks within `width`; at least one block.
-fn whole_blocks(width: usize, block: usize) -> usize {
-    (width / block).max(1) * block
-}
+/// Blocks of C for each rank that divide the work as finely as speeds are known.
+const BLOCKS_PER_RANK: usize = 256;
+/// The block sizes to choose from.
+const BLOCKS: [usize; 3] = [128, 64, 32];
 
 impl Problem {
-    /// Makes a multiplication of the given shape. Any dimension may be zero.
+    /// Returns the block size for C of `m×n` on this number of ranks: the largest of 128, 64 and 32 that
+    /// leaves each rank 256 blocks, or 32.
+    pub fn choose_block(m: usize, n: usize, ranks: usize) -> usize {
+        let count = |block: usize| m.div_ceil(block).saturating_mul(n.div_ceil(block));
+        let wanted = BLOCKS_PER_RANK.saturating_mul(ranks);
+        let fine = BLOCKS.into_iter().find(|&block| count(block) >= wanted);
+        fine.unwrap_or(BLOCKS[BLOCKS.len() - 1])
+    }
+
+    /// Makes a multiplication of the given shape, in blocks of any size or the [usual](Self::choose_block) one. Any dimension may be zero.
     ///
     /// # Errors
     /// [`Error::Parameter`] when `block` is zero or a matrix would have 2⁶⁰ elements or more.
@@ -174,12 +183,12 @@ impl Problem {
 
     /// Returns the width of the panels on this number of ranks: the inner dimension of an update, and of a message.
     ///
-    /// A width that the caller did not set is a multiple of the block. It is wide enough for the BLAS to be near its
+    /// A width that the caller did not set is in [whole blocks](Self::whole_blocks). It is wide enough for the BLAS to be near its
     /// peak, and narrow enough for some dozens of steps that hide communication. One rank has none to hide.
     pub fn panel(&self, ranks: usize) -> usize {
         let default = match ranks {
-            1 => whole_blocks(SINGLE_PANEL, self.block),
-            _ => whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS), self.block),
+            1 => self.whole_blocks(SINGLE_PANEL),
+            _ => self.whole_blocks(WIDE_PANEL.min(self.k / MIN_STEPS)),
         };
         self.panel.unwrap_or(default).min(self.k.max(1))
     }
@@ -193,7 +202,7 @@ impl Problem {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
         // 0/0 is not a number, which the cast makes 0.
         let width = (best as usize).clamp(NARROW_KERNEL, WIDEST_PANEL);
-        let width = self.panel.unwrap_or(whole_blocks(width, self.block));
+        let width = self.panel.unwrap_or(self.whole_blocks(width));
         width.min(self.k.max(1))
     }
 
@@ -204,7 +213,7 @@ impl Problem {
 
     /// Returns the widest panel of a run that learns, or the one that the caller set.
     pub fn learning_panel(&self) -> usize {
-        self.panel.unwrap_or(whole_blocks(WIDE_PANEL, self.block))
+        self.panel.unwrap_or(self.whole_blocks(WIDE_PANEL))
     }
 
     /// The width of the panels that the caller set.
@@ -219,7 +228,19 @@ impl Problem {
     /// its speed.
     pub fn kernel_width(&self, steps: usize, ranks: usize) -> usize {
         let affordable = self.k / steps.max(1);
-        whole_blocks(affordable.max(NARROW_KERNEL), self.block).min(self.panel(ranks))
+        self.whole_blocks(affordable.max(NARROW_KERNEL))
+            .min(self.panel(ranks))
+    }
+
+    /// Returns the width, in elements, of the whole blocks within `width`; at least one block. The
+    /// [usual](Self::choose_block) blocks count as 128. So problems of all sizes have panels of few widths, and
+    /// stored times of one size serve the others.
+    fn whole_blocks(&self, width: usize) -> usize {
+        let block = match BLOCKS.contains(&self.block) {
+            true => BLOCKS[0],
+            false => self.block,
+        };
+        (width / block).max(1) * block
     }
 
     /// Rows and columns of C in blocks.
@@ -272,6 +293,48 @@ pub(crate) fn check_widths(block: usize, panel: Option<usize>) -> Result<(), Err
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocks_are_as_wide_as_leaves_enough_for_each_rank() {
+        for (m, n, ranks, block) in [
+            (4096, 4096, 4, 128),
+            (4095, 4095, 4, 128),
+            (3968, 4096, 4, 64),
+            (2048, 2048, 4, 64),
+            (2048, 2048, 1, 128),
+            (65536, 512, 4, 128),
+            (1536, 1536, 4, 32),
+            (1, 1, 1, 32),
+            (0, 9, 2, 32),
+            (usize::MAX, usize::MAX, 7, 128),
+            (64, 64, usize::MAX, 32),
+        ] {
+            assert_eq!(
+                Problem::choose_block(m, n, ranks),
+                block,
+                "{m}×{n} on {ranks}"
+            );
+        }
+    }
+
+    #[test]
+    fn panels_do_not_depend_on_the_usual_blocks() {
+        let list_widths = |block: usize| {
+            let problem = Problem::new(2048, 2048, 2048, block).unwrap();
+            let best = [0.01, 0.6, 9.0].map(|travel_s| problem.best_panel(1.0, travel_s));
+            let others = [
+                problem.panel(1),
+                problem.panel(4),
+                problem.learning_panel(),
+                problem.kernel_width(9, 4),
+            ];
+            [&best[..], &others].concat()
+        };
+        for block in [64, 32] {
+            assert_eq!(list_widths(block), list_widths(128), "{block}");
+        }
+        assert!(list_widths(48).iter().all(|width| width % 48 == 0));
+    }
 
     #[test]
     fn panels_are_wide_where_little_travels_and_narrow_where_much_does() {

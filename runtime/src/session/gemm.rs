@@ -22,16 +22,14 @@ use crate::matrix::{
 };
 use crate::multiply::{Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths};
 
-/// Block size by default: wide enough for the BLAS, and narrow enough to divide a matrix finely.
-const DEFAULT_BLOCK: usize = 128;
-
 /// The operations of a product, and how it is planned.
 #[derive(Debug, Clone, Copy)]
 pub struct GemmConfig {
     /// The operations on A and B.
     pub ops: [Op; 2],
-    /// Block size `b`. The plan may take a part of it, but no less than 32, so that C is in whole blocks where it lies.
-    pub block: usize,
+    /// Block size `b`; `None` chooses it by [`Problem::choose_block`]. The plan may take a part of it, but no less
+    /// than 16, so that C is in whole blocks where it lies.
+    pub block: Option<usize>,
     /// Width of the panels; `None` leaves it to the plan.
     pub panel: Option<usize>,
     /// The dimension that is divided among the nodes.
@@ -46,7 +44,7 @@ impl GemmConfig {
     /// # Errors
     /// [`Error::Parameter`] for blocks or panels of width 0, and for a tolerance that is not above 0.
     pub fn check(&self) -> Result<(), Error> {
-        check_widths(self.block, self.panel)?;
+        check_widths(self.block.unwrap_or(1), self.panel)?;
         check_epsilon(self.balance.epsilon)
     }
 
@@ -54,7 +52,7 @@ impl GemmConfig {
     fn describe(&self) -> Settings {
         let named = [
             ("ops", format!("{:?}", self.ops)),
-            ("block", self.block.to_string()),
+            ("block", format!("{:?}", self.block)),
             ("panel", format!("{:?}", self.panel)),
             ("split", self.split.to_string()),
             ("balance", format!("{:?}", self.balance)),
@@ -74,11 +72,11 @@ pub(super) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
 }
 
 impl Default for GemmConfig {
-    /// Takes A and B as they are, in blocks of 128, and leaves the rest to the plan.
+    /// Takes A and B as they are, and leaves the rest to the plan.
     fn default() -> Self {
         Self {
             ops: [Op::N; 2],
-            block: DEFAULT_BLOCK,
+            block: None,
             panel: None,
             split: SplitChoice::Auto,
             balance: BalanceConfig::default(),
@@ -165,10 +163,14 @@ impl Session {
         let _log = self.begin_log();
         let rank = self.comm.rank();
         check_distributions::<T>(self.comm.as_ref(), on, config.describe())?;
-        find_problem(on, config.ops, config.block)?;
+        let block = config.block.unwrap_or_else(|| {
+            let [.., c] = on;
+            Problem::choose_block(c.rows(), c.cols(), self.comm.size())
+        });
+        find_problem(on, config.ops, block)?;
         let (on, ops, is_transposed) = straighten::<T>(on, config.ops);
         let on = renumber(on, ops);
-        let block = fit_block(config.block, &on[2]);
+        let block = fit_block(block, &on[2]);
         let problem = find_problem(on.each_ref(), ops, block)?;
         let mut problem = problem.with_element(T::TYPE).with_split(config.split);
         if let Some(panel) = config.panel {
@@ -265,13 +267,13 @@ impl<T: Element> Gemm<T> {
         &self.plan
     }
 
-    /// Runs the product. `session` is the one that planned it.
+    /// Runs the product. `session` is the one that planned it, or another one of as many ranks.
     ///
     /// If `beta` is 0, C is not read. What lies between the lines of a local matrix is neither read nor written.
     ///
     /// # Errors
-    /// On every rank: [`Error::Shape`] for memory that does not hold its part; and those of [`Session::multiply`]. C is
-    /// unspecified if a device fails.
+    /// On every rank: [`Error::Spread`] for a session of another number of ranks, [`Error::Shape`] for memory that does
+    /// not hold its part; and those of [`Session::multiply`]. C is unspecified if a device fails.
     ///
     /// # Collective
     /// All ranks, with the same scalars.
@@ -286,6 +288,7 @@ impl<T: Element> Gemm<T> {
         let _log = session.begin_log();
         let shared = Arc::clone(session.comm());
         let comm = shared.as_ref();
+        self.plan.check_ranks(comm.size())?;
         let fitted = self.fit_memory([a.into(), b.into()], c.into(), comm.rank());
         let ([a, b], c) = agree(comm, fitted)?;
         let planned = [self.plan.a(), self.plan.b(), self.plan.c()];

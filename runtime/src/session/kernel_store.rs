@@ -11,17 +11,14 @@ use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
 
 use super::copier::SegmentCopier;
-use super::known::{add_sample, read_store};
+use super::known::read_store;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::KnownFrom;
 use crate::store::{
     KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreKey, StoreMode,
-    StorePlaces, StoredSample, name_writer,
+    StorePlaces, StoredSample, add_sample, name_writer,
 };
-
-/// Age up to which times are used without a measurement.
-const KEPT_S: u64 = 30 * 86_400;
 
 /// Knowledge of a rank's kernel from earlier jobs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -222,7 +219,7 @@ fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownKernel>, 
     for (rank, (source, key)) in ranks.iter().zip(&keys).enumerate() {
         let found = store.find(key);
         // Bounds alone tell nothing.
-        let found = found.filter(|known| known.points.iter().any(|point| point.reps > 0));
+        let found = found.filter(KnownModel::is_measured);
         let Some(found) = found else {
             doubtful.push(&source.place);
             known.push(KnownKernel::fresh());
@@ -234,7 +231,10 @@ fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownKernel>, 
         }
         let mut namesakes = ranks.iter().zip(&keys);
         let has_twin = namesakes.any(|(other, same)| same == key && other.place != source.place);
-        let doubts = list_doubts(&found, has_twin);
+        let mut doubts = found.list_doubts();
+        if has_twin {
+            doubts.push("another host has an equal kernel and the same name".to_owned());
+        }
         if !doubts.is_empty() {
             let doubts = doubts.join(", ");
             words.push(format!("models of {name} are checked: {doubts}"));
@@ -253,28 +253,13 @@ fn find_known(store: &ModelStore, ranks: &[KernelSource]) -> (Vec<KnownKernel>, 
     (known, words)
 }
 
-/// Lists the reasons why stored times need a check before they are used.
-fn list_doubts(found: &KnownModel, has_twin: bool) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if !found.changed.is_empty() {
-        doubts.push(format!("other {}", found.changed.join(", ")));
-    }
-    if found.age_s > KEPT_S {
-        doubts.push(format!("older than {} days", KEPT_S / 86_400));
-    }
-    if has_twin {
-        doubts.push("another host has an equal kernel and the same name".to_owned());
-    }
-    doubts
-}
-
 #[cfg(test)]
 mod tests {
     use tempfile::TempDir;
 
     use super::*;
     use crate::store::{
-        Identity, StoreFolder, StoredRun, make_kernel_source, read_clock_s, vary_fields,
+        Identity, KEPT_S, StoreFolder, StoredRun, make_kernel_source, read_clock_s, vary_fields,
     };
 
     /// Returns the kernels of two ranks of one host.
@@ -351,7 +336,7 @@ mod tests {
         assert!(is_same && times.len() == 2, "{times:?}");
         assert!(known.from == KnownFrom::Store && job.notices().is_empty());
         // One job is one run, whatever it wrote in between.
-        let files = std::fs::read_dir(folder.path().join("v3")).unwrap();
+        let files = std::fs::read_dir(folder.path().join("v4")).unwrap();
         assert_eq!(files.count(), 1);
     }
 

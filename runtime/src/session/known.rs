@@ -28,12 +28,9 @@ use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
-    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, make_link_key,
-    name_writer,
+    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, add_sample,
+    make_link_key, name_writer,
 };
-
-/// Repetitions of one size that a job keeps.
-const REPETITIONS: usize = 32;
 
 /// Ratio of panel widths up to which times of updates of one are used for the other.
 const NEAR_WIDTH: usize = 2;
@@ -41,9 +38,6 @@ const NEAR_WIDTH: usize = 2;
 /// Logarithm of the ratio of their times, each relative to its width, up to which widths count as equal. Runs that
 /// choose their width choose among such.
 const SAME_COST: f64 = 0.05;
-
-/// Age up to which times of messages are used.
-const LINKS_KEPT_S: u64 = 30 * 86_400;
 
 /// The least CPU time of messages that is stored.
 const LEAST_CPU_S: f64 = 1e-12;
@@ -196,7 +190,8 @@ impl JobStore {
             if let Some(reason) = known.new_mark() {
                 words.push(format!("older models of {name} are stale: {reason}"));
             }
-            let mut doubts = list_doubts(key, width, &known.changed);
+            let mut doubts = known.list_doubts();
+            doubts.extend(doubt_width(key, width));
             if self.has_twin(source, key, &keys) {
                 doubts.push("another host has an equal device and the same name".to_owned());
             }
@@ -234,21 +229,21 @@ impl JobStore {
         };
         let widths = self.store.models().list_widths(device).into_iter();
         let near = widths.filter(|&width| is_near(width, device.width));
-        let width = near.min_by(|&a, &b| {
-            let [a, b] = [a, b].map(|width| find_distance(width as f64, device.width as f64));
+        let known = near.filter_map(|width| {
+            let found = StoreKey {
+                identity: Identity::Device(DeviceIdentity {
+                    width,
+                    ..device.clone()
+                }),
+                conditions: key.conditions.clone(),
+            };
+            let known = self.store.find(&found)?;
+            known.is_measured().then_some((width, known))
+        });
+        known.min_by(|(a, _), (b, _)| {
+            let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
             a.total_cmp(&b)
-        })?;
-        let found = StoreKey {
-            identity: Identity::Device(DeviceIdentity {
-                width,
-                ..device.clone()
-            }),
-            conditions: key.conditions.clone(),
-        };
-        let known = self.store.find(&found)?;
-        // Bounds alone tell nothing.
-        let is_measured = known.points.iter().any(|point| point.reps > 0);
-        is_measured.then_some((width, known))
+        })
     }
 
     /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
@@ -274,8 +269,7 @@ impl JobStore {
 
     fn find_fresh(&self, times: LinkTimes<'_>) -> Option<Vec<Point>> {
         let known = self.store.find(&self.make_link_key(times))?;
-        let is_fresh = known.changed.is_empty() && known.age_s <= LINKS_KEPT_S;
-        is_fresh.then_some(known.points)
+        known.list_doubts().is_empty().then_some(known.points)
     }
 
     fn make_link_key(&self, times: LinkTimes<'_>) -> StoreKey {
@@ -368,21 +362,11 @@ impl JobStore {
         }
     }
 
-    /// Writes the times that this job has seen as one new segment, and forgets them.
+    /// Writes the times that this job has seen so far. Its next segment replaces this one: a job counts as one run.
     ///
     /// # Errors
     /// As [`ModelStore::write`].
     pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
-        let saved = self.save_so_far(host);
-        (self.writer, self.seen) = Default::default();
-        saved
-    }
-
-    /// Writes the times that this job has seen so far. The next segment replaces this one.
-    ///
-    /// # Errors
-    /// As [`ModelStore::write`].
-    pub fn save_so_far(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let writer = self.writer.get_or_insert_with(|| name_writer(host));
         let seen = self.seen.clone();
         self.store.write(writer, seen.into_iter().collect())
@@ -486,7 +470,6 @@ pub(super) fn split_ranks(
 fn key_work(problem: &Problem, width: usize) -> KeyedWork {
     KeyedWork {
         element: problem.element(),
-        block: problem.block(),
         width,
     }
 }
@@ -509,38 +492,14 @@ fn time_message(bytes: usize, seconds: f64) -> StoredSample {
     }
 }
 
-/// Adds repetitions to those of the same size, measured or given up. If there are many, some that are spread evenly
-/// over the job stay.
-pub(super) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
-    let key = (added.units, added.at_least);
-    let known = samples
-        .iter()
-        .position(|sample| (sample.units, sample.at_least) == key);
-    let index = known.unwrap_or(samples.len());
-    match samples.get_mut(index) {
-        Some(sample) => sample.seconds.extend(added.seconds),
-        None => samples.push(added),
+/// Returns the reason why stored times of updates of this width need a check before they are used for this key.
+fn doubt_width(key: &StoreKey, width: usize) -> Option<String> {
+    match &key.identity {
+        Identity::Device(device) if !is_alike(device, width) => {
+            Some(format!("panels of {width}, not of {}", device.width))
+        }
+        _ => None,
     }
-    let seconds = &mut samples[index].seconds;
-    let count = seconds.len();
-    if count > REPETITIONS {
-        let kept = (0..REPETITIONS).map(|index| seconds[index * count / REPETITIONS]);
-        *seconds = kept.collect();
-    }
-}
-
-/// Lists the reasons why stored times of updates of this width need a check before they are used for this key.
-fn list_doubts(key: &StoreKey, width: usize, changed: &[String]) -> Vec<String> {
-    let mut doubts = Vec::new();
-    if !changed.is_empty() {
-        doubts.push(format!("other {}", changed.join(", ")));
-    }
-    if let Identity::Device(device) = &key.identity
-        && !is_alike(device, width)
-    {
-        doubts.push(format!("panels of {width}, not of {}", device.width));
-    }
-    doubts
 }
 
 /// Returns `true` if times of updates of one width are used for the other.

@@ -26,7 +26,7 @@ mod report;
 mod slices;
 
 use std::any::Any;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,12 +57,12 @@ pub use {bind::bind_rank, find::FoundDevices};
 
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
-use crate::matrix::{HeldMatrix, Matrix, SpreadError};
+use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
     Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
-use crate::store::{KeyedWork, SegmentFile, StoreMode, StorePlaces, StoredSample};
+use crate::store::{KeyedWork, StoreMode, StorePlaces, StoredSample};
 use copier::SegmentCopier;
 use given::GivenModels;
 use host_share::HostShare;
@@ -127,9 +127,6 @@ pub struct Session {
     /// This rank's cores and GPUs. Dropped last: devices have them until they are dropped.
     _share: HostShare,
 }
-
-/// Writes what a job has seen; returns the segment and its path, if there was something to write.
-type SaveTimes = fn(&mut JobStore, &str) -> Result<Option<(PathBuf, SegmentFile)>, Error>;
 
 impl Session {
     /// Begins to set up a session.
@@ -394,8 +391,8 @@ impl Session {
         Ok(known)
     }
 
-    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. The head rank
-    /// writes them; then one rank of each other host adds the same file to the store of its host, unless that store has it
+    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A later call
+    /// replaces what this one has written, so that a session counts as one run. The head rank writes; then one rank of each other host adds the same file to the store of its host, unless that store has it
     /// because it is shared. A host that cannot keep them is no error of the job: it becomes a notice of the head rank.
     ///
     /// # Errors
@@ -404,26 +401,11 @@ impl Session {
     /// # Collective
     /// All ranks.
     pub fn save_models(&mut self) -> Result<(), Error> {
-        self.save_by("Session::save_models", JobStore::save)
-    }
-
-    /// Writes the times seen so far, as [`save_models`](Self::save_models) does. The next write of this job replaces them. A
-    /// killed job keeps its times, and counts as one run.
-    ///
-    /// # Errors
-    /// As [`save_models`](Self::save_models).
-    ///
-    /// # Collective
-    /// All ranks.
-    pub fn save_models_so_far(&mut self) -> Result<(), Error> {
-        self.save_by("Session::save_models_so_far", JobStore::save_so_far)
-    }
-
-    fn save_by(&mut self, name: &'static str, save: SaveTimes) -> Result<(), Error> {
         let shared = Arc::clone(&self.comm);
         let comm = shared.as_ref();
-        let _call = CollectiveCall::new(comm, name).enter()?;
-        let saved = self.store.as_mut().map(|store| save(store, comm.host()));
+        let _call = CollectiveCall::new(comm, "Session::save_models").enter()?;
+        let store = self.store.as_mut();
+        let saved = store.map(|store| store.save(comm.host()));
         let written = match saved.transpose() {
             Ok(written) => written.flatten(),
             Err(error) => {
@@ -532,10 +514,7 @@ impl Session {
             .with("element", &T::TYPE)
             .with_digest("plan", plan)
             .enter()?;
-        let (spread, ranks) = (plan.n_ranks(), comm.size());
-        if spread != ranks {
-            return Err(SpreadError::Ranks { spread, ranks }.into());
-        }
+        plan.check_ranks(comm.size())?;
         let mut memory = self.take_reserved::<T>();
         agree(&*comm, memory.make(&mut self.team, plan, comm.rank()))?;
         self.reserved = Some(Box::new(memory));

@@ -19,6 +19,8 @@ const SET_ASIDE: &str = "broken";
 
 /// Larger segments are not read: no job writes them.
 const LARGEST_BYTES: u64 = 256 << 20;
+/// How often a folder is listed that changes while it is read.
+const LISTINGS: usize = 8;
 
 /// A folder with segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,9 +119,11 @@ impl StoreFolder {
     /// # Errors
     /// Those of the system for the folder itself; one that is missing is empty.
     pub fn find_all(&self) -> io::Result<Vec<FoundSegment>> {
-        let mut paths = self.list_files()?;
-        paths.retain(|path| path.extension().is_some_and(|end| end == SEGMENT));
-        Ok(paths.into_iter().filter_map(read_segment).collect())
+        read_listed(|| {
+            let mut paths = self.list_files()?;
+            paths.retain(|path| path.extension().is_some_and(|end| end == SEGMENT));
+            Ok(paths)
+        })
     }
 
     /// Lists all other files: segments that were set aside, and leftovers of killed writers.
@@ -173,7 +177,7 @@ impl StoreFolder {
     /// Makes the segment of a writer.
     ///
     /// # Errors
-    /// [`Error::Output`] for runs that have no text.
+    /// [`Error::Output`] for runs that have no text, or more than a segment may have.
     pub(super) fn make_segment(
         &self,
         writer: &str,
@@ -182,6 +186,14 @@ impl StoreFolder {
         let name = format!("{writer}.{SEGMENT}");
         let text = format_segment(runs).map_err(io::Error::from);
         let text = text.map_err(|error| Error::output(self.place_file(&name), error))?;
+        if text.len() as u64 > LARGEST_BYTES {
+            let reason = format!(
+                "it would have {} bytes, and no segment of more than {LARGEST_BYTES} is read",
+                text.len()
+            );
+            let path = self.place_file(&name);
+            return Err(Error::output(path, io::Error::other(reason)));
+        }
         Ok(SegmentFile { name, text })
     }
 
@@ -292,6 +304,23 @@ fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// Reads the segments that `list` finds. It is asked again if one has vanished: that may be merged into one that was not
+/// there yet.
+fn read_listed(
+    mut list: impl FnMut() -> io::Result<Vec<PathBuf>>,
+) -> io::Result<Vec<FoundSegment>> {
+    let mut found = Vec::new();
+    for _ in 0..LISTINGS {
+        let paths = list()?;
+        let listed = paths.len();
+        found = paths.into_iter().filter_map(read_segment).collect();
+        if found.len() == listed {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Reads a segment; `None` if it has vanished meanwhile, as when another job has set it aside.
@@ -449,7 +478,7 @@ mod tests {
                 "{text}"
             );
             assert_eq!(read(&store), (vec!["before".to_owned()], vec![]));
-            let left = fs::read_dir(folder.path().join("v3")).unwrap().count();
+            let left = fs::read_dir(folder.path().join("v4")).unwrap().count();
             assert_eq!(left, 1, "{stage}");
         }
     }
@@ -458,7 +487,7 @@ mod tests {
     fn a_store_that_cannot_be_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         write(&open(&folder), "before").unwrap();
-        fs::write(folder.path().join("v3/x.segment"), "{").unwrap();
+        fs::write(folder.path().join("v4/x.segment"), "{").unwrap();
         let site = StoreFolder::new(folder.path().to_owned(), false);
         let refused = run_with("set aside", Fault::Refusal(Errno::ROFS), || {
             read(&open(&folder))
@@ -503,11 +532,11 @@ mod tests {
         let store = open(&folder);
         let there = write(&store, "a").unwrap();
         let newer = there.with_file_name("new.segment");
-        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":4}\n").unwrap();
-        fs::create_dir(folder.path().join("v4")).unwrap();
+        fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":5}\n").unwrap();
+        fs::create_dir(folder.path().join("v5")).unwrap();
         let (writers, words) = read(&store);
         assert_eq!(writers, ["a"]);
-        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 4")));
+        assert!(words.len() == 2 && words.iter().any(|word| word.contains("version 5")));
         assert!(newer.exists());
     }
 
@@ -543,6 +572,46 @@ mod tests {
         let (writers, words) = read(&store);
         assert_eq!((writers.len(), words.len()), (1, 1), "{words:?}");
         assert!(pipe.exists());
+    }
+
+    #[test]
+    fn segments_that_are_merged_while_they_are_read_are_not_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        for writer in ["a", "b"] {
+            write(&store, writer).unwrap();
+        }
+        let old = store.find_all().unwrap();
+        let mut listings = 0;
+        let found = read_listed(|| {
+            let paths = store.list_files();
+            listings += 1;
+            if listings == 1 {
+                let runs = old.iter().flat_map(|segment| segment.runs.clone().unwrap());
+                store.write("merged", &runs.collect::<Vec<_>>()).unwrap();
+                for segment in &old {
+                    assert!(store.remove_found(segment).unwrap());
+                }
+            }
+            paths
+        });
+        let found = found.unwrap();
+        let runs = found[0].runs.as_ref().unwrap();
+        assert_eq!((found.len(), runs.len(), listings), (1, 2, 2));
+    }
+
+    #[test]
+    fn a_segment_that_could_not_be_read_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder);
+        let mut run = stored("w", 1, &[(10, &[0.5])]);
+        run.samples[0].seconds = vec![0.123_456_789_012_345_67; LARGEST_BYTES as usize / 20];
+        let refused = store.write("w", &[run]).unwrap_err().to_string();
+        assert!(
+            refused.contains("w.segment") && refused.contains("bytes"),
+            "{refused}"
+        );
+        assert_eq!(read(&store), (vec![], vec![]));
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct KernelIdentity {
     pub width: Option<usize>,
     /// The BLAS with its major version, the minor one too if that is 0; `None` if the kernel calls none.
     pub blas: Option<String>,
+    /// The environment variables that give the threads of libraries a number, as `NAME=value`; empty for a bound
+    /// built-in kernel.
+    #[serde(default)]
+    pub threads: Vec<String>,
     /// `true` if it ran in a process of its own.
     pub isolated: bool,
     /// The kernels of other ranks that ran on its host at the same time, each with its processor's model.
@@ -66,8 +70,28 @@ pub struct KernelWork {
     pub width: Option<usize>,
     /// The BLAS that it calls, with its version and its file.
     pub blas: Option<String>,
+    /// The environment variables that give the threads of libraries a number, by [`list_thread_settings`]; empty
+    /// for a bound built-in kernel.
+    pub threads: Vec<String>,
     /// `true` if it runs in a process of its own.
     pub isolated: bool,
+}
+
+/// Variables that give the threads of libraries a number.
+const THREAD_VARIABLES: [&str; 4] = [
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+];
+
+/// Lists the environment variables that give the threads of libraries a number, as `NAME=value`.
+pub fn list_thread_settings() -> Vec<String> {
+    let set = THREAD_VARIABLES.iter().filter_map(|name| {
+        let value = std::env::var(name).ok()?;
+        Some(format!("{name}={value}"))
+    });
+    set.collect()
 }
 
 /// A kernel on a rank, as keys see it.
@@ -110,6 +134,7 @@ impl KernelSource {
             block,
             width,
             blas,
+            threads,
             isolated,
         } = self.work.clone();
         StoreKey {
@@ -122,6 +147,7 @@ impl KernelSource {
                 block,
                 width,
                 blas: blas.as_deref().map(shorten_version),
+                threads,
                 isolated,
                 corunners,
             }),
@@ -164,6 +190,7 @@ pub(crate) mod tests {
                 block: Some(32),
                 width: Some(1024),
                 blas: Some("OpenBLAS 0.3.21 (libopenblas.so.0)".to_owned()),
+                threads: vec!["OMP_NUM_THREADS=2".to_owned()],
                 isolated: false,
             },
             class: "Some CPU".to_owned(),

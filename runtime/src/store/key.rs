@@ -117,8 +117,6 @@ pub struct DeviceIdentity {
     pub kernel: String,
     /// Version of the kernel.
     pub kernel_version: u32,
-    /// Block size of the problem.
-    pub block: usize,
     /// Inner dimension of an update.
     pub width: usize,
     /// `true` if the times include transfers to the device's own memory and back.
@@ -160,8 +158,6 @@ pub struct StoreKey {
 pub struct KeyedWork {
     /// Type of the elements.
     pub element: ElementType,
-    /// Block size of the problem.
-    pub block: usize,
     /// Inner dimension of an update.
     pub width: usize,
 }
@@ -200,7 +196,6 @@ impl KeySource {
                 element: work.element,
                 kernel: UPDATE.0.to_owned(),
                 kernel_version: UPDATE.1,
-                block: work.block,
                 width: work.width,
                 transfers: device.kind == DeviceKind::Cuda,
                 blas: shorten_version(&device.blas),
@@ -430,7 +425,6 @@ pub(crate) mod tests {
     pub fn key() -> StoreKey {
         let work = KeyedWork {
             element: ElementType::F64,
-            block: 128,
             width: 256,
         };
         source().make_key(work, &[&source()])

@@ -23,16 +23,20 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use folder::{FoundSegment, StoreFolder, name_writer};
-pub use kernel_key::{KernelIdentity, KernelSource, KernelWork, hash_library};
+pub use kernel_key::{
+    KernelIdentity, KernelSource, KernelWork, hash_library, list_thread_settings,
+};
 pub use key::{
     Conditions, DeviceIdentity, Identity, KeyedWork, LibraryIdentity, LibrarySource, LinkIdentity,
     StoreKey,
 };
 pub(crate) use key::{KeySource, LinkTimes, make_link_key};
+#[cfg(test)]
+pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
 pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
-pub(crate) use segment::SegmentFile;
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
+pub(crate) use segment::{SegmentFile, add_sample};
 
 #[cfg(test)]
 pub(crate) use kernel_key::tests::make_source as make_kernel_source;
@@ -172,7 +176,7 @@ mod tests {
                 .write(&name_writer("host"), vec![(key(), sample(100, 0.5))])
                 .unwrap();
             let (path, _) = written.unwrap();
-            assert!(path.starts_with(folder.path().join("user/v3")));
+            assert!(path.starts_with(folder.path().join("user/v4")));
         }
         let store = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
         let numbers: Vec<u64> = store.models().runs().map(|run| run.run).collect();
@@ -213,7 +217,7 @@ mod tests {
         store
             .write("host", vec![(key(), sample(100, 0.5))])
             .unwrap();
-        let broken = folder.path().join("site/v3/x.segment");
+        let broken = folder.path().join("site/v4/x.segment");
         std::fs::write(&broken, "x").unwrap();
         let store = ModelStore::open(StoreMode::ReadWrite, places(&folder)).unwrap();
         assert!(store.find(&key()).is_some() && store.words().len() == 1);

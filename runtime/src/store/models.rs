@@ -73,7 +73,25 @@ struct UnitTime {
     is_bound: bool,
 }
 
+/// Age up to which times are used without a check.
+pub(crate) const KEPT_S: u64 = 30 * 86_400;
+
 impl KnownModel {
+    /// Returns `true` if a size was measured: bounds alone tell nothing.
+    pub fn is_measured(&self) -> bool {
+        self.points.iter().any(|point| point.reps > 0)
+    }
+
+    /// Lists the reasons why the times need a check before they are used.
+    pub fn list_doubts(&self) -> Vec<String> {
+        let changed = match self.changed.is_empty() {
+            true => None,
+            false => Some(format!("other {}", self.changed.join(", "))),
+        };
+        let age = (self.age_s > KEPT_S).then(|| format!("older than {} days", KEPT_S / 86_400));
+        changed.into_iter().chain(age).collect()
+    }
+
     /// Returns the reason why older runs do not count any more, as long as no run has been added since: every mark is news
     /// once.
     pub fn new_mark(&self) -> Option<&str> {
@@ -82,8 +100,8 @@ impl KnownModel {
 }
 
 impl StoredModels {
-    /// Merges the runs of segments. A run that several segments hold counts once, with the most sizes: one of them may
-    /// have been copied before the job had ended.
+    /// Merges the runs of segments. A run that several segments hold counts once, in its longest form: one of them may have
+    /// been copied before the job had ended.
     pub fn merge(runs: impl IntoIterator<Item = StoredRun>) -> Self {
         let mut known: BTreeMap<(String, StoreKey), StoredRun> = BTreeMap::new();
         for run in runs {
@@ -91,7 +109,7 @@ impl StoredModels {
                 Entry::Vacant(first) => {
                     first.insert(run);
                 }
-                Entry::Occupied(mut other) if other.get().samples.len() < run.samples.len() => {
+                Entry::Occupied(mut other) if other.get().length() < run.length() => {
                     other.insert(run);
                 }
                 Entry::Occupied(_) => {}

@@ -4,13 +4,20 @@
 //! so truncation shows as well as corruption.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::key::StoreKey;
 
-/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries, and
-/// version 2 none of kernels that are no updates of a multiplication.
+/// Name of the format, and the version that is written. Older ones are read too: version 1 has no times of libraries, version
+/// 2 none of kernels that are no updates of a multiplication, and up to [version 3](WITH_BLOCKS) the block size of the problem
+/// is in the key of a device.
 const FORMAT: &str = "isochron-models";
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
+/// The last version with the block size of the problem in the key of a device, on which its times do not depend.
+const WITH_BLOCKS: u32 = 3;
+
+/// Repetitions of one size that a job keeps.
+const REPETITIONS: usize = 32;
 
 /// Seconds that a model can use.
 const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
@@ -42,6 +49,34 @@ pub struct StoredRun {
     pub key: StoreKey,
     /// The times, one entry a size.
     pub samples: Vec<StoredSample>,
+}
+
+impl StoredRun {
+    /// Returns the number of sizes and that of repetitions. It grows until the job ends.
+    pub fn length(&self) -> (usize, usize) {
+        let repetitions = self.samples.iter().map(|sample| sample.seconds.len());
+        (self.samples.len(), repetitions.sum())
+    }
+}
+
+/// Adds repetitions to those of the same size, measured or given up. If there are many, some that are spread evenly
+/// over the job stay.
+pub(crate) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
+    let key = (added.units, added.at_least);
+    let known = samples
+        .iter()
+        .position(|sample| (sample.units, sample.at_least) == key);
+    let index = known.unwrap_or(samples.len());
+    match samples.get_mut(index) {
+        Some(sample) => sample.seconds.extend(added.seconds),
+        None => samples.push(added),
+    }
+    let seconds = &mut samples[index].seconds;
+    let count = seconds.len();
+    if count > REPETITIONS {
+        let kept = (0..REPETITIONS).map(|index| seconds[index * count / REPETITIONS]);
+        *seconds = kept.collect();
+    }
 }
 
 /// A segment as it is written: the same file in the stores of all hosts of a job.
@@ -123,10 +158,17 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     if checksum(&text[..last]) != trailer.crc32 {
         return Err(corrupt("its checksum differs"));
     }
-    let runs = text[..last].lines().skip(1).map(parse_run);
-    let runs = runs.collect::<Result<Vec<StoredRun>, _>>()?;
+    let lines = text[..last].lines().skip(1);
+    let runs = lines.map(|line| match header.version > WITH_BLOCKS {
+        true => serde_json::from_str(line).map_err(corrupt),
+        false => read_with_block(line).map_err(corrupt),
+    });
+    let runs = runs
+        .map(|run| run.and_then(check_run))
+        .collect::<Result<Vec<StoredRun>, _>>()?;
     match runs.len() == trailer.runs {
-        true => Ok(runs),
+        true if header.version > WITH_BLOCKS => Ok(runs),
+        true => Ok(join_blocks(runs)),
         false => Err(corrupt(format!(
             "{} runs, not {}",
             runs.len(),
@@ -135,8 +177,37 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     }
 }
 
-fn parse_run(line: &str) -> Result<StoredRun, SegmentError> {
-    let run: StoredRun = serde_json::from_str(line).map_err(corrupt)?;
+/// Reads a run, without the block size of the problem in the key of a device.
+fn read_with_block(line: &str) -> serde_json::Result<StoredRun> {
+    let mut run: Value = serde_json::from_str(line)?;
+    let identity = run.pointer_mut("/key/identity");
+    // The blocks of a kernel of one's own are its work.
+    let of_device = identity
+        .and_then(Value::as_object_mut)
+        .filter(|identity| identity.contains_key("transfers"));
+    if let Some(identity) = of_device {
+        identity.remove("block");
+    }
+    serde_json::from_value(run)
+}
+
+/// Joins the runs of a job that differed in the block size alone: times are kept by the area and the width of an update.
+fn join_blocks(runs: Vec<StoredRun>) -> Vec<StoredRun> {
+    let mut joined: Vec<StoredRun> = Vec::new();
+    for run in runs {
+        let mut others = joined.iter_mut();
+        match others.find(|other| (&other.writer, &other.key) == (&run.writer, &run.key)) {
+            Some(other) => run
+                .samples
+                .into_iter()
+                .for_each(|sample| add_sample(&mut other.samples, sample)),
+            None => joined.push(run),
+        }
+    }
+    joined
+}
+
+fn check_run(run: StoredRun) -> Result<StoredRun, SegmentError> {
     let is_usable = run.samples.iter().all(|sample| {
         let times = &sample.seconds;
         sample.units > 0 && !times.is_empty() && times.iter().all(|t_s| TIMES_S.contains(t_s))
@@ -157,6 +228,8 @@ fn checksum(text: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::kernel_key::KernelSource;
+    use super::super::kernel_key::tests::make_source;
     use super::super::key::tests::key;
     use super::*;
 
@@ -173,6 +246,57 @@ pub(super) mod tests {
             key: key(),
             samples: samples.collect(),
         }
+    }
+
+    fn make_sample(units: u64, seconds: f64) -> StoredSample {
+        StoredSample {
+            units,
+            seconds: vec![seconds],
+            at_least: false,
+        }
+    }
+
+    #[test]
+    fn repetitions_are_capped_evenly() {
+        let mut samples = Vec::new();
+        for first in [0, 100, 200] {
+            let sample = StoredSample {
+                seconds: (first..first + 100).map(f64::from).collect(),
+                ..make_sample(7, 0.0)
+            };
+            add_sample(&mut samples, sample);
+        }
+        add_sample(&mut samples, make_sample(9, 1.0));
+        assert_eq!(samples.len(), 2);
+        let seconds = &samples[0].seconds;
+        assert_eq!(seconds.len(), REPETITIONS);
+        assert!(seconds.is_sorted() && seconds[0] < 10.0 && seconds[REPETITIONS - 1] > 250.0);
+    }
+
+    #[test]
+    fn runs_that_differed_in_their_blocks_are_joined() {
+        let runs = [(1, 0.5), (1, 0.25), (2, 0.125)].map(|(units, time_s)| StoredRun {
+            samples: vec![make_sample(units, time_s)],
+            ..stored("w", 3, &[])
+        });
+        let [first, ..] = &runs;
+        let mut text = make_old(first, 3);
+        let line = text.lines().nth(1).unwrap().to_owned();
+        for (run, block) in runs[1..].iter().zip([64, 32]) {
+            let other = make_old(run, 3);
+            let other = other.lines().nth(1).unwrap();
+            let other = other.replace("\"block\":128", &format!("\"block\":{block}"));
+            let end = text.rfind("{\"runs\"").unwrap();
+            text.insert_str(end, &(other + "\n"));
+        }
+        assert!(text.contains("\"block\":32") && text.contains(&line));
+        let end = text.rfind("{\"runs\"").unwrap();
+        let crc32 = checksum(&text[..end]);
+        text.truncate(end);
+        text += &format!("{{\"runs\":3,\"crc32\":\"{crc32}\"}}\n");
+        let joined = parse_segment(text.as_bytes()).unwrap();
+        let expected = stored("w", 3, &[(1, &[0.5, 0.25]), (2, &[0.125])]);
+        assert_eq!(joined, [expected]);
     }
 
     #[test]
@@ -192,10 +316,17 @@ pub(super) mod tests {
 
     #[test]
     fn segments_of_older_versions_are_read() {
-        let run = stored("w", 3, &[(1, &[1.5, 2.0])]);
+        let run = stored("w", 3, &[(1, &[0.1 + 0.2, 2.0])]);
+        let of_kernel = StoredRun {
+            key: KernelSource::make_keys(&[make_source()]).remove(0),
+            ..run.clone()
+        };
         for version in 1..VERSION {
-            let text = make_old(&run, version);
-            assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run.clone()]));
+            for run in [&run, &of_kernel] {
+                let text = make_old(run, version);
+                assert!(text.contains("\"block\":"), "{text}");
+                assert_eq!(parse_segment(text.as_bytes()), Ok(vec![run.clone()]));
+            }
         }
     }
 
@@ -206,13 +337,16 @@ pub(super) mod tests {
         let whole = serde_json::to_string(&run).unwrap();
         let older = whole.replace("\"machine\":null,", "");
         assert_ne!(older, whole);
-        assert_eq!(parse_run(&older), Ok(run));
+        assert_eq!(serde_json::from_str::<StoredRun>(&older).unwrap(), run);
     }
 
     /// Formats a run as an older version did.
     pub fn make_old(run: &StoredRun, version: u32) -> String {
         let header = format!("{{\"format\":\"{FORMAT}\",\"version\":{version}}}\n");
-        let text = header + &serde_json::to_string(run).unwrap() + "\n";
+        let run = serde_json::to_string(run).unwrap();
+        let width = "\"width\":256,\"transfers\"";
+        let run = run.replace(width, &format!("\"block\":128,{width}"));
+        let text = header + &run + "\n";
         let crc32 = checksum(&text);
         format!("{text}{{\"runs\":1,\"crc32\":\"{crc32}\"}}\n")
     }
@@ -240,8 +374,8 @@ pub(super) mod tests {
 
     #[test]
     fn a_newer_version_is_told_from_a_broken_one() {
-        let text = r#"{"format":"isochron-models","version":4,"other":0}"#;
-        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(4)));
+        let text = r#"{"format":"isochron-models","version":5,"other":0}"#;
+        assert_eq!(parse_segment(text.as_bytes()), Err(SegmentError::Newer(5)));
         for broken in [
             "",
             "\n",

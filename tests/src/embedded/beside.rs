@@ -70,7 +70,7 @@ fn multiply_indexed(session: &mut Session, seed: usize) {
     });
     let mut c = vec![f64::NAN; on[2].local_shapes(rank)[0].0 * n];
     let config = GemmConfig {
-        block: 8,
+        block: Some(8),
         balance: unmeasured(),
         ..GemmConfig::default()
     };

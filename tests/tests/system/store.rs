@@ -93,7 +93,7 @@ fn list_notices(report: &Report) -> Vec<&String> {
 }
 
 fn segments(folder: &Folder) -> Vec<PathBuf> {
-    let found = fs::read_dir(Path::new(&folder.path("store")).join("v3"));
+    let found = fs::read_dir(Path::new(&folder.path("store")).join("v4"));
     let paths = found
         .into_iter()
         .flatten()
@@ -439,7 +439,7 @@ fn a_broken_store_is_told_and_ends_no_run() {
         let whole = segments(&folder).remove(0);
         let text = fs::read(&whole).expect("a segment");
         fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-        let newer = "{\"format\":\"isochron-models\",\"version\":4}\n";
+        let newer = "{\"format\":\"isochron-models\",\"version\":5}\n";
         fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
         let report = multiply(&mpi, &folder, "");
         assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
@@ -534,6 +534,17 @@ fn strategies_that_measure_before_the_run_use_the_store_too() {
 }
 
 #[test]
+fn a_plan_keeps_what_it_measured() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let planned = format!("{SLOW} --strategy fpm --plan");
+    run(command(&mpi, &folder, &planned), HANGS).success();
+    let report = multiply(&mpi, &folder, "--strategy fpm");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    assert_eq!(count_measurements(&report), 0);
+}
+
+#[test]
 fn fpm_measures_again_under_other_conditions_but_starts_with_what_is_known() {
     let [mpi, _] = libraries();
     let folder = make_folder();
@@ -581,6 +592,9 @@ fn models_given_by_hand_replace_measuring() {
             assert_eq!(count_measurements(&report), 0, "{strategy}");
             check_division(&report);
         }
+        let options = format!("{} {given}", SLOW.replace(" --json", ""));
+        let told = run(command(&mpi, &folder, &options), HANGS).success();
+        assert!(told.contains("3 known from given models"), "{told}");
     }
 }
 
@@ -747,10 +761,10 @@ fn models_that_are_not_read_are_named() {
     let whole = segments(&folder).remove(0);
     let text = fs::read(&whole).expect("a segment");
     fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
-    let newer = "{\"format\":\"isochron-models\",\"version\":4}\n";
+    let newer = "{\"format\":\"isochron-models\",\"version\":5}\n";
     let newer_file = whole.with_file_name("newer.segment");
     fs::write(&newer_file, newer).expect("written");
-    fs::create_dir(folder.path("store/v4")).expect("a new folder");
+    fs::create_dir(folder.path("store/v5")).expect("a new folder");
     let file = folder.path("all.models");
     for line in [
         "list",
@@ -765,7 +779,7 @@ fn models_that_are_not_read_are_named() {
         for part in [
             "cut.segment is not read: it is broken",
             "newer.segment is not read",
-            "v4 is of a newer",
+            "v5 is of a newer",
         ] {
             assert_eq!(
                 outcome.stderr.matches(part).count(),
@@ -784,7 +798,7 @@ fn models_that_are_not_read_are_named() {
     let told = models(&folder, "store", "verify").success();
     let counts = "1 segment whole, 0 broken, 1 not read; 1 set aside, 1 leftover";
     assert!(
-        told.contains(counts) && told.contains("v4 is of a newer"),
+        told.contains(counts) && told.contains("v5 is of a newer"),
         "{told}"
     );
     let told = models(
@@ -884,7 +898,7 @@ fn models_are_listed_compared_moved_and_removed() {
     let told = models(&folder, "store", "prune --older-than 1").success();
     assert!(told.contains("removed 0 runs"), "{told}");
     models(&folder, "store", "verify").success();
-    fs::write(folder.path("store/v3/x.segment"), "x").expect("written");
+    fs::write(folder.path("store/v4/x.segment"), "x").expect("written");
     let told = models(&folder, "store", "verify").failure(1);
     assert!(
         told.contains("x.segment") && told.contains("1 broken"),

@@ -32,7 +32,7 @@ use super::reduce;
 use super::schedule::{A, B, StepSchedule};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Region, cut_rect};
+use crate::matrix::{Region, SpreadError, cut_rect};
 
 /// Version of the document.
 pub(crate) const SCHEMA: u32 = 2;
@@ -255,6 +255,14 @@ impl Plan {
     /// Number of ranks.
     pub fn n_ranks(&self) -> usize {
         self.layout().rects().len()
+    }
+
+    /// Checks that the plan is for this number of ranks.
+    pub(crate) fn check_ranks(&self, ranks: usize) -> Result<(), SpreadError> {
+        match self.n_ranks() {
+            spread if spread == ranks => Ok(()),
+            spread => Err(SpreadError::Ranks { spread, ranks }),
+        }
     }
 
     /// Width of the panels: the inner dimension of an update, and of a message.

@@ -65,7 +65,7 @@ fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3])
     let mut c = Stock::<T>::new((m, n), orders[2], 2);
     let config = GemmConfig {
         ops,
-        block: 3,
+        block: Some(3),
         ..GemmConfig::default()
     };
     let on = [&a.on, &b.on, &c.on].map(Distribution::clone);
@@ -123,7 +123,10 @@ fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
         prepared,
         Err(Error::Spread(SpreadError::Ranks { .. }))
     ));
-    let none = GemmConfig { block: 0, ..config };
+    let none = GemmConfig {
+        block: Some(0),
+        ..config
+    };
     let prepared = session.prepare_gemm::<f64>([&on, &on, &on], &none);
     assert!(matches!(
         prepared,

@@ -2,7 +2,7 @@ use isochron_devices::{DeviceKind, ElementType};
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::{StoreFolder, StoredRun, make_test_source, read_clock_s, vary_fields};
+use crate::store::{KEPT_S, StoreFolder, StoredRun, make_test_source, read_clock_s, vary_fields};
 
 /// Makes the times of a device with steps of this number of sizes, and of some that were stopped.
 fn make_times(sizes: u64, stopped: usize) -> SteadyTimes {
@@ -29,23 +29,6 @@ fn devices_of_which_no_step_is_kept_are_explained() {
         ["the store keeps no times of this run of a: heat made it slower"]
     );
     assert!(explain_losses(&names, &steady[..1], &[false]).is_empty());
-}
-
-#[test]
-fn repetitions_are_capped_evenly() {
-    let mut samples = Vec::new();
-    for first in [0, 100, 200] {
-        let sample = StoredSample {
-            seconds: (first..first + 100).map(f64::from).collect(),
-            ..time_message(7, 0.0)
-        };
-        add_sample(&mut samples, sample);
-    }
-    add_sample(&mut samples, time_message(9, 1.0));
-    assert_eq!(samples.len(), 2);
-    let seconds = &samples[0].seconds;
-    assert_eq!(seconds.len(), REPETITIONS);
-    assert!(seconds.is_sorted() && seconds[0] < 10.0 && seconds[REPETITIONS - 1] > 250.0);
 }
 
 /// Returns a run with one size of 100 units.
@@ -144,6 +127,47 @@ fn a_k_of_less_than_a_panel_is_known_by_its_own_width() {
 }
 
 #[test]
+fn a_width_of_bounds_alone_does_not_hide_a_measured_one() {
+    let source = make_test_source();
+    let mut runs = [16, 20].map(|width| {
+        let key = source.make_key(make_problem(width).1, &[]);
+        store_time(&key, 1, 60.0)
+    });
+    runs[0].samples[0].at_least = true;
+    let (_folder, store) = open_store(&[source], &runs);
+    let known = store.find_devices(&make_problem(16).0, 16).0.concat();
+    assert_eq!(known[0].from, KnownFrom::StoreAndProbe);
+}
+
+#[test]
+fn old_times_of_a_device_are_checked() {
+    let source = make_test_source();
+    let (problem, work) = make_problem(16);
+    let mut run = store_time(&source.make_key(work, &[]), 1, 60.0);
+    run.at_s -= KEPT_S + 60;
+    let (_folder, store) = open_store(&[source], &[run]);
+    let (known, words) = store.find_devices(&problem, 16);
+    assert_eq!(known.concat()[0].from, KnownFrom::StoreAndProbe);
+    assert!(words[0].contains("older than 30 days"), "{words:?}");
+}
+
+#[test]
+fn a_job_that_saves_again_is_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = make_test_source();
+    let (_, work) = make_problem(16);
+    let mut job = open_folder(&folder, &[source]);
+    for units in [1, 2, 3] {
+        job.keep_samples(work, [[time_message(units, 0.5)]]);
+        job.save("a").unwrap().unwrap();
+    }
+    let found = StoreFolder::new(folder.path().to_owned(), true).find_all();
+    let found = found.unwrap();
+    let runs = found[0].runs.as_ref().unwrap();
+    assert_eq!((found.len(), runs.len(), runs[0].samples.len()), (1, 1, 3));
+}
+
+#[test]
 fn bounds_alone_are_no_knowledge() {
     let source = make_test_source();
     let (problem, work) = make_problem(16);
@@ -217,7 +241,7 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
             assert_eq!(found.is_some(), field.is_empty(), "{field}");
         }
         let mut old = store_time(&key, 1, 0.5);
-        old.at_s -= LINKS_KEPT_S + 60;
+        old.at_s -= KEPT_S + 60;
         let (_folder, store) = open_store(&sources, &[old]);
         assert_eq!(store.find_fresh(times), None);
     }
@@ -353,18 +377,16 @@ fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
     // A fact of the work that is new has to be taken up here.
     let KeyedWork {
         element: ElementType::F64,
-        block: 8,
         width: 16,
     } = work
     else {
         panic!("{work:?}");
     };
+    // The block size is none: the times are those of an area.
     let of_blocks = Problem::new(64, 64, 1024, 16).unwrap();
-    for other in [
-        problem.with_element(ElementType::F32),
-        of_blocks.with_panel(16).unwrap(),
-        make_problem(64).0,
-    ] {
+    let (origins, _) = find_origins(&found, &of_blocks.with_panel(16).unwrap());
+    assert_eq!(origins, [KnownFrom::Store; 2]);
+    for other in [problem.with_element(ElementType::F32), make_problem(64).0] {
         let (origins, _) = find_origins(&found, &other);
         assert_eq!(origins, [KnownFrom::Fresh; 2], "{other:?}");
     }

@@ -19,9 +19,9 @@ use super::MEASUREMENT_SHARE;
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::progress::{Observer, Progress};
-use crate::session::known::{KnownDevice, add_sample};
+use crate::session::known::KnownDevice;
 use crate::session::memory;
-use crate::store::StoredSample;
+use crate::store::{StoredSample, add_sample};
 
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {

@@ -320,7 +320,7 @@ fn stored_models_are_as_their_schemas_say() {
     let checked = list_stored(folder.path(), "verify");
     assert_eq!(checked["is_sound"], true, "{checked}");
     check_documents("models-verify", slice::from_ref(&checked));
-    let segments = fs::read_dir(folder.path().join("v3")).expect("the segments");
+    let segments = fs::read_dir(folder.path().join("v4")).expect("the segments");
     let segments = segments.map(|entry| read_file(entry.expect("an entry").path()));
     let lines: Vec<Value> = segments
         .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())

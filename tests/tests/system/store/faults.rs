@@ -58,7 +58,7 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
     let [mpi, _] = libraries();
     let script = format!(
         "D=$1 S=$2; shift 2; mount -t tmpfs -o size=1m none $D && cp -r $S/. $D && {change} || exit 9\n\
-         \"$@\"; status=$?; ls -A $D/v3 | sed \"s/^/there is /\" >&2; exit $status"
+         \"$@\"; status=$?; ls -A $D/v4 | sed \"s/^/there is /\" >&2; exit $status"
     );
     let (mounted, store) = (folder.path("mounted"), folder.path("store"));
     let _ = fs::create_dir(&mounted);
@@ -84,7 +84,7 @@ fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
     let folder = make_folder();
     multiply_by(&mpi, &folder, BRIEF);
     let fill = "{ head -c 2m /dev/zero > $D/fill 2> /dev/null; true; }";
-    let read_only = "echo '{' > $D/v3/x.segment && mount -o remount,ro $D";
+    let read_only = "echo '{' > $D/v4/x.segment && mount -o remount,ro $D";
     for (change, told, files) in [
         (fill, &["its file system has 0 free"][..], 1),
         (

@@ -7,7 +7,7 @@ use super::*;
 const RANK: &str = "\
     [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ] || exec \"$@\"\n\
     unshare --mount --uts sh -c 'hostname other && eval $CHANGE || exit 9\n\
-    \"$@\"; status=$?; cd $D/v3 && grep -H crc32 *.segment | sed \"s/^/other has /\" >&2; exit $status' sh \"$@\"";
+    \"$@\"; status=$?; cd $D/v4 && grep -H crc32 *.segment | sed \"s/^/other has /\" >&2; exit $status' sh \"$@\"";
 
 /// Multiplies on two hosts. Returns the report, and the segments of the second host, each with its checksum; `None` if the
 /// system allows no namespaces.
@@ -25,7 +25,7 @@ fn multiply_on_two_hosts(
     }
     folder.write("rank.sh", RANK);
     let store = folder.path("store");
-    fs::create_dir_all(format!("{store}/v3")).expect("a folder");
+    fs::create_dir_all(format!("{store}/v4")).expect("a folder");
     let [script, platform] = ["rank.sh", "slow.toml"].map(|name| folder.path(name));
     let isochron = mpi.isochron.display().to_string();
     let mut words = vec![&*script, &isochron, "mxm", "--platform", &platform];
@@ -63,7 +63,7 @@ fn list_checksums(folder: &Folder) -> Vec<String> {
 fn every_host_with_a_folder_of_its_own_keeps_the_segment_of_a_job() {
     for mpi in libraries() {
         let folder = make_folder();
-        let change = "mount -t tmpfs none $D && mkdir $D/v3";
+        let change = "mount -t tmpfs none $D && mkdir $D/v4";
         let Some((report, copies)) = multiply_on_two_hosts(&mpi, &folder, change) else {
             return;
         };
@@ -82,7 +82,7 @@ fn hosts_with_one_folder_keep_one_segment_of_a_job() {
     };
     assert_eq!(seen, list_checksums(&folder));
     assert_eq!(seen.len(), 1, "{seen:?}");
-    let names = fs::read_dir(folder.path("store/v3")).expect("a folder");
+    let names = fs::read_dir(folder.path("store/v4")).expect("a folder");
     assert_eq!(names.count(), 1, "nothing else is left behind");
     assert_eq!(count_notices(&report, "models are not kept"), 0);
 }
