@@ -1,7 +1,9 @@
 //! The control groups of this process and their mount points, in versions 1 and 2.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A folder that describes a control group, and the version of control groups, 1 or 2.
 pub(crate) type GroupFolder = (PathBuf, u32);
@@ -9,15 +11,20 @@ pub(crate) type GroupFolder = (PathBuf, u32);
 /// Finds the folders of the groups of this process that `controller` (`memory`, `cpu`) confines, on a file system with
 /// this root. Each is followed by those of the visible groups above it.
 pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
-    let cgroup = fs::read_to_string(root.join("proc/self/cgroup"));
-    let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
-    parse_groups(
-        root,
-        &cgroup.unwrap_or_default(),
-        &mountinfo.unwrap_or_default(),
-        controller,
-    )
+    let cgroup = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let place = (root.to_owned(), controller.to_owned(), cgroup);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let groups = known.entry(place).or_insert_with_key(|(_, _, cgroup)| {
+        let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
+        parse_groups(root, cgroup, &mountinfo.unwrap_or_default(), controller)
+    });
+    groups.clone()
 }
+
+/// The folders of each root, controller and content of `cgroup`. The list of mounts is slow to read, and a plan asks several
+/// times.
+static KNOWN: Mutex<BTreeMap<(PathBuf, String, String), Vec<GroupFolder>>> =
+    Mutex::new(BTreeMap::new());
 
 /// Finds the folders in the contents of the process's `cgroup` and `mountinfo` files.
 fn parse_groups(root: &Path, cgroup: &str, mountinfo: &str, controller: &str) -> Vec<GroupFolder> {

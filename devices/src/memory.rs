@@ -64,16 +64,17 @@ fn available_below(root: &Path) -> Option<u64> {
 
 /// Returns the bounds on a file system with this root.
 fn bounds_below(root: &Path) -> Vec<MemoryBound> {
-    let [limits, status, meminfo] = ["proc/self/limits", "proc/self/status", "proc/meminfo"]
-        .map(|path| fs::read_to_string(root.join(path)).unwrap_or_default());
-    let address_space = free_address_space(&limits, &status);
+    let read = |path| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let meminfo = read("proc/meminfo");
+    let address_space = free_address_space(&read("proc/self/limits"), || read("proc/self/status"));
     let host = field_kib(&meminfo, "MemAvailable:").map(|bytes| (MemoryScope::Host, bytes));
     let own = address_space.map(|bytes| (MemoryScope::Process, bytes));
+    let installed = field_kib(&meminfo, "MemTotal:").unwrap_or(u64::MAX);
     let groups = find_groups(root, "memory").into_iter();
     let groups = groups.filter_map(|(folder, version)| {
         let found = fs::metadata(&folder).ok()?;
         let scope = MemoryScope::Group(found.dev(), found.ino());
-        Some((scope, free_in_group(&folder, version)?))
+        Some((scope, free_in_group(&folder, version, installed)?))
     });
     let all = host.into_iter().chain(own).chain(groups);
     all.map(|(scope, bytes)| MemoryBound { scope, bytes })
@@ -96,16 +97,16 @@ fn field_kib(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Returns the bytes left under the soft limit on the address space; `None` without a limit.
-fn free_address_space(limits: &str, status: &str) -> Option<u64> {
+fn free_address_space(limits: &str, status: impl FnOnce() -> String) -> Option<u64> {
     let line = limits
         .lines()
         .find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(limit.saturating_sub(field_kib(status, "VmSize:")?))
+    Some(limit.saturating_sub(field_kib(&status(), "VmSize:")?))
 }
 
-/// Returns the bytes that the control group in a folder leaves; `None` if it has no limit.
-fn free_in_group(folder: &Path, version: u32) -> Option<u64> {
+/// Returns the bytes that the control group in a folder leaves; `None` if its limit is not below the `installed` memory.
+fn free_in_group(folder: &Path, version: u32, installed: u64) -> Option<u64> {
     let (limit, usage, reclaimable) = match version {
         2 => ("memory.max", "memory.current", "inactive_file "),
         _ => (
@@ -114,12 +115,14 @@ fn free_in_group(folder: &Path, version: u32) -> Option<u64> {
             "total_inactive_file ",
         ),
     };
-    // Without a limit version 2 writes `max`, and version 1 a number near 2^63, which bounds nothing.
-    let [limit, usage] = [limit, usage].map(|name| {
+    let read = |name: &str| {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         text.trim().parse::<u64>().ok()
-    });
-    let (limit, usage) = (limit?, usage?);
+    };
+    // Without a limit version 2 writes `max`, and version 1 a number near 2^63. The other files are slow to read: the
+    // system counts when it is asked.
+    let limit = read(limit).filter(|&limit| limit < installed)?;
+    let usage = read(usage)?;
     // The line of the page cache that the kernel drops first.
     let reclaimable = fs::read_to_string(folder.join("memory.stat"))
         .unwrap_or_default()
@@ -158,7 +161,7 @@ mod tests {
         assert_eq!(bounds_below(root.path())[1].scope, MemoryScope::Process);
         assert!(!is_unwritten_free_below(root.path()));
         assert_eq!(
-            free_address_space("Max address space  unlimited unlimited bytes", ""),
+            free_address_space("Max address space  unlimited unlimited bytes", String::new),
             None
         );
     }
@@ -181,6 +184,11 @@ mod tests {
                 "proc/self/mountinfo",
                 "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n",
             ),
+            (
+                "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
+            ("sys/fs/cgroup/memory/memory.usage_in_bytes", "0\n"),
             ("sys/fs/cgroup/memory/job/1/memory.limit_in_bytes", "5000\n"),
             ("sys/fs/cgroup/memory/job/1/memory.usage_in_bytes", "3000\n"),
             (
@@ -189,6 +197,8 @@ mod tests {
             ),
         ]);
         assert_eq!(available_below(root.path()), Some(2700));
+        // What has no limit bounds nothing.
+        assert_eq!(bounds_below(root.path()).len(), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use isochron::comm::{Comm, agree};
+use isochron::comm::{Comm, agree, share_outcome};
 use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
 use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::Session;
@@ -568,12 +568,19 @@ pub fn failures(comm: &dyn Comm) -> usize {
             "{error}"
         );
     }
+    let shared = |outcome: fn() -> Result<usize, Error>| {
+        share_outcome(comm, failing, (comm.rank() == failing).then(outcome))
+    };
+    assert_eq!(shared(|| Ok(7)).unwrap(), 7);
+    let refused = shared(|| Err(Error::Shape("made up".to_string()))).unwrap_err();
+    assert_eq!(refused.to_string(), error.to_string());
+    assert_eq!(refused.class(), ErrorClass::Input);
     let missing = file::read_shape(comm, Path::new("no-such-file.npy")).unwrap_err();
     assert!(
         missing.to_string().contains("no-such-file.npy"),
         "{missing}"
     );
-    2
+    4
 }
 
 /// Asserts that the ranks have sent as many messages and bytes as the plan says that they receive.

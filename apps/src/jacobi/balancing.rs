@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use isochron_core::Error;
-use isochron_core::comm::{Comm, agree};
+use isochron_core::comm::{Comm, share_outcome};
 use isochron_core::devices::memory_available_bytes;
 use isochron_core::hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, Strategy, imbalance,
@@ -207,16 +207,14 @@ impl Balancing {
         match self {
             Self::Even => Ok(None),
             Self::Constant { epsilon, speeds } => {
-                let decided = (comm.rank() == 0)
-                    .then(|| divide_by_speeds(speeds, *epsilon, rows, times_s))
-                    .transpose();
-                comm.share(0, agree(comm, decided)?)
+                let decided =
+                    (comm.rank() == 0).then(|| divide_by_speeds(speeds, *epsilon, rows, times_s));
+                share_outcome(comm, 0, decided)
             }
             Self::Functional { is_over: true, .. } => Ok(None),
             Self::Functional { dpa, is_over } => {
                 let decided = dpa.as_mut().map(|dpa| observe_sweep(dpa, rows, times_s));
-                let decided = agree(comm, decided.transpose())?;
-                let (next, has_ended): (Vec<u64>, bool) = comm.share(0, decided)?;
+                let (next, has_ended): (Vec<u64>, bool) = share_outcome(comm, 0, decided)?;
                 *is_over = has_ended;
                 Ok((next != rows).then_some(next))
             }

@@ -1,6 +1,6 @@
 //! The division of the rows.
 
-use isochron_core::comm::agree;
+use isochron_core::comm::share_outcome;
 use isochron_core::prelude::*;
 use isochron_devices::memory_available_bytes;
 use isochron_hierarchy::model::{Fit, ModelError, TimeFunction};
@@ -49,11 +49,8 @@ pub fn divide_rows(
     functions: &RowFunctions,
     room: &[u64],
 ) -> Result<Vec<u64>, Error> {
-    let divided = match comm.rank() {
-        0 => divide_by(arguments, functions, room).map(Some),
-        _ => Ok(None),
-    };
-    comm.share(0, agree(comm, divided)?)
+    let divided = (comm.rank() == 0).then(|| divide_by(arguments, functions, room));
+    share_outcome(comm, 0, divided)
 }
 
 fn divide_by(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use isochron_core::comm::agree;
+use isochron_core::comm::{agree, share_outcome};
 use isochron_core::input::read_text;
 use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
@@ -50,11 +50,9 @@ pub fn find_functions(
         let most = room.iter().copied().min().unwrap_or(0);
         return measure_functions(comm, arguments, kernel, (config, most));
     }
-    let read = match comm.rank() {
-        0 => read_functions(arguments, kernel.work.run.name(), comm.size()).map(Some),
-        _ => Ok(None),
-    };
-    let points = comm.share(0, agree(comm, read)?)?;
+    let name = kernel.work.run.name();
+    let read = (comm.rank() == 0).then(|| read_functions(arguments, name, comm.size()));
+    let points = share_outcome(comm, 0, read)?;
     let files = arguments.models.iter().cycle().take(comm.size());
     Ok(RowFunctions {
         points,

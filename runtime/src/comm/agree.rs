@@ -1,8 +1,11 @@
 //! Agreement of all ranks on success or failure, before they act on it.
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
 use super::collectives::{decode, encode};
 use super::contract::Comm;
-use crate::error::Error;
+use crate::error::{Error, ErrorClass};
 
 /// Turns one rank's failure into the same failure on every rank.
 ///
@@ -20,9 +23,8 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
         return outcome;
     }
     // Success is an empty contribution, which no failure is.
-    let failure = outcome.as_ref().err().map_or_else(Vec::new, |error| {
-        encode(&(comm.host(), error.to_string(), error.class()))
-    });
+    let failure = outcome.as_ref().err();
+    let failure = failure.map_or_else(Vec::new, |error| encode(&Failure::new(comm, error)));
     let all = match comm.all_gather(&failure) {
         Ok(all) => all,
         Err(lost) => return Err(outcome.err().unwrap_or(lost)),
@@ -33,11 +35,78 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     if let Err(error @ Error::Rank { .. }) = outcome {
         return Err(error);
     }
-    let (host, cause, class) = decode(rank, failure)?;
-    Err(Error::Rank {
-        rank,
-        host,
-        cause,
-        class,
-    })
+    Err(decode::<Failure>(rank, failure)?.into())
+}
+
+/// Returns the value of `root` on every rank, or its failure; the other ranks give `None`. It waits once, where
+/// [`agree`] and a broadcast wait twice.
+///
+/// # Errors
+/// [`Error::Rank`] on every rank if `root` failed (the error itself when there is one rank), [`Error::Unreadable`] if it
+/// gives no value of `V`; those of [`Comm`].
+///
+/// # Collective
+/// All ranks, with the same `root` and values of the same type.
+pub fn share_outcome<V: Serialize + DeserializeOwned>(
+    comm: &dyn Comm,
+    root: usize,
+    outcome: Option<Result<V, Error>>,
+) -> Result<V, Error> {
+    let told = match outcome {
+        Some(outcome) if comm.size() == 1 => return outcome,
+        outcome => outcome.map(|outcome| outcome.map_err(|error| Failure::new(comm, &error))),
+    };
+    comm.share::<Result<V, Failure>>(root, told)?
+        .map_err(Error::from)
+}
+
+/// A failure as it travels between ranks.
+#[derive(Serialize, Deserialize)]
+struct Failure {
+    rank: usize,
+    host: String,
+    cause: String,
+    class: ErrorClass,
+}
+
+impl Failure {
+    /// Describes an error of this rank, or one that all ranks know already.
+    fn new(comm: &dyn Comm, error: &Error) -> Self {
+        match error {
+            Error::Rank {
+                rank,
+                host,
+                cause,
+                class,
+            } => Self {
+                rank: *rank,
+                host: host.clone(),
+                cause: cause.clone(),
+                class: *class,
+            },
+            error => Self {
+                rank: comm.rank(),
+                host: comm.host().to_owned(),
+                cause: error.to_string(),
+                class: error.class(),
+            },
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let Failure {
+            rank,
+            host,
+            cause,
+            class,
+        } = failure;
+        Self::Rank {
+            rank,
+            host,
+            cause,
+            class,
+        }
+    }
 }

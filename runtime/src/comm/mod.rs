@@ -26,7 +26,7 @@ mod settings;
 )]
 mod transfer;
 
-pub use agree::agree;
+pub use agree::{agree, share_outcome};
 pub(crate) use arguments::{CollectiveCall, EnteredCall};
 pub use contract::Comm;
 pub(crate) use exchange::{REST, measure_exchange_s};

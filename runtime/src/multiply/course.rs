@@ -14,7 +14,7 @@ use super::panels::{PanelRoom, RoomSize};
 use super::plan::Plan;
 use super::schedule::StepSchedule;
 use super::step_log::{StepLog, find_changing_s, find_slowest};
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, agree, share_outcome};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
 use crate::matrix::{Frame, Matrix, Order, Region, Spread};
@@ -325,9 +325,8 @@ impl<'d, T: Element> Course<'d, T> {
             changing_s,
         };
         let director = self.director.as_mut().filter(|_| self.comm.rank() == 0);
-        let decided = director.map(|director| director.decide(&times)).transpose();
-        let decided = agree(self.comm, decided)?;
-        let decision = self.comm.share(0, decided)?;
+        let decided = director.map(|director| director.decide(&times));
+        let decision = share_outcome(self.comm, 0, decided)?;
         match decision.change.as_ref().map(|next| self.check(next)) {
             Some(Err(reason)) => Err(Error::Shape(reason)),
             _ => Ok(decision),

@@ -60,7 +60,7 @@ use serde::{Deserialize, Serialize};
 use self::migrate::{Change, move_blocks, move_units};
 use self::state::{load_machine, save_machine};
 use self::sweep::SweepTimes;
-use crate::comm::{Comm, Settings, agree, agree_on_settings};
+use crate::comm::{Comm, Settings, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
 
 pub use self::cost::measure_move_unit_s;
@@ -238,15 +238,12 @@ impl Rebalancer {
         // An error leaves all ranks with a decision after the next sweep.
         self.due_in = 1;
         self.tell_head()?;
-        let decided = match &mut self.machine {
-            Some(machine) => machine
-                .advise()
-                .map(|advice| Some((advice, machine.count_sweeps()))),
-            None => Ok(None),
-        };
-        let decided = agree(&*self.comm, decided.map_err(Error::from))?;
-        let decided = decided.map(|(advice, due_in)| LoopDecision { advice, due_in });
-        let LoopDecision { advice, due_in } = self.comm.share(0, decided)?;
+        let decided = self.machine.as_mut().map(|machine| {
+            let advice = machine.advise()?;
+            let due_in = machine.count_sweeps();
+            Ok(LoopDecision { advice, due_in })
+        });
+        let LoopDecision { advice, due_in } = share_outcome(&*self.comm, 0, decided)?;
         self.due_in = due_in;
         let Advice::Move(units) = advice else {
             return Ok(false);
@@ -343,9 +340,7 @@ impl Rebalancer {
     /// All ranks, between two sweeps.
     pub fn state(&mut self) -> Result<Vec<u8>, Error> {
         self.flush_times()?;
-        let saved = self.machine.as_ref().map(save_machine).transpose();
-        let saved = agree(&*self.comm, saved)?;
-        self.comm.share(0, saved)
+        share_outcome(&*self.comm, 0, self.machine.as_ref().map(save_machine))
     }
 
     /// Goes on from a [`state`](Self::state), with the same parts and the same knowledge.

@@ -59,7 +59,8 @@ use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
-    Execution, Factors, MakePart, Making, MultiplyRun, Plan, Problem, RunMemory, RunRecord, Scalars,
+    Execution, Factors, MakePart, Making, MultiplyRun, Plan, PlannedNode, Problem, RunMemory,
+    RunRecord, Scalars,
 };
 use crate::progress::Observer;
 use crate::store::{KeyedWork, StoreMode, StorePlaces, StoredSample};
@@ -322,9 +323,10 @@ impl Session {
         for (device, from) in node.devices.iter_mut().zip(known) {
             device.known = Some(from);
         }
-        let nodes = self.comm.gather(&node)?;
         let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
-        let made = self.comm.share(0, Some(made))?;
+        let described = self.comm.gather(&(node, made))?;
+        let (nodes, mades): (Vec<PlannedNode>, Vec<Making>) = described.into_iter().unzip();
+        let made = mades[0].clone();
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
         let plan = (places.suit)(plan);
         let count_lent = places.count_lent;
@@ -392,8 +394,11 @@ impl Session {
     }
 
     /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A later call
-    /// replaces what this one has written, so that a session counts as one run. The head rank writes; then one rank of each other host adds the same file to the store of its host, unless that store has it
-    /// because it is shared. A host that cannot keep them is no error of the job: it becomes a notice of the head rank.
+    /// replaces what this one has written, so that a session counts as one run.
+    ///
+    /// The head rank writes. Then one rank of each other host adds the same file to the store of its host, unless that
+    /// store has it because it is shared. A host that cannot keep them is no error of the job: it becomes a notice of the
+    /// head rank.
     ///
     /// # Errors
     /// On every rank: [`Error::Settings`] if not all ranks call it, and those of [`Comm`].

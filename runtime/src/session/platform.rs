@@ -39,7 +39,7 @@ use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
 use serde::{Deserialize, Serialize};
 
 use super::known::scale;
-use crate::comm::{Comm, agree, agree_on_settings};
+use crate::comm::{Comm, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
 use crate::input::read_text;
 
@@ -524,7 +524,7 @@ impl Platform {
     /// All ranks.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
         let read = (comm.rank() == 0).then(|| Self::read_file(path, comm.size()));
-        comm.share(0, agree(comm, read.transpose())?)
+        share_outcome(comm, 0, read)
     }
 
     /// Reads a platform file, which must describe at least this number of ranks.

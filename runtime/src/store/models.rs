@@ -15,6 +15,9 @@ use super::segment::StoredRun;
 /// Runs that count, the latest ones.
 const RUNS: usize = 8;
 
+/// Runs of equal conditions that are looked at, the latest ones: earlier jobs have judged the others.
+const LATEST: usize = 32;
+
 /// Runs in a row that have to contradict the ones before.
 const CONTRADICTING: usize = 3;
 
@@ -46,7 +49,14 @@ const QUANTILE: f64 = 1.96;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StoredModels {
     /// The runs by identity, in the order in which they were made.
-    runs: BTreeMap<Identity, Vec<StoredRun>>,
+    runs: BTreeMap<Identity, Vec<RatedRun>>,
+}
+
+/// A run, and the median seconds a unit of every size, which follow from it once: a plan asks for them many times.
+#[derive(Debug, Clone, PartialEq)]
+struct RatedRun {
+    run: StoredRun,
+    rates: Vec<UnitTime>,
 }
 
 /// The stored model of a device.
@@ -60,12 +70,12 @@ pub struct KnownModel {
     pub runs: usize,
     /// Seconds since the last of these runs.
     pub age_s: u64,
-    /// The reason why older runs do not count any more; it stays as long as they are stored.
+    /// The reason why older runs do not count any more, as long as they are among those that are looked at.
     pub stale: Option<String>,
 }
 
 /// Seconds a unit of one size, with their relative variance.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct UnitTime {
     d: f64,
     log: f64,
@@ -115,20 +125,23 @@ impl StoredModels {
                 Entry::Occupied(_) => {}
             }
         }
-        let mut merged: BTreeMap<Identity, Vec<StoredRun>> = BTreeMap::new();
+        let mut merged: BTreeMap<Identity, Vec<RatedRun>> = BTreeMap::new();
         for run in known.into_values() {
             let runs = merged.entry(run.key.identity.clone());
-            runs.or_default().push(run);
+            let rates = list_rates(&run);
+            runs.or_default().push(RatedRun { run, rates });
         }
         for runs in merged.values_mut() {
-            runs.sort_by(|a, b| (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer)));
+            runs.sort_by(|RatedRun { run: a, .. }, RatedRun { run: b, .. }| {
+                (a.run, a.at_s, &a.writer).cmp(&(b.run, b.at_s, &b.writer))
+            });
         }
         Self { runs: merged }
     }
 
     /// Returns every run.
     pub fn runs(&self) -> impl Iterator<Item = &StoredRun> {
-        self.runs.values().flatten()
+        self.runs.values().flatten().map(|rated| &rated.run)
     }
 
     /// Returns the widths of updates of which times are known, for work that is otherwise the same.
@@ -151,7 +164,7 @@ impl StoredModels {
     pub fn find_library<'s>(&self, source: &'s LibrarySource) -> Option<&'s str> {
         let keys = source.list_keys();
         let of_all = keys.iter().map(|key| {
-            let runs = self.runs.get(&key.identity)?.iter();
+            let runs = self.runs.get(&key.identity)?.iter().map(|rated| &rated.run);
             let version = &key.conditions.isochron;
             Some(runs.filter(move |run| run.key.conditions.isochron == *version))
         });
@@ -182,7 +195,7 @@ impl StoredModels {
             };
             let is_other = same.make_key(&known.library).identity == *identity
                 && known.libraries != source.libraries;
-            let at_s = runs.iter().map(|run| run.at_s).max()?;
+            let at_s = runs.iter().map(|rated| rated.run.at_s).max()?;
             is_other.then_some((at_s, &known.libraries[..]))
         });
         sets.max_by_key(|(at_s, _)| *at_s).map(|(_, set)| set)
@@ -191,7 +204,7 @@ impl StoredModels {
     /// Returns the number of the next run of a device.
     pub fn number_next(&self, identity: &Identity) -> u64 {
         let last = self.runs.get(identity).and_then(|runs| runs.last());
-        last.map_or(1, |last| last.run.saturating_add(1))
+        last.map_or(1, |last| last.run.run.saturating_add(1))
     }
 
     /// Finds the model of a device at the moment `now_s`, in seconds since 1970.
@@ -221,7 +234,7 @@ impl StoredModels {
                 .iter_mut()
                 .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
         }
-        let latest_s = counting.iter().map(|run| run.at_s).max();
+        let latest_s = counting.iter().map(|rated| rated.run.at_s).max();
         let told = if is_rugged { rates } else { thin(&rates) };
         Some(KnownModel {
             age_s: now_s.saturating_sub(latest_s.unwrap_or(0)),
@@ -246,10 +259,10 @@ impl UnitTime {
 }
 
 /// Groups runs by their conditions; a group comes after another if its last run does.
-fn group_by_conditions(runs: &[StoredRun]) -> Vec<(&Conditions, Vec<&StoredRun>)> {
-    let mut groups: Vec<(&Conditions, Vec<&StoredRun>)> = Vec::new();
+fn group_by_conditions(runs: &[RatedRun]) -> Vec<(&Conditions, Vec<&RatedRun>)> {
+    let mut groups: Vec<(&Conditions, Vec<&RatedRun>)> = Vec::new();
     for run in runs {
-        let conditions = &run.key.conditions;
+        let conditions = &run.run.key.conditions;
         let known = groups.iter().position(|(other, _)| *other == conditions);
         let mut group = match known {
             Some(index) => groups.remove(index),
@@ -262,10 +275,10 @@ fn group_by_conditions(runs: &[StoredRun]) -> Vec<(&Conditions, Vec<&StoredRun>)
 }
 
 /// Returns the runs that count, and the reason why older ones do not.
-fn drop_contradicted<'r>(runs: &[&'r StoredRun]) -> (Vec<&'r StoredRun>, Option<String>) {
-    let mut counting: Vec<&StoredRun> = Vec::new();
+fn drop_contradicted<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>, Option<String>) {
+    let mut counting: Vec<&RatedRun> = Vec::new();
     let mut reason = None;
-    for &run in runs {
+    for &run in &runs[runs.len().saturating_sub(LATEST)..] {
         counting.push(run);
         let before = counting.len().saturating_sub(CONTRADICTING);
         let (old, last) = counting.split_at(before);
@@ -284,22 +297,22 @@ fn drop_contradicted<'r>(runs: &[&'r StoredRun]) -> (Vec<&'r StoredRun>, Option<
 }
 
 /// Returns the factor by which all of the last runs contradict the ones before them.
-fn find_contradiction(old: &[&StoredRun], last: &[&StoredRun]) -> Option<f64> {
-    let known: Vec<UnitTime> = old.iter().flat_map(|run| list_rates(run)).collect();
-    let spread = old
-        .iter()
-        .filter_map(|run| compare(&list_rates(run), &known));
+fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
+    let known: Vec<UnitTime> = old.iter().flat_map(|run| run.rates.clone()).collect();
+    let off = last.iter().rev();
+    // Most runs agree with those before.
+    let off = off.map(|run| compare(&run.rates, &known).filter(|log| log.abs() > TOLERANCE));
+    let off: Vec<f64> = off.collect::<Option<_>>()?;
+    if off.is_empty() {
+        return None;
+    }
+    let spread = old.iter().filter_map(|run| compare(&run.rates, &known));
     let squares: Vec<f64> = spread.map(|log| log * log).collect();
     let variance = match squares.len() {
         0 | 1 => ONE_RUN.powi(2),
         n => squares.iter().sum::<f64>() / (n - 1) as f64,
     };
     let tolerance = TOLERANCE.max(3.0 * variance.sqrt());
-    let off: Option<Vec<f64>> = last
-        .iter()
-        .map(|run| compare(&list_rates(run), &known))
-        .collect();
-    let off = off.filter(|off| !off.is_empty())?;
     let is_longer = off.iter().all(|&log| log > tolerance);
     let is_shorter = off.iter().all(|&log| log < -tolerance);
     (is_longer || is_shorter).then(|| find_median(off).exp())
@@ -334,12 +347,12 @@ fn list_rates(run: &StoredRun) -> Vec<UnitTime> {
 }
 
 /// Combines runs: the median of the runs' medians for sizes that count as one, up to the ratio `same`.
-fn combine(runs: &[&StoredRun], now_s: u64, same: f64) -> Vec<UnitTime> {
+fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<UnitTime> {
     let mut all = Vec::new();
-    for (index, run) in runs.iter().enumerate() {
+    for (index, RatedRun { run, rates }) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
         let age = MONTH.powi(2) * months;
-        all.extend(list_rates(run).into_iter().map(|rate| (rate, index, age)));
+        all.extend(rates.iter().map(|&rate| (rate, index, age)));
     }
     all.sort_by(|a, b| a.0.d.total_cmp(&b.0.d));
     let mut combined = Vec::new();

@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 use super::director::RunConditions;
-use crate::comm::{CollectiveCall, Comm, agree};
+use crate::comm::{CollectiveCall, Comm, share_outcome};
 use crate::error::Error;
 use crate::input::read_text;
 use crate::multiply::director::{Directive, RankStep};
@@ -128,8 +128,7 @@ impl RunRecord {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
             Self::parse(&text, path)
         });
-        let read = agree(comm, read.transpose())?;
-        let mut record: Self = comm.share(0, read)?;
+        let mut record: Self = share_outcome(comm, 0, read)?;
         record.plan.note_file(path);
         Ok(record)
     }

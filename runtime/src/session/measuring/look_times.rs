@@ -8,7 +8,7 @@ use isochron_hierarchy::layout::arrange;
 
 use super::look::{Asked, DeviceClass, Looking};
 use super::node::NodeMeasurer;
-use crate::comm::{MeasureRounds, agree};
+use crate::comm::{MeasureRounds, agree, share_outcome};
 use crate::error::Error;
 use crate::session::known::KnownDevice;
 use crate::session::memory;
@@ -56,8 +56,7 @@ impl<T: Element> NodeMeasurer<'_, T> {
         let mut head = agree(comm, head.transpose())?;
         loop {
             let request = head.as_mut().map(Looking::request);
-            let request = agree(comm, request.transpose())?;
-            let Some(asked) = comm.share(0, request)? else {
+            let Some(asked) = share_outcome(comm, 0, request)? else {
                 return Ok(head);
             };
             let may_fall = asked.iter().flatten().any(|asked| asked.limit_s.is_some());

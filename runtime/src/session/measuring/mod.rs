@@ -16,7 +16,7 @@ use isochron_hierarchy::predict::Links;
 use super::known::KnownDevice;
 use super::load::Load;
 use super::memory::{self, MemoryNeed};
-use crate::comm::{Comm, LinkLadder, agree};
+use crate::comm::{Comm, LinkLadder, share_outcome};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem};
 use crate::store::StoredSample;
@@ -206,20 +206,26 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         let (problem, work) = (self.problem, self.node.work);
         let head = self.looking.as_mut();
         let first = head.map(|looking| looking.divide_first(&work, problem, decision.clone()));
-        let first = agree(comm, first.transpose())?;
-        comm.share(0, first).map(Some)
+        share_outcome(comm, 0, first).map(Some)
     }
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {
         let comm = self.node.comm;
-        let head = (comm.rank() == 0).then(|| self.begin_planner());
-        let mut head = agree(comm, head.transpose())?;
+        let mut head = None;
+        let mut next = (comm.rank() == 0).then(|| {
+            let planner = head.insert(self.begin_planner()?);
+            Ok(planner.step())
+        });
         loop {
-            match comm.share(0, head.as_ref().map(Planner::step))? {
+            match share_outcome(comm, 0, next)? {
                 BalanceStep::Done(decision) => return Ok(decision),
                 BalanceStep::Measure(request) => {
                     let answer = self.answer(request)?;
-                    agree(comm, self.tell_planner(head.as_mut(), answer))?;
+                    next = head.as_mut().map(|planner| {
+                        observe(planner, answer)?;
+                        self.answer_alone(planner)?;
+                        Ok(planner.step())
+                    });
                 }
             }
         }
@@ -230,15 +236,6 @@ impl<'a, T: Element> PlanMeasurer<'a, T> {
         let mut planner = Planner::new(self.node.work)?;
         self.answer_alone(&mut planner)?;
         Ok(planner)
-    }
-
-    /// Tells the planner an answer, on the head rank.
-    fn tell_planner(&self, head: Option<&mut Planner>, answer: PlanAnswer) -> Result<(), Error> {
-        let Some(planner) = head else {
-            return Ok(());
-        };
-        observe(planner, answer)?;
-        self.answer_alone(planner)
     }
 
     /// Answers the planner on the head rank as long as no other rank is needed: with predicted times and known links.

@@ -18,6 +18,7 @@ mod message;
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::ops::Add;
 use std::os::raw::c_int;
 use std::sync::Arc;
 
@@ -41,15 +42,14 @@ use message::test_request;
 const LONGEST: usize = 1 << 30;
 /// Largest number of values that are summed at once.
 const MAX_SUMMED: usize = 1 << 27;
+/// The bytes of a number of 64 bits.
+type Word = [u8; LENGTH_BYTES];
 /// Bytes of the number of bytes of a rank's data.
 const LENGTH_BYTES: usize = size_of::<u64>();
 /// The most bytes that travel with their length.
-const MOST_SHORT: usize = 248;
+const MOST_SHORT: usize = 1016;
 /// The most bytes of all ranks that do.
 const MOST_OF_ALL_RANKS: usize = 1 << 14;
-
-/// The name of the number of values to be summed.
-const LENGTH: &str = "number of values";
 
 /// Exit status of a job that a panic ended.
 const PANIC_STATUS: i32 = 101;
@@ -307,14 +307,6 @@ impl MpiComm {
         self.asks_others.then(|| unsafe { ReturnedErrors::new() })
     }
 
-    /// Compares a value of all ranks.
-    fn compare(&self, name: &str, value: usize) -> Result<(), Error> {
-        let mut values = vec![0; self.size];
-        values[self.rank] = value as u64;
-        self.reduce_sum(&mut values)?;
-        compare_values(name, &values)
-    }
-
     /// Returns the bytes of short data, which travel with their length: waiting for one operation costs less than for two.
     fn count_short_bytes(&self) -> usize {
         let each = (MOST_OF_ALL_RANKS / self.size)
@@ -335,6 +327,37 @@ impl MpiComm {
             }
         })?;
         Ok(memory.0)
+    }
+
+    /// Replaces each value by its sum over all ranks. Short ones travel with their number.
+    fn sum<T: Equivalence + Copy + Add<Output = T>>(
+        &self,
+        values: &mut [T],
+        encode: fn(T) -> Word,
+        decode: fn(Word) -> T,
+    ) -> Result<(), Error> {
+        let short = self.count_short_bytes();
+        let bytes = size_of_val(values);
+        let sent = if bytes <= short { &*values } else { &[] };
+        let data: Vec<u8> = sent.iter().flat_map(|&value| encode(value)).collect();
+        let records = self.gather_records(write_record(bytes, &data, short))?;
+        let records = records.chunks_exact(LENGTH_BYTES + short);
+        let lengths: Vec<u64> = records.clone().map(read_length).collect();
+        let numbers = lengths.iter().map(|bytes| bytes / LENGTH_BYTES as u64);
+        compare_values("number of values", &numbers.collect::<Vec<_>>())?;
+        if bytes > short {
+            return self.reduce_sum(values);
+        }
+        // In the order of the ranks, so that all have the same sums.
+        for (index, value) in values.iter_mut().enumerate() {
+            let start = (1 + index) * LENGTH_BYTES;
+            let words = records
+                .clone()
+                .filter_map(|record| record[start..].first_chunk());
+            let sum = words.map(|&word| decode(word)).reduce(Add::add);
+            *value = sum.unwrap_or(*value);
+        }
+        Ok(())
     }
 
     fn reduce_sum<T: Equivalence + Copy>(&self, values: &mut [T]) -> Result<(), Error> {
@@ -411,7 +434,7 @@ impl Comm for MpiComm {
         let mut shared = vec![0; self.size];
         shared[self.rank] = root as u64;
         let record = match self.rank == root {
-            true => write_record(data, short),
+            true => write_record(data.len(), data, short),
             false => vec![0; LENGTH_BYTES + short],
         };
         let words = record.chunks_exact(LENGTH_BYTES);
@@ -443,7 +466,7 @@ impl Comm for MpiComm {
 
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         let short = self.count_short_bytes();
-        let records = self.gather_records(write_record(data, short))?;
+        let records = self.gather_records(write_record(data.len(), data, short))?;
         let records = records.chunks_exact(LENGTH_BYTES + short);
         let lengths = records.clone().map(|record| read_length(record) as usize);
         let lengths: Vec<usize> = lengths.collect();
@@ -497,13 +520,11 @@ impl Comm for MpiComm {
     }
 
     fn sum_f64(&self, values: &mut [f64]) -> Result<(), Error> {
-        self.compare(LENGTH, values.len())?;
-        self.reduce_sum(values)
+        self.sum(values, f64::to_le_bytes, f64::from_le_bytes)
     }
 
     fn sum_u64(&self, values: &mut [u64]) -> Result<(), Error> {
-        self.compare(LENGTH, values.len())?;
-        self.reduce_sum(values)
+        self.sum(values, u64::to_le_bytes, u64::from_le_bytes)
     }
 
     unsafe fn start(
@@ -522,10 +543,10 @@ impl Comm for MpiComm {
     }
 }
 
-/// Returns a record of the length of `data`, and of `data` itself if it has at most `short` bytes.
-fn write_record(data: &[u8], short: usize) -> Vec<u8> {
-    let mut record = (data.len() as u64).to_le_bytes().to_vec();
-    if data.len() <= short {
+/// Returns a record of a number of bytes, and of `data` itself, which has so many, if that is at most `short`.
+fn write_record(bytes: usize, data: &[u8], short: usize) -> Vec<u8> {
+    let mut record = (bytes as u64).to_le_bytes().to_vec();
+    if bytes <= short {
         record.extend_from_slice(data);
     }
     record.resize(LENGTH_BYTES + short, 0);
