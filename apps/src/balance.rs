@@ -28,7 +28,7 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
 use crate::output;
 use crate::table::TextTable;
-use crate::terminal_line::{TerminalLine, describe_slowest};
+use crate::terminal_line::{TerminalLine, describe_interval, describe_slowest};
 
 /// The kernel, its units, and the limits of balancing.
 #[derive(Args)]
@@ -187,13 +187,12 @@ impl DivisionProgress {
         let left_s =
             elapsed_s / f64::from(self.done) * f64::from(self.most.saturating_sub(self.done));
         format!(
-            "balancing: {} of at most {}, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %), ±{:.1} % at {:.0} %{}",
+            "balancing: {} of at most {}, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %){}{}",
             self.done,
             count(self.most.into(), "division"),
             100.0 * imbalance(&busy_s),
             100.0 * self.epsilon,
-            100.0 * widest,
-            100.0 * self.confidence,
+            describe_interval(widest, self.confidence),
             describe_slowest(&times_s, &self.hosts)
         )
     }
