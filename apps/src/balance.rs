@@ -110,7 +110,6 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let resumed = head.as_ref().map_or(0, |head| head.resumed);
     let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
-    kernel.work.store.save(comm)?;
     if comm.rank() > 0 {
         return Ok(());
     }
@@ -249,7 +248,8 @@ impl DpaArguments {
     }
 }
 
-/// Measures the divisions that the head rank asks for, until it has the result.
+/// Measures the divisions that the head rank asks for, until it has the result. The store gets the times of each at once, so
+/// that a killed job keeps them.
 fn balance_ranks(
     comm: &dyn Comm,
     kernel: &mut OpenKernel,
@@ -267,6 +267,8 @@ fn balance_ranks(
         let kept = units.iter().all(|&d| d > 0);
         let found = kernel.work.measure_in_step(comm, (own, kept), config)?;
         let found = comm.gather(&found)?;
+        // Before the files: the same command goes on after the last division in them.
+        kernel.work.store.save(comm)?;
         let observed = head.as_mut().map(|head| head.observe(&units, &found));
         agree(comm, observed.unwrap_or(Ok(())))?;
     }
