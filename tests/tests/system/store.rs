@@ -2,6 +2,7 @@
 
 mod faults;
 mod hosts;
+mod namespaces;
 
 use std::fs;
 use std::path::{Path, PathBuf};
