@@ -2,6 +2,7 @@
 
 mod faults;
 mod hosts;
+mod kernels;
 mod namespaces;
 
 use std::fs;
