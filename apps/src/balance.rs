@@ -28,7 +28,7 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
 use crate::output;
 use crate::table::TextTable;
-use crate::terminal_line::{TerminalLine, describe_slowest};
+use crate::terminal_line::{TerminalLine, describe_interval, describe_slowest};
 
 /// The kernel, its units, and the limits of balancing.
 #[derive(Args)]
@@ -110,7 +110,6 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let resumed = head.as_ref().map_or(0, |head| head.resumed);
     let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
-    kernel.work.store.save(comm)?;
     if comm.rank() > 0 {
         return Ok(());
     }
@@ -187,13 +186,12 @@ impl DivisionProgress {
         let left_s =
             elapsed_s / f64::from(self.done) * f64::from(self.most.saturating_sub(self.done));
         format!(
-            "balancing: {} of at most {}, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %), ±{:.1} % at {:.0} %{}",
+            "balancing: {} of at most {}, at most {left_s:.0} s left, imbalance {:.1} % (goal {:.1} %){}{}",
             self.done,
             count(self.most.into(), "division"),
             100.0 * imbalance(&busy_s),
             100.0 * self.epsilon,
-            100.0 * widest,
-            100.0 * self.confidence,
+            describe_interval(widest, self.confidence),
             describe_slowest(&times_s, &self.hosts)
         )
     }
@@ -250,7 +248,8 @@ impl DpaArguments {
     }
 }
 
-/// Measures the divisions that the head rank asks for, until it has the result.
+/// Measures the divisions that the head rank asks for, until it has the result. The store gets the times of each at once, so
+/// that a killed job keeps them.
 fn balance_ranks(
     comm: &dyn Comm,
     kernel: &mut OpenKernel,
@@ -268,6 +267,8 @@ fn balance_ranks(
         let kept = units.iter().all(|&d| d > 0);
         let found = kernel.work.measure_in_step(comm, (own, kept), config)?;
         let found = comm.gather(&found)?;
+        // Before the files: the same command goes on after the last division in them.
+        kernel.work.store.save(comm)?;
         let observed = head.as_mut().map(|head| head.observe(&units, &found));
         agree(comm, observed.unwrap_or(Ok(())))?;
     }

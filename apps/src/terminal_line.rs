@@ -95,6 +95,12 @@ pub fn describe_slowest(times_s: &[f64], hosts: &[String]) -> String {
     }
 }
 
+/// Describes the half-width of a confidence interval behind a comma, as a part of the time; `confidence` is its level.
+pub fn describe_interval(part: f64, confidence: f64) -> String {
+    let (percent, level) = (100.0 * part, 100.0 * confidence);
+    format!(", ±{percent:.1} % at {level:.0} %")
+}
+
 /// Cuts a text to a line of a terminal. The last column stays free: terminals differ in what follows a full line.
 fn cut_text(text: &str, width: usize) -> String {
     if text.chars().count() < width {

@@ -164,7 +164,7 @@ impl<T: Element> MeasureRun<'_, T> {
                 slices[index] = n;
                 found = self.measure_updates(n, &slices, limit_s, &mut repeat_alone);
             }
-            let found = agree(self.comm.as_ref(), found.map_err(Error::from))?;
+            let found = self.end_measurement(n, found)?;
             let own = self.turns.own_device(turn);
             if let Some((index, alone)) = own.and_then(|i| Some((i, *found.get(i)?))) {
                 devices[index].sizes.push(SizeMeasurements {
@@ -194,7 +194,23 @@ impl<T: Element> MeasureRun<'_, T> {
         }
         // A rank that has nothing to measure, or that failed, takes part too.
         while rounds.ask_for_round(false) {}
-        agree(self.comm.as_ref(), found.map_err(Error::from))
+        self.end_measurement(n, found)
+    }
+
+    /// Ends a measurement of size `n` on all ranks, each with the times of its devices, and notes the widest interval for
+    /// the line of progress.
+    fn end_measurement(
+        &mut self,
+        n: usize,
+        found: Result<Vec<Measurement>, DeviceError>,
+    ) -> Result<Vec<Measurement>, Error> {
+        let comm = self.comm.as_ref();
+        let found = agree(comm, found.map_err(Error::from))?;
+        let widest = comm.gather(&widest_interval(&found))?;
+        let widest = widest.into_iter().flatten().reduce(f64::max);
+        let confidence = (self.plan.config)(n, f64::INFINITY).confidence;
+        self.schedule.note_interval(widest, confidence);
+        Ok(found)
     }
 
     /// Measures an update of `n` rows and of `slices[i]` columns on device i of this rank.
@@ -210,6 +226,14 @@ impl<T: Element> MeasureRun<'_, T> {
         let team = self.session.team();
         measure_team(team, n, slices, depth, &config, &mut self.operands, in_step)
     }
+}
+
+/// Returns the largest half-width of confidence intervals, as a part of the time.
+fn widest_interval(found: &[Measurement]) -> Option<f64> {
+    let timed = found
+        .iter()
+        .filter(|found| !found.is_bound() && found.t_s > 0.0);
+    timed.map(|found| found.ci_s / found.t_s).reduce(f64::max)
 }
 
 /// Made-up measurements, for tests.

@@ -7,7 +7,7 @@ use isochron_core::Error;
 use isochron_core::comm::Comm;
 use isochron_devices::DeviceInfo;
 
-use crate::terminal_line::TerminalLine;
+use crate::terminal_line::{TerminalLine, describe_interval};
 
 /// Part of the budget that the measurements left can divide even if earlier ones have overrun theirs.
 const LEAST_PART: f64 = 0.1;
@@ -19,6 +19,9 @@ pub struct Schedule {
     budget_s: f64,
     begun: usize,
     total: usize,
+    /// The widest confidence interval of the last measurement, as a part of the time, and its level; `None` before the
+    /// first, and if no device has a time.
+    interval: Option<(f64, f64)>,
     progress: TerminalLine,
 }
 
@@ -30,6 +33,7 @@ impl Schedule {
             budget_s,
             begun: 0,
             total,
+            interval: None,
             progress: TerminalLine::of_rank(is_head),
         }
     }
@@ -39,17 +43,28 @@ impl Schedule {
     pub fn begin_next(&mut self, what: &str) -> f64 {
         let left = self.total - self.begun;
         self.begun += 1;
-        let Self { begun, total, .. } = *self;
         let spent_s = self.start.elapsed().as_secs_f64();
-        let left_s = (self.budget_s - spent_s).max(0.0);
-        let at_most = match left_s.is_finite() {
-            true => format!(", at most {left_s:.0} s left"),
-            false => String::new(),
-        };
-        (self.progress).show(&format!(
-            "measuring: {begun} of {total}{at_most}, now {what}"
-        ));
+        self.progress.show(&self.describe(what, spent_s));
         divide_rest(self.budget_s, spent_s, left)
+    }
+
+    /// Takes in the widest confidence interval of the last measurement, as a part of the time, and its level.
+    pub fn note_interval(&mut self, widest: Option<f64>, confidence: f64) {
+        self.interval = widest.map(|widest| (widest, confidence));
+    }
+
+    /// Describes the progress after these seconds, the most important first: a narrow terminal cuts the end.
+    fn describe(&self, what: &str, spent_s: f64) -> String {
+        let Self { begun, total, .. } = *self;
+        let mut text = format!("measuring: {begun} of {total}");
+        let left_s = (self.budget_s - spent_s).max(0.0);
+        if left_s.is_finite() {
+            text += &format!(", at most {left_s:.0} s left");
+        }
+        if let Some((widest, confidence)) = self.interval {
+            text += &describe_interval(widest, confidence);
+        }
+        format!("{text}, now {what}")
     }
 }
 
@@ -149,6 +164,29 @@ mod tests {
             spent_s + divide_rest(40.0, spent_s, left) * [1.0, 0.25][left % 2]
         });
         assert!(spent_s <= 40.0, "{spent_s}");
+    }
+
+    #[test]
+    fn the_progress_tells_the_time_left_and_the_last_interval() {
+        let mut schedule = Schedule::new(Instant::now(), 40.0, 16, false);
+        schedule.begun = 3;
+        assert_eq!(
+            schedule.describe("a", 10.0),
+            "measuring: 3 of 16, at most 30 s left, now a"
+        );
+        schedule.note_interval(Some(0.012), 0.95);
+        assert_eq!(
+            schedule.describe("a", 50.0),
+            "measuring: 3 of 16, at most 0 s left, ±1.2 % at 95 %, now a"
+        );
+        schedule.budget_s = f64::INFINITY;
+        assert_eq!(
+            schedule.describe("a", 50.0),
+            "measuring: 3 of 16, ±1.2 % at 95 %, now a"
+        );
+        // Updates that took too long have no interval.
+        schedule.note_interval(None, 0.95);
+        assert_eq!(schedule.describe("a", 50.0), "measuring: 3 of 16, now a");
     }
 
     #[test]

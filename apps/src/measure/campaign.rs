@@ -14,7 +14,7 @@ use super::part::{MeasuredWork, PartEnd, PartUnits, Size, make_point};
 use super::remaining::{RemainingTime, weigh_size};
 use super::sizes::CampaignSizes;
 use crate::lines::count;
-use crate::terminal_line::TerminalLine;
+use crate::terminal_line::{TerminalLine, describe_interval};
 
 /// The measurements of all parts.
 pub struct Campaign<'a> {
@@ -193,8 +193,7 @@ impl Campaign<'_> {
             .last()
             .and_then(|(_, points)| widest_interval(points));
         if let (Some(part), Some(_)) = (last, left_s) {
-            let (percent, confidence) = (100.0 * part, 100.0 * self.config.confidence);
-            text += &format!(", ±{percent:.1} % at {confidence:.0} %");
+            text += &describe_interval(part, self.config.confidence);
         }
         let size = match &self.sizes {
             CampaignSizes::Line(_) | CampaignSizes::Listed(_) => count(m, "unit"),

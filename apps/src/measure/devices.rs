@@ -46,7 +46,7 @@ pub struct DeviceArguments {
 
 /// The updates of C that are measured.
 #[derive(Clone, Copy)]
-struct Updates {
+struct MeasuredUpdates {
     /// Block size: sizes are in blocks of C.
     block: usize,
     work: KeyedWork,
@@ -57,7 +57,7 @@ struct Updates {
 struct DeviceWork<T> {
     session: Session,
     operands: UpdateOperands<T>,
-    updates: Updates,
+    updates: MeasuredUpdates,
 }
 
 impl DeviceArguments {
@@ -107,7 +107,7 @@ impl DeviceArguments {
             work.element,
             describe_repetitions(config)
         );
-        let updates = Updates {
+        let updates = MeasuredUpdates {
             block,
             work,
             is_surface: self.surface,
@@ -126,7 +126,7 @@ impl DeviceArguments {
     }
 }
 
-fn begin_work<T: Element>(session: Session, updates: Updates) -> Box<dyn MeasuredWork> {
+fn begin_work<T: Element>(session: Session, updates: MeasuredUpdates) -> Box<dyn MeasuredWork> {
     Box::new(DeviceWork::<T> {
         session,
         operands: UpdateOperands::default(),
@@ -141,7 +141,7 @@ fn begin_work<T: Element>(session: Session, updates: Updates) -> Box<dyn Measure
 fn list_parts(
     comm: &dyn Comm,
     devices: &[DeviceInfo],
-    Updates { block, work, .. }: Updates,
+    MeasuredUpdates { block, work, .. }: MeasuredUpdates,
     measured_with: &str,
 ) -> Result<Vec<MeasuredPart>, Error> {
     let mine = devices.iter().map(|device| MeasuredPart {
@@ -292,7 +292,7 @@ impl<T: Element> MeasuredWork for DeviceWork<T> {
     }
 
     fn complexity(&mut self, (m, n): Size) -> Result<f64, Error> {
-        let Updates { block, work, .. } = self.updates;
+        let MeasuredUpdates { block, work, .. } = self.updates;
         Ok(T::TYPE.flop() * m as f64 * n as f64 * (block * block) as f64 * work.width as f64)
     }
 

@@ -98,9 +98,10 @@ fn measure_functions(
         .as_mut()
         .map_or(Ok(()), |files| stored.add_to(files, &campaign.lacking));
     agree(comm, added)?;
-    campaign.sizes = CampaignSizes::Listed(sizes.clone());
+    campaign.sizes = CampaignSizes::Listed(sizes);
     campaign.run(files)?;
-    let is_measured = has_probe || stored.count() < sizes.len();
+    // Sizes above one that is hopeless to all ranks are not measured.
+    let is_measured = has_probe || stored.count() < campaign.points.len();
     let origin = match (stored.count(), is_measured) {
         (0, _) => KnownFrom::Fresh,
         (_, true) => KnownFrom::StoreAndProbe,

@@ -46,7 +46,8 @@ impl StoredSizes {
         !self.sizes.is_empty() && self.to_scale.contains(&true)
     }
 
-    /// Measures one of the sizes if times are to be scaled, and scales them. If it takes too long there, nothing is left.
+    /// Measures one of the sizes if times are to be scaled, and scales them. If it takes too long there, or no size has a
+    /// time on every rank, nothing is left.
     ///
     /// # Errors
     /// Those of the campaign.
@@ -61,7 +62,10 @@ impl StoredSizes {
         if !self.is_to_scale() {
             return Ok(self);
         }
-        let probe = self.sizes.len() / 2;
+        let Some(probe) = self.choose_probe() else {
+            self.sizes.clear();
+            return Ok(self);
+        };
         let size = self.sizes[probe][0].d;
         campaign.sizes = CampaignSizes::Listed(vec![size]);
         let files = match campaign.comm.rank() {
@@ -77,11 +81,19 @@ impl StoredSizes {
         Ok(self)
     }
 
+    /// Chooses the size to measure, by its index: the middle one of those that took no rank too long.
+    fn choose_probe(&self) -> Option<usize> {
+        let sizes = self.sizes.iter().enumerate();
+        let timed = sizes.filter(|(_, points)| points.iter().all(|point| point.reps > 0));
+        let timed: Vec<usize> = timed.map(|(index, _)| index).collect();
+        timed.get(timed.len() / 2).copied()
+    }
+
     /// Scales the times so that they agree with those measured at the size of this index.
     fn scale(&mut self, probe: usize, measured: &[Option<Point>]) {
         let stored = self.sizes[probe].iter().zip(measured);
         let factors = stored.map(|(stored, measured)| {
-            let measured = measured.filter(|point| point.reps > 0 && stored.reps > 0)?;
+            let measured = measured.filter(|point| point.reps > 0)?;
             Some(measured.t_s / stored.t_s)
         });
         let Some(factors) = factors.collect::<Option<Vec<f64>>>() else {
@@ -170,14 +182,37 @@ mod tests {
         ];
         let stored = StoredSizes::new(&known, &[8, 16]);
         assert!(stored.is_to_scale());
-        let measured = make_known(KnownFrom::Fresh, &[(16, 2.5), (16, 1.5)]).points;
-        let measured: Vec<Option<Point>> = measured.into_iter().map(Some).collect();
+        let measured = make_measured(16, &[2.5, 1.5]);
         let mut scaled = stored.clone();
         scaled.scale(1, &measured);
         assert_eq!(list_times(&scaled), [[1.0, 0.5], [2.5, 1.5]]);
+        assert_eq!(stored.choose_probe(), Some(1));
         // A size that takes too long now tells nothing about the others.
         let mut hopeless = stored;
         hopeless.scale(1, &[measured[0], None]);
         assert_eq!(hopeless.count(), 0);
+    }
+
+    #[test]
+    fn a_size_that_took_a_rank_too_long_is_not_measured_to_scale_the_others() {
+        let times: [(u64, f64); 3] = [(8, 1.0), (16, 2.0), (24, 3.0)];
+        let mut known =
+            [KnownFrom::Store, KnownFrom::StoreAndProbe].map(|from| make_known(from, &times));
+        known[1].points[1].reps = 0;
+        known[1].points[2].reps = 0;
+        let mut stored = StoredSizes::new(&known, &[8, 16, 24]);
+        assert_eq!(stored.choose_probe(), Some(0));
+        stored.scale(0, &make_measured(8, &[0.5, 0.5]));
+        assert_eq!(list_times(&stored), [[0.5, 0.5], [2.0, 1.0], [3.0, 1.5]]);
+        known[0].points[0].reps = 0;
+        let stored = StoredSizes::new(&known, &[8, 16, 24]);
+        assert_eq!(stored.choose_probe(), None);
+    }
+
+    /// Returns the measured points of a size, one for each rank.
+    fn make_measured(size: u64, times_s: &[f64]) -> Vec<Option<Point>> {
+        let points = times_s.iter();
+        let points = points.map(|&t_s| make_known(KnownFrom::Fresh, &[(size, t_s)]).points.pop());
+        points.collect()
     }
 }

@@ -11,13 +11,13 @@ use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
 
 use super::copier::SegmentCopier;
-use super::known::read_store;
+use super::known::{keep_by_key, read_store};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::KnownFrom;
 use crate::store::{
     KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreKey, StoreMode,
-    StorePlaces, StoredSample, add_sample, name_writer,
+    StorePlaces, StoredSample, name_writer,
 };
 
 /// Knowledge of a rank's kernel from earlier jobs.
@@ -127,14 +127,9 @@ impl KernelStore {
         if self.store.is_none() {
             return Ok(());
         }
-        for (key, sample) in KernelSource::make_keys(&self.sources)
-            .into_iter()
-            .zip(times)
-        {
-            if let Some(sample) = sample {
-                add_sample(self.seen.entry(key).or_default(), sample);
-            }
-        }
+        let keys = KernelSource::make_keys(&self.sources).into_iter();
+        let places = self.sources.iter().map(|source| source.place.as_str());
+        keep_by_key(&mut self.seen, keys.zip(places), times);
         Ok(())
     }
 

@@ -354,12 +354,10 @@ impl JobStore {
         work: KeyedWork,
         devices: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
     ) {
-        for (key, samples) in self.make_keys(work).into_iter().zip(devices) {
-            let seen = self.seen.entry(key).or_default();
-            for sample in samples {
-                add_sample(seen, sample);
-            }
-        }
+        let keys = self.make_keys(work);
+        let places = self.sources.iter().flatten();
+        let places = places.map(|source| source.place.as_str());
+        keep_by_key(&mut self.seen, keys.into_iter().zip(places), devices);
     }
 
     /// Writes the times that this job has seen so far. Its next segment replaces this one: a job counts as one run.
@@ -489,6 +487,26 @@ fn time_message(bytes: usize, seconds: f64) -> StoredSample {
         units: bytes as u64,
         seconds: vec![seconds],
         at_least: false,
+    }
+}
+
+/// Adds repetitions to those of the same keys, which come with the name of their host. If several hosts have one key, those of
+/// the first one are kept: times of unlike hosts together would be a model of neither.
+pub(super) fn keep_by_key<'s>(
+    seen: &mut BTreeMap<StoreKey, Vec<StoredSample>>,
+    sources: impl Iterator<Item = (StoreKey, &'s str)>,
+    samples: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+) {
+    let mut holders = BTreeMap::new();
+    for ((key, place), samples) in sources.zip(samples) {
+        let holder = *holders.entry(key.clone()).or_insert(place);
+        if holder != place {
+            continue;
+        }
+        let known = seen.entry(key).or_default();
+        for sample in samples {
+            add_sample(known, sample);
+        }
     }
 }
 

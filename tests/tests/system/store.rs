@@ -2,6 +2,8 @@
 
 mod faults;
 mod hosts;
+mod kernels;
+mod namespaces;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -31,6 +31,25 @@ fn devices_of_which_no_step_is_kept_are_explained() {
     assert!(explain_losses(&names, &steady[..1], &[false]).is_empty());
 }
 
+#[test]
+fn times_of_hosts_of_one_name_are_not_mixed() {
+    let key = make_test_source().make_key(make_problem(8).1, &[]);
+    let times = |first: u64| (first..first + 2).map(|units| time_message(units as usize, 1.0));
+    let mut seen = BTreeMap::new();
+    // Two kernels that share all cores of a host may have one key.
+    for places in [["a (1)", "a (2)"], ["b", "b"]] {
+        let sources = places.map(|place| (key.clone(), place));
+        seen.clear();
+        keep_by_key(&mut seen, sources.into_iter(), [times(1), times(10)]);
+        let sizes = seen[&key].iter().map(|sample| sample.units);
+        let sizes: Vec<u64> = sizes.collect();
+        match places[0] == places[1] {
+            true => assert_eq!(sizes, [1, 2, 10, 11]),
+            false => assert_eq!(sizes, [1, 2]),
+        }
+    }
+}
+
 /// Returns a run with one size of 100 units.
 fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
     StoredRun {

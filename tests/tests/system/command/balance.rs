@@ -1,5 +1,6 @@
 //! `isochron balance`.
 
+use isochron::store::StoreFolder;
 use isochron_tests::launch::{HANGS, Mpi, libraries, run};
 use serde_json::Value;
 
@@ -68,7 +69,8 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
 }
 
 /// Sleeps 10 microseconds for each unit, and 30 on the first rank.
-const UNLIKE: &str = "const char *rank = getenv(\"OMPI_COMM_WORLD_RANK\");
+pub const UNLIKE: &str = "const char *rank = getenv(\"OMPI_COMM_WORLD_RANK\");
+if (!rank) rank = getenv(\"PMI_RANK\");
 struct timespec pause = {0, (rank && rank[0] == '0' ? 30000L : 10000L) * (long)d};
 nanosleep(&pause, 0);";
 
@@ -111,6 +113,34 @@ fn a_balancing_that_is_killed_between_two_files_goes_on_from_the_points_in_them(
         );
         assert!(points.len() > kept.len(), "{points:?}");
     }
+}
+
+#[test]
+fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let kernel = compile(&folder, "unlike", UNLIKE);
+    let line =
+        format!("balance {kernel} --units 300 --min-reps 2 --max-reps 2 --max-iterations 4 --json");
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    command.env("ISOCHRON_STORE", folder.path("store"));
+    // The head rank is killed when the store has the second division.
+    command.env("ISOCHRON_TEST_KILLED_AT", "named:2");
+    assert_ne!(run(command, HANGS).status, Some(0));
+    let store = StoreFolder::new(folder.path("store").into(), false);
+    let found = store.find_all().expect("a folder").into_iter();
+    let runs = found.flat_map(|segment| segment.runs.expect("a whole segment"));
+    let sizes: Vec<usize> = runs.map(|run| run.samples.len()).collect();
+    assert_eq!(sizes, [2; 2], "of each rank");
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    command.env("ISOCHRON_STORE", folder.path("store"));
+    let found = json(&run(command, HANGS).success());
+    for rank in found["ranks"].as_array().expect("ranks") {
+        assert_eq!(rank["known"], "store", "{found}");
+    }
+    // It does not begin with the even division again.
+    assert_ne!(found["history"][0]["units"][0], 150, "{found}");
 }
 
 #[test]

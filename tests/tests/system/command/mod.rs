@@ -15,6 +15,9 @@ mod rows;
 mod topology;
 mod trace_model;
 
+pub use balance::UNLIKE;
+pub use measure::compile;
+
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
@@ -27,7 +30,7 @@ fn isochron(arguments: &[&str]) -> isochron_tests::launch::Outcome {
     run(command, HANGS)
 }
 
-fn json(text: &str) -> Value {
+pub fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -88,7 +91,7 @@ fn answer(command: &[&str], files: &[&str], line: &str) -> Value {
     json(&isochron(&words).success())
 }
 
-fn total(numbers: &Value) -> u64 {
+pub fn total(numbers: &Value) -> u64 {
     let numbers = numbers.as_array().expect("a list");
     numbers
         .iter()

@@ -71,7 +71,12 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
         ),
         (
             "devices bench --sizes 32 --block 32 --max-reps 4 --group node".to_owned(),
-            &["measuring: 1 of ", " s left", "the peak of"],
+            &[
+                "measuring: 1 of ",
+                " s left, now the peak of",
+                " s left, ±",
+                " % at 95 %",
+            ],
             "% peak",
         ),
         (

@@ -1,52 +1,63 @@
 //! The store of jobs on two hosts, which are two names of this machine with folders of their own.
 
+use super::namespaces::start_by_script;
 use super::*;
+use crate::command::{UNLIKE, compile, json, total};
 
-/// Names the second rank's host `other`, lets it see the store at `$D` as `$CHANGE` makes it, and lists the segments that it
-/// has in the end.
+/// Starts the second rank on a host as `$CHANGE` makes it, which sees the store at `$D`, and lists the segments that this host
+/// has in the end. The launcher, which knows of one host, does not tell the ranks their places there.
 const RANK: &str = "\
+    unset OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID\n\
     [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ] || exec \"$@\"\n\
-    unshare --mount --uts sh -c 'hostname other && eval $CHANGE || exit 9\n\
+    unshare --mount --uts sh -c 'eval $CHANGE || exit 9\n\
     \"$@\"; status=$?; cd $D/v4 && grep -H crc32 *.segment | sed \"s/^/other has /\" >&2; exit $status' sh \"$@\"";
 
-/// Multiplies on two hosts. Returns the report, and the segments of the second host, each with its checksum; `None` if the
-/// system allows no namespaces.
+/// Makes the second rank's host another machine of the same name, with a store in the folder `other`.
+const CLONE: &str =
+    "mount --bind $D/../boot /proc/sys/kernel/random/boot_id && mount --bind $D/../other $D";
+
+/// Runs a command of `isochron` on two hosts. Returns its end, and the segments of the second host, each with its checksum;
+/// `None` if the system allows no namespaces.
+fn run_on_two_hosts(
+    mpi: &Mpi,
+    folder: &Folder,
+    change: &str,
+    words: &[&str],
+) -> Option<(Outcome, Vec<String>)> {
+    let mut command = start_by_script(mpi, folder, RANK, words)?;
+    let store = folder.path("store");
+    fs::create_dir_all(format!("{store}/v4")).expect("a folder");
+    command.env("D", &store).env("CHANGE", change);
+    let outcome = run(command, HANGS);
+    let lines = outcome.stderr.lines();
+    let segments = lines.filter_map(|line| line.strip_prefix("other has "));
+    let segments = segments.map(str::to_owned).collect();
+    Some((outcome, segments))
+}
+
+/// Multiplies on two hosts, the second of which is named `other`. Returns the report, and the segments of the second host.
 fn multiply_on_two_hosts(
     mpi: &Mpi,
     folder: &Folder,
     change: &str,
 ) -> Option<(Report, Vec<String>)> {
-    let namespaces = ["--map-root-user", "--mount", "--uts"];
-    let mut trial = Command::new("unshare");
-    let trial = trial.args(namespaces).arg("true").status();
-    if !trial.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no namespaces here");
-        return None;
-    }
-    folder.write("rank.sh", RANK);
-    let store = folder.path("store");
-    fs::create_dir_all(format!("{store}/v4")).expect("a folder");
-    let [script, platform] = ["rank.sh", "slow.toml"].map(|name| folder.path(name));
-    let isochron = mpi.isochron.display().to_string();
-    let mut words = vec![&*script, &isochron, "mxm", "--platform", &platform];
-    words.extend(BRIEF.split(' '));
-    let job = mpi.command(2, Path::new("sh"), &words);
-    let mut command = Command::new("unshare");
-    command.args(namespaces).arg(job.get_program());
-    command.args(job.get_args());
-    for (name, value) in job.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    command.env("D", &store).env("CHANGE", change);
-    use_store(&mut command, &store);
-    let outcome = run(command, HANGS);
-    let lines = outcome.stderr.lines();
-    let segments = lines.filter_map(|line| line.strip_prefix("other has "));
-    let segments = segments.map(str::to_owned).collect();
+    let change = format!("hostname other && {change}");
+    let platform = folder.path("slow.toml");
+    let (outcome, segments) = run_on_two_hosts(mpi, folder, &change, &list_words(&platform))?;
     let report = read_report(outcome);
-    let hosts: Vec<&str> = report.nodes.iter().map(|node| &*node.host).collect();
+    let hosts = list_hosts(&report);
     assert!(hosts[0] != "other" && hosts[1] == "other", "{hosts:?}");
     Some((report, segments))
+}
+
+/// Returns the words of a multiplication on the nodes of a platform file.
+fn list_words(platform: &str) -> Vec<&str> {
+    let words = ["mxm", "--platform", platform].into_iter();
+    words.chain(BRIEF.split(' ')).collect()
+}
+
+fn list_hosts(report: &Report) -> Vec<&str> {
+    report.nodes.iter().map(|node| &*node.host).collect()
 }
 
 /// Returns the segments of the head rank's host, each with its checksum.
@@ -56,7 +67,9 @@ fn list_checksums(folder: &Folder) -> Vec<String> {
         let name = path.file_name().expect("a name").display().to_string();
         format!("{name}:{}", text.lines().last().expect("a checksum"))
     });
-    found.collect()
+    let mut found: Vec<String> = found.collect();
+    found.sort();
+    found
 }
 
 #[test]
@@ -103,4 +116,80 @@ fn a_host_that_cannot_keep_the_segment_is_named_and_ends_no_job() {
     });
     assert_eq!(told.count(), 1, "{notices:?}");
     assert_eq!(segments(&folder).len(), 1);
+}
+
+/// Makes the files of two hosts of one name: another identity of a running kernel, and a store.
+fn make_clone(folder: &Folder) {
+    folder.write("boot", "11111111-2222-3333-4444-555555555555\n");
+    fs::create_dir_all(folder.path("other/v4")).expect("a folder");
+}
+
+#[test]
+fn devices_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        make_clone(&folder);
+        let device = "name = \"a\"\ncores = 1\npoints = \"fast.points\"\n";
+        let node = format!("[[node]]\n[[node.device]]\n{device}");
+        let platform = folder.write("twins.toml", &format!("schema = 1\n{node}{node}"));
+        for (known, looks) in [
+            (KnownFrom::Fresh, None),
+            (KnownFrom::StoreAndProbe, Some(1)),
+        ] {
+            let words = list_words(&platform);
+            let Some((outcome, copies)) = run_on_two_hosts(&mpi, &folder, CLONE, &words) else {
+                return;
+            };
+            let report = read_report(outcome);
+            let [one, other] = list_hosts(&report)[..] else {
+                panic!("{report:?}");
+            };
+            let names = (one.strip_suffix(" (1)"), other.strip_suffix(" (2)"));
+            assert!(names.0.is_some() && names.0 == names.1, "{one} {other}");
+            assert_eq!(list_known(&report), [known; 2]);
+            assert!(looks.is_none_or(|looks| count_looks(&report) == looks));
+            let doubts = count_notices(
+                &report,
+                "another host has an equal device and the same name",
+            );
+            assert_eq!(doubts, if known == KnownFrom::Fresh { 0 } else { 2 });
+            let of_head = list_checksums(&folder);
+            let both = copies.iter().filter(|copy| of_head.contains(copy));
+            assert_eq!(both.count(), 1, "{copies:?} {of_head:?}");
+            let units = list_units(&report);
+            assert!(
+                units[0] < 2.0 * units[1] && units[1] < 2.0 * units[0],
+                "{units:?}"
+            );
+            // As if both devices had been half as fast.
+            change_runs(&folder, |run| scale_times(run, 2.0));
+        }
+    }
+}
+
+#[test]
+fn kernels_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
+    for mpi in libraries() {
+        let folder = Folder::new();
+        make_clone(&folder);
+        let kernel = compile(&folder, "unlike", UNLIKE);
+        let line = format!("balance {kernel} --units 300 --min-reps 2 --max-reps 2 --json");
+        let words: Vec<&str> = line.split(' ').collect();
+        for known in ["fresh", "store+probe"] {
+            let Some((outcome, copies)) = run_on_two_hosts(&mpi, &folder, CLONE, &words) else {
+                return;
+            };
+            let found = json(&outcome.success());
+            assert_eq!(copies, list_checksums(&folder));
+            // The kernels have one key, and the first rank is three times as slow.
+            for rank in found["ranks"].as_array().expect("ranks") {
+                assert_eq!(rank["known"], known, "{found}");
+            }
+            let history = found["history"].as_array().expect("divisions");
+            assert_eq!(history[0]["units"][0], 150, "{found}");
+            let units = found["ranks"][0]["units"].as_u64().expect("units");
+            assert!((50..100).contains(&units), "{found}");
+            assert_eq!(total(&history[0]["units"]), 300);
+        }
+    }
 }
