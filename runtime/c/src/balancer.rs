@@ -289,7 +289,7 @@ pub unsafe extern "C" fn isochron_move(
             // SAFETY: as the caller says.
             let places = unsafe { read_places((from, before), (to, now), bytes_per_unit) };
             let (from, to, bytes) = agree_on(&**kept.comm(), places)?;
-            let moved = balancer.rebalancer.migrate(bytes, from.to_vec())?;
+            let moved = balancer.rebalancer.migrate(bytes, from)?;
             to.copy_from_slice(&moved);
             Ok(())
         })
