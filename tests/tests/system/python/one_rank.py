@@ -212,6 +212,9 @@ def test_sizes_beyond_all_memory_are_refused(session):
     on = [isochron.Distribution.on_one(huge, huge)] * 3
     refuses(lambda: session.prepare(on, float), "than any machine can hold")
     refuses(lambda: isochron.Distribution.block_cyclic(huge, huge, (1, 1), (1, 1)), "larger ones")
+    refuses(lambda: isochron.Distribution.on_one(3, 3, 0, huge), "at most 16777216")
+    refuses(lambda: isochron.Distribution.block_cyclic(3, 3, (1, 1), (huge, 1)), "at most 16777216")
+    refuses(lambda: isochron.Distribution.of_blocks([0, 3], [0, 3], [0], huge), "at most 16777216")
     one = numpy.ones((1, 1))
     refuses(lambda: session.gemm(one, one, on=on), "than any machine can hold")
     refuses(lambda: isochron.Node(blas="embedded").measure(huge, huge, [1]), "", kind=None)
