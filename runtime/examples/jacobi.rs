@@ -50,11 +50,11 @@ impl OwnRows {
     }
 
     /// Moves the rows that the balancer has given to other ranks.
-    fn migrate(self, balancer: &mut Rebalancer) -> Result<Self, Error> {
+    fn migrate(&self, balancer: &mut Rebalancer) -> Result<Self, Error> {
         Ok(Self {
             first: balancer.part().start as usize,
-            a: balancer.migrate(N, self.a)?,
-            b: balancer.migrate(1, self.b)?,
+            a: balancer.migrate(N, &self.a)?,
+            b: balancer.migrate(1, &self.b)?,
         })
     }
 }

@@ -89,7 +89,7 @@ pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
     let (mut rows, mut blocks) = (list_elements(&balancer), list_blocks(&balancer));
     for sweep in 0..1000 {
         if observe_sweep(&**comm, &mut balancer, sweep) {
-            rows = balancer.migrate(LEN, rows).unwrap();
+            rows = balancer.migrate(LEN, &rows).unwrap();
             blocks = balancer.migrate_blocks(&blocks).unwrap();
         }
     }
@@ -224,10 +224,10 @@ pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
     let mut balancer = make_balancer(comm, &config);
     let units = balancer.units()[comm.rank()] as usize;
     let len = LEN + usize::from(is_last);
-    let error = balancer.migrate(len, vec![0_u64; units * len]).err();
+    let error = balancer.migrate(len, &vec![0_u64; units * len]).err();
     check_error(&**comm, error, &["unit_len is 3", "4", &on_rank]);
     let error = balancer
-        .migrate(LEN, vec![0_u64; units * LEN + usize::from(is_last)])
+        .migrate(LEN, &vec![0_u64; units * LEN + usize::from(is_last)])
         .err();
     check_error(&**comm, error, &["elements", &format!("rank {last} on")]);
     let mut state = balancer.state().unwrap();
@@ -334,19 +334,19 @@ pub fn rows_of_own_divisions(comm: &Arc<dyn Comm>) -> usize {
     last[ranks - 1] = 12 * ranks as u64;
     let first = 12 * rank as u64;
     let mine: Vec<u64> = (first..first + 12).flat_map(|row| [row; LEN]).collect();
-    let moved = migrate_units(&**comm, (&even, &last), LEN, mine.clone()).unwrap();
+    let moved = migrate_units(&**comm, (&even, &last), LEN, &mine).unwrap();
     let all: Vec<u64> = (0..12 * ranks as u64).flat_map(|row| [row; LEN]).collect();
     assert_eq!(moved, if rank + 1 == ranks { all } else { Vec::new() });
     assert_eq!(
-        migrate_units(&**comm, (&last, &even), LEN, moved).unwrap(),
+        migrate_units(&**comm, (&last, &even), LEN, &moved).unwrap(),
         mine
     );
     let lost = vec![11; ranks];
-    let error = migrate_units(&**comm, (&even, &lost), LEN, mine.clone()).err();
+    let error = migrate_units(&**comm, (&even, &lost), LEN, &mine).err();
     check_error(&**comm, error, &["all units remain"]);
     if ranks > 1 {
         let to = if rank == 0 { &even } else { &last };
-        let error = migrate_units(&**comm, (&even, to), LEN, mine).err();
+        let error = migrate_units(&**comm, (&even, to), LEN, &mine).err();
         check_error(&**comm, error, &["to is [12", "on rank 0"]);
     }
     2

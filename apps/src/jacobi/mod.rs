@@ -1,6 +1,6 @@
 //! `isochron jacobi`: a linear system by Jacobi's method, its rows divided by the times of the sweeps.
 //!
-//! Its loop over its own rows, which the library divides and moves, serves for measuring. `runtime/examples/jacobi.rs` is the
+//! Its loop over its own rows, which the library divides and moves, is for measurements. `runtime/examples/jacobi.rs` is the
 //! same method in 100 lines, as an example of embedding.
 //!
 //! # Deviations

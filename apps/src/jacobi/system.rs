@@ -242,8 +242,8 @@ impl LinearSystem {
     /// All ranks, with the same `rows`.
     pub fn move_rows(&mut self, comm: &dyn Comm, rows: Vec<u64>) -> Result<u64, Error> {
         let change = (&self.rows[..], &rows[..]);
-        self.a = migrate_units(comm, change, self.n, std::mem::take(&mut self.a))?;
-        self.b = migrate_units(comm, change, 1, std::mem::take(&mut self.b))?;
+        self.a = migrate_units(comm, change, self.n, &self.a)?;
+        self.b = migrate_units(comm, change, 1, &self.b)?;
         let (moved, _) = count_moved(&self.rows, &rows);
         self.rows = rows;
         Ok(moved)

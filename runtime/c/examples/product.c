@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "isochron.h"
 
-enum { N = 100, MOST_RANKS = 64 };
+enum { N = 100 };
 
 static void check(int status)
 {
@@ -15,12 +15,12 @@ static void check(int status)
 int main(int argc, char **argv)
 {
   int rank, ranks, provided;
-  int64_t rectangles[MOST_RANKS][4];
   double one = 1.0, zero = 0.0;
   isochron_session_t *session;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  int64_t (*rectangles)[4] = malloc(ranks * sizeof *rectangles);
   for (int i = 0; i < ranks; i++) {
     int64_t first = N * i / ranks, end = N * (i + 1) / ranks;
     rectangles[i][0] = first, rectangles[i][1] = 0, rectangles[i][2] = end - first, rectangles[i][3] = N;
@@ -38,6 +38,6 @@ int main(int argc, char **argv)
   if (rank == 0)
     printf("each element of C is %g\n", ((double *)c.data)[0]);
   check(isochron_close(session));
-  free(mine);
+  free(mine), free(rectangles);
   return MPI_Finalize();
 }

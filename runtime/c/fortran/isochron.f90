@@ -1,6 +1,6 @@
 ! The C interface of Isochron for Fortran. Compile this file with your program: isochron.h describes the calls.
 !
-! Texts that are passed end with c_null_char. All calls return a status; isochron_message() is the sentence of the last one.
+! End texts that you pass with c_null_char. Calls return a status; isochron_message() explains that of the last one.
 module isochron
   use, intrinsic :: iso_c_binding
   implicit none
@@ -29,7 +29,7 @@ module isochron
   integer(c_int), parameter :: ISOCHRON_IGNORE = 1
   integer(c_int), parameter :: ISOCHRON_MOVED = 2
 
-  ! A matrix that is spread over ranks, and this rank's memory for it.
+  ! A matrix distributed over ranks, and this rank's memory for it.
   type, bind(c) :: isochron_matrix_t
     integer(c_int64_t) :: struct_size = 192
     integer(c_int64_t) :: kind = ISOCHRON_ON_ONE
@@ -57,7 +57,7 @@ module isochron
     type(c_ptr) :: block_lds = c_null_ptr
   end type
 
-  ! What became of the matrices of a product on this rank.
+  ! Reports which matrices a product used in place, and the cost of moving the others on this rank.
   type, bind(c) :: isochron_last_run_t
     integer(c_int64_t) :: struct_size = 56
     integer(c_int64_t) :: a_in_place = 0
@@ -101,7 +101,7 @@ module isochron
       integer(c_int) :: status
     end function
 
-    ! comm: the communicator itself, comm%mpi_val with the module mpi_f08.
+    ! comm: the communicator itself; with the module mpi_f08, comm%mpi_val.
     function isochron_open(comm, config, session) bind(c, name="isochron_open") result(status)
       import :: c_int, c_char, c_ptr
       integer(c_int), value :: comm
@@ -334,12 +334,16 @@ module isochron
 
 contains
 
-  ! Returns a text that a call has handed over.
+  ! Returns a text that a call has written; an empty one for a null pointer.
   function isochron_text(text) result(copy)
     type(c_ptr), intent(in) :: text
     character(kind=c_char, len=:), allocatable :: copy
     character(kind=c_char), pointer :: letters(:)
     integer :: i
+    if (.not. c_associated(text)) then
+      copy = ""
+      return
+    end if
     call c_f_pointer(text, letters, [find_text_length(text)])
     allocate (character(kind=c_char, len=size(letters)) :: copy)
     do i = 1, size(letters)

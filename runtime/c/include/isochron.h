@@ -5,17 +5,17 @@
 
 #include <stdint.h>
 
-// Major version of the interface. A program can call a library of the same major version as its header, whose minor version
-// is the same or higher: isochron_abi tells both.
+// Major version of the interface. A program can call a library with the same major version as its header and the same
+// or a higher minor version. isochron_abi returns both.
 #define ISOCHRON_ABI_MAJOR 0
 
-// Minor version of the interface. It grows with calls, settings, constants and structs that are added.
+// Minor version of the interface. It grows with every added call, setting, constant and struct.
 #define ISOCHRON_ABI_MINOR 4
 
 // The call succeeded.
 #define ISOCHRON_OK 0
 
-// An argument is a null pointer, out of range, or no text.
+// An argument is a null pointer, out of range, or not valid text.
 #define ISOCHRON_ARGUMENT 1
 
 // A handle is unknown: it was closed, is of another kind, or belongs to another thread.
@@ -36,13 +36,13 @@
 // The whole matrix is on one rank.
 #define ISOCHRON_ON_ONE 0
 
-// The matrix is distributed two-dimensional block-cyclic, as ScaLAPACK has it.
+// The matrix is two-dimensional block-cyclic, as in ScaLAPACK.
 #define ISOCHRON_BLOCK_CYCLIC 1
 
 // Each rank has a rectangle of the matrix.
 #define ISOCHRON_RECTANGLES 2
 
-// The matrix is a grid of blocks, each of which has one owner.
+// The matrix is a grid of blocks, each with one owner.
 #define ISOCHRON_BLOCKS 3
 
 // Elements are float.
@@ -57,23 +57,24 @@
 // Elements are double complex: two double.
 #define ISOCHRON_C64 3
 
-// Flag of isochron_record: nothing is learnt from this sweep on any rank.
+// Flag of isochron_record: no rank learns from this sweep.
 #define ISOCHRON_IGNORE 1
 
-// Flag of isochron_record: the seconds are those of moving the program's data by other means than isochron_move.
+// Flag of isochron_record: the seconds were spent moving the program's data by other means than isochron_move.
 #define ISOCHRON_MOVED 2
 
 // A loop of the program, balanced over the ranks.
 typedef struct isochron_balancer_t isochron_balancer_t;
 
-// A product that is planned once and run again and again.
+// A product that is planned once and run many times.
 typedef struct isochron_product_t isochron_product_t;
 
 // A session.
 typedef struct isochron_session_t isochron_session_t;
 
-// A matrix that is spread over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
-// everything that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
+// A matrix distributed over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
+// all unused fields to 0. Later versions may append fields. They accept this struct as it is, and take the missing
+// fields as 0.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
@@ -85,7 +86,7 @@ typedef struct {
   int64_t rows;
   // Columns of the whole matrix.
   int64_t cols;
-  // On one: its rank.
+  // On one: the rank that has the matrix.
   int64_t rank;
   // Block-cyclic: rows of a block.
   int64_t row_block;
@@ -95,7 +96,7 @@ typedef struct {
   int64_t row_source;
   // Block-cyclic: column of the process grid that has the first block, counted from 0.
   int64_t col_source;
-  // Block-cyclic: rows of the process grid, which has the first ranks of the session.
+  // Block-cyclic: rows of the process grid, which consists of the first ranks of the session.
   int64_t grid_rows;
   // Block-cyclic: columns of the process grid.
   int64_t grid_cols;
@@ -111,22 +112,23 @@ typedef struct {
   const int64_t *row_cuts;
   // Blocks: the block_cols + 1 borders of the columns of blocks, from 0 to cols.
   const int64_t *col_cuts;
-  // Blocks: the rank of each block, down the columns of blocks.
+  // Blocks: the rank of each block, column of blocks by column of blocks.
   const int64_t *owners;
-  // All but blocks: first element of this rank's local matrix. It is not looked at when a product is prepared.
+  // All but blocks: first element of this rank's local matrix. It is not used when a product is prepared.
   void *data;
   // All but blocks: leading dimension of the local matrix, in elements.
   int64_t ld;
   // Blocks: number of this rank's blocks.
   int64_t n_blocks;
-  // Blocks: first element of each of them, in the order of owners.
+  // Blocks: first element of each of this rank's blocks, in the order of owners.
   void *const *blocks;
-  // Blocks: leading dimension of each of them.
+  // Blocks: leading dimension of each of this rank's blocks.
   const int64_t *block_lds;
 } isochron_matrix_t;
 
-// What became of the matrices of a product on this rank. Set struct_size to sizeof(isochron_last_run_t). A later version may
-// append fields: it takes this struct as it is, and writes the fields that it has.
+// Reports which matrices were used in place by a product, and the cost of moving the others on this rank. Set
+// struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
+// write the fields that it has.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
@@ -144,8 +146,9 @@ typedef struct {
   double seconds;
 } isochron_last_run_t;
 
-// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
-// that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
+// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and all
+// unused fields to 0. Later versions may append fields. They accept this struct as it is, and take the missing fields
+// as 0.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
@@ -155,7 +158,7 @@ typedef struct {
   const int64_t *units;
   // Seconds of each point.
   const double *seconds;
-  // The most units that are given; 0 for any number.
+  // The most units to give; 0 for no limit.
   int64_t max_units;
 } isochron_times_t;
 
@@ -163,7 +166,7 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
-// Writes the version of the interface that this library has.
+// Writes the version of the interface that the library has.
 //
 // Safety: major and minor are null, or may be written.
 int isochron_abi(int *major, int *minor);
@@ -175,71 +178,69 @@ const char *isochron_strerror(int status);
 // text is valid until the next call on this thread.
 const char *isochron_last_error(void);
 
-// Frees memory that a call has handed to the program: a text or a state. A null pointer is no error.
+// Frees a text or a state that a call has returned. A null pointer is no error.
 //
 // Safety: The memory is not used any more.
 int isochron_free(const void *memory);
 
-// Opens a session: finds the devices of all ranks of a communicator, which is given by its number in Fortran, as
-// MPI_Comm_c2f returns it. The communicator is duplicated and stays as it is.
+// Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
+// returns. The communicator is duplicated and stays as it is.
 //
-// config is null, or has settings name=value. They are separated by spaces, or by semicolons or lines if values have
-// spaces. The settings of products may be given too: see isochron_set.
+// config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
+// values have spaces. Settings of products are accepted too: see isochron_set.
 //
 // | setting | meaning |
 // |---|---|
 // | platform | platform file |
 // | grouping | the cores that form a device: auto, package, numa, kind, node |
 // | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
-// | element | type of the elements for which auto compares libraries: f32, f64, c32 or c64; f64 by default |
+// | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
 // | store | use of the model store: none, read or read-write |
 // | models | folder with full models |
-// | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
-// | host_scope | world: all ranks of the launcher and all sessions divide a host; comm: the ranks of this session alone |
+// | reserved_cores | logical numbers of cores left to the program, such as 0,1 |
+// | host_scope | sessions that divide a host: world, all of them on all ranks of the launcher; comm, this one alone |
 //
 // Collective: all ranks of comm, with the same settings.
 //
-// Safety: comm is the number of a communicator, which may have been freed; config is null or a text; session is null or may
+// Safety: comm is the number of a communicator, which may have been freed; config is null or a string; session is null or may
 // be written.
 int isochron_open(int comm,
                   const char *config,
                   isochron_session_t **session);
 
-// Opens a session of this process alone, without MPI. config is that of isochron_open.
+// Opens a session of this process alone, without MPI. config is as for isochron_open.
 //
-// Safety: config is null or a text, and session is null or may be written.
+// Safety: config is null or a string, and session is null or may be written.
 int isochron_open_local(const char *config, isochron_session_t **session);
 
-// Changes a setting of the products that are prepared from now on.
+// Changes a setting of products that are prepared later.
 //
 // | setting | meaning |
 // |---|---|
-// | block | block size |
+// | block | block size, or auto |
 // | panel | width of the panels, or auto |
 // | split | the dimension that is divided: auto, c, k |
 // | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
-// | epsilon | imbalance at which the strategies that measure before the run end |
+// | epsilon | imbalance at which strategies that measure before the run stop |
 //
 // Not collective, but all ranks must have the same settings when they prepare a product.
 //
-// Safety: name and value are null or texts.
+// Safety: name and value are null or strings.
 int isochron_set(isochron_session_t *session, const char *name, const char *value);
 
-// Hands over a setting of products, or rank, ranks, host, devices (their number) or mpi, as a text, until isochron_free.
+// Writes a setting of products, or rank, ranks, host, devices (their number) or mpi, as text. Free it by
+// isochron_free.
 //
-// Safety: name is null or a text, and value is null or may be written.
-int isochron_get(const isochron_session_t *session,
-                 const char *name,
-                 const char **value);
+// Safety: name is null or a string, and value is null or may be written.
+int isochron_get(const isochron_session_t *session, const char *name, const char **value);
 
-// Hands over the report of the session's last product as JSON, until isochron_free: the work and the times of every
-// device.
+// Writes the report of the session's last product as JSON: the work and the times of every device. Free it by
+// isochron_free.
 //
 // Collective: all ranks of the session.
 //
 // Safety: json is null or may be written.
-int isochron_report(const isochron_session_t *session,
-                    const char **json);
+int isochron_report(const isochron_session_t *session, const char **json);
 
 // Adds the times that a session has learnt to the model store, so that later sessions begin with them. It does nothing
 // without store=read-write, or if there is nothing new. isochron_close does not save: call this after the last product, once
@@ -259,13 +260,16 @@ int isochron_save_models(isochron_session_t *session);
 // Safety: None of its calls is under way.
 int isochron_close(isochron_session_t *session);
 
-// Multiplies once: C = alpha·op(A)·op(B) + beta·C. type is one of ISOCHRON_F32 to ISOCHRON_C64, trans_a and
-// trans_b are 'N', 'T' or 'C', and alpha and beta point to one element each. If beta is 0, C is not read. A
-// product that comes again should be prepared. C shares no element with A and B; all three may be parts of one array.
+// Multiplies once: C = alpha·op(A)·op(B) + beta·C. type is one of ISOCHRON_F32 to ISOCHRON_C64. trans_a and
+// trans_b are 'N', 'T' or 'C'. alpha and beta point to one element each. If beta is 0, C is not read.
+// Prepare a product that runs more than once.
 //
-// Collective: all ranks of the session, with the same arguments but for their memory.
+// C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
+// are copied first.
 //
-// Safety: The matrices have the memory that they say. Nothing else writes it, or reads C, meanwhile.
+// Collective: all ranks of the session, with the same arguments except their memory.
+//
+// Safety: The matrices have the memory that they describe. Nothing else writes it, or reads C, during the call.
 int isochron_gemm(isochron_session_t *session,
                   int type,
                   char trans_a,
@@ -276,7 +280,7 @@ int isochron_gemm(isochron_session_t *session,
                   const void *beta,
                   const isochron_matrix_t *c);
 
-// Plans a product that is run again and again. The memory of the matrices is not looked at.
+// Plans a product to be run many times. The memory of the matrices is not used.
 //
 // Collective: all ranks of the session, with the same arguments.
 //
@@ -290,8 +294,7 @@ int isochron_prepare(isochron_session_t *session,
                      const isochron_matrix_t *c,
                      isochron_product_t **product);
 
-// Runs a product with these matrices, which are described as those that it was prepared for. Their memory may be another
-// one.
+// Runs a product with matrices that are described as when it was prepared. Their memory may differ.
 //
 // Collective: all ranks of the session, with the same scalars.
 //
@@ -303,7 +306,7 @@ int isochron_run(isochron_product_t *product,
                  const void *beta,
                  const isochron_matrix_t *c);
 
-// Writes which matrices of the session's last product were used in place, and what this rank sent to move the others.
+// Reports which matrices the session's last product used in place, and what this rank sent to move the others.
 //
 // Not collective.
 //
@@ -311,7 +314,7 @@ int isochron_run(isochron_product_t *product,
 int isochron_last_run(const isochron_session_t *session,
                       isochron_last_run_t *run);
 
-// Hands over the plan of a product as JSON, until isochron_free.
+// Writes the plan of a product as JSON. Free the text by isochron_free.
 //
 // Safety: json is null or may be written.
 int isochron_plan(const isochron_product_t *product, const char **json);
@@ -321,18 +324,18 @@ int isochron_plan(const isochron_product_t *product, const char **json);
 // Safety: None of its calls is under way.
 int isochron_close_product(isochron_product_t *product);
 
-// Splits units over devices by their measured times, so that all finish together. Writes the units of each device, and the
-// seconds that are predicted for them; times_s may be null. config is null, or has settings as that of isochron_open.
+// Splits units over devices by their measured times, so that all finish together. Writes the units of each device and
+// their predicted seconds; times_s may be null. config is null or settings, written as for isochron_open.
 //
 // | setting | meaning |
 // |---|---|
-// | fit | the model that is made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
+// | fit | model made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
 // | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape, with fit=raw-piecewise |
-// | granule | units come in multiples of this, and one device gets the rest |
+// | granule | units are given in multiples of this, and the rest to one device |
 //
 // Not collective: it needs no session.
 //
-// Safety: devices is null or has n_devices structs, whose arrays are null or have n_points numbers; config is null or a text;
+// Safety: devices is null or has n_devices structs, whose arrays are null or have n_points numbers; config is null or a string;
 // units and times_s are null or have room for n_devices numbers.
 int isochron_split(int64_t total,
                    const isochron_times_t *devices,
@@ -341,13 +344,13 @@ int isochron_split(int64_t total,
                    int64_t *units,
                    double *times_s);
 
-// Divides the units of a loop as isochron_balancer does, where time is no smooth function of the units, as for Fourier
-// transforms. mine has the times of this rank. All ranks have such times, and each gets a number of units that its own
-// have, or none. The times may be of other conditions: the first sweeps scale them.
+// Divides the units of a loop as isochron_balancer does, for work whose time is not a smooth function of the units,
+// such as Fourier transforms. mine has the times of this rank. All ranks have times, and each rank gets one of its
+// measured sizes, or nothing. The times may come from other conditions: the first sweeps scale them.
 //
-// Collective: all ranks of the session, with the same units, and the same settings but for max_local and weight.
+// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 //
-// Safety: mine is null or points to a struct whose arrays are null or have n_points numbers; config is null or a text, and
+// Safety: mine is null or points to a struct whose arrays are null or have n_points numbers; config is null or a string, and
 // balancer is null or may be written.
 int isochron_balancer_by_times(isochron_session_t *session,
                                int64_t units,
@@ -355,24 +358,24 @@ int isochron_balancer_by_times(isochron_session_t *session,
                                const isochron_times_t *mine,
                                isochron_balancer_t **balancer);
 
-// Divides the units of a loop over the ranks of a session. config is null, or has settings as that of isochron_open.
+// Divides the units of a loop over the ranks of a session. config is null or settings, written as for isochron_open.
 //
 // | setting | meaning |
 // |---|---|
 // | granule | units are divided in multiples of this |
-// | sweeps | sweeps of the whole loop, if they are known |
+// | sweeps | number of sweeps of the whole loop, if known |
 // | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
-// | window, cooldown | sweeps before a division is judged, and from one change to the next |
+// | window, cooldown | sweeps before a division is judged, and least sweeps between two changes |
 // | warm_up, check_every | sweeps ignored after a change, and most sweeps between two checks |
-// | max_move | part of all units that may move at once |
+// | max_move | largest share of all units that may move at once |
 // | growth | largest growth of a part in one change |
 // | retry_after | sweeps after which a rank without units is tried again |
-// | move_unit_s | seconds to move a unit; measured if it is not given |
+// | move_unit_s | seconds to move a unit; measured if not given |
 // | max_local, weight | of this rank alone: most units, and expected speed |
 //
-// Collective: all ranks of the session, with the same units, and the same settings but for the last line's.
+// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 //
-// Safety: config is null or a text, and balancer is null or may be written.
+// Safety: config is null or a string, and balancer is null or may be written.
 int isochron_balancer(isochron_session_t *session,
                       int64_t units,
                       const char *config,
@@ -386,8 +389,8 @@ int isochron_part(const isochron_balancer_t *balancer,
                   int64_t *first,
                   int64_t *count);
 
-// Writes the ranks that have the units just before this rank's, and just after. At both ends, and for a rank without units,
-// it writes the number none, such as MPI_PROC_NULL. Ranks without units are passed over.
+// Writes the ranks that have the units just before and just after this rank's. Where there is no such rank, and for a
+// rank without units, it writes none, such as MPI_PROC_NULL. Ranks without units are skipped.
 //
 // Safety: before and after are null or may be written.
 int isochron_neighbours(const isochron_balancer_t *balancer,
@@ -395,18 +398,20 @@ int isochron_neighbours(const isochron_balancer_t *balancer,
                         int *before,
                         int *after);
 
-// Begins to time this rank's work of a sweep.
+// Starts to time this rank's work in a sweep.
 //
 // Safety: None of the balancer's calls is under way.
 int isochron_begin(isochron_balancer_t *balancer);
 
-// Ends what isochron_begin began. Several pairs in a sweep add up.
+// Ends the timing that isochron_begin started. Several pairs in a sweep add up.
 //
 // Safety: As isochron_begin.
 int isochron_end(isochron_balancer_t *balancer);
 
-// Takes the seconds that this rank needed for some of its units, such as those between two events of a GPU. The times of
-// a sweep add up, and so do their units. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+// Adds the seconds that this rank needed for some of its units, such as the time between two GPU events. The times and
+// the units of a sweep add up. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+//
+// A negative or non-finite time makes a later isochron_balance fail on all ranks.
 //
 // Safety: As isochron_begin.
 int isochron_record(isochron_balancer_t *balancer,
@@ -414,48 +419,47 @@ int isochron_record(isochron_balancer_t *balancer,
                     double seconds,
                     int flags);
 
-// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message.
+// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message. If a time is
+// invalid, or isochron_begin and isochron_end do not match, on any rank, this or a later call fails on all ranks.
 //
 // Collective: all ranks, after every sweep.
 //
 // Safety: changed is null or may be written.
-int isochron_balance(isochron_balancer_t *balancer, int *changed);
+int isochron_balance(isochron_balancer_t *balancer,
+                     int *changed);
 
-// Writes the part of all units that each rank has, one number for each rank: the weights for ParMETIS, Scotch, Zoltan or
-// p4est. They sum to 1.
+// Writes each rank's share of all units: the weights for ParMETIS, Scotch, Zoltan or p4est. They sum to 1.
 //
 // Safety: shares is null or has n_shares numbers.
-int isochron_shares(const isochron_balancer_t *balancer,
-                    double *shares,
-                    int64_t n_shares);
+int isochron_shares(const isochron_balancer_t *balancer, double *shares, int64_t n_shares);
 
-// Moves an array after the parts have changed: from has the units of this rank's part before, and to gets those of its part
-// now, bytes_per_unit bytes each. Called once for each array, before the next sweep.
+// Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
+// its new part, bytes_per_unit bytes each. Call it once for each array, before the next sweep.
 //
 // Collective: all ranks, with the same bytes_per_unit.
 //
-// Safety: from has the units of the part before, and to has room for those of the part now; they do not overlap.
+// Safety: from has the units of the old part, and to has room for those of the new one; they do not overlap.
 int isochron_move(isochron_balancer_t *balancer,
                   const void *from,
                   void *to,
                   int64_t bytes_per_unit);
 
-// Moves blocks of any length after the parts have changed, one for each unit: from has those of this rank's part before, and
-// to gets those of its part now, one after the other. from_bytes and to_bytes have the bytes of each of them. The lengths are
-// numbers for each unit themselves: isochron_move moves them first, with 8 bytes_per_unit.
+// Moves blocks of any length after the parts have changed, one for each unit. from has the blocks of this rank's old
+// part, one after the other, and to receives those of its new part. from_bytes and to_bytes have the bytes of each
+// block. Move the lengths first, by isochron_move with 8 bytes per unit.
 //
 // Collective: all ranks.
 //
-// Safety: from_bytes has a number for each unit of the part before, and to_bytes for each of the part now; from and to have
-// their sum in bytes. to overlaps nothing else.
+// Safety: from_bytes has a number for each unit of the old part, and to_bytes for each unit of the new one. from and
+// to have the sum of these numbers in bytes. to overlaps nothing else.
 int isochron_move_blocks(isochron_balancer_t *balancer,
                          const void *from,
                          const int64_t *from_bytes,
                          void *to,
                          const int64_t *to_bytes);
 
-// Hands over the knowledge about the loop for a checkpoint, until isochron_free, and writes its bytes to length. All ranks
-// get the same.
+// Writes the knowledge about the loop for a checkpoint, and its number of bytes to length. All ranks get the same.
+// Free the state by isochron_free.
 //
 // Collective: all ranks, between two sweeps.
 //
@@ -464,7 +468,7 @@ int isochron_state(isochron_balancer_t *balancer,
                    const void **state,
                    int64_t *length);
 
-// Goes on from a state of isochron_state, with the same parts and the same knowledge.
+// Continues from a state of isochron_state, with the same parts and the same knowledge.
 //
 // Collective: all ranks of the session, with the same bytes.
 //

@@ -13,9 +13,9 @@ use crate::settings::read_balancer;
 use crate::split::{GivenTimes, TimesTable};
 use crate::status::{CallFailure, agree_on, call};
 
-/// Flag of isochron_record: nothing is learnt from this sweep on any rank.
+/// Flag of isochron_record: no rank learns from this sweep.
 pub const ISOCHRON_IGNORE: c_int = 1;
-/// Flag of isochron_record: the seconds are those of moving the program's data by other means than isochron_move.
+/// Flag of isochron_record: the seconds were spent moving the program's data by other means than isochron_move.
 pub const ISOCHRON_MOVED: c_int = 2;
 
 /// A balanced loop.
@@ -50,25 +50,25 @@ impl BalancedLoop {
     }
 }
 
-/// Divides the units of a loop over the ranks of a session. config is null, or has settings as that of isochron_open.
+/// Divides the units of a loop over the ranks of a session. config is null or settings, written as for isochron_open.
 ///
 /// | setting | meaning |
 /// |---|---|
 /// | granule | units are divided in multiples of this |
-/// | sweeps | sweeps of the whole loop, if they are known |
+/// | sweeps | number of sweeps of the whole loop, if known |
 /// | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
-/// | window, cooldown | sweeps before a division is judged, and from one change to the next |
+/// | window, cooldown | sweeps before a division is judged, and least sweeps between two changes |
 /// | warm_up, check_every | sweeps ignored after a change, and most sweeps between two checks |
-/// | max_move | part of all units that may move at once |
+/// | max_move | largest share of all units that may move at once |
 /// | growth | largest growth of a part in one change |
 /// | retry_after | sweeps after which a rank without units is tried again |
-/// | move_unit_s | seconds to move a unit; measured if it is not given |
+/// | move_unit_s | seconds to move a unit; measured if not given |
 /// | max_local, weight | of this rank alone: most units, and expected speed |
 ///
-/// Collective: all ranks of the session, with the same units, and the same settings but for the last line's.
+/// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 ///
 /// # Safety
-/// `config` is null or a text, and `balancer` is null or may be written.
+/// `config` is null or a string, and `balancer` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_balancer(
     session: *mut SessionHandle,
@@ -92,11 +92,12 @@ pub(crate) unsafe fn open_balancer(
     balancer: *mut *mut BalancerHandle,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(balancer, ptr::null_mut()) };
         let session = handles::find(session)?;
         let comm = session.comm();
         let made = session.use_object(|_| {
-            // SAFETY: as the caller says.
-            let asked = unsafe { pointers::write(balancer, "balancer", ptr::null_mut()) };
+            let asked = pointers::check(balancer, "balancer");
             let asked = asked.and_then(|()| {
                 // SAFETY: as the caller says.
                 let config = unsafe { pointers::read_config(config, "config")? };
@@ -135,6 +136,11 @@ pub unsafe extern "C" fn isochron_part(
     count: *mut i64,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::clear(first, 0);
+            pointers::clear(count, 0);
+        }
         let part =
             handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.part()))?;
         // SAFETY: as the caller says.
@@ -145,8 +151,8 @@ pub unsafe extern "C" fn isochron_part(
     })
 }
 
-/// Writes the ranks that have the units just before this rank's, and just after. At both ends, and for a rank without units,
-/// it writes the number none, such as MPI_PROC_NULL. Ranks without units are passed over.
+/// Writes the ranks that have the units just before and just after this rank's. Where there is no such rank, and for a
+/// rank without units, it writes none, such as MPI_PROC_NULL. Ranks without units are skipped.
 ///
 /// # Safety
 /// `before` and `after` are null or may be written.
@@ -158,6 +164,11 @@ pub unsafe extern "C" fn isochron_neighbours(
     after: *mut c_int,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::clear(before, none);
+            pointers::clear(after, none);
+        }
         let found =
             handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.neighbours()))?;
         let [above, below] = found.map(|rank| rank.map_or(none, |rank| rank as c_int));
@@ -169,7 +180,7 @@ pub unsafe extern "C" fn isochron_neighbours(
     })
 }
 
-/// Begins to time this rank's work of a sweep.
+/// Starts to time this rank's work in a sweep.
 ///
 /// # Safety
 /// None of the balancer's calls is under way.
@@ -178,7 +189,7 @@ pub unsafe extern "C" fn isochron_begin(balancer: *mut BalancerHandle) -> c_int 
     change(balancer, Rebalancer::begin)
 }
 
-/// Ends what isochron_begin began. Several pairs in a sweep add up.
+/// Ends the timing that isochron_begin started. Several pairs in a sweep add up.
 ///
 /// # Safety
 /// As isochron_begin.
@@ -187,8 +198,10 @@ pub unsafe extern "C" fn isochron_end(balancer: *mut BalancerHandle) -> c_int {
     change(balancer, Rebalancer::end)
 }
 
-/// Takes the seconds that this rank needed for some of its units, such as those between two events of a GPU. The times of
-/// a sweep add up, and so do their units. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+/// Adds the seconds that this rank needed for some of its units, such as the time between two GPU events. The times and
+/// the units of a sweep add up. flags is 0, ISOCHRON_IGNORE or ISOCHRON_MOVED.
+///
+/// A negative or non-finite time makes a later isochron_balance fail on all ranks.
 ///
 /// # Safety
 /// As isochron_begin.
@@ -223,7 +236,8 @@ pub unsafe extern "C" fn isochron_record(
     })
 }
 
-/// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message.
+/// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message. If a time is
+/// invalid, or isochron_begin and isochron_end do not match, on any rank, this or a later call fails on all ranks.
 ///
 /// Collective: all ranks, after every sweep.
 ///
@@ -235,6 +249,8 @@ pub unsafe extern "C" fn isochron_balance(
     changed: *mut c_int,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(changed, 0) };
         let balancer = handles::find(balancer)?;
         // The other ranks balance too, even if the answer has no place here.
         let moved = balancer.use_object(BalancedLoop::balance)?;
@@ -243,8 +259,7 @@ pub unsafe extern "C" fn isochron_balance(
     })
 }
 
-/// Writes the part of all units that each rank has, one number for each rank: the weights for ParMETIS, Scotch, Zoltan or
-/// p4est. They sum to 1.
+/// Writes each rank's share of all units: the weights for ParMETIS, Scotch, Zoltan or p4est. They sum to 1.
 ///
 /// # Safety
 /// `shares` is null or has `n_shares` numbers.
@@ -268,13 +283,13 @@ pub unsafe extern "C" fn isochron_shares(
     })
 }
 
-/// Moves an array after the parts have changed: from has the units of this rank's part before, and to gets those of its part
-/// now, bytes_per_unit bytes each. Called once for each array, before the next sweep.
+/// Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
+/// its new part, bytes_per_unit bytes each. Call it once for each array, before the next sweep.
 ///
 /// Collective: all ranks, with the same bytes_per_unit.
 ///
 /// # Safety
-/// `from` has the units of the part before, and `to` has room for those of the part now; they do not overlap.
+/// `from` has the units of the old part, and `to` has room for those of the new one; they do not overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_move(
     balancer: *mut BalancerHandle,
@@ -289,22 +304,22 @@ pub unsafe extern "C" fn isochron_move(
             // SAFETY: as the caller says.
             let places = unsafe { read_places((from, before), (to, now), bytes_per_unit) };
             let (from, to, bytes) = agree_on(&**kept.comm(), places)?;
-            let moved = balancer.rebalancer.migrate(bytes, from.to_vec())?;
+            let moved = balancer.rebalancer.migrate(bytes, from)?;
             to.copy_from_slice(&moved);
             Ok(())
         })
     })
 }
 
-/// Moves blocks of any length after the parts have changed, one for each unit: from has those of this rank's part before, and
-/// to gets those of its part now, one after the other. from_bytes and to_bytes have the bytes of each of them. The lengths are
-/// numbers for each unit themselves: isochron_move moves them first, with 8 bytes_per_unit.
+/// Moves blocks of any length after the parts have changed, one for each unit. from has the blocks of this rank's old
+/// part, one after the other, and to receives those of its new part. from_bytes and to_bytes have the bytes of each
+/// block. Move the lengths first, by isochron_move with 8 bytes per unit.
 ///
 /// Collective: all ranks.
 ///
 /// # Safety
-/// `from_bytes` has a number for each unit of the part before, and `to_bytes` for each of the part now; `from` and `to` have
-/// their sum in bytes. `to` overlaps nothing else.
+/// `from_bytes` has a number for each unit of the old part, and `to_bytes` for each unit of the new one. `from` and
+/// `to` have the sum of these numbers in bytes. `to` overlaps nothing else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_move_blocks(
     balancer: *mut BalancerHandle,
@@ -322,14 +337,19 @@ pub unsafe extern "C" fn isochron_move_blocks(
             let (blocks, to, lengths) = agree_on(&**kept.comm(), places)?;
             let moved = balancer.rebalancer.migrate_blocks(&blocks)?;
             agree_on(&**kept.comm(), check_lengths(&moved, &lengths))?;
-            to.copy_from_slice(&moved.concat());
+            let mut rest = to;
+            for block in moved {
+                let (place, others) = rest.split_at_mut(block.len());
+                place.copy_from_slice(&block);
+                rest = others;
+            }
             Ok(())
         })
     })
 }
 
 /// The blocks before a move, the bytes of all blocks after it, and the length of each of these.
-type BlockPlaces<'a> = (Vec<Vec<u8>>, &'a mut [u8], Vec<usize>);
+type BlockPlaces<'a> = (Vec<&'a [u8]>, &'a mut [u8], Vec<usize>);
 
 /// Returns the memory of blocks that move, with these units before and after.
 ///
@@ -346,10 +366,10 @@ unsafe fn read_block_places<'a>(
         let new = read_sizes(to_bytes, now as usize, "to_bytes")?;
         let mut rest: &[u8] = pointers::read_slice(from.cast(), sum_sizes(&old), "from")?;
         let to = pointers::write_slice(to.cast(), sum_sizes(&new), "to")?;
-        let mut blocks = Vec::with_capacity(old.len());
+        let mut blocks = pointers::reserve(old.len(), "blocks that move")?;
         for length in old {
             let (block, others) = rest.split_at(length);
-            blocks.push(block.to_vec());
+            blocks.push(block);
             rest = others;
         }
         Ok((blocks, to, new))
@@ -397,8 +417,8 @@ unsafe fn read_places<'a>(
     }
 }
 
-/// Hands over the knowledge about the loop for a checkpoint, until isochron_free, and writes its bytes to length. All ranks
-/// get the same.
+/// Writes the knowledge about the loop for a checkpoint, and its number of bytes to length. All ranks get the same.
+/// Free the state by isochron_free.
 ///
 /// Collective: all ranks, between two sweeps.
 ///
@@ -411,6 +431,11 @@ pub unsafe extern "C" fn isochron_state(
     length: *mut i64,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe {
+            pointers::clear(state, ptr::null());
+            pointers::clear(length, 0);
+        }
         let kept = handles::find(balancer)?;
         let known = kept.use_object(|balancer| {
             let places = pointers::check(state, "state");
@@ -426,7 +451,7 @@ pub unsafe extern "C" fn isochron_state(
     })
 }
 
-/// Goes on from a state of isochron_state, with the same parts and the same knowledge.
+/// Continues from a state of isochron_state, with the same parts and the same knowledge.
 ///
 /// Collective: all ranks of the session, with the same bytes.
 ///
@@ -440,20 +465,18 @@ pub unsafe extern "C" fn isochron_restore(
     balancer: *mut *mut BalancerHandle,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(balancer, ptr::null_mut()) };
         let session = handles::find(session)?;
         let comm = session.comm();
         let restored = session.use_object(|_| {
-            // SAFETY: as the caller says.
-            let bytes = unsafe { pointers::write(balancer, "balancer", ptr::null_mut()) };
-            let bytes = bytes.and_then(|()| {
+            let bytes = pointers::check(balancer, "balancer").and_then(|()| {
                 let length = to_size(length, "length")?;
                 // SAFETY: as the caller says.
-                unsafe { pointers::read_slice(state.cast(), length, "state") }
+                unsafe { pointers::copy_bytes(state.cast(), length, "state") }
             });
-            Ok(Rebalancer::restore(
-                Arc::clone(comm),
-                agree_on(&**comm, bytes)?,
-            )?)
+            let bytes = agree_on(&**comm, bytes)?;
+            Ok(Rebalancer::restore(Arc::clone(comm), &bytes)?)
         })?;
         let handle = handles::keep(Arc::clone(comm), restored.into());
         // SAFETY: as the caller says.

@@ -21,7 +21,7 @@ use crate::status::CallFailure;
 #[derive(Debug)]
 pub struct SessionHandle(());
 
-/// A product that is planned once and run again and again.
+/// A product that is planned once and run many times.
 #[derive(Debug)]
 pub struct ProductHandle(());
 

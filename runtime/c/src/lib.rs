@@ -24,6 +24,9 @@
 //! Calls named *collective* are made by all ranks of the session, in the same order. An argument that is wrong on one rank is
 //! an error on all of them. A wrong handle is the exception: it leads to no communicator, so the other ranks wait.
 //!
+//! # Answers
+//! A call that fails writes null for the handles, texts and states that it returns, and 0 for numbers.
+//!
 //! # Threads
 //! A handle belongs to the thread that made it, as the calls of MPI do with `MPI_THREAD_FUNNELED`. On another thread it is
 //! an unknown handle. [`isochron_last_error`] is that of the calling thread.
@@ -34,6 +37,7 @@ mod balancer;
 mod handles;
 mod matrix;
 mod memory;
+mod operands;
 mod overlap;
 mod pointers;
 mod product;

@@ -11,15 +11,16 @@ use crate::structs::{SizedStruct, read_struct};
 
 /// The whole matrix is on one rank.
 pub const ISOCHRON_ON_ONE: i64 = 0;
-/// The matrix is distributed two-dimensional block-cyclic, as ScaLAPACK has it.
+/// The matrix is two-dimensional block-cyclic, as in ScaLAPACK.
 pub const ISOCHRON_BLOCK_CYCLIC: i64 = 1;
 /// Each rank has a rectangle of the matrix.
 pub const ISOCHRON_RECTANGLES: i64 = 2;
-/// The matrix is a grid of blocks, each of which has one owner.
+/// The matrix is a grid of blocks, each with one owner.
 pub const ISOCHRON_BLOCKS: i64 = 3;
 
-/// A matrix that is spread over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
-/// everything that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
+/// A matrix distributed over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
+/// all unused fields to 0. Later versions may append fields. They accept this struct as it is, and take the missing
+/// fields as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct MatrixTable {
@@ -33,7 +34,7 @@ pub struct MatrixTable {
     pub rows: i64,
     /// Columns of the whole matrix.
     pub cols: i64,
-    /// On one: its rank.
+    /// On one: the rank that has the matrix.
     pub rank: i64,
     /// Block-cyclic: rows of a block.
     pub row_block: i64,
@@ -43,7 +44,7 @@ pub struct MatrixTable {
     pub row_source: i64,
     /// Block-cyclic: column of the process grid that has the first block, counted from 0.
     pub col_source: i64,
-    /// Block-cyclic: rows of the process grid, which has the first ranks of the session.
+    /// Block-cyclic: rows of the process grid, which consists of the first ranks of the session.
     pub grid_rows: i64,
     /// Block-cyclic: columns of the process grid.
     pub grid_cols: i64,
@@ -59,17 +60,17 @@ pub struct MatrixTable {
     pub row_cuts: *const i64,
     /// Blocks: the block_cols + 1 borders of the columns of blocks, from 0 to cols.
     pub col_cuts: *const i64,
-    /// Blocks: the rank of each block, down the columns of blocks.
+    /// Blocks: the rank of each block, column of blocks by column of blocks.
     pub owners: *const i64,
-    /// All but blocks: first element of this rank's local matrix. It is not looked at when a product is prepared.
+    /// All but blocks: first element of this rank's local matrix. It is not used when a product is prepared.
     pub data: *mut c_void,
     /// All but blocks: leading dimension of the local matrix, in elements.
     pub ld: i64,
     /// Blocks: number of this rank's blocks.
     pub n_blocks: i64,
-    /// Blocks: first element of each of them, in the order of owners.
+    /// Blocks: first element of each of this rank's blocks, in the order of owners.
     pub blocks: *const *mut c_void,
-    /// Blocks: leading dimension of each of them.
+    /// Blocks: leading dimension of each of this rank's blocks.
     pub block_lds: *const i64,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn hand_over<T>(mut bytes: Vec<u8>) -> *const T {
     start
 }
 
-/// Frees memory that a call has handed to the program: a text or a state. A null pointer is no error.
+/// Frees a text or a state that a call has returned. A null pointer is no error.
 ///
 /// # Safety
 /// The memory is not used any more.

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use isochron::Error;
+
 use crate::status::CallFailure;
 
 /// Writes an answer.
@@ -13,6 +15,17 @@ pub(crate) unsafe fn write<T>(to: *mut T, name: &str, value: T) -> Result<(), Ca
     // SAFETY: not null, so it may be written, as the caller says.
     unsafe { to.write(value) };
     Ok(())
+}
+
+/// Writes what an answer is until its call succeeds. A pointer that cannot take it is refused where the answer is written.
+///
+/// # Safety
+/// As [`write`].
+pub(crate) unsafe fn clear<T>(to: *mut T, nothing: T) {
+    if !to.is_null() && to.is_aligned() {
+        // SAFETY: not null, so it may be written, as the caller says.
+        unsafe { to.write(nothing) };
+    }
 }
 
 /// Returns a text, which is empty for a null pointer.
@@ -67,8 +80,7 @@ pub(crate) unsafe fn read_slice<'a, T>(
     if length == 0 {
         return Ok(&[]);
     }
-    check(data, name)?;
-    check_length(data, length, name)?;
+    check_slice(data, length, name)?;
     // SAFETY: not null, so it has these elements, as the caller says; they span at most `isize::MAX` bytes.
     Ok(unsafe { std::slice::from_raw_parts(data, length) })
 }
@@ -85,8 +97,7 @@ pub(crate) unsafe fn write_slice<'a, T>(
     if length == 0 {
         return Ok(&mut []);
     }
-    check(data, name)?;
-    check_length(data, length, name)?;
+    check_slice(data.cast_const(), length, name)?;
     // SAFETY: not null, so it has these elements for us alone, as the caller says; they span at most `isize::MAX` bytes.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, length) })
 }
@@ -103,8 +114,12 @@ pub(crate) fn check<T>(data: *const T, name: &str) -> Result<(), CallFailure> {
     }
 }
 
-/// Refuses what ends beyond the address space.
-fn check_length<T>(data: *const T, length: usize, name: &str) -> Result<(), CallFailure> {
+/// Refuses elements whose pointer is wrong, and those that end beyond the address space. No elements need no pointer.
+pub(crate) fn check_slice<T>(data: *const T, length: usize, name: &str) -> Result<(), CallFailure> {
+    if length == 0 {
+        return Ok(());
+    }
+    check(data, name)?;
     let end = length.checked_mul(size_of::<T>());
     let end = end.and_then(|bytes| data.addr().checked_add(bytes));
     match end.is_some_and(|end| isize::try_from(end).is_ok()) {
@@ -130,10 +145,36 @@ pub(crate) unsafe fn read_sizes(
     length: usize,
     name: &str,
 ) -> Result<Vec<usize>, CallFailure> {
+    let mut sizes = reserve(length, "numbers of the program")?;
     // SAFETY: as the caller says.
-    let numbers = unsafe { read_slice(numbers, length, name)? };
-    numbers
-        .iter()
-        .map(|&number| to_size(number, name))
-        .collect()
+    for &number in unsafe { read_slice(numbers, length, name)? } {
+        sizes.push(to_size(number, name)?);
+    }
+    Ok(sizes)
+}
+
+/// Returns a copy of bytes.
+///
+/// # Safety
+/// `data` is null or has `length` bytes.
+pub(crate) unsafe fn copy_bytes(
+    data: *const u8,
+    length: usize,
+    name: &str,
+) -> Result<Vec<u8>, CallFailure> {
+    let mut copy = reserve(length, "bytes of the program")?;
+    // SAFETY: as the caller says.
+    copy.extend_from_slice(unsafe { read_slice(data, length, name)? });
+    Ok(copy)
+}
+
+/// Makes room for a list whose length is the program's word: one that no memory has is an error before the list is read.
+pub(crate) fn reserve<T>(length: usize, what: &'static str) -> Result<Vec<T>, Error> {
+    let mut list = Vec::new();
+    let reserved = list.try_reserve_exact(length);
+    reserved.map_err(|_| Error::Allocation {
+        what,
+        bytes: length.saturating_mul(size_of::<T>()) as u64,
+    })?;
+    Ok(list)
 }

@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use isochron::Error;
 use isochron::prelude::{
-    Complex32, Complex64, Distribution, Element, Gemm, GemmConfig, GemmRun, Op, Pieces, Scalars,
-    Session,
+    Complex32, Complex64, Distribution, Element, Gemm, GemmConfig, GemmRun, Op, Scalars, Session,
 };
 
 use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
-use crate::matrix::{MatrixTable, MemoryPiece};
+use crate::matrix::MatrixTable;
 use crate::memory::hand_over;
-use crate::overlap::check_result;
+use crate::operands::Operands;
 use crate::pointers;
 use crate::status::{CallFailure, agree_on, call};
 use crate::structs::{SizedStruct, write_struct};
@@ -27,8 +26,9 @@ pub const ISOCHRON_C32: c_int = 2;
 /// Elements are `double complex`: two `double`.
 pub const ISOCHRON_C64: c_int = 3;
 
-/// What became of the matrices of a product on this rank. Set struct_size to sizeof(isochron_last_run_t). A later version may
-/// append fields: it takes this struct as it is, and writes the fields that it has.
+/// Reports which matrices were used in place by a product, and the cost of moving the others on this rank. Set
+/// struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
+/// write the fields that it has.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct LastRunTable {
@@ -101,18 +101,21 @@ macro_rules! with_gemm {
 type OpLetters = [c_char; 2];
 
 /// The matrices A, B and C of a program.
-type Operands = [*const MatrixTable; 3];
+type GivenMatrices = [*const MatrixTable; 3];
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Multiplies once: `C = alpha·op(A)·op(B) + beta·C`. `type` is one of `ISOCHRON_F32` to `ISOCHRON_C64`, `trans_a` and
-/// `trans_b` are `'N'`, `'T'` or `'C'`, and `alpha` and `beta` point to one element each. If `beta` is 0, C is not read. A
-/// product that comes again should be prepared. C shares no element with A and B; all three may be parts of one array.
+/// Multiplies once: `C = alpha·op(A)·op(B) + beta·C`. `type` is one of `ISOCHRON_F32` to `ISOCHRON_C64`. `trans_a` and
+/// `trans_b` are `'N'`, `'T'` or `'C'`. `alpha` and `beta` point to one element each. If `beta` is 0, C is not read.
+/// Prepare a product that runs more than once.
 ///
-/// Collective: all ranks of the session, with the same arguments but for their memory.
+/// C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
+/// are copied first.
+///
+/// Collective: all ranks of the session, with the same arguments except their memory.
 ///
 /// # Safety
-/// The matrices have the memory that they say. Nothing else writes it, or reads C, meanwhile.
+/// The matrices have the memory that they describe. Nothing else writes it, or reads C, during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_gemm(
     session: *mut SessionHandle,
@@ -138,7 +141,7 @@ pub unsafe extern "C" fn isochron_gemm(
     })
 }
 
-/// Plans a product that is run again and again. The memory of the matrices is not looked at.
+/// Plans a product to be run many times. The memory of the matrices is not used.
 ///
 /// Collective: all ranks of the session, with the same arguments.
 ///
@@ -156,10 +159,11 @@ pub unsafe extern "C" fn isochron_prepare(
     product: *mut *mut ProductHandle,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(product, ptr::null_mut()) };
         let kept = handles::find(session)?;
         let made = kept.use_object(|open| {
-            // SAFETY: as the caller says.
-            let place = unsafe { pointers::write(product, "product", ptr::null_mut()) };
+            let place = pointers::check(product, "product");
             // SAFETY: as the caller says.
             unsafe { prepare(open, r#type, [trans_a, trans_b], [a, b, c], place) }
         })?;
@@ -173,8 +177,7 @@ pub unsafe extern "C" fn isochron_prepare(
     })
 }
 
-/// Runs a product with these matrices, which are described as those that it was prepared for. Their memory may be another
-/// one.
+/// Runs a product with matrices that are described as when it was prepared. Their memory may differ.
 ///
 /// Collective: all ranks of the session, with the same scalars.
 ///
@@ -198,7 +201,7 @@ pub unsafe extern "C" fn isochron_run(
     })
 }
 
-/// Writes which matrices of the session's last product were used in place, and what this rank sent to move the others.
+/// Reports which matrices the session's last product used in place, and what this rank sent to move the others.
 ///
 /// Not collective.
 ///
@@ -220,7 +223,7 @@ pub unsafe extern "C" fn isochron_last_run(
     })
 }
 
-/// Hands over the plan of a product as JSON, until isochron_free.
+/// Writes the plan of a product as JSON. Free the text by isochron_free.
 ///
 /// # Safety
 /// `json` is null or may be written.
@@ -230,6 +233,8 @@ pub unsafe extern "C" fn isochron_plan(
     json: *mut *const c_char,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(json, ptr::null()) };
         pointers::check(json, "json")?;
         let product = handles::find(product)?;
         let plan = product.use_object(|product| {
@@ -258,7 +263,7 @@ unsafe fn prepare(
     open: &mut OpenSession,
     element: c_int,
     letters: OpLetters,
-    operands: Operands,
+    operands: GivenMatrices,
     place: Result<(), CallFailure>,
 ) -> Result<AnyProduct, CallFailure> {
     let comm = open.session.comm().clone();
@@ -324,7 +329,7 @@ fn read_op(name: &str, letter: c_char) -> Result<Op, CallFailure> {
 /// # Safety
 /// The arrays of the matrices are as long as they say.
 unsafe fn describe_all(
-    operands: Operands,
+    operands: GivenMatrices,
     n_ranks: usize,
 ) -> Result<([MatrixTable; 3], [Distribution; 3]), CallFailure> {
     // SAFETY: as the caller says.
@@ -337,7 +342,7 @@ unsafe fn describe_all(
 
 /// # Safety
 /// As [`MatrixTable::read`].
-unsafe fn read_all(operands: Operands) -> Result<[MatrixTable; 3], CallFailure> {
+unsafe fn read_all(operands: GivenMatrices) -> Result<[MatrixTable; 3], CallFailure> {
     // SAFETY: as the caller says.
     let read = |side: usize| unsafe { MatrixTable::read(operands[side], NAMES[side]) };
     Ok([read(0)?, read(1)?, read(2)?])
@@ -352,7 +357,7 @@ impl AnyProduct {
         &mut self,
         open: &mut OpenSession,
         scalars: [*const c_void; 2],
-        operands: Operands,
+        operands: GivenMatrices,
     ) -> Result<(), CallFailure> {
         let Self { gemm, tables, on } = self;
         let described = (&*tables, &*on);
@@ -365,9 +370,6 @@ impl AnyProduct {
     }
 }
 
-/// Scalars, and the memory of A, B and C on this rank.
-type RunArguments<'a, T> = (Scalars<T>, [Pieces<&'a [T]>; 2], Pieces<&'a mut [T]>);
-
 /// # Safety
 /// As [`isochron_gemm`].
 unsafe fn run_typed<T: Element>(
@@ -375,25 +377,31 @@ unsafe fn run_typed<T: Element>(
     gemm: &mut Gemm<T>,
     described: (&[MatrixTable; 3], &[Distribution; 3]),
     scalars: [*const c_void; 2],
-    operands: Operands,
+    operands: GivenMatrices,
 ) -> Result<GemmRun, CallFailure> {
     let comm = open.session.comm().clone();
     // SAFETY: as the caller says.
     let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
-    let (scalars, [a, b], c): RunArguments<'_, T> = agree_on(&*comm, read)?;
-    Ok(gemm.run(&mut open.session, scalars, a, b, c)?)
+    let (scalars, mut operands) = agree_on(&*comm, read)?;
+    // SAFETY: nothing else uses the matrices during the call, as the caller says. What is read and what is written overlaps
+    // nowhere: `Operands` has copied what would.
+    let ([a, b], c) = unsafe { operands.as_slices() };
+    let run = gemm.run(&mut open.session, scalars, a, b, c)?;
+    // SAFETY: as above.
+    unsafe { operands.write_back() };
+    Ok(run)
 }
 
-/// Reads the arguments of a run on this rank.
+/// Reads the scalars of a run, and the memory of A, B and C on this rank.
 ///
 /// # Safety
 /// As [`isochron_gemm`].
-unsafe fn read_run<'a, T: Element>(
+unsafe fn read_run<T: Element>(
     (tables, on): (&[MatrixTable; 3], &[Distribution; 3]),
     rank: usize,
     [alpha, beta]: [*const c_void; 2],
-    operands: Operands,
-) -> Result<RunArguments<'a, T>, CallFailure> {
+    operands: GivenMatrices,
+) -> Result<(Scalars<T>, Operands<T>), CallFailure> {
     // SAFETY: as the caller says.
     let given = unsafe { read_all(operands)? };
     for side in 0..3 {
@@ -409,34 +417,9 @@ unsafe fn read_run<'a, T: Element>(
             beta: pointers::read(beta.cast::<T>(), "beta")?,
         };
         let list = |side: usize| given[side].list_pieces::<T>(NAMES[side], (&on[side], rank));
-        let [a, b, c] = [list(0)?, list(1)?, list(2)?];
-        check_result([("a", &a), ("b", &b)], &c)?;
-        let c = c.into_iter().map(|piece| {
-            let data = pointers::write_slice(piece.data, piece.length, "c.data")?;
-            Ok((data, piece.ld))
-        });
-        let c = c.collect::<Result<Vec<_>, CallFailure>>()?;
-        let factors = [read_pieces(a, "a.data")?, read_pieces(b, "b.data")?];
-        Ok((scalars, factors, Pieces::from(c)))
+        let pieces = [list(0)?, list(1)?, list(2)?];
+        Ok((scalars, Operands::new(pieces, scalars.beta != T::ZERO)?))
     }
-}
-
-/// Returns the memory of a matrix on this rank, to be read.
-///
-/// # Safety
-/// Each piece has its elements, which stay as they are for `'a`.
-unsafe fn read_pieces<'a, T: Element>(
-    pieces: Vec<MemoryPiece<T>>,
-    name: &str,
-) -> Result<Pieces<&'a [T]>, CallFailure> {
-    let pieces = pieces.into_iter().map(|piece| {
-        // SAFETY: as the caller says.
-        let data = unsafe { pointers::read_slice(piece.data.cast_const(), piece.length, name)? };
-        Ok((data, piece.ld))
-    });
-    Ok(Pieces::from(
-        pieces.collect::<Result<Vec<_>, CallFailure>>()?,
-    ))
 }
 
 /// Returns a document as JSON.

@@ -16,27 +16,27 @@ use crate::status::{CallFailure, agree_on, call};
 /// The names that [`isochron_get`] knows apart from settings.
 const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
 
-/// Opens a session: finds the devices of all ranks of a communicator, which is given by its number in Fortran, as
-/// MPI_Comm_c2f returns it. The communicator is duplicated and stays as it is.
+/// Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
+/// returns. The communicator is duplicated and stays as it is.
 ///
-/// config is null, or has settings name=value. They are separated by spaces, or by semicolons or lines if values have
-/// spaces. The settings of products may be given too: see isochron_set.
+/// config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
+/// values have spaces. Settings of products are accepted too: see isochron_set.
 ///
 /// | setting | meaning |
 /// |---|---|
 /// | platform | platform file |
 /// | grouping | the cores that form a device: auto, package, numa, kind, node |
 /// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
-/// | element | type of the elements for which auto compares libraries: f32, f64, c32 or c64; f64 by default |
+/// | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
 /// | store | use of the model store: none, read or read-write |
 /// | models | folder with full models |
-/// | reserved_cores | logical numbers of cores that are left to the program, such as 0,1 |
-/// | host_scope | world: all ranks of the launcher and all sessions divide a host; comm: the ranks of this session alone |
+/// | reserved_cores | logical numbers of cores left to the program, such as 0,1 |
+/// | host_scope | sessions that divide a host: world, all of them on all ranks of the launcher; comm, this one alone |
 ///
 /// Collective: all ranks of comm, with the same settings.
 ///
 /// # Safety
-/// `comm` is the number of a communicator, which may have been freed; `config` is null or a text; `session` is null or may
+/// `comm` is the number of a communicator, which may have been freed; `config` is null or a string; `session` is null or may
 /// be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_open(
@@ -45,36 +45,42 @@ pub unsafe extern "C" fn isochron_open(
     session: *mut *mut SessionHandle,
 ) -> c_int {
     // SAFETY: as the caller says.
-    call(|| unsafe { open(adopt(comm)?, config, session) })
+    unsafe {
+        pointers::clear(session, ptr::null_mut());
+        call(|| open(adopt(comm)?, config, session))
+    }
 }
 
-/// Opens a session of this process alone, without MPI. config is that of isochron_open.
+/// Opens a session of this process alone, without MPI. config is as for isochron_open.
 ///
 /// # Safety
-/// `config` is null or a text, and `session` is null or may be written.
+/// `config` is null or a string, and `session` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_open_local(
     config: *const c_char,
     session: *mut *mut SessionHandle,
 ) -> c_int {
     // SAFETY: as the caller says.
-    call(|| unsafe { open(Arc::new(LocalComm::new()), config, session) })
+    unsafe {
+        pointers::clear(session, ptr::null_mut());
+        call(|| open(Arc::new(LocalComm::new()), config, session))
+    }
 }
 
-/// Changes a setting of the products that are prepared from now on.
+/// Changes a setting of products that are prepared later.
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | block | block size |
+/// | block | block size, or auto |
 /// | panel | width of the panels, or auto |
 /// | split | the dimension that is divided: auto, c, k |
 /// | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
-/// | epsilon | imbalance at which the strategies that measure before the run end |
+/// | epsilon | imbalance at which strategies that measure before the run stop |
 ///
 /// Not collective, but all ranks must have the same settings when they prepare a product.
 ///
 /// # Safety
-/// `name` and `value` are null or texts.
+/// `name` and `value` are null or strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_set(
     session: *mut SessionHandle,
@@ -102,10 +108,11 @@ pub unsafe extern "C" fn isochron_set(
     })
 }
 
-/// Hands over a setting of products, or rank, ranks, host, devices (their number) or mpi, as a text, until isochron_free.
+/// Writes a setting of products, or rank, ranks, host, devices (their number) or mpi, as text. Free it by
+/// isochron_free.
 ///
 /// # Safety
-/// `name` is null or a text, and `value` is null or may be written.
+/// `name` is null or a string, and `value` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_get(
     session: *const SessionHandle,
@@ -113,6 +120,8 @@ pub unsafe extern "C" fn isochron_get(
     value: *mut *const c_char,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(value, ptr::null()) };
         pointers::check(value, "value")?;
         let session = handles::find(session)?;
         // SAFETY: as the caller says.
@@ -126,8 +135,8 @@ pub unsafe extern "C" fn isochron_get(
     })
 }
 
-/// Hands over the report of the session's last product as JSON, until isochron_free: the work and the times of every
-/// device.
+/// Writes the report of the session's last product as JSON: the work and the times of every device. Free it by
+/// isochron_free.
 ///
 /// Collective: all ranks of the session.
 ///
@@ -139,6 +148,8 @@ pub unsafe extern "C" fn isochron_report(
     json: *mut *const c_char,
 ) -> c_int {
     call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(json, ptr::null()) };
         let session = handles::find(session)?;
         let report = session.use_object(|open| {
             let ready = pointers::check(json, "json").and_then(|()| open.find_last_run());
@@ -199,14 +210,13 @@ unsafe fn adopt(_number: c_int) -> Result<Arc<dyn Comm>, CallFailure> {
 /// Opens a session on the ranks of a communicator.
 ///
 /// # Safety
-/// `config` is null or a text, and `session` is null or may be written.
+/// `config` is null or a string, and `session` is null or may be written.
 unsafe fn open(
     comm: Arc<dyn Comm>,
     config: *const c_char,
     session: *mut *mut SessionHandle,
 ) -> Result<(), CallFailure> {
-    // SAFETY: as the caller says.
-    let asked = unsafe { pointers::write(session, "session", ptr::null_mut()) };
+    let asked = pointers::check(session, "session");
     let asked = asked.and_then(|()| {
         // SAFETY: as the caller says.
         read_settings(unsafe { pointers::read_config(config, "config")? })

@@ -12,8 +12,9 @@ use crate::settings::read_split;
 use crate::status::{CallFailure, call};
 use crate::structs::{SizedStruct, read_struct, read_structs};
 
-/// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and everything
-/// that is not used to 0. A later version may append fields: it takes this struct as it is, and they are 0.
+/// The measured times of a device, or of a rank's work in a loop. Set struct_size to sizeof(isochron_times_t), and all
+/// unused fields to 0. Later versions may append fields. They accept this struct as it is, and take the missing fields
+/// as 0.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct TimesTable {
@@ -25,7 +26,7 @@ pub struct TimesTable {
     pub units: *const i64,
     /// Seconds of each point.
     pub seconds: *const f64,
-    /// The most units that are given; 0 for any number.
+    /// The most units to give; 0 for no limit.
     pub max_units: i64,
 }
 
@@ -59,6 +60,7 @@ impl TimesTable {
     unsafe fn read_points(&self, name: &str) -> Result<GivenTimes, CallFailure> {
         let field = |field: &str| format!("{name}.{field}");
         let n_points = to_size(self.n_points, &field("n_points"))?;
+        let mut points = pointers::reserve(n_points, "points of the program")?;
         // SAFETY: as many numbers, as the caller says.
         let (units, seconds) = unsafe {
             (
@@ -66,31 +68,30 @@ impl TimesTable {
                 pointers::read_slice(self.seconds, n_points, &field("seconds"))?,
             )
         };
-        let points = units.iter().zip(seconds).map(|(&units, &seconds)| {
-            let units = to_size(units, &field("units"))? as u64;
-            Ok((units, seconds))
-        });
+        for (&units, &seconds) in units.iter().zip(seconds) {
+            points.push((to_size(units, &field("units"))? as u64, seconds));
+        }
         let max_units = to_size(self.max_units, &field("max_units"))? as u64;
         Ok(GivenTimes {
-            points: points.collect::<Result<_, CallFailure>>()?,
+            points,
             max_units: (max_units > 0).then_some(max_units),
         })
     }
 }
 
-/// Splits units over devices by their measured times, so that all finish together. Writes the units of each device, and the
-/// seconds that are predicted for them; times_s may be null. config is null, or has settings as that of isochron_open.
+/// Splits units over devices by their measured times, so that all finish together. Writes the units of each device and
+/// their predicted seconds; times_s may be null. config is null or settings, written as for isochron_open.
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | fit | the model that is made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
+/// | fit | model made of the points: piecewise-speed, piecewise-time, akima, raw-piecewise, cpm |
 /// | partitioner | gpa or npa, for times that grow with the units; hpopta for times of any shape, with fit=raw-piecewise |
-/// | granule | units come in multiples of this, and one device gets the rest |
+/// | granule | units are given in multiples of this, and the rest to one device |
 ///
 /// Not collective: it needs no session.
 ///
 /// # Safety
-/// `devices` is null or has `n_devices` structs, whose arrays are null or have `n_points` numbers; `config` is null or a text;
+/// `devices` is null or has `n_devices` structs, whose arrays are null or have `n_points` numbers; `config` is null or a string;
 /// `units` and `times_s` are null or have room for `n_devices` numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_split(
@@ -152,14 +153,14 @@ fn limit_units(times: &GivenTimes) -> Limits {
     }
 }
 
-/// Divides the units of a loop as isochron_balancer does, where time is no smooth function of the units, as for Fourier
-/// transforms. mine has the times of this rank. All ranks have such times, and each gets a number of units that its own
-/// have, or none. The times may be of other conditions: the first sweeps scale them.
+/// Divides the units of a loop as isochron_balancer does, for work whose time is not a smooth function of the units,
+/// such as Fourier transforms. mine has the times of this rank. All ranks have times, and each rank gets one of its
+/// measured sizes, or nothing. The times may come from other conditions: the first sweeps scale them.
 ///
-/// Collective: all ranks of the session, with the same units, and the same settings but for max_local and weight.
+/// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 ///
 /// # Safety
-/// `mine` is null or points to a struct whose arrays are null or have `n_points` numbers; `config` is null or a text, and
+/// `mine` is null or points to a struct whose arrays are null or have `n_points` numbers; `config` is null or a string, and
 /// `balancer` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_balancer_by_times(

@@ -9,15 +9,15 @@ use isochron::{Error, ErrorClass};
 
 use crate::pointers;
 
-/// Major version of the interface. A program can call a library of the same major version as its header, whose minor version
-/// is the same or higher: isochron_abi tells both.
+/// Major version of the interface. A program can call a library with the same major version as its header and the same
+/// or a higher minor version. isochron_abi returns both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
-/// Minor version of the interface. It grows with calls, settings, constants and structs that are added.
+/// Minor version of the interface. It grows with every added call, setting, constant and struct.
 pub const ISOCHRON_ABI_MINOR: c_int = 4;
 
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;
-/// An argument is a null pointer, out of range, or no text.
+/// An argument is a null pointer, out of range, or not valid text.
 pub const ISOCHRON_ARGUMENT: c_int = 1;
 /// A handle is unknown: it was closed, is of another kind, or belongs to another thread.
 pub const ISOCHRON_HANDLE: c_int = 2;
@@ -114,7 +114,7 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), CallFailure>) -> c_int {
     status
 }
 
-/// Writes the version of the interface that this library has.
+/// Writes the version of the interface that the library has.
 ///
 /// # Safety
 /// `major` and `minor` are null, or may be written.
@@ -123,6 +123,7 @@ pub unsafe extern "C" fn isochron_abi(major: *mut c_int, minor: *mut c_int) -> c
     call(|| {
         // SAFETY: as the caller says.
         unsafe {
+            pointers::clear(minor, 0);
             pointers::write(major, "major", ISOCHRON_ABI_MAJOR)?;
             pointers::write(minor, "minor", ISOCHRON_ABI_MINOR)
         }

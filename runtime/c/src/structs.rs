@@ -53,7 +53,7 @@ pub(crate) unsafe fn read_structs<T: SizedStruct>(
     let bytes = unsafe { read_size(from, &first_name)? };
     // SAFETY: as many bytes, as the caller says.
     unsafe { pointers::read_slice(from.cast::<i64>(), length.saturating_mul(bytes / 8), name)? };
-    let mut structs = Vec::new();
+    let mut structs = pointers::reserve(length, "structs of the program")?;
     for index in 0..length {
         let name = format!("{name}[{index}]");
         // SAFETY: within the structs of the caller, each of which has the size of the first.

@@ -13,6 +13,9 @@ use proptest::prelude::*;
 /// Numbers that are small or absurd.
 const NUMBERS: [i64; 9] = [8, 5, 2, 1, 0, 3, -1, i64::MAX, i64::MIN];
 
+/// A number of bytes that overflows nothing, and that no process can address.
+const HUGE: i64 = 1 << 48;
+
 const TEXTS: [&CStr; 12] = [
     c"",
     c"block=4",
@@ -214,7 +217,12 @@ impl<'a> Caller<'a> {
         let mut state = ptr::null::<c_void>();
         let session = self.pick_handle::<SessionHandle>(draw[2]);
         let balancer = self.pick_handle::<BalancerHandle>(draw[2]);
-        let (number, text) = (pick_number(draw[3]), pick_text(draw[4]));
+        let number = match draw[3] {
+            // Matrices of this size are as long as the program says.
+            240.. => HUGE,
+            byte => pick_number(byte),
+        };
+        let text = pick_text(draw[4]);
         let seconds = [0.0, 1.0, -1.0, f64::NAN, f64::INFINITY, 1e-300][draw[5] as usize % 6];
         let (from, to) = (self.pick_data(0, draw[6]), self.pick_data(1, draw[7]));
         let sizes = [8, i64::from(draw[10] % 9), number];
@@ -235,7 +243,7 @@ impl<'a> Caller<'a> {
             0 => ptr::null(),
             _ => BLOCK_LENGTHS[usize::from(byte % 3)..].as_ptr(),
         });
-        // SAFETY: units are at most 8 of 8 bytes, or absurd; there are three points.
+        // SAFETY: units are at most 8 of 8 bytes, or so absurd that no memory is touched; there are three points.
         let status = unsafe {
             match draw[1] % 15 {
                 0 => isochron_balancer(session, number, text, &mut handle),

@@ -23,12 +23,22 @@ static void expect(const char *text, int status, int is_refused)
   n_refused += is_refused;
 }
 
+/* Checks a property of an answer. */
+static void expect_answer(const char *text, int holds)
+{
+  if (!holds)
+    printf("%s: it is another answer\n", text);
+  n_failed += !holds;
+}
+
 #define REFUSED(call) expect(#call, call, 1)
 #define ACCEPTED(call) expect(#call, call, 0)
 
 enum { N = 8 };
+/* More bytes than a process can address, although their number overflows nothing. */
+static const int64_t HUGE_SIZE = INT64_C(1) << 48;
 static double elements[3][N * N];
-static double one = 1.0;
+static double one = 1.0, zero = 0.0;
 
 /* Describes a matrix on the first rank. */
 static isochron_matrix_t describe(int which)
@@ -37,6 +47,25 @@ static isochron_matrix_t describe(int which)
   made.data = elements[which];
   return made;
 }
+
+/* Stands for what a variable holds before a call writes it. */
+#define UNSET ((void *)(uintptr_t)64)
+
+/* Checks that a call was refused, and has left nothing in the place of its answer. */
+#define REFUSED_TO(place, call) \
+  do { \
+    place = UNSET; \
+    expect(#call, call, 1); \
+    expect_answer(#place " of " #call, place == NULL); \
+  } while (0)
+
+/* The same of a call that answers by two numbers. */
+#define REFUSED_NUMBERS(one, other, nothing, call) \
+  do { \
+    one = other = 77; \
+    expect(#call, call, 1); \
+    expect_answer(#one " and " #other " of " #call, one == (nothing) && other == (nothing)); \
+  } while (0)
 
 /* Calls with an invalid session. */
 static void try_session(isochron_session_t *session)
@@ -47,15 +76,15 @@ static void try_session(isochron_session_t *session)
   isochron_last_run_t run = {.struct_size = sizeof run};
   const char *text;
   REFUSED(isochron_set(session, "block", "64"));
-  REFUSED(isochron_get(session, "block", &text));
-  REFUSED(isochron_report(session, &text));
+  REFUSED_TO(text, isochron_get(session, "block", &text));
+  REFUSED_TO(text, isochron_report(session, &text));
   REFUSED(isochron_last_run(session, &run));
   REFUSED(isochron_save_models(session));
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
-  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
-  REFUSED(isochron_balancer(session, 10, NULL, &balancer));
-  REFUSED(isochron_balancer_by_times(session, 10, NULL, NULL, &balancer));
-  REFUSED(isochron_restore(session, "{}", 2, &balancer));
+  REFUSED_TO(product, isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  REFUSED_TO(balancer, isochron_balancer(session, 10, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_by_times(session, 10, NULL, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_restore(session, "{}", 2, &balancer));
   REFUSED(isochron_close(session));
 }
 
@@ -65,7 +94,7 @@ static void try_product(isochron_product_t *product)
   isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
   const char *text;
   REFUSED(isochron_run(product, &one, &a, &b, &one, &c));
-  REFUSED(isochron_plan(product, &text));
+  REFUSED_TO(text, isochron_plan(product, &text));
   REFUSED(isochron_close_product(product));
 }
 
@@ -76,16 +105,17 @@ static void try_balancer(isochron_balancer_t *balancer)
   int changed, before, after;
   double shares[64];
   const void *state;
-  REFUSED(isochron_part(balancer, &first, &count));
-  REFUSED(isochron_neighbours(balancer, -1, &before, &after));
+  REFUSED_NUMBERS(first, count, 0, isochron_part(balancer, &first, &count));
+  REFUSED_NUMBERS(before, after, -1, isochron_neighbours(balancer, -1, &before, &after));
   REFUSED(isochron_begin(balancer));
   REFUSED(isochron_end(balancer));
   REFUSED(isochron_record(balancer, 1, 1.0, 0));
-  REFUSED(isochron_balance(balancer, &changed));
+  REFUSED_NUMBERS(changed, before, 0, (before = 0, isochron_balance(balancer, &changed)));
   REFUSED(isochron_shares(balancer, shares, 1));
   REFUSED(isochron_move(balancer, elements[0], elements[1], 8));
   REFUSED(isochron_move_blocks(balancer, elements[0], &count, elements[1], &count));
-  REFUSED(isochron_state(balancer, &state, &count));
+  REFUSED_NUMBERS(count, first, 0, (first = 0, isochron_state(balancer, &state, &count)));
+  REFUSED_TO(state, isochron_state(balancer, &state, &count));
   REFUSED(isochron_close_balancer(balancer));
 }
 
@@ -95,6 +125,8 @@ static void try_texts(isochron_session_t *session)
   int major = -1, minor = -1;
   REFUSED(isochron_abi(NULL, NULL));
   REFUSED(isochron_abi(&major, NULL));
+  REFUSED(isochron_abi(NULL, &minor));
+  expect_answer("minor of isochron_abi", minor == 0);
   ACCEPTED(isochron_abi(&major, &minor));
   expect("versions of isochron_abi", major == ISOCHRON_ABI_MAJOR && minor == ISOCHRON_ABI_MINOR ? ISOCHRON_OK : -1, 0);
   REFUSED(isochron_free(elements));
@@ -108,9 +140,9 @@ static void try_texts(isochron_session_t *session)
   REFUSED(isochron_set(session, "block", "99999999999999999999"));
   REFUSED(isochron_set(session, "store", "read"));
   REFUSED(isochron_set(session, "\xff\xfe", "1"));
-  REFUSED(isochron_get(session, NULL, &text));
+  REFUSED_TO(text, isochron_get(session, NULL, &text));
   REFUSED(isochron_get(session, "block", NULL));
-  REFUSED(isochron_get(session, "blocks", &text));
+  REFUSED_TO(text, isochron_get(session, "blocks", &text));
   ACCEPTED(isochron_get(session, "block", &text));
   ACCEPTED(isochron_free(text));
   REFUSED(isochron_free(text));
@@ -122,13 +154,54 @@ static void refuse_matrix(isochron_session_t *session, isochron_matrix_t a)
 {
   isochron_matrix_t b = describe(1), c = describe(2);
   isochron_product_t *product;
-  REFUSED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  REFUSED_TO(product, isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
 }
 
 #define REFUSED_WITH(change) (a = describe(0), change, refuse_matrix(session, a))
 #define CYCLIC a.kind = ISOCHRON_BLOCK_CYCLIC, a.row_block = a.col_block = 2, a.grid_rows = a.grid_cols = 1
 #define BLOCKS a.kind = ISOCHRON_BLOCKS, a.block_rows = a.block_cols = 2
+
+/* Describes one of two matrices whose columns lie between each other, and fills it. */
+static isochron_matrix_t describe_half(double *array, int which, double value)
+{
+  isochron_matrix_t made = describe(0);
+  made.rows = made.cols = N / 2;
+  made.data = array + which * (N / 2);
+  for (int i = 0; i < N * N / 2; i++)
+    if (i / (N / 2) % 2 == which)
+      array[i] = value;
+  return made;
+}
+
+/* Products of matrices in one array: the factors are copied, and so are blocks of the result between each other. */
+static void try_parts_of_one_array(isochron_session_t *session)
+{
+  double array[N * N / 2], factors[N * N / 2];
+  const int64_t cuts[] = {0, N / 2, N}, whole[] = {0, N / 2}, owners[] = {0, 0}, lds[] = {N, N};
+  isochron_matrix_t a = describe_half(array, 0, 2.0), c = describe_half(array, 1, 1.0);
+  isochron_matrix_t b = describe_half(factors, 0, 3.0), tall = describe(1);
+  void *blocks[2] = {array, array + N / 2};
+  int n_wrong = 0, is_mine;
+  const char *text;
+  ACCEPTED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
+  ACCEPTED(isochron_get(session, "rank", &text));
+  is_mine = text != NULL && strcmp(text, "0") == 0;
+  ACCEPTED(isochron_free(text));
+  for (int i = 0; i < N * N / 2; i++)
+    n_wrong += array[i] != (i / (N / 2) % 2 == 0 ? 2.0 : is_mine ? 1.0 + N / 2 * 2.0 * 3.0 : 1.0);
+  expect_answer("a product in one array", n_wrong == 0);
+  for (int i = 0; i < N * N; i++)
+    elements[1][i] = 1.0;
+  tall.cols = N / 2;
+  c = tall, c.kind = ISOCHRON_BLOCKS, c.block_rows = 2, c.block_cols = 1;
+  c.row_cuts = cuts, c.col_cuts = whole, c.owners = owners;
+  c.n_blocks = is_mine ? 2 : 0, c.blocks = blocks, c.block_lds = lds;
+  ACCEPTED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &tall, &b, &one, &c));
+  for (int i = 0; i < N * N / 2 && is_mine; i++)
+    n_wrong += array[i] != (i / (N / 2) % 2 == 0 ? 2.0 : 1.0 + N / 2 * 2.0 * 3.0) + N / 2 * 3.0;
+  expect_answer("blocks of one array", n_wrong == 0);
+}
 
 /* A result in the memory of a factor. */
 static void try_shared_memory(isochron_session_t *session)
@@ -165,10 +238,14 @@ static void try_matrices(isochron_session_t *session, int ranks)
   REFUSED_WITH((CYCLIC, a.row_source = INT64_MAX));
   REFUSED_WITH((CYCLIC, a.col_source = -1));
   REFUSED_WITH((CYCLIC, a.rows = INT64_MAX, a.row_block = 1, a.grid_rows = ranks));
+  REFUSED_WITH((CYCLIC, a.rows = HUGE_SIZE, a.row_block = 1, a.grid_rows = ranks));
+  REFUSED_WITH((CYCLIC, a.grid_rows = HUGE_SIZE));
+  REFUSED_WITH(a.rows = HUGE_SIZE);
   REFUSED_WITH(a.kind = ISOCHRON_RECTANGLES);
   REFUSED_WITH((a.kind = ISOCHRON_RECTANGLES, a.rectangles = regions));
   REFUSED_WITH((BLOCKS));
   REFUSED_WITH((BLOCKS, a.block_rows = a.block_cols = INT64_MAX));
+  REFUSED_WITH((BLOCKS, a.rows = a.block_rows = HUGE_SIZE, a.row_cuts = a.col_cuts = a.owners = cuts));
   REFUSED_WITH((BLOCKS, a.row_cuts = cuts, a.col_cuts = wrong_cuts));
   REFUSED_WITH((BLOCKS, a.row_cuts = a.col_cuts = cuts));
   REFUSED_WITH((BLOCKS, a.row_cuts = a.col_cuts = cuts, a.owners = owners));
@@ -205,7 +282,7 @@ static void try_products(isochron_session_t *session, int rank)
   try_huge_product(session, (int64_t)1 << 28);
   try_huge_product(session, (int64_t)1 << 40);
   try_huge_product(session, INT64_MAX);
-  REFUSED(isochron_report(session, &text));
+  REFUSED_TO(text, isochron_report(session, &text));
   REFUSED(isochron_last_run(session, &run));
   REFUSED(isochron_prepare(session, 99, 'N', 'N', &a, &b, &c, &product));
   REFUSED(isochron_prepare(session, ISOCHRON_F64, 'X', 'N', &a, &b, &c, &product));
@@ -268,6 +345,7 @@ static void try_times(isochron_session_t *session, int rank)
   REFUSED_TIMES(times.n_points = -1);
   REFUSED_TIMES(times.n_points = 0);
   REFUSED_TIMES(times.n_points = INT64_MAX);
+  REFUSED_TIMES(times.n_points = HUGE_SIZE);
   REFUSED_TIMES(times.units = NULL);
   REFUSED_TIMES(times.seconds = NULL);
   REFUSED_TIMES(times.seconds = (const double *)((const char *)seconds + 1));
@@ -278,13 +356,14 @@ static void try_times(isochron_session_t *session, int rank)
   REFUSED(isochron_balancer_by_times(session, 10, NULL, &good, NULL));
   REFUSED(isochron_balancer_by_times(session, -1, NULL, &good, &balancer));
   REFUSED(isochron_balancer_by_times(session, 10, "fit=akima", &good, &balancer));
-  REFUSED(isochron_balancer_by_times(session, 10, NULL, rank == 0 ? NULL : &good, &balancer));
+  REFUSED_TO(balancer, isochron_balancer_by_times(session, 10, NULL, rank == 0 ? NULL : &good, &balancer));
   ACCEPTED(isochron_balancer_by_times(session, 10, NULL, &good, &balancer));
   ACCEPTED(isochron_close_balancer(balancer));
   REFUSED(isochron_split(-1, two, 2, NULL, units, predicted));
   REFUSED(isochron_split(20, two, -1, NULL, units, predicted));
   REFUSED(isochron_split(20, two, 0, NULL, units, predicted));
   REFUSED(isochron_split(20, two, INT64_MAX, NULL, units, predicted));
+  REFUSED(isochron_split(20, two, HUGE_SIZE, NULL, units, predicted));
   REFUSED(isochron_split(20, NULL, 2, NULL, units, predicted));
   REFUSED(isochron_split(20, two, 2, NULL, NULL, predicted));
   REFUSED(isochron_split(20, two, 2, "granul=2", units, predicted));
@@ -314,6 +393,9 @@ static void try_blocks(isochron_balancer_t *balancer, int rank)
   REFUSED(isochron_move_blocks(balancer, elements[0], wrong, elements[1], lengths));
   wrong[0] = wrong[1] = INT64_MAX;
   REFUSED(isochron_move_blocks(balancer, elements[0], wrong, elements[1], lengths));
+  for (int i = 0; i < 10; i++)
+    wrong[i] = HUGE_SIZE;
+  REFUSED(isochron_move_blocks(balancer, elements[0], wrong, elements[1], wrong));
 }
 
 static void try_balancers(isochron_session_t *session, int rank)
@@ -322,7 +404,7 @@ static void try_balancers(isochron_session_t *session, int rank)
   int64_t first, count, length;
   int changed, status = ISOCHRON_OK;
   const void *state;
-  REFUSED(isochron_balancer(session, -1, NULL, &balancer));
+  REFUSED_TO(balancer, isochron_balancer(session, -1, NULL, &balancer));
   REFUSED(isochron_balancer(session, 10, NULL, NULL));
   REFUSED(isochron_balancer(session, 10, "triger=1.2", &balancer));
   REFUSED(isochron_balancer(session, 10, "trigger", &balancer));
@@ -334,6 +416,11 @@ static void try_balancers(isochron_session_t *session, int rank)
   ACCEPTED(isochron_record(balancer, INT64_MAX, 1.0, 0));
   ACCEPTED(isochron_balance(balancer, &changed));
   REFUSED(isochron_move(balancer, elements[0], elements[1], INT64_MAX));
+  ACCEPTED(isochron_move(balancer, NULL, NULL, 0));
+  ACCEPTED(isochron_close_balancer(balancer));
+  ACCEPTED(isochron_balancer(session, HUGE_SIZE, NULL, &balancer));
+  REFUSED(isochron_move(balancer, elements[0], elements[1], 8));
+  REFUSED(isochron_move_blocks(balancer, elements[0], (int64_t *)elements, elements[1], (int64_t *)elements));
   ACCEPTED(isochron_close_balancer(balancer));
   ACCEPTED(isochron_balancer(session, 10, NULL, &balancer));
   try_session((isochron_session_t *)balancer);
@@ -348,6 +435,7 @@ static void try_balancers(isochron_session_t *session, int rank)
   REFUSED(isochron_shares(balancer, &one, INT64_MAX));
   REFUSED(isochron_move(balancer, NULL, elements[1], 8));
   REFUSED(isochron_move(balancer, elements[0], elements[1], -1));
+  REFUSED(isochron_move(balancer, elements[0], elements[1], HUGE_SIZE));
   REFUSED(isochron_move(balancer, elements[0], rank == 0 ? NULL : elements[1], 8));
   try_blocks(balancer, rank);
   REFUSED(isochron_balance(balancer, NULL));
@@ -356,12 +444,21 @@ static void try_balancers(isochron_session_t *session, int rank)
   for (int sweep = 0; sweep < 10 && status == ISOCHRON_OK; sweep++)
     status = isochron_balance(balancer, &changed);
   expect("isochron_balance after two isochron_begin", status, 1);
+  for (int i = 0; i < 3; i++) {
+    const double no_times[] = {-1.0, 0.0 / zero, 1.0 / zero};
+    ACCEPTED(isochron_record(balancer, 0, no_times[i], ISOCHRON_MOVED));
+    status = ISOCHRON_OK;
+    for (int sweep = 0; sweep < 10 && status == ISOCHRON_OK; sweep++)
+      status = isochron_balance(balancer, &changed);
+    expect("isochron_balance after a move that took no time", status, 1);
+  }
   REFUSED(isochron_state(balancer, NULL, &length));
-  REFUSED(isochron_state(balancer, &state, NULL));
+  REFUSED_TO(state, isochron_state(balancer, &state, NULL));
   ACCEPTED(isochron_state(balancer, &state, &length));
   REFUSED(isochron_restore(session, NULL, length, &restored));
   REFUSED(isochron_restore(session, state, -1, &restored));
   REFUSED(isochron_restore(session, state, INT64_MAX, &restored));
+  REFUSED_TO(restored, isochron_restore(session, state, HUGE_SIZE, &restored));
   REFUSED(isochron_restore(session, state, length / 2, &restored));
   REFUSED(isochron_restore(session, state, length, rank == 0 ? NULL : &restored));
   ACCEPTED(isochron_restore(session, state, length, &restored));
@@ -376,11 +473,11 @@ static void try_communicators(int rank, int ranks)
   isochron_session_t *session;
   MPI_Comm freed, half, inter;
   int number;
-  REFUSED(isochron_open_comm(MPI_COMM_NULL, NULL, &session));
+  REFUSED_TO(session, isochron_open_comm(MPI_COMM_NULL, NULL, &session));
   MPI_Comm_dup(MPI_COMM_WORLD, &freed);
   number = (int)MPI_Comm_c2f(freed);
   MPI_Comm_free(&freed);
-  REFUSED(isochron_open(number, NULL, &session));
+  REFUSED_TO(session, isochron_open(number, NULL, &session));
   if (ranks > 1) {
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 7, &inter);
@@ -395,7 +492,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   isochron_session_t *session;
 #define OPEN(config, place) (is_local ? isochron_open_local(config, place) : isochron_open(comm, config, place))
   REFUSED(OPEN(NULL, NULL));
-  REFUSED(OPEN("blas", &session));
+  REFUSED_TO(session, OPEN("blas", &session));
   REFUSED(OPEN("bals=embedded", &session));
   REFUSED(OPEN("platform=/no/such/file.toml", &session));
   REFUSED(OPEN("reserved_cores=0,x", &session));
@@ -414,6 +511,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_matrices(session, ranks);
   try_products(session, rank);
   try_shared_memory(session);
+  try_parts_of_one_array(session);
   try_balancers(session, rank);
   try_times(session, rank);
   ACCEPTED(isochron_save_models(session)); /* nothing, without store=read-write */
@@ -431,7 +529,7 @@ int main(int argc, char **argv)
     try_product(none[i]);
     try_balancer(none[i]);
   }
-  REFUSED(isochron_open(0, NULL, &session)); /* MPI does not run yet */
+  REFUSED_TO(session, isochron_open(0, NULL, &session)); /* MPI does not run yet */
   if (with_mpi) {
     REFUSED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);

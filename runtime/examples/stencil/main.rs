@@ -34,7 +34,7 @@ fn run(comm: &Arc<dyn Comm>, pace: &SlowRank, config: &RebalanceConfig) -> Resul
         let seconds = pace.time_work((sweep, rows), &**comm, || update_rows(&plate, &mut next))?;
         std::mem::swap(&mut plate, &mut next);
         if balancer.observe(seconds)? {
-            plate = surround(balancer.migrate(COLS, own_rows(&plate).to_vec())?);
+            plate = surround(balancer.migrate(COLS, own_rows(&plate))?);
             next.clone_from(&plate);
         }
         times.end_sweep(sweep, start);

@@ -3,11 +3,11 @@
 //! A buffer stays locked while a call uses it: NumPy refuses to resize its array meanwhile. No other thread may write an
 //! array that a call uses, or read the one that it writes.
 
-use std::ops::Range;
-
+use isochron::matrix::MemoryLines;
 use isochron::prelude::{Element, ElementType, Error, Order};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
 
 /// The memory of a matrix: an array in two dimensions, with elements that can be multiplied.
 pub(crate) struct ArrayMemory {
@@ -131,11 +131,16 @@ impl ArrayMemory {
         }
     }
 
-    /// Returns the addresses from the first element to the last.
-    pub fn find_addresses(&self, order: Order) -> Result<Range<usize>, Error> {
-        let count = self.count_elements(order, self.find_ld(order)?);
+    /// Returns the lines in this order; `None` if there are no elements.
+    pub fn find_lines(&self, order: Order) -> Result<Option<MemoryLines>, Error> {
+        let (rows, cols) = self.shape();
+        let (lines, along) = match order {
+            Order::Rows => (rows, cols),
+            Order::Columns => (cols, rows),
+        };
+        let [length, distance] = [along, self.find_ld(order)?].map(|n| n * self.element.bytes());
         let start = self.buffer.buf_ptr().addr();
-        Ok(start..start + count * self.element.bytes())
+        Ok(MemoryLines::new(start, (lines, length), distance))
     }
 
     /// Returns the elements in this order, and the leading dimension.
@@ -220,8 +225,20 @@ pub(crate) fn name_element(element: ElementType) -> &'static str {
     }
 }
 
-/// Reads the name of a type, which NumPy's `dtype` understands.
+/// Reads the argument `dtype`, as [`read_element_of`] does.
 pub(crate) fn read_element(dtype: &Bound<'_, PyAny>) -> PyResult<Result<ElementType, Error>> {
+    read_element_of("dtype", dtype)
+}
+
+/// Reads a type: a name of this library, or anything that NumPy's `dtype` understands.
+pub(crate) fn read_element_of(
+    argument: &'static str,
+    dtype: &Bound<'_, PyAny>,
+) -> PyResult<Result<ElementType, Error>> {
+    // NumPy's c32 is a type that no product has.
+    if let Ok(element) = dtype.extract::<String>().unwrap_or_default().parse() {
+        return Ok(Ok(element));
+    }
     let name = dtype
         .py()
         .import("numpy")?
@@ -232,11 +249,8 @@ pub(crate) fn read_element(dtype: &Bound<'_, PyAny>) -> PyResult<Result<ElementT
         .into_iter()
         .find(|&element| name_element(element) == name);
     Ok(found.ok_or_else(|| {
-        Error::parameter(
-            "dtype",
-            name,
-            "use float32, float64, complex64 or complex128",
-        )
+        let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
+        Error::parameter(argument, name, reason)
     }))
 }
 
@@ -250,6 +264,21 @@ pub(crate) fn make_array<'py>(
     let shape = pyo3::types::PyTuple::new(py, shape)?;
     let empty = py.import("numpy")?.getattr("empty")?;
     empty.call1((shape, dtype, name_order(order)))
+}
+
+/// Copies an array, in one piece.
+pub(crate) fn copy_array<'py>(
+    name: &'static str,
+    array: &Bound<'py, PyAny>,
+    order: Order,
+) -> Result<Bound<'py, PyAny>, Error> {
+    let py = array.py();
+    let options = [("order", name_order(order))].into_py_dict(py);
+    let copied = options.and_then(|options| {
+        let make = py.import("numpy")?.getattr("array")?;
+        make.call((array,), Some(&options))
+    });
+    copied.map_err(|error| Error::parameter(name, "lines between those of c", error.to_string()))
 }
 
 /// Returns NumPy's letter of an order.

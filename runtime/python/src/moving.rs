@@ -8,7 +8,10 @@ use pyo3::types::PyBytes;
 
 use crate::arrays::{lock_buffer, make_array};
 
-/// Blocks: the type and shape of each as bytes, and the bytes of its elements.
+/// Blocks to move: the type and shape of each as bytes, and its locked elements.
+pub(crate) type LockedBlocks = (Vec<Vec<u8>>, Vec<PyUntypedBuffer>);
+
+/// Blocks that have come: the type and shape of each as bytes, and the bytes of its elements.
 pub(crate) type PackedBlocks = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 
 /// Locks an array with a row for each of `units`, in one piece. Returns its shape, too.
@@ -54,15 +57,14 @@ pub(crate) fn describe_rows(rows: &PyUntypedBuffer) -> Settings {
     ])
 }
 
-/// Copies the bytes of an array in one piece.
-pub(crate) fn copy_bytes(array: &PyUntypedBuffer) -> Vec<u8> {
-    let bytes = array.len_bytes();
-    if bytes == 0 {
-        return Vec::new();
+/// Returns the bytes of an array in one piece.
+pub(crate) fn view_bytes(array: &PyUntypedBuffer) -> &[u8] {
+    match array.len_bytes() {
+        0 => &[],
+        // SAFETY: the buffer is contiguous, locked, and has these bytes. Nothing writes them meanwhile, as the module of arrays
+        // says.
+        bytes => unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>(), bytes) },
     }
-    // SAFETY: the buffer is contiguous, locked, and has these bytes.
-    let content = unsafe { std::slice::from_raw_parts(array.buf_ptr().cast::<u8>(), bytes) };
-    content.to_vec()
 }
 
 /// Writes the bytes of an array.
@@ -79,7 +81,7 @@ pub(crate) unsafe fn write_bytes(array: &PyUntypedBuffer, bytes: &[u8]) {
 }
 
 /// Reads an array for each of `units`.
-pub(crate) fn read_blocks(blocks: &Bound<'_, PyAny>, units: u64) -> Result<PackedBlocks, Error> {
+pub(crate) fn read_blocks(blocks: &Bound<'_, PyAny>, units: u64) -> Result<LockedBlocks, Error> {
     let list = blocks
         .try_iter()
         .and_then(Iterator::collect::<PyResult<Vec<_>>>);
@@ -95,14 +97,14 @@ pub(crate) fn read_blocks(blocks: &Bound<'_, PyAny>, units: u64) -> Result<Packe
     list.iter().map(read_block).collect()
 }
 
-fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, Vec<u8>), Error> {
+fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, PyUntypedBuffer), Error> {
     let locked = lock_buffer("blocks", &give_dimension(block))?;
     check_bytes("blocks", &locked)?;
     let kind = pack_kind(block).map_err(|error| {
         let reason = format!("it is no array of NumPy ({error})");
         Error::parameter("blocks", "something with a buffer", reason)
     })?;
-    Ok((kind, copy_bytes(&locked)))
+    Ok((kind, locked))
 }
 
 /// Returns an array without dimensions as one with a single element, which has a shape that buffers tell. Others stay as

@@ -2,6 +2,7 @@
 
 use isochron::comm::agree;
 use isochron::hierarchy::balance::BalanceConfig;
+use isochron::matrix::MemoryLines;
 use isochron::prelude::{
     Comm, Complex32, Complex64, Distribution, Element, ElementType, Error, Gemm, GemmConfig,
     GemmRun, Op, Order, Plan, Scalars, Session,
@@ -9,7 +10,7 @@ use isochron::prelude::{
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::arrays::{ArrayMemory, make_array, name_element, read_element};
+use crate::arrays::{ArrayMemory, copy_array, make_array, name_element, read_element};
 use crate::errors::RaisedError;
 use crate::session::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
@@ -210,6 +211,8 @@ struct LockedMatrices {
     factors: [Vec<ArrayMemory>; 2],
     result: Vec<ArrayMemory>,
     orders: [Order; 3],
+    /// Arrays that stand for blocks of C, and these blocks.
+    copies: Vec<[Py<PyAny>; 2]>,
 }
 
 impl LockedMatrices {
@@ -220,44 +223,91 @@ impl LockedMatrices {
     ) -> Result<Self, Error> {
         let a = given.lock_side(0, &on[0], rank_and_type)?;
         let b = given.lock_side(1, &on[1], rank_and_type)?;
-        let locked = Self {
+        let mut locked = Self {
             factors: [a, b],
             result: given.lock_side(2, &on[2], rank_and_type)?,
             orders: on.each_ref().map(Distribution::order),
+            copies: Vec::new(),
         };
         locked
             .result
             .iter()
             .try_for_each(ArrayMemory::check_writable)?;
         locked.check_overlap()?;
+        locked.copy_between(given)?;
         Ok(locked)
     }
 
-    /// Refuses a result in the memory of a factor, or of itself.
+    /// Refuses a result that shares elements with a factor, or with itself.
     fn check_overlap(&self) -> Result<(), Error> {
         let mut others = Vec::new();
         for (side, (factor, name)) in self.factors.iter().zip(NAMES).enumerate() {
             for piece in factor {
-                others.push((name, piece.find_addresses(self.orders[side])?));
+                others.push((name, piece.find_lines(self.orders[side])?));
             }
         }
         for piece in &self.result {
-            let own = piece.find_addresses(self.orders[2])?;
-            let shared = others
-                .iter()
-                .find(|(_, other)| other.start < own.end && own.start < other.end);
+            let own = piece.find_lines(self.orders[2])?;
+            let shared = others.iter().find(|(_, other)| {
+                (own.zip(*other)).is_some_and(|(own, other)| own.shares_elements(&other))
+            });
             if let Some((name, _)) = shared {
                 let value = format!("in the memory of {name}");
-                let reason = "the result needs memory of its own, and no lines of one array between those of another";
+                let reason = "the result needs memory of its own";
                 return Err(Error::parameter("c", value, reason));
             }
             others.push(("c", own));
         }
         Ok(())
     }
+
+    /// Puts copies in the place of arrays whose lines lie between those of another one that is written.
+    fn copy_between(&mut self, given: &GivenMatrices<'_>) -> Result<(), Error> {
+        let order = self.orders[2];
+        let lines = self.result.iter().map(|piece| piece.find_lines(order));
+        let lines = lines.collect::<Result<Vec<_>, Error>>()?;
+        let mut written = Vec::new();
+        for (index, array) in given.list_arrays(2).iter().enumerate() {
+            let mut others = lines
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != index);
+            if others.any(|(_, other)| lie_between(lines[index], *other)) {
+                let copy = copy_array("c", array, order)?;
+                self.result[index] = ArrayMemory::lock("c", &copy)?;
+                self.copies.push([copy.unbind(), array.clone().unbind()]);
+            } else {
+                written.push(lines[index]);
+            }
+        }
+        for side in 0..2 {
+            let (name, order) = (NAMES[side], self.orders[side]);
+            for (piece, array) in self.factors[side].iter_mut().zip(given.list_arrays(side)) {
+                let lines = piece.find_lines(order)?;
+                if written.iter().any(|other| lie_between(lines, *other)) {
+                    *piece = ArrayMemory::lock(name, &copy_array(name, &array, order)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the blocks of C that were computed in arrays of their own.
+    fn write_back(&self, py: Python<'_>) -> PyResult<()> {
+        for [copy, block] in &self.copies {
+            py.import("numpy")?.call_method1("copyto", (block, copy))?;
+        }
+        Ok(())
+    }
 }
 
-/// What became of the matrices of a product on this rank.
+/// Returns `true` if slices of both would overlap.
+fn lie_between(one: Option<MemoryLines>, other: Option<MemoryLines>) -> bool {
+    one.zip(other)
+        .is_some_and(|(one, other)| one.spans_overlap(&other))
+}
+
+/// Reports which matrices a product used in place, and the cost of moving the others on this rank.
 #[pyclass(name = "LastRun", module = "isochron", frozen, get_all)]
 pub struct PyLastRun {
     /// True for each of A, B and C that was used in place, on all ranks; False if it was moved.
@@ -291,7 +341,7 @@ impl PyLastRun {
     }
 }
 
-/// A product that is planned once and run again and again.
+/// A product that is planned once and run many times.
 #[pyclass(name = "Product", module = "isochron", frozen)]
 pub struct PyProduct {
     session: Py<PySession>,
@@ -378,6 +428,7 @@ impl PyProduct {
             *last_run = Some((with_gemm!(&*gemm, gemm => gemm.plan().clone()), run));
             Ok::<(), Error>(())
         })?;
+        locked.write_back(py)?;
         Ok(c)
     }
 
@@ -489,8 +540,9 @@ fn run_typed<T: Element>(
     };
     let [order_a, order_b, order_c] = locked.orders;
     let [a, b] = &locked.factors;
-    // SAFETY: the arrays have elements of this type, and stay locked; A and B are only read. C is writable and has memory of
-    // its own. No other thread may touch them meanwhile, as the module of arrays says.
+    // SAFETY: the arrays have elements of this type, and stay locked; A and B are only read. C is writable, and its slices
+    // overlap no others: `copy_between` has copied what would. No other thread may touch them meanwhile, as the module of
+    // arrays says.
     let (a, b, c) = unsafe {
         let a = a.iter().map(|piece| piece.read::<T>(order_a));
         let b = b.iter().map(|piece| piece.read::<T>(order_b));

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::arrays::{lock_buffer, make_array};
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::errors::RaisedError;
-use crate::moving::{copy_bytes, describe_rows, lock_rows, make_blocks, read_blocks, write_bytes};
+use crate::moving::{describe_rows, lock_rows, make_blocks, read_blocks, view_bytes, write_bytes};
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
@@ -79,7 +79,7 @@ impl PyRebalancer {
         Ok(Self(LoopState::new(comm, balancer)))
     }
 
-    /// Goes on from what `state` returned, with the same parts.
+    /// Continues from what `state` returned, with the same parts.
     #[staticmethod]
     #[pyo3(signature = (state, comm=None))]
     fn restore(
@@ -120,13 +120,14 @@ impl PyRebalancer {
         Ok(self.0.borrow()?.balancer.moves())
     }
 
-    /// Returns the part of all units that each rank has: weights for a partitioner. They sum to 1.
+    /// Returns each rank's share of all units: weights for a partitioner. They sum to 1.
     fn shares(&self) -> Result<Vec<f64>, RaisedError> {
         Ok(self.0.borrow()?.balancer.shares())
     }
 
-    /// Times the work of a sweep: `with balancer.step():`. The end of the block is that of the sweep, as `balance` is; `moved`
-    /// of the step says if the parts have changed. A block that raises does not end the sweep, and its time is ignored.
+    /// Times the work of a sweep: `with balancer.step():`. The end of the block ends the sweep, as `balance` does.
+    /// `moved` of the step says if the parts have changed. A block that raises does not end the sweep, and its time is
+    /// ignored.
     fn step(slf: Py<Self>) -> PyStep {
         PyStep {
             balancer: slf,
@@ -146,8 +147,8 @@ impl PyRebalancer {
         Ok(())
     }
 
-    /// Takes the seconds that this rank needed for `units` of its units, such as those between two events of a GPU. The times
-    /// of a sweep add up.
+    /// Adds the seconds that this rank needed for `units` of its units, such as the time between two GPU events. The
+    /// times of a sweep add up.
     fn record(&self, units: u64, seconds: f64) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.record(units, seconds);
         Ok(())
@@ -174,8 +175,9 @@ impl PyRebalancer {
         Ok(run_detached(py, || state.balance())?)
     }
 
-    /// Moves the rows of an array after the parts have changed, and returns the rows of the part now. `array` has a row for
-    /// each unit of the part before; it may have any number of dimensions. All ranks call it together, once for each array.
+    /// Moves the rows of an array after the parts have changed, and returns the rows of the new part. `array` has a row
+    /// for each unit of the old part, and may have any number of dimensions. All ranks call it together, once for each
+    /// array.
     fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let py = array.py();
         let mut state = self.0.borrow()?;
@@ -194,14 +196,14 @@ impl PyRebalancer {
             made.map_err(|error| Error::parameter("array", "rows that move", error.to_string()));
         let target = made.and_then(|made| Ok((lock_buffer("array", &made)?, made)));
         let (target, made) = agree(&**comm, target)?;
-        let moved = run_detached(py, || balancer.migrate(row_bytes, copy_bytes(&rows)))?;
+        let moved = run_detached(py, || balancer.migrate(row_bytes, view_bytes(&rows)))?;
         // SAFETY: an array that was made for these rows, which nothing else knows yet.
         unsafe { write_bytes(&target, &moved) };
         Ok(made)
     }
 
-    /// Moves arrays after the parts have changed, and returns those of the part now. `blocks` has one for each unit of the part
-    /// before; they may have any shapes and types. All ranks call it together.
+    /// Moves arrays after the parts have changed, and returns those of the new part. `blocks` has one for each unit of
+    /// the old part; they may have any shapes and types. All ranks call it together.
     fn migrate_blocks<'py>(
         &self,
         blocks: &Bound<'py, PyAny>,
@@ -213,7 +215,8 @@ impl PyRebalancer {
             comm,
             before,
         } = &mut *state;
-        let (kinds, contents) = agree(&**comm, read_blocks(blocks, *before))?;
+        let (kinds, locked) = agree(&**comm, read_blocks(blocks, *before))?;
+        let contents: Vec<&[u8]> = locked.iter().map(view_bytes).collect();
         let moved = run_detached(py, || {
             let kinds = balancer.migrate_blocks(&kinds)?;
             Ok::<_, Error>((kinds, balancer.migrate_blocks(&contents)?))
@@ -221,7 +224,8 @@ impl PyRebalancer {
         Ok(agree(&**comm, make_blocks(py, moved?))?)
     }
 
-    /// Takes the seconds that this rank needed to move its data by other means than `migrate` and `migrate_blocks`.
+    /// Takes the seconds that this rank needed to move its data by other means than `migrate` and `migrate_blocks`. A
+    /// negative or non-finite time makes the next decision fail on every rank.
     fn note_move(&self, seconds: f64) -> Result<(), RaisedError> {
         self.0.borrow()?.balancer.note_move(seconds);
         Ok(())

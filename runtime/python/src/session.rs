@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use isochron::comm::agree;
 use isochron::prelude::{
-    BlasChoice, Comm, ElementType, Error, GemmRun, Grouping, HostScope, Plan, Report, Session,
-    SessionBuilder, StoreMode,
+    BlasChoice, Comm, Error, GemmRun, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
+    StoreMode,
 };
 use pyo3::prelude::*;
 
+use crate::arrays::read_element_of;
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
@@ -30,8 +31,9 @@ pub(crate) struct SessionState {
 ///
 /// `comm` is a communicator of mpi4py; without one there is one local rank, and MPI is not used. All ranks make the session
 /// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `element` (the type for which the
-/// default of `blas` compares libraries: "f32", "f64", "c32" or "c64"), `store` ("none", "read" or "read-write"), `models` (a
-/// folder of full models), `reserved_cores`, which are left to the program, and `host_scope`: "world" divides the host among all ranks that the launcher has started and all sessions, "comm" among the ranks of this session
+/// default of `blas` compares libraries, a dtype or "f32", "f64", "c32" or "c64"), `store` ("none", "read" or "read-write"),
+/// `models` (a folder of full models), `reserved_cores`, which are left to the program, and `host_scope`. "world" divides the
+/// host among all ranks that the launcher has started and all sessions. "comm" divides it among the ranks of this session,
 /// while others wait.
 ///
 /// As a context manager a session is closed at the end. If a block ends with an exception on one rank, the calls of the other
@@ -66,14 +68,14 @@ impl PySession {
         platform: Option<PathBuf>,
         grouping: Option<&str>,
         blas: Option<&str>,
-        element: Option<&str>,
+        element: Option<&Bound<'_, PyAny>>,
         store: Option<&str>,
         models: Option<PathBuf>,
         reserved_cores: Vec<u32>,
         host_scope: Option<&str>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
-        let chosen = choose_devices([grouping, blas, element, host_scope]);
+        let chosen = choose_devices([grouping, blas, host_scope], element);
         let chosen = chosen.and_then(|builder| Ok((builder, read_setting("store", store)?)));
         let (builder, store) = agree(&*comm, chosen)?;
         let store: StoreMode = store.unwrap_or_default();
@@ -169,8 +171,8 @@ impl PySession {
         product.multiply(slf.py(), &given, [alpha, beta])
     }
 
-    /// Plans a product of matrices with these distributions (A, B and C), to be run again and again. The keywords are those of
-    /// `gemm`. All ranks call it together.
+    /// Plans a product of matrices with these distributions (A, B and C), to be run many times. `dtype` is a type of
+    /// NumPy, or "f32", "f64", "c32" or "c64". The keywords are those of `gemm`. All ranks call it together.
     #[pyo3(signature = (on, dtype, *, ops="NN", block=None, panel=None, split=None, strategy=None, epsilon=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn prepare(
@@ -243,7 +245,8 @@ impl PySession {
 }
 
 fn choose_devices(
-    [grouping, blas, element, host_scope]: [Option<&str>; 4],
+    [grouping, blas, host_scope]: [Option<&str>; 3],
+    element: Option<&Bound<'_, PyAny>>,
 ) -> Result<SessionBuilder, Error> {
     let mut builder = Session::builder();
     if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
@@ -252,8 +255,10 @@ fn choose_devices(
     if let Some(blas) = read_setting::<BlasChoice>("blas", blas)? {
         builder = builder.blas(blas);
     }
-    if let Some(element) = read_setting::<ElementType>("element", element)? {
-        builder = builder.element(element);
+    if let Some(element) = element {
+        let read = read_element_of("element", element);
+        let refuse = |error: PyErr| Err(Error::parameter("element", element, error.to_string()));
+        builder = builder.element(read.unwrap_or_else(refuse)?);
     }
     if let Some(scope) = read_setting::<HostScope>("host_scope", host_scope)? {
         builder = builder.host_scope(scope);

@@ -4,6 +4,7 @@ use std::ops::{Deref, Range};
 
 use isochron_hierarchy::layout::Layout;
 
+use super::spread::check_ranks;
 use super::spread::error::SpreadError;
 use super::{BlockCyclic, LocalMemory, Numbering, Order, ProcessGrid, Region, Spread};
 
@@ -240,6 +241,7 @@ impl BlockList {
         if found != needed {
             return Err(SpreadError::Owners { found, needed });
         }
+        check_ranks(n_ranks)?;
         let mut owned = vec![Vec::new(); n_ranks];
         let blocks = cols.flat_map(|cols| {
             let rows = rows.clone();
@@ -308,6 +310,20 @@ impl<T, D: Deref<Target = [T]> + Default> Pieces<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_that_no_job_has_are_refused_before_they_are_listed() {
+        let huge = 1 << 45;
+        let (cyclic, grid) = (BlockCyclic::new(3, 3, 1, 1), ProcessGrid::by_rows(1, 1));
+        for refused in [
+            Distribution::on_one(3, 3, 0, huge),
+            Distribution::block_cyclic(&cyclic, grid, huge),
+            Distribution::of_blocks(&blocks(), huge),
+        ] {
+            let error = refused.err().unwrap();
+            assert!(matches!(error, SpreadError::ManyRanks { .. }), "{error}");
+        }
+    }
 
     /// 5×7 in 2×3 blocks, of which rank 1 has none and rank 2 has three.
     fn blocks() -> BlockList {

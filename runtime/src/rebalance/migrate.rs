@@ -41,9 +41,52 @@ fn intersect_ranges(mine: &Range<u64>, others: &Range<u64>) -> Range<usize> {
     }
 }
 
+/// The elements of a part's units, in the memory of the program.
+#[derive(Clone, Copy)]
+enum UnitData<'a, T> {
+    /// Units of this length, one after the other.
+    Rows(&'a [T], usize),
+    Blocks(&'a [&'a [T]]),
+}
+
+impl<T: bytemuck::Pod> UnitData<'_, T> {
+    /// Appends units to elements that have room for them.
+    fn append(self, units: Range<usize>, elements: &mut Vec<T>) {
+        match self {
+            Self::Rows(rows, len) => {
+                elements.extend_from_slice(&rows[units.start * len..units.end * len]);
+            }
+            Self::Blocks(blocks) => {
+                for block in &blocks[units] {
+                    elements.extend_from_slice(block);
+                }
+            }
+        }
+    }
+}
+
+/// The first element of each unit of a part, and the end of the last.
+#[derive(Clone, Copy)]
+enum UnitOffsets<'a> {
+    /// Units of this length.
+    Rows(usize),
+    Blocks(&'a [usize]),
+}
+
+impl UnitOffsets<'_> {
+    /// Returns the elements of units. Those of no units are none, wherever they would begin.
+    fn find(self, units: &Range<usize>) -> Range<usize> {
+        match self {
+            _ if units.is_empty() => 0..0,
+            Self::Rows(len) => units.start.saturating_mul(len)..units.end.saturating_mul(len),
+            Self::Blocks(offsets) => offsets[units.start]..offsets[units.end],
+        }
+    }
+}
+
 /// Moves the data of units that change their rank from one division of a loop to another, for programs that decide on
 /// divisions by themselves. Each unit is `unit_len` elements, in the order of the units. `from` and `to` are the units of
-/// each rank.
+/// each rank. Returns the data of this rank's units in `to`.
 ///
 /// # Errors
 /// On every rank: [`Error::Settings`] for ranks with different divisions or lengths; [`Error::Parameter`] for divisions
@@ -55,7 +98,7 @@ pub fn migrate_units<T: bytemuck::Pod>(
     comm: &dyn Comm,
     (from, to): (&[u64], &[u64]),
     unit_len: usize,
-    data: Vec<T>,
+    data: &[T],
 ) -> Result<Vec<T>, Error> {
     let settings = [("from", from), ("to", to)];
     let settings = settings.map(|(name, units)| (name.to_owned(), format!("{units:?}")));
@@ -81,7 +124,7 @@ pub(super) fn move_units<T: bytemuck::Pod>(
     comm: &dyn Comm,
     change: Change<'_>,
     unit_len: usize,
-    data: Vec<T>,
+    data: &[T],
 ) -> Result<Vec<T>, Error> {
     let settings = [
         ("unit_len", unit_len),
@@ -91,14 +134,10 @@ pub(super) fn move_units<T: bytemuck::Pod>(
         .map(|(name, value)| (name.to_owned(), value.to_string()))
         .collect();
     agree_on_settings(comm, &settings)?;
-    let [from, to] = [change.from, change.to].map(|units| units[comm.rank()] as usize);
-    agree(comm, check_length(&data, from, unit_len))?;
-    let [old, new] = [from, to].map(|units| {
-        (0..=units)
-            .map(|unit| unit.saturating_mul(unit_len))
-            .collect()
-    });
-    move_elements(comm, change, [old, new], data)
+    let before = change.from[comm.rank()] as usize;
+    agree(comm, check_length(data, before, unit_len))?;
+    let offsets = UnitOffsets::Rows(unit_len);
+    move_elements(comm, change, UnitData::Rows(data, unit_len), [offsets; 2])
 }
 
 fn check_length<T>(data: &[T], units: usize, unit_len: usize) -> Result<(), Error> {
@@ -116,67 +155,80 @@ fn check_length<T>(data: &[T], units: usize, unit_len: usize) -> Result<(), Erro
 pub(super) fn move_blocks<T: bytemuck::Pod>(
     comm: &dyn Comm,
     change: Change<'_>,
-    blocks: &[Vec<T>],
+    blocks: &[&[T]],
 ) -> Result<Vec<Vec<T>>, Error> {
     let lengths: Vec<u64> = blocks.iter().map(|block| block.len() as u64).collect();
-    let new_lengths = move_units(comm, change, 1, lengths.clone())?;
-    let offsets = [&lengths, &new_lengths].map(|lengths| sum_lengths(lengths));
-    let moved = move_elements(comm, change, offsets.clone(), blocks.concat())?;
-    let ends = offsets[1].windows(2);
-    Ok(ends.map(|ends| moved[ends[0]..ends[1]].to_vec()).collect())
+    let new_lengths = move_units(comm, change, 1, &lengths)?;
+    let [old, new] = [&lengths, &new_lengths].map(|lengths| sum_lengths(lengths));
+    let offsets = [&old, &new].map(|offsets| UnitOffsets::Blocks(offsets));
+    let moved = move_elements(comm, change, UnitData::Blocks(blocks), offsets)?;
+    let ends = new.windows(2);
+    let blocks = ends.map(|ends| copy_elements(&moved[ends[0]..ends[1]]));
+    agree(comm, blocks.collect())
 }
 
 /// Returns the first element of each block, and the end of the last.
 fn sum_lengths(lengths: &[u64]) -> Vec<usize> {
     let mut offsets = vec![0];
-    let mut end = 0;
+    let mut end = 0_usize;
     for &length in lengths {
-        end += length as usize;
+        end = end.saturating_add(length as usize);
         offsets.push(end);
     }
     offsets
 }
 
-/// Moves elements, given the first element of each unit of this rank, before and after, and the ends of the last.
+/// Moves elements, given the places of each unit of this rank before and after. The data stay as they are: what leaves this
+/// rank is copied first.
 fn move_elements<T: bytemuck::Pod>(
     comm: &dyn Comm,
     change: Change<'_>,
-    [old, new]: [Vec<usize>; 2],
-    data: Vec<T>,
+    data: UnitData<'_, T>,
+    [old, new]: [UnitOffsets<'_>; 2],
 ) -> Result<Vec<T>, Error> {
-    if change.from == change.to {
-        return Ok(data);
-    }
-    let len = new.last().copied().unwrap_or(0);
-    let mut moved = agree(comm, allocate_elements(len))?;
     let rank = comm.rank();
     let (sends, recvs) = change.list_moves(rank);
-    let (kept_from, kept_to) = (&sends[rank].1, &recvs[rank].1);
-    moved[new[kept_to.start]..new[kept_to.end]]
-        .copy_from_slice(&data[old[kept_from.start]..old[kept_from.end]]);
-    let sends = list_messages(rank, 0, &old, sends);
-    let recvs = list_messages(rank, 1, &new, recvs);
-    let mut buffers = Transfer::start(comm, vec![data, moved], &sends, &recvs)?.finish()?;
+    let n_sent = count_others(rank, old, &sends);
+    let n_moved = new.find(&(0..change.to[rank] as usize)).end;
+    let rooms = reserve_elements(n_sent).and_then(|sent| Ok((sent, reserve_elements(n_moved)?)));
+    let (mut sent, mut moved) = agree(comm, rooms)?;
+    let mut messages = Vec::new();
+    for (other, units) in sends.iter().filter(|(other, _)| *other != rank) {
+        let start = sent.len();
+        data.append(units.clone(), &mut sent);
+        messages.push(Message::plain(*other, 0, start..sent.len()));
+    }
+    let kept = new.find(&recvs[rank].1);
+    moved.resize(kept.start, T::zeroed());
+    data.append(sends[rank].1.clone(), &mut moved);
+    moved.resize(n_moved, T::zeroed());
+    let others = recvs.iter().filter(|(other, _)| *other != rank);
+    let recvs: Vec<Message> = others
+        .map(|(other, units)| Message::plain(*other, 1, new.find(units)))
+        .collect();
+    let mut buffers = Transfer::start(comm, vec![sent, moved], &messages, &recvs)?.finish()?;
     Ok(buffers.swap_remove(1))
 }
 
-fn list_messages(rank: usize, buffer: usize, offsets: &[usize], moves: UnitMoves) -> Vec<Message> {
-    let others = moves.into_iter().filter(|&(other, _)| other != rank);
-    others
-        .map(|(other, units)| {
-            Message::plain(other, buffer, offsets[units.start]..offsets[units.end])
-        })
-        .collect()
+/// Counts the elements that leave this rank.
+fn count_others(rank: usize, offsets: UnitOffsets<'_>, moves: &UnitMoves) -> usize {
+    let others = moves.iter().filter(|(other, _)| *other != rank);
+    others.map(|(_, units)| offsets.find(units).len()).sum()
 }
 
-fn allocate_elements<T: bytemuck::Pod>(len: usize) -> Result<Vec<T>, Error> {
+fn copy_elements<T: bytemuck::Pod>(elements: &[T]) -> Result<Vec<T>, Error> {
+    let mut copy = reserve_elements(elements.len())?;
+    copy.extend_from_slice(elements);
+    Ok(copy)
+}
+
+fn reserve_elements<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
     let reserved = elements.try_reserve_exact(len);
     reserved.map_err(|_| Error::Allocation {
         what: "units that move",
         bytes: len.saturating_mul(size_of::<T>()) as u64,
     })?;
-    elements.resize(len, T::zeroed());
     Ok(elements)
 }
 
@@ -188,14 +240,14 @@ mod tests {
     fn divisions_that_lose_units_are_refused() {
         let comm = crate::comm::LocalComm::new();
         for (from, to) in [(&[3][..], &[4][..]), (&[3], &[3, 0]), (&[1, 2], &[3])] {
-            let text = migrate_units(&comm, (from, to), 1, vec![0_u8; 3])
+            let text = migrate_units(&comm, (from, to), 1, &[0_u8; 3])
                 .unwrap_err()
                 .to_string();
             assert!(text.contains("all units remain"), "{text}");
         }
-        let kept = migrate_units(&comm, (&[3], &[3]), 2, vec![1, 2, 3, 4, 5, 6]).unwrap();
+        let kept = migrate_units(&comm, (&[3], &[3]), 2, &[1, 2, 3, 4, 5, 6]).unwrap();
         assert_eq!(kept, [1, 2, 3, 4, 5, 6]);
-        let text = migrate_units(&comm, (&[3], &[3]), 2, vec![1, 2])
+        let text = migrate_units(&comm, (&[3], &[3]), 2, &[1, 2])
             .unwrap_err()
             .to_string();
         assert!(text.contains("the 3 units of this rank"), "{text}");

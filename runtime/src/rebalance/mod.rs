@@ -24,7 +24,7 @@
 //!         }
 //!         balancer.end();
 //!         if balancer.balance()? {
-//!             mine = balancer.migrate(cols as usize, mine)?;
+//!             mine = balancer.migrate(cols as usize, &mine)?;
 //!         }
 //!     }
 //!     let part = balancer.part();
@@ -49,6 +49,7 @@
 //! Most calls of `balance` count, and do nothing else. All ranks exchange a few numbers after 1 to
 //! [`check_every`](RebalanceConfig::check_every) sweeps. Rank 0 decides, from the times of all ranks.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -85,6 +86,16 @@ pub struct Rebalancer {
     /// Seconds of moving since the last look.
     moving_s: f64,
     moves: u64,
+}
+
+impl fmt::Debug for Rebalancer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rebalancer")
+            .field("rank", &self.comm.rank())
+            .field("units", &self.units)
+            .field("moves", &self.moves)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a rank tells the others.
@@ -267,7 +278,8 @@ impl Rebalancer {
     }
 
     /// Moves the data of the units that have changed their rank in the last change of the parts. Each unit is
-    /// `unit_len` elements, in the order of the units. Called once for each array, before the next sweep.
+    /// `unit_len` elements, in the order of the units. `data` are those of this rank's part before the change, and stay as
+    /// they are. Returns the elements of the part now. Called once for each array, before the next sweep.
     ///
     /// # Errors
     /// On every rank: [`Error::Settings`] for ranks with units or elements of different lengths; [`Error::Parameter`]
@@ -278,7 +290,7 @@ impl Rebalancer {
     pub fn migrate<T: bytemuck::Pod>(
         &mut self,
         unit_len: usize,
-        data: Vec<T>,
+        data: &[T],
     ) -> Result<Vec<T>, Error> {
         let start = Instant::now();
         let change = Change {
@@ -299,22 +311,25 @@ impl Rebalancer {
     /// All ranks, with the same type.
     pub fn migrate_blocks<T: bytemuck::Pod>(
         &mut self,
-        blocks: &[Vec<T>],
+        blocks: &[impl AsRef<[T]>],
     ) -> Result<Vec<Vec<T>>, Error> {
         let start = Instant::now();
+        let blocks: Vec<&[T]> = blocks.iter().map(AsRef::as_ref).collect();
         let change = Change {
             from: &self.before,
             to: &self.units,
         };
-        let moved = move_blocks(&*self.comm, change, blocks)?;
+        let moved = move_blocks(&*self.comm, change, &blocks)?;
         self.moving_s += start.elapsed().as_secs_f64();
         Ok(moved)
     }
 
     /// Takes the seconds that this rank needed to move its data by other means than [`migrate`](Self::migrate).
+    ///
+    /// A negative or non-finite time makes the next decision fail on every rank.
     pub fn note_move(&mut self, seconds: f64) {
-        if seconds > 0.0 && seconds.is_finite() {
-            self.moving_s += seconds;
+        if self.times.check_seconds(seconds) {
+            self.moving_s = (self.moving_s + seconds).min(f64::MAX);
         }
     }
 

@@ -32,12 +32,19 @@ impl SweepTimes {
     }
 
     pub fn record(&mut self, units: u64, seconds: f64) {
-        if seconds >= 0.0 && seconds.is_finite() {
+        if self.check_seconds(seconds) {
             self.units = self.units.saturating_add(units);
             self.seconds += seconds;
-        } else {
+        }
+    }
+
+    /// Returns `true` if this is a time. Other numbers are wrong calls.
+    pub fn check_seconds(&mut self, seconds: f64) -> bool {
+        let is_time = seconds >= 0.0 && seconds.is_finite();
+        if !is_time {
             self.note_fault("seconds", seconds, "a time is a number of at least 0");
         }
+        is_time
     }
 
     pub fn ignore(&mut self) {

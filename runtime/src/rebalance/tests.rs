@@ -25,7 +25,7 @@ fn one_rank_keeps_everything() {
         balancer.record(10, f64::from(sweep));
         assert!(!balancer.balance().unwrap());
     }
-    assert_eq!(balancer.migrate(3, data.clone()).unwrap(), data);
+    assert_eq!(balancer.migrate(3, &data).unwrap(), data);
     assert_eq!(balancer.report().unwrap().sweeps, 100);
 }
 
@@ -78,21 +78,39 @@ fn a_wrong_time_is_an_error_of_the_next_decision_only() {
             "{text}"
         );
         balancer.observe(1.0).unwrap();
+        balancer.note_move(bad);
+        let text = balancer.observe(1.0).unwrap_err().to_string();
+        assert!(text.contains(&format!("seconds = {bad}")), "{text}");
+        balancer.note_move(f64::MAX);
+        balancer.note_move(f64::MAX);
+        balancer.observe(1.0).unwrap();
     }
+}
+
+/// 2⁴⁵ units of 8 bytes are more than a process can address.
+#[test]
+fn units_beyond_all_memory_are_an_error_and_end_nothing() {
+    let config = RebalanceConfig::default();
+    let mut balancer = begin(1 << 45, &config, LoopPart::default()).unwrap();
+    assert!(balancer.migrate::<u64>(0, &[]).unwrap().is_empty());
+    let blocks: [&[u64]; 0] = [];
+    let text = balancer.migrate_blocks(&blocks).unwrap_err().to_string();
+    assert!(text.contains("0 elements"), "{text}");
+    assert!(format!("{balancer:?}").contains("units: [35184372088832]"));
 }
 
 #[test]
 fn data_of_another_length_are_refused() {
     let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
     let text = balancer
-        .migrate(3, vec![0.0_f64; 299])
+        .migrate(3, &[0.0_f64; 299])
         .unwrap_err()
         .to_string();
     assert!(
         text.contains("299 elements") && text.contains("100 units"),
         "{text}"
     );
-    assert!(balancer.migrate(usize::MAX, vec![0_u8; 7]).is_err());
+    assert!(balancer.migrate(usize::MAX, &[0_u8; 7]).is_err());
     assert!(balancer.migrate_blocks(&vec![vec![1_u8]; 99]).is_err());
     assert_eq!(
         balancer

@@ -281,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn a_session_shows_its_ranks_and_devices() {
+        let builder = Session::builder().blas(BlasChoice::Embedded);
+        let session = builder.build(crate::comm::LocalComm::new()).unwrap();
+        let text = format!("{session:?}");
+        assert!(
+            text.starts_with("Session { rank: 0, ranks: 1, devices: ["),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn reserved_cores_are_left_to_the_host_program() {
         assert_eq!(left(&[]).unwrap(), [0, 1, 2, 3]);
         assert_eq!(left(&[0, 2]).unwrap(), [1, 3]);

@@ -26,6 +26,7 @@ mod report;
 mod slices;
 
 use std::any::Any;
+use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -127,6 +128,17 @@ pub struct Session {
     heat: HeatSensors,
     /// This rank's cores and GPUs. Dropped last: devices have them until they are dropped.
     _share: HostShare,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let devices = self.devices().iter().map(|device| &device.name);
+        f.debug_struct("Session")
+            .field("rank", &self.comm.rank())
+            .field("ranks", &self.comm.size())
+            .field("devices", &devices.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Session {

@@ -176,6 +176,12 @@ fn c_programs_have_shares_flags_and_blocks_of_loops() {
     check_itself("tests/loops.c", (3, "the loops are balanced"));
 }
 
+/// The program compares what each call answers, and the sizes of structs with those of the library.
+#[test]
+fn fortran_programs_can_make_every_call() {
+    check_itself("tests/calls.f90", (3, "all calls are right"));
+}
+
 /// A program with OpenMP threads computes at the same time as its session, on cores that are reserved for them. The devices of
 /// ranks that outnumber the other cores keep off the reserved ones as well.
 #[test]
@@ -324,9 +330,13 @@ fn the_libraries_export_the_calls_of_the_header_alone() {
 }
 
 #[test]
-fn every_call_is_tried_wrongly_and_is_in_the_fortran_module() {
+fn every_call_is_tried_wrongly_and_is_made_from_fortran() {
     let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
-    for file in ["tests/wrong_calls.c", "fortran/isochron.f90"] {
+    for file in [
+        "tests/wrong_calls.c",
+        "fortran/isochron.f90",
+        "tests/calls.f90",
+    ] {
         let names = list_names(&fs::read_to_string(find_source(file)).expect("a source"));
         let missing: Vec<String> = list_calls(&header).difference(&names).cloned().collect();
         assert!(missing.is_empty(), "{file}: {missing:?}");

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 
 __version__: str
 
+_Element: TypeAlias = DTypeLike | Literal["f32", "f64", "c32", "c64"]
 _Order: TypeAlias = Literal["C", "F"]
 _Fit: TypeAlias = Literal["piecewise-speed", "piecewise-time", "akima", "raw-piecewise", "cpm"]
 _Point: TypeAlias = tuple[int, float] | tuple[int, float, int, float]
@@ -40,7 +41,7 @@ class Node:
         k: int,
         cols: Sequence[int],
         *,
-        dtype: DTypeLike | None = None,
+        dtype: _Element | None = None,
         confidence: float = ...,
         precision: float = ...,
         min_reps: int = ...,
@@ -151,7 +152,7 @@ class Session:
         platform: str | PathLike[str] | None = None,
         grouping: str | None = None,
         blas: str | None = None,
-        element: Literal["f32", "f64", "c32", "c64"] | None = None,
+        element: _Element | None = None,
         store: Literal["none", "read", "read-write"] | None = None,
         models: str | PathLike[str] | None = None,
         reserved_cores: Sequence[int] = ...,
@@ -188,7 +189,7 @@ class Session:
     def prepare(
         self,
         on: Sequence[Distribution],
-        dtype: DTypeLike,
+        dtype: _Element,
         *,
         ops: str = "NN",
         block: int | None = None,
@@ -206,7 +207,7 @@ class Session:
         kind: type[BaseException] | None,
         value: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...
 
 class LastRun:
     @property
@@ -281,7 +282,7 @@ class Rebalancer:
         kind: type[BaseException] | None,
         value: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...
 
 class Step:
     @property
@@ -292,4 +293,4 @@ class Step:
         kind: type[BaseException] | None,
         value: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool: ...
+    ) -> Literal[False]: ...

@@ -44,6 +44,14 @@ pub enum SpreadError {
         /// The field as ScaLAPACK names it.
         field: &'static str,
     },
+    /// There are more ranks than are listed.
+    #[error("{ranks} ranks: there may be at most {most}")]
+    ManyRanks {
+        /// Number of ranks.
+        ranks: usize,
+        /// Largest number of ranks.
+        most: usize,
+    },
     /// There are more blocks along a dimension than are listed.
     #[error("{field} = {value}: there would be more than {most} blocks; choose larger ones")]
     ManyBlocks {

@@ -75,6 +75,20 @@ pub struct HeldElement {
     pub local_col: usize,
 }
 
+/// The most ranks: each one is listed.
+const MOST_RANKS: usize = 1 << 24;
+
+/// Refuses numbers of ranks that no job has, before they are listed.
+pub(super) fn check_ranks(ranks: usize) -> Result<(), SpreadError> {
+    match ranks <= MOST_RANKS {
+        true => Ok(()),
+        false => Err(SpreadError::ManyRanks {
+            ranks,
+            most: MOST_RANKS,
+        }),
+    }
+}
+
 impl Spread {
     /// Spreads a `rows×cols` matrix over the rectangles of `layout`, one for each rank, in `block×block` blocks.
     ///
@@ -103,13 +117,14 @@ impl Spread {
     /// Puts a `rows×cols` matrix on `rank`, one of `n_ranks`.
     ///
     /// # Errors
-    /// [`SpreadError::Rank`].
+    /// [`SpreadError::Rank`]; [`SpreadError::ManyRanks`].
     pub fn on_one(
         rows: usize,
         cols: usize,
         rank: usize,
         n_ranks: usize,
     ) -> Result<Self, SpreadError> {
+        check_ranks(n_ranks)?;
         if rank >= n_ranks {
             return Err(SpreadError::Rank {
                 rank,
@@ -125,13 +140,14 @@ impl Spread {
     /// # Errors
     /// [`SpreadError::Grid`] for a grid that is empty or has more processes than there are ranks,
     /// [`SpreadError::Block`] and [`SpreadError::Source`] for blocks and first processes that do not exist;
-    /// [`SpreadError::ManyBlocks`].
+    /// [`SpreadError::ManyBlocks`] and [`SpreadError::ManyRanks`].
     pub fn block_cyclic(
         matrix: &BlockCyclic,
         grid: ProcessGrid,
         n_ranks: usize,
     ) -> Result<Self, SpreadError> {
         let processes = grid.rows.checked_mul(grid.cols);
+        check_ranks(n_ranks)?;
         if processes.is_none_or(|processes| processes == 0 || processes > n_ranks) {
             return Err(SpreadError::Grid {
                 rows: grid.rows,

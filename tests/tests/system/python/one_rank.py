@@ -1,8 +1,9 @@
 """The Python package in one process without MPI."""
 
-import ast
+import __future__
 import contextlib
 import importlib.metadata
+import inspect
 import os
 import pathlib
 import signal
@@ -16,11 +17,11 @@ import isochron
 
 
 def refuses(call, *words, kind=isochron.InputError):
-    """Checks that a call raises an error of a class, with these words."""
+    """Checks that a call raises an error of a class, or of any for None, with these words."""
     try:
         call()
     except isochron.IsochronError as error:
-        assert type(error) is kind, repr(error)
+        assert kind in (None, type(error)), repr(error)
         missing = [word for word in words if word not in str(error)]
         assert not missing, f"{missing} in: {error}"
     else:
@@ -71,6 +72,27 @@ def test_operations_slices_and_empty_matrices(session):
     assert (inner == 7).all() and wide.sum() == 7 * inner.size, "what lies between lines stays"
     assert session.gemm(numpy.ones((0, 5)), numpy.ones((5, 3))).shape == (0, 3)
     assert (session.gemm(numpy.ones((2, 0)), numpy.ones((0, 3))) == 0).all()
+
+
+def test_lines_of_one_array_may_lie_between_each_other(session):
+    for order in "C", "F":
+        random = numpy.random.default_rng(7)
+        whole = numpy.array(random.integers(-9, 9, (9, 9)), float, order=order)
+        before = whole.copy()
+        # The update of a factorization: all three are parts of one array.
+        a, b, c = whole[3:, :3], whole[:3, 3:], whole[3:, 3:]
+        assert session.gemm(a, b, c, alpha=-1, beta=1) is c
+        before[3:, 3:] -= before[3:, :3] @ before[:3, 3:]
+        assert (whole == before).all()
+        refuses(lambda: session.gemm(a, b, whole[2:8, 2:8]), "c = in the memory of a")
+        # Blocks of C whose lines lie between each other.
+        on = isochron.Distribution.of_blocks([0, 4, 9], [0, 5, 9], [0, 0, 0, 0], 1, order=order)
+        left = isochron.Distribution.on_one(9, 2, order="F")
+        right = isochron.Distribution.on_one(2, 9)
+        blocks = [whole[:4, :5], whole[4:, :5], whole[:4, 5:], whole[4:, 5:]]
+        session.gemm(numpy.ones((9, 2), order="F"), numpy.ones((2, 9)), blocks, beta=1, on=(left, right, on))
+        assert (whole == before + 2).all()
+        refuses(lambda: session.gemm(a[:, :2], b[:2], blocks[:3] + [whole[4:, 4:8]], on=(left, right, on)), "")
 
 
 def test_a_product_is_planned_once_and_run_again(session):
@@ -149,7 +171,8 @@ def test_wrong_arrays_are_refused_with_a_sentence(session):
 def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Session(blas="x"), "x")
     refuses(lambda: isochron.Session(store="x"), "store")
-    refuses(lambda: isochron.Session(element="double"), "element", "f32, f64, c32 or c64")
+    refuses(lambda: isochron.Session(element="int8"), "element = int8", "complex64 (c32)")
+    refuses(lambda: isochron.Session(element="x"), "element = x", "not understood")
     refuses(lambda: isochron.Session(platform="/nowhere.toml"), "/nowhere.toml")
     refuses(lambda: isochron.Session(models=__file__), __file__, "not a folder")
     refuses(lambda: isochron.Session(host_scope="x"), "host_scope", "world or comm")
@@ -170,6 +193,35 @@ def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Distribution.on_one(3, 3).local_shapes(1), "rank = 1")
     refuses(lambda: isochron.Distribution.of_regions(3, 3, [(0, 0, 2, 3)]), "tile")
     refuses(lambda: isochron.Distribution.on_one(3, 3).sub((2, 1), (0, 3)), "rows 2..1")
+
+
+def test_types_of_elements_have_two_names(session):
+    on = [isochron.Distribution.on_one(4, 4)] * 3
+    for names in ("f32", "float32", numpy.float32), ("f64", "d", float), ("c32", "complex64"), ("c64", numpy.dtype("c16")):
+        plans = [session.prepare(on, name).plan()["problem"] for name in names]
+        assert all(plan == plans[0] for plan in plans), names
+        with isochron.Session(blas="embedded", element=names[0], host_scope="comm"):
+            pass
+        with isochron.Session(blas="embedded", element=names[-1], host_scope="comm"):
+            pass
+    refuses(lambda: session.prepare(on, "c16x"), "dtype = c16x")
+
+
+def test_sizes_beyond_all_memory_are_refused(session):
+    huge = 1 << 48
+    on = [isochron.Distribution.on_one(huge, huge)] * 3
+    refuses(lambda: session.prepare(on, float), "than any machine can hold")
+    refuses(lambda: isochron.Distribution.block_cyclic(huge, huge, (1, 1), (1, 1)), "larger ones")
+    refuses(lambda: isochron.Distribution.on_one(3, 3, 0, huge), "at most 16777216")
+    refuses(lambda: isochron.Distribution.block_cyclic(3, 3, (1, 1), (huge, 1)), "at most 16777216")
+    refuses(lambda: isochron.Distribution.of_blocks([0, 3], [0, 3], [0], huge), "at most 16777216")
+    one = numpy.ones((1, 1))
+    refuses(lambda: session.gemm(one, one, on=on), "than any machine can hold")
+    refuses(lambda: isochron.Node(blas="embedded").measure(huge, huge, [1]), "", kind=None)
+    assert isochron.TimeFunction([(huge, 0.5)], granule=1).max_units == huge
+    assert isochron.split(huge, [[(100, 1.0)], [(300, 1.0)]]).units == [huge // 4, 3 * huge // 4]
+    with isochron.Rebalancer(huge) as balancer:
+        refuses(lambda: balancer.migrate(numpy.ones((huge // 2**40, 2))), "array", "281474976710656 units")
 
 
 def test_threads_and_closed_sessions_are_refused(session):
@@ -282,6 +334,8 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         refuses(lambda: balancer.migrate_blocks([rows[:, ::2]] * 10), "blocks", "contiguous")
         refuses(lambda: balancer.migrate_blocks([rows.astype(object)] * 10), "blocks", "objects")
         refuses(lambda: balancer.observe(-1.0), "seconds = -1")
+        balancer.note_move(float("nan"))
+        refuses(balancer.balance, "seconds = NaN")
         state = balancer.state()
         assert isochron.Rebalancer.restore(state).units == [10]
     refuses(lambda: balancer.units, "closed")
@@ -293,30 +347,62 @@ def test_the_package_has_its_licences():
     assert importlib.metadata.metadata("isochron")["License-Expression"] == "MIT OR Apache-2.0"
 
 
-def list_members(body):
-    """Returns the public names that a stub defines, those of classes as `Class.member`."""
-    for item in body:
-        if isinstance(item, ast.ClassDef):
-            yield item.name
-            yield from (f"{item.name}.{name}" for name in list_members(item.body))
-        elif isinstance(item, (ast.FunctionDef, ast.AnnAssign)):
-            name = item.name if isinstance(item, ast.FunctionDef) else item.target.id
-            if not name.startswith("_"):
-                yield name
+def load_stub(path):
+    """Returns what a stub defines, by name. Of overloads it is the last one."""
+    code = compile(path.read_text(), str(path), "exec", flags=__future__.annotations.compiler_flag)
+    names = {"__name__": "stub"}
+    with unittest.mock.patch("typing.overload", lambda function: function):
+        exec(code, names)
+    return {name: value for name, value in names.items() if getattr(value, "__module__", None) == "stub"}
+
+
+def list_members(kind):
+    """Returns the public members of a class, by name."""
+    return {name: getattr(kind, name) for name in vars(kind) if not name.startswith("_")}
+
+
+def list_parameters(function):
+    """Returns the name of each parameter but the first of methods, its kind, and whether it has a default."""
+    parameters = inspect.signature(function).parameters.values()
+    return [(each.name, each.kind.name, each.default is not each.empty) for each in parameters if each.name != "self"]
+
+
+def check_parameters(name, stub, real):
+    """Compares parameters. Where the module takes any keyword, the stub has those that there are."""
+    stub, real = list_parameters(stub), list_parameters(real)
+    if real and real[-1][1] == "VAR_KEYWORD":
+        real.pop()
+        stub = [each for each in stub if each in real or each[1] != "KEYWORD_ONLY"]
+    assert stub == real, (name, stub, real)
 
 
 def test_stubs_have_the_names_of_the_module():
     folder = pathlib.Path(isochron.__file__).parent
     assert (folder / "py.typed").exists()
-    stub = set(list_members(ast.parse((folder / "__init__.pyi").read_text()).body))
-    module = set()
-    for name in isochron.__all__:
-        value = getattr(isochron, name)
-        if isinstance(value, type) and not issubclass(value, Exception):
-            module |= {f"{name}.{member}" for member in vars(value) if not member.startswith("_")}
-        if not name.startswith("_"):
-            module.add(name)
-    assert stub == module, stub ^ module
+    stub = load_stub(folder / "__init__.pyi")
+    names = {name for name in isochron.__all__ if not name.startswith("_")}
+    assert stub.keys() == names, stub.keys() ^ names
+    n_signatures = 0
+    for name, kind in stub.items():
+        real = getattr(isochron, name)
+        if not isinstance(kind, type):
+            check_parameters(name, kind, real)
+            continue
+        if "__new__" in vars(kind):
+            check_parameters(name, kind, real)
+        if issubclass(kind, Exception):
+            continue
+        members, real_members = list_members(kind), list_members(real)
+        assert members.keys() == real_members.keys(), (name, members.keys() ^ real_members.keys())
+        for member, value in members.items():
+            is_property = inspect.isdatadescriptor(value)
+            assert inspect.isdatadescriptor(real_members[member]) == is_property, (name, member)
+            if not is_property:
+                check_parameters(f"{name}.{member}", value, real_members[member])
+                n_signatures += 1
+        if "__exit__" in vars(kind):
+            assert kind.__exit__.__annotations__["return"] == "Literal[False]", f"{name} hides no exception"
+    assert n_signatures > 30
 
 
 def main():

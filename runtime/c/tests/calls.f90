@@ -1,0 +1,174 @@
+! Calls everything that the Fortran module declares, and checks the answers: mpirun -n 3 calls.
+program calls
+  use mpi
+  use isochron
+  implicit none
+  integer(c_int64_t), parameter :: units = 60, bytes = 8
+  character(*), parameter :: settings = "blas=embedded grouping=node strategy=homogeneous host_scope=comm"//c_null_char
+  integer :: rank, error, provided
+  type(c_ptr) :: session
+  call MPI_Init_thread(MPI_THREAD_FUNNELED, provided, error)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+  call try_texts()
+  call check(isochron_open(MPI_COMM_WORLD, settings, session))
+  call try_settings()
+  call try_products()
+  call try_splits()
+  call try_loops()
+  call check(isochron_save_models(session))
+  call check(isochron_close(session))
+  if (rank == 0) print '(a)', "all calls are right"
+  call MPI_Finalize(error)
+
+contains
+
+  ! Ends the job if a call has failed.
+  subroutine check(status)
+    integer(c_int), intent(in) :: status
+    if (status /= ISOCHRON_OK) print '(a)', isochron_message()
+    if (status /= ISOCHRON_OK) call MPI_Abort(MPI_COMM_WORLD, 1, error)
+  end subroutine
+
+  ! Ends the job if a property does not hold.
+  subroutine expect(what, holds)
+    character(*), intent(in) :: what
+    logical, intent(in) :: holds
+    if (.not. holds) print '(i0, 2a)', rank, ": ", what
+    if (.not. holds) call MPI_Abort(MPI_COMM_WORLD, 1, error)
+  end subroutine
+
+  subroutine try_texts()
+    integer(c_int) :: major, minor
+    type(c_ptr) :: alone
+    call check(isochron_abi(major, minor))
+    call expect("the version", major == ISOCHRON_ABI_MAJOR .and. minor == ISOCHRON_ABI_MINOR)
+    call expect("the text of a status", isochron_text(isochron_strerror(ISOCHRON_OK)) == "no error")
+    call expect("a text that is null", len(isochron_text(c_null_ptr)) == 0)
+    call check(isochron_open_local(settings, alone))
+    call check(isochron_close(alone))
+    call expect("a closed session", isochron_close(alone) == ISOCHRON_HANDLE)
+    call expect("a sentence", isochron_message() == isochron_text(isochron_last_error()))
+  end subroutine
+
+  subroutine try_settings()
+    type(c_ptr) :: text
+    call check(isochron_set(session, "block"//c_null_char, "4"//c_null_char))
+    call check(isochron_get(session, "block"//c_null_char, text))
+    call expect("a setting", isochron_text(text) == "4")
+    call check(isochron_free(text))
+    call expect("a wrong name", isochron_get(session, "blok"//c_null_char, text) == ISOCHRON_SETTING)
+    call expect("the text of a wrong name", len(isochron_text(text)) == 0)
+  end subroutine
+
+  ! A product of matrices of the first rank, planned once and run twice.
+  subroutine try_products()
+    integer, parameter :: n = 12
+    type(isochron_matrix_t) :: a, b, c
+    type(isochron_last_run_t) :: run
+    type(c_ptr) :: product, plan, report
+    complex(c_double), target :: one = (1.0, 0.0), zero = (0.0, 0.0), memory(n, n, 3)
+    memory = (0.0, 1.0)
+    a = isochron_matrix_t(kind=ISOCHRON_ON_ONE, rows=n, cols=n, ld=n, data=c_loc(memory))
+    b = isochron_matrix_t(kind=ISOCHRON_ON_ONE, rows=n, cols=n, ld=n, data=c_loc(memory(1, 1, 2)))
+    c = isochron_matrix_t(kind=ISOCHRON_ON_ONE, rows=n, cols=n, ld=n, data=c_loc(memory(1, 1, 3)))
+    call expect("the size of a matrix", a%struct_size == c_sizeof(a))
+    call expect("the size of a run", run%struct_size == c_sizeof(run))
+    call check(isochron_prepare(session, ISOCHRON_C64, 'C', 'N', a, b, c, product))
+    call check(isochron_run(product, c_loc(one), a, b, c_loc(zero), c))
+    call check(isochron_run(product, c_loc(one), a, b, c_loc(one), c))
+    if (rank == 0) call expect("the product", all(abs(memory(:, :, 3) - 2 * n) < 1e-12))
+    call check(isochron_gemm(session, ISOCHRON_C64, 'T', 'N', c_loc(one), a, b, c_loc(one), c))
+    if (rank == 0) call expect("a product at once", all(abs(memory(:, :, 3) - n) < 1e-12))
+    call check(isochron_last_run(session, run))
+    call expect("a run in order", run%a_in_place <= 1 .and. run%messages >= 0 .and. run%bytes >= 0 .and. run%seconds >= 0)
+    call check(isochron_plan(product, plan))
+    call expect("the plan", index(isochron_text(plan), '"schema"') > 0)
+    call check(isochron_report(session, report))
+    call expect("the report", index(isochron_text(report), '"gflops"') > 0)
+    call check(isochron_free(plan))
+    call check(isochron_free(report))
+    call check(isochron_close_product(product))
+  end subroutine
+
+  ! Units divided by times, and a loop of such times, in which a rank has 20 units or 100.
+  subroutine try_splits()
+    integer(c_int64_t), target :: sizes(2) = [20, 100]
+    real(c_double), target :: slow(2) = [0.2_c_double, 1.0_c_double], fast(2) = [0.1_c_double, 0.5_c_double]
+    type(isochron_times_t) :: devices(2)
+    integer(c_int64_t) :: parts(2), first, count
+    real(c_double) :: seconds(2)
+    type(c_ptr) :: balancer
+    devices(1) = isochron_times_t(n_points=2, units=c_loc(sizes), seconds=c_loc(slow))
+    devices(2) = isochron_times_t(n_points=2, units=c_loc(sizes), seconds=c_loc(fast), max_units=70)
+    call expect("the size of times", devices(1)%struct_size == c_sizeof(devices(1)))
+    call check(isochron_split(units, devices, 2_c_int64_t, c_null_char, parts, seconds))
+    call expect("the parts", all(parts == [20, 40]) .and. all(abs(seconds - 0.2_c_double) < 1e-6))
+    call check(isochron_split(2 * units, devices, 2_c_int64_t, c_null_char, parts, seconds))
+    call expect("the limit", all(parts == [50, 70]))
+    call check(isochron_balancer_by_times(session, units, c_null_char, devices(1), balancer))
+    call check(isochron_part(balancer, first, count))
+    call expect("a part of times", first == 20 * rank .and. count == 20)
+    call check(isochron_close_balancer(balancer))
+  end subroutine
+
+  ! Rows and blocks follow the speeds of the ranks, of which the last one is slow.
+  subroutine try_loops()
+    type(c_ptr) :: balancer, restored, state
+    integer(c_int64_t), target :: rows(units), new_rows(units), lengths(units), new_lengths(units)
+    integer(c_int64_t), target :: blocks(3 * units), new_blocks(3 * units)
+    integer(c_int64_t) :: first, count, length, parts(2)
+    integer(c_int) :: changed, before, after
+    integer :: sweep, n_moves
+    real(c_double) :: shares(3)
+    call check(isochron_balancer(session, units, "check_every=1 warm_up=0 move_unit_s=0"//c_null_char, balancer))
+    call check(isochron_part(balancer, first, count))
+    call list_blocks(first, count, rows, lengths, blocks)
+    n_moves = 0
+    do sweep = 1, 40
+      call check(isochron_begin(balancer))
+      call check(isochron_end(balancer))
+      call check(isochron_record(balancer, count, count * merge(4.0_c_double, 1.0_c_double, rank == 2), 0_c_int))
+      if (sweep == 7) call check(isochron_record(balancer, count, 1.0_c_double, ISOCHRON_IGNORE))
+      call check(isochron_balance(balancer, changed))
+      if (changed == 0) cycle
+      n_moves = n_moves + 1
+      call check(isochron_move(balancer, c_loc(rows), c_loc(new_rows), bytes))
+      call check(isochron_move(balancer, c_loc(lengths), c_loc(new_lengths), bytes))
+      call check(isochron_move_blocks(balancer, c_loc(blocks), lengths, c_loc(new_blocks), new_lengths))
+      call check(isochron_record(balancer, 0_c_int64_t, 0.0_c_double, ISOCHRON_MOVED))
+      call check(isochron_part(balancer, first, count))
+      call list_blocks(first, count, rows, lengths, blocks)
+      length = sum(lengths(:count)) / bytes
+      call expect("rows that moved", all(rows(:count) == new_rows(:count)) .and. all(lengths(:count) == new_lengths(:count)))
+      call expect("blocks that moved", all(blocks(:length) == new_blocks(:length)))
+    end do
+    call expect("moves", n_moves > 0)
+    call check(isochron_shares(balancer, shares, 3_c_int64_t))
+    call expect("the shares", abs(sum(shares) - 1) < 1e-12 .and. abs(units * shares(rank + 1) - count) < 1e-9)
+    call check(isochron_neighbours(balancer, int(MPI_PROC_NULL, c_int), before, after))
+    call expect("the ranks beside", before == merge(MPI_PROC_NULL, rank - 1, rank == 0) .and. &
+                after == merge(MPI_PROC_NULL, rank + 1, rank == 2))
+    call check(isochron_state(balancer, state, length))
+    call check(isochron_restore(session, state, length, restored))
+    call check(isochron_part(restored, parts(1), parts(2)))
+    call expect("the restored part", all(parts == [first, count]))
+    call check(isochron_free(state))
+    call check(isochron_close_balancer(restored))
+    call check(isochron_close_balancer(balancer))
+  end subroutine
+
+  ! Lists the rows of a part by their numbers, and one to three times each as blocks, with the lengths of these in bytes.
+  subroutine list_blocks(first, count, rows, lengths, blocks)
+    integer(c_int64_t), intent(in) :: first, count
+    integer(c_int64_t), intent(inout) :: rows(:), lengths(:), blocks(:)
+    integer(c_int64_t) :: row, end, times
+    end = 0
+    do row = 1, count
+      rows(row) = first + row
+      times = 1 + mod(first + row, 3_c_int64_t)
+      lengths(row) = bytes * times
+      blocks(end + 1:end + times) = first + row
+      end = end + times
+    end do
+  end subroutine
+end program
