@@ -72,9 +72,7 @@ impl<T: Element> Operands<T> {
     ///
     /// # Safety
     /// Nothing else writes the elements of A and B for `'a`, or uses those of C.
-    pub(crate) unsafe fn as_slices<'a>(
-        &'a mut self,
-    ) -> ([Pieces<&'a [T]>; 2], Pieces<&'a mut [T]>) {
+    pub(crate) unsafe fn as_slices(&mut self) -> ([Pieces<&[T]>; 2], Pieces<&mut [T]>) {
         let factors = self.factors.each_ref().map(|pieces| {
             // SAFETY: as the caller says.
             let slices = pieces.iter().map(|piece| unsafe { piece.as_slice() });
@@ -130,7 +128,7 @@ impl<T: Element> OperandPiece<T> {
     ///
     /// # Safety
     /// Nothing writes the elements for `'a`.
-    unsafe fn as_slice<'a>(&'a self) -> (&'a [T], usize) {
+    unsafe fn as_slice(&self) -> (&[T], usize) {
         let Self { given, copy } = self;
         match copy {
             Some(copy) => (&copy.elements, copy.line_length),
@@ -147,7 +145,7 @@ impl<T: Element> OperandPiece<T> {
     ///
     /// # Safety
     /// Nothing else uses the elements for `'a`.
-    unsafe fn as_mut_slice<'a>(&'a mut self) -> (&'a mut [T], usize) {
+    unsafe fn as_mut_slice(&mut self) -> (&mut [T], usize) {
         let Self { given, copy } = self;
         match copy {
             Some(copy) => (&mut copy.elements, copy.line_length),

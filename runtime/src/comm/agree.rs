@@ -24,7 +24,7 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     }
     // Success is an empty contribution, which no failure is.
     let failure = outcome.as_ref().err();
-    let failure = failure.map_or_else(Vec::new, |error| encode(&Failure::new(comm, error)));
+    let failure = failure.map_or_else(Vec::new, |error| encode(&ToldFailure::new(comm, error)));
     let all = match comm.all_gather(&failure) {
         Ok(all) => all,
         Err(lost) => return Err(outcome.err().unwrap_or(lost)),
@@ -35,7 +35,7 @@ pub fn agree<T>(comm: &dyn Comm, outcome: Result<T, Error>) -> Result<T, Error> 
     if let Err(error @ Error::Rank { .. }) = outcome {
         return Err(error);
     }
-    Err(decode::<Failure>(rank, failure)?.into())
+    Err(decode::<ToldFailure>(rank, failure)?.into())
 }
 
 /// Returns the value of `root` on every rank, or its failure; the other ranks give `None`. It waits once, where
@@ -54,22 +54,22 @@ pub fn share_outcome<V: Serialize + DeserializeOwned>(
 ) -> Result<V, Error> {
     let told = match outcome {
         Some(outcome) if comm.size() == 1 => return outcome,
-        outcome => outcome.map(|outcome| outcome.map_err(|error| Failure::new(comm, &error))),
+        outcome => outcome.map(|outcome| outcome.map_err(|error| ToldFailure::new(comm, &error))),
     };
-    comm.share::<Result<V, Failure>>(root, told)?
+    comm.share::<Result<V, ToldFailure>>(root, told)?
         .map_err(Error::from)
 }
 
 /// A failure as it travels between ranks.
 #[derive(Serialize, Deserialize)]
-struct Failure {
+struct ToldFailure {
     rank: usize,
     host: String,
     cause: String,
     class: ErrorClass,
 }
 
-impl Failure {
+impl ToldFailure {
     /// Describes an error of this rank, or one that all ranks know already.
     fn new(comm: &dyn Comm, error: &Error) -> Self {
         match error {
@@ -94,9 +94,9 @@ impl Failure {
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        let Failure {
+impl From<ToldFailure> for Error {
+    fn from(failure: ToldFailure) -> Self {
+        let ToldFailure {
             rank,
             host,
             cause,
