@@ -280,9 +280,9 @@ impl LockedMatrices {
                 written.push(lines[index]);
             }
         }
-        for side in 0..2 {
+        for (side, factor) in self.factors.iter_mut().enumerate() {
             let (name, order) = (NAMES[side], self.orders[side]);
-            for (piece, array) in self.factors[side].iter_mut().zip(given.list_arrays(side)) {
+            for (piece, array) in factor.iter_mut().zip(given.list_arrays(side)) {
                 let lines = piece.find_lines(order)?;
                 if written.iter().any(|other| lie_between(lines, *other)) {
                     *piece = ArrayMemory::lock(name, &copy_array(name, &array, order)?)?;

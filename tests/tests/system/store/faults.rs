@@ -1,4 +1,4 @@
-//! The store of jobs that are killed, and on file systems that take nothing more.
+//! The store of jobs that are killed or write at once, of broken segments, and on file systems that take nothing more.
 
 use super::*;
 
@@ -103,5 +103,66 @@ fn a_job_whose_store_takes_nothing_more_uses_it_and_says_so() {
             assert_eq!(count_notices(&report, part), 1, "{part}: {notices:?}");
         }
         assert_eq!(names.len(), files, "{names:?}");
+    }
+}
+
+#[test]
+fn a_broken_store_is_told_and_ends_no_run() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        let whole = segments(&folder).remove(0);
+        let text = fs::read(&whole).expect("a segment");
+        fs::write(whole.with_file_name("cut.segment"), &text[..text.len() / 2]).expect("written");
+        let newer = "{\"format\":\"isochron-models\",\"version\":5}\n";
+        fs::write(whole.with_file_name("newer.segment"), newer).expect("written");
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+        let notices = list_notices(&report);
+        for part in ["cut.segment is set aside", "newer.segment is not read"] {
+            assert!(
+                notices.iter().any(|notice| notice.contains(part)),
+                "{notices:?}"
+            );
+        }
+        // A file where the folder should be.
+        let folder = make_folder();
+        folder.write("store", "");
+        let report = multiply(&mpi, &folder, "");
+        let notices = list_notices(&report);
+        for part in ["are not read", "models are not kept"] {
+            assert!(
+                notices.iter().any(|notice| notice.contains(part)),
+                "{notices:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn eight_jobs_at_once_lose_nothing_though_one_is_killed_while_it_writes() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        std::thread::scope(|threads| {
+            for _ in 0..7 {
+                threads.spawn(|| multiply(&mpi, &folder, ""));
+            }
+            threads.spawn(|| {
+                let mut killed = command(&mpi, &folder, SLOW);
+                killed.env("ISOCHRON_TEST_KILLED_AT", "half");
+                assert_ne!(run(killed, HANGS).status, Some(0));
+            });
+        });
+        let told = models(&folder, "store", "verify").success();
+        assert!(told.contains("8 segments whole, 0 broken"), "{told}");
+        assert_eq!(segments(&folder).len(), 8);
+        let runs = read_runs(&folder);
+        let of_devices = runs
+            .iter()
+            .filter(|run| matches!(run.key.identity, Identity::Device(_)));
+        assert_eq!(of_devices.count(), 24);
+        let report = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
     }
 }

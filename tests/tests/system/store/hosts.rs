@@ -173,7 +173,7 @@ fn kernels_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
         let folder = Folder::new();
         make_clone(&folder);
         let kernel = compile(&folder, "unlike", UNLIKE);
-        let line = format!("balance {kernel} --units 300 --min-reps 2 --max-reps 2 --json");
+        let line = format!("balance {kernel} --units 3000 --min-reps 2 --max-reps 2 --json");
         let words: Vec<&str> = line.split(' ').collect();
         for known in ["fresh", "store+probe"] {
             let Some((outcome, copies)) = run_on_two_hosts(&mpi, &folder, CLONE, &words) else {
@@ -186,10 +186,10 @@ fn kernels_of_hosts_of_one_name_are_checked_before_their_times_are_used() {
                 assert_eq!(rank["known"], known, "{found}");
             }
             let history = found["history"].as_array().expect("divisions");
-            assert_eq!(history[0]["units"][0], 150, "{found}");
+            assert_eq!(history[0]["units"][0], 1500, "{found}");
             let units = found["ranks"][0]["units"].as_u64().expect("units");
-            assert!((50..100).contains(&units), "{found}");
-            assert_eq!(total(&history[0]["units"]), 300);
+            assert!((500..1000).contains(&units), "{found}");
+            assert_eq!(total(&history[0]["units"]), 3000);
         }
     }
 }

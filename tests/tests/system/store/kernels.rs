@@ -87,7 +87,7 @@ fn a_balancing_that_another_host_has_done_costs_the_measurement_of_the_even_divi
     for mpi in libraries() {
         let folder = Folder::new();
         let kernel = compile(&folder, "unlike", UNLIKE);
-        let line = format!("balance {kernel} --units 300 --min-reps 2 --max-reps 2 --json");
+        let line = format!("balance {kernel} --units 3000 --min-reps 2 --max-reps 2 --json");
         run_here(&mpi, &folder, &line);
         let Some(found) = run_elsewhere(&mpi, &folder, &line) else {
             return;
@@ -99,9 +99,9 @@ fn a_balancing_that_another_host_has_done_costs_the_measurement_of_the_even_divi
             .iter()
             .filter_map(|division| division["units"][0].as_u64())
             .collect();
-        assert_eq!(units[0], 150, "{found}");
+        assert_eq!(units[0], 1500, "{found}");
         // The next division is that of the other host.
-        assert!((50..100).contains(&units[1]), "{found}");
+        assert!((500..1000).contains(&units[1]), "{found}");
         let sizes = list_sizes_elsewhere(&folder);
         assert_eq!(sizes.len(), 2, "{sizes:?}");
     }

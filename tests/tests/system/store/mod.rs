@@ -1,0 +1,157 @@
+//! The model store: runs that begin with the times of earlier ones, and `isochron models`.
+
+mod campaigns;
+mod commands;
+mod conditions;
+mod faults;
+mod given;
+mod hosts;
+mod kernels;
+mod libraries;
+mod namespaces;
+mod runs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use isochron::session::{KnownFrom, Report};
+use isochron::store::{Identity, StoreFolder, StoredRun, StoredSample};
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
+
+use crate::command::{Folder, write_platform};
+
+/// Two nodes with three devices of unlike paces, each so slow that nothing else counts.
+const SLOW: &str = "--m 64 --n 64 --k 256 --block 8 --panel 8 --json";
+
+/// The same in two steps, of which the store keeps the times too.
+const BRIEF: &str = "--m 64 --n 64 --k 16 --block 8 --panel 8 --json";
+
+fn make_folder() -> Folder {
+    let folder = Folder::new();
+    write_platform(&folder);
+    folder
+}
+
+fn command(mpi: &Mpi, folder: &Folder, options: &str) -> Command {
+    let mut words = vec![
+        "mxm".to_owned(),
+        "--platform".to_owned(),
+        folder.path("slow.toml"),
+    ];
+    words.extend(options.split_whitespace().map(str::to_owned));
+    let mut command = mpi.command(2, &mpi.isochron, &words);
+    use_store(&mut command, &folder.path("store"));
+    command
+}
+
+/// Lets a command use the store at this path, with one BLAS: which library is the fastest may differ from run to
+/// run, and with it the identity of the devices.
+fn use_store(command: &mut Command, path: &str) {
+    command
+        .env("ISOCHRON_STORE", path)
+        .env("ISOCHRON_BLAS", "embedded");
+}
+
+/// Multiplies in the usual size with more options.
+fn multiply(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
+    multiply_by(mpi, folder, &format!("{SLOW} {options}"))
+}
+
+fn multiply_by(mpi: &Mpi, folder: &Folder, options: &str) -> Report {
+    read_report(run(command(mpi, folder, options), HANGS))
+}
+
+fn read_report(outcome: Outcome) -> Report {
+    let report: Report = serde_json::from_str(&outcome.success()).expect("a report");
+    assert_eq!(report.verified, Some(true));
+    report
+}
+
+/// Returns what was known of every device.
+fn list_known(report: &Report) -> Vec<KnownFrom> {
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    devices
+        .map(|device| device.known.expect("a run that learns"))
+        .collect()
+}
+
+fn list_units(report: &Report) -> Vec<f64> {
+    let devices = report.nodes.iter().flat_map(|node| &node.devices);
+    devices.map(|device| device.units).collect()
+}
+
+/// Checks that the first device has more than twice the units of each of the others, which are three times as slow.
+fn check_division(report: &Report) {
+    let units = list_units(report);
+    let others = units[1..].iter();
+    assert!(
+        others.copied().all(|other| units[0] > 2.0 * other),
+        "{units:?}"
+    );
+}
+
+fn count_looks(report: &Report) -> u32 {
+    report.balance.as_ref().expect("a balance").iterations
+}
+
+/// Returns all notices of a report.
+fn list_notices(report: &Report) -> Vec<&String> {
+    report.nodes.iter().flat_map(|node| &node.notices).collect()
+}
+
+fn segments(folder: &Folder) -> Vec<PathBuf> {
+    let found = fs::read_dir(Path::new(&folder.path("store")).join("v4"));
+    let paths = found
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("an entry").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|end| end == "segment"))
+        .collect()
+}
+
+fn read_runs(folder: &Folder) -> Vec<StoredRun> {
+    let store = StoreFolder::new(folder.path("store").into(), false);
+    let found = store.find_all().expect("a folder").into_iter();
+    found
+        .flat_map(|segment| segment.runs.expect("a whole segment"))
+        .collect()
+}
+
+/// Changes all runs of the store, each with its key.
+fn change_runs(folder: &Folder, change: impl FnMut(&mut StoredRun)) {
+    let mut runs = read_runs(folder);
+    fs::remove_dir_all(folder.path("store")).expect("removable");
+    runs.iter_mut().for_each(change);
+    let store = StoreFolder::new(folder.path("store").into(), true);
+    store.write("changed", &runs).expect("written");
+}
+
+/// Multiplies all times of a run.
+fn scale_times(run: &mut StoredRun, factor: f64) {
+    let times_s = run.samples.iter_mut();
+    for time_s in times_s.flat_map(|sample| &mut sample.seconds) {
+        *time_s *= factor;
+    }
+}
+
+/// Returns the number of notices that have this part.
+fn count_notices(report: &Report, part: &str) -> usize {
+    let notices = list_notices(report).into_iter();
+    notices.filter(|notice| notice.contains(part)).count()
+}
+
+/// Returns the number of times that a node was measured, over all nodes.
+fn count_measurements(report: &Report) -> u64 {
+    let nodes = report.nodes.iter();
+    nodes.map(|node| node.measured.measurements).sum()
+}
+
+fn models(folder: &Folder, store: &str, line: &str) -> Outcome {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.arg("models").args(line.split_whitespace());
+    use_store(&mut command, &folder.path(store));
+    run(command, HANGS)
+}

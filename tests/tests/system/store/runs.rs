@@ -1,0 +1,151 @@
+//! Runs that begin with the times of earlier ones, and what each leaves to the next.
+
+use super::*;
+
+#[test]
+fn a_second_run_starts_where_the_first_one_ended() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let first = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+        assert!(count_looks(&first) > 0);
+        assert_eq!(segments(&folder).len(), 1, "one segment a job");
+        let second = multiply(&mpi, &folder, "");
+        assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
+        assert_eq!(count_looks(&second), 0, "nothing is looked at");
+        check_division(&second);
+        assert!(
+            list_notices(&second)
+                .iter()
+                .all(|notice| !notice.contains("model"))
+        );
+    }
+}
+
+#[test]
+fn warm_runs_divide_alike() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        multiply(&mpi, &folder, "");
+        let [one, other] = [(); 2].map(|()| list_units(&multiply(&mpi, &folder, "")));
+        let all: f64 = one.iter().sum();
+        let mut devices = one.iter().zip(&other);
+        assert!(
+            devices.all(|(one, other)| (one - other).abs() <= 0.02 * all),
+            "{one:?} {other:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_that_ends_before_its_first_decision_is_kept() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let first = multiply_by(&mpi, &folder, BRIEF);
+    let learnt = first.learning.as_ref().expect("a run that learns");
+    assert_eq!(learnt.decisions, 0);
+    let second = multiply_by(&mpi, &folder, BRIEF);
+    assert_eq!(list_known(&second), [KnownFrom::Store; 3]);
+}
+
+#[test]
+fn links_are_measured_once_unless_their_conditions_change() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let measured = multiply(&mpi, &folder, "");
+        assert_eq!(measured.links_known, Some(KnownFrom::Fresh));
+        let recalled = multiply(&mpi, &folder, "");
+        assert_ne!(recalled.links_known, Some(KnownFrom::Fresh));
+        assert!(recalled.links.is_some());
+        let without = multiply(&mpi, &folder, "--store none");
+        assert_eq!(without.links_known, Some(KnownFrom::Fresh));
+        change_runs(&folder, |run| {
+            if matches!(run.key.identity, Identity::Links(_)) {
+                run.key.conditions.host = "others".to_owned();
+            }
+        });
+        let elsewhere = multiply(&mpi, &folder, "");
+        assert_eq!(elsewhere.links_known, Some(KnownFrom::Fresh));
+        assert_eq!(list_known(&elsewhere), [KnownFrom::Store; 3]);
+    }
+}
+
+#[test]
+fn what_was_looked_at_is_kept() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let report = multiply(&mpi, &folder, "");
+    assert!(count_looks(&report) > 0);
+    for run in read_runs(&folder) {
+        if matches!(run.key.identity, Identity::Device(_)) {
+            let largest = run.samples.iter().map(|sample| sample.units).max();
+            let small = run
+                .samples
+                .iter()
+                .filter(|sample| Some(2 * sample.units) < largest);
+            assert!(small.count() > 0, "{:?}", run.samples);
+        }
+    }
+}
+
+#[test]
+fn the_store_is_read_and_written_as_asked() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    for (options, known, stored) in [
+        ("--store none", KnownFrom::Fresh, 0),
+        ("--store read", KnownFrom::Fresh, 0),
+        ("--store read-write", KnownFrom::Fresh, 1),
+        ("--store read", KnownFrom::Store, 1),
+        ("--store none", KnownFrom::Fresh, 1),
+    ] {
+        assert_eq!(
+            list_known(&multiply(&mpi, &folder, options)),
+            [known; 3],
+            "{options}"
+        );
+        assert_eq!(segments(&folder).len(), stored, "{options}");
+    }
+}
+
+#[test]
+fn strategies_that_measure_before_the_run_use_the_store_too() {
+    for mpi in libraries() {
+        let folder = make_folder();
+        let first = multiply(&mpi, &folder, "--strategy fpm");
+        assert_eq!(list_known(&first), [KnownFrom::Fresh; 3]);
+        assert!(count_measurements(&first) > 0);
+        for strategy in ["fpm", "single-cpm", "multi-cpm", "adaptive"] {
+            let later = multiply(&mpi, &folder, &format!("--strategy {strategy}"));
+            assert_eq!(list_known(&later), [KnownFrom::Store; 3], "{strategy}");
+            assert_eq!(count_measurements(&later), 0, "{strategy}");
+            let units = list_units(&later);
+            assert!(units[0] > 2.0 * units[1], "{strategy} {units:?}");
+        }
+    }
+}
+
+#[test]
+fn a_plan_keeps_what_it_measured() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let planned = format!("{SLOW} --strategy fpm --plan");
+    run(command(&mpi, &folder, &planned), HANGS).success();
+    let report = multiply(&mpi, &folder, "--strategy fpm");
+    assert_eq!(list_known(&report), [KnownFrom::Store; 3]);
+    assert_eq!(count_measurements(&report), 0);
+}
+
+#[test]
+fn fpm_measures_again_under_other_conditions_but_starts_with_what_is_known() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    let first = multiply(&mpi, &folder, "--strategy fpm");
+    change_runs(&folder, |run| {
+        run.key.conditions.state.governor = Some("other".to_owned());
+    });
+    let later = multiply(&mpi, &folder, "--strategy fpm");
+    assert_eq!(list_known(&later), [KnownFrom::StoreAndProbe; 3]);
+    let [first, later] = [&first, &later].map(count_measurements);
+    assert!(0 < later && later < first, "{later} of {first}");
+}
