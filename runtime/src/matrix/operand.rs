@@ -39,6 +39,10 @@ fn unknown_operation(text: &str) -> String {
     )
 }
 
+/// Columns of a scattered matrix that are copied with all their rows, before the next ones: the lines of their runs lie near
+/// each other.
+const COLUMNS_AT_ONCE: usize = 16;
+
 /// `op(X)` of a distributed matrix X. Rows and columns are those of `op(X)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Operand<'a, T = f64> {
@@ -117,16 +121,20 @@ impl<'a, T: Element> Operand<'a, T> {
         };
         let local = self.matrix.local();
         let row_runs = rows.find_places(stored.row_range());
-        for (col, cols, local_col) in cols.find_places(stored.col_range()) {
-            for (row, rows, local_row) in row_runs.clone() {
-                let run = local.block(local_row..local_row + rows, local_col..local_col + cols);
-                let (row, col, rows, cols) = match self.op.transposes() {
-                    true => (col, row, cols, rows),
-                    false => (row, col, rows, cols),
-                };
-                let place = target.reborrow();
-                let place = place.into_block(row..row + rows, col..col + cols);
-                self.copy_stored(run, place);
+        for (first, width, local_first) in cols.find_places(stored.col_range()) {
+            for done in (0..width).step_by(COLUMNS_AT_ONCE) {
+                let (col, local_col) = (first + done, local_first + done);
+                let cols = COLUMNS_AT_ONCE.min(width - done);
+                for (row, rows, local_row) in row_runs.clone() {
+                    let run = local.block(local_row..local_row + rows, local_col..local_col + cols);
+                    let (row, col, rows, cols) = match self.op.transposes() {
+                        true => (col, row, cols, rows),
+                        false => (row, col, rows, cols),
+                    };
+                    let place = target.reborrow();
+                    let place = place.into_block(row..row + rows, col..col + cols);
+                    self.copy_stored(run, place);
+                }
             }
         }
     }
