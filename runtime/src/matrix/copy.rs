@@ -63,6 +63,21 @@ pub(crate) fn copy_lines<T: Copy>(
     }
 }
 
+/// Copies `lines` lines of `along` elements each as they are. The lines lie `ld` apart on both sides.
+pub(super) fn copy_straight<T: Copy>(
+    (target, target_ld): (&mut [T], usize),
+    (source, ld): (&[T], usize),
+    (along, lines): (usize, usize),
+) {
+    if along == 0 {
+        return;
+    }
+    for line in 0..lines {
+        let from = &source[line * ld..][..along];
+        target[line * target_ld..][..along].copy_from_slice(from);
+    }
+}
+
 /// Copies a tile of lines that lie side by side in `source`, where their elements are `stride` apart. A cache line of the
 /// source has elements of several lines, which are all copied at once: it need not stay in the cache until the next line.
 fn copy_across<T: Copy>(

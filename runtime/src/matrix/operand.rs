@@ -4,7 +4,7 @@ use isochron_devices::{Element, View, ViewMut};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
-use super::copy::{Strides, copy_lines, replace};
+use super::copy::{Strides, copy_lines, copy_straight, replace};
 use super::{HeldMatrix, Region};
 
 /// Operation of a product on a stored matrix X: `op(X)`. Text may have a capital letter, as BLAS writes it.
@@ -141,18 +141,14 @@ impl<'a, T: Element> Operand<'a, T> {
 
     /// Copies a stored rectangle to `target`, by the operation.
     fn copy_stored(&self, stored: View<'_, T>, mut target: ViewMut<'_, T>) {
-        let strides = match self.op.transposes() {
-            true => Strides::across(stored.ld()),
-            false => Strides::lines(stored.ld()),
-        };
-        let (stored, size) = (stored.data(), (target.rows(), target.cols()));
+        let (from, size) = ((stored.data(), stored.ld()), (target.rows(), target.cols()));
         let ld = target.ld();
         let target = (target.data_mut(), ld);
+        let across = (from.0, Strides::across(from.1));
         match self.op {
-            Op::N | Op::T => copy_lines(target, (stored, strides), size, &replace),
-            Op::C => copy_lines(target, (stored, strides), size, &|to, value| {
-                *to = value.conj();
-            }),
+            Op::N => copy_straight(target, from, size),
+            Op::T => copy_lines(target, across, size, &replace),
+            Op::C => copy_lines(target, across, size, &|to, value| *to = value.conj()),
         }
     }
 
