@@ -183,7 +183,7 @@ impl Problem {
 
     /// Returns the width of the panels on this number of ranks: the inner dimension of an update, and of a message.
     ///
-    /// A width that the caller did not set is in [whole blocks](Self::whole_blocks). It is wide enough for the BLAS to be near its
+    /// A width that the caller did not set is in whole blocks. It is wide enough for the BLAS to be near its
     /// peak, and narrow enough for some dozens of steps that hide communication. One rank has none to hide.
     pub fn panel(&self, ranks: usize) -> usize {
         let default = match ranks {
