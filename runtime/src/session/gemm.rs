@@ -52,14 +52,19 @@ impl GemmConfig {
     fn describe(&self) -> Settings {
         let named = [
             ("ops", format!("{:?}", self.ops)),
-            ("block", format!("{:?}", self.block)),
-            ("panel", format!("{:?}", self.panel)),
+            ("block", describe_width(self.block)),
+            ("panel", describe_width(self.panel)),
             ("split", self.split.to_string()),
             ("balance", format!("{:?}", self.balance)),
         ];
         let named = named.map(|(name, value)| (name.to_owned(), value));
         named.into()
     }
+}
+
+/// Describes the width of blocks or panels; `None` leaves it to the plan.
+fn describe_width(width: Option<usize>) -> String {
+    width.map_or_else(|| "auto".to_owned(), |width| width.to_string())
 }
 
 /// Checks a tolerance.
