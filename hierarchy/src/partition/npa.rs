@@ -229,9 +229,12 @@ fn round_to_neighbours(
     shares: &[f64],
 ) -> Option<Partition> {
     let low: Vec<u64> = shares.iter().map(|share| share.floor() as u64).collect();
-    let mut raised = usize::try_from(total.checked_sub(low.iter().sum())?).ok()?;
+    let given = low
+        .iter()
+        .try_fold(0_u64, |sum, &units| sum.checked_add(units))?;
+    let mut raised = usize::try_from(total.checked_sub(given)?).ok()?;
     let times_s: Vec<[f64; 2]> = (models.iter().zip(&low))
-        .map(|(model, &units)| [units, units + 1].map(|units| model.time_s(units as f64)))
+        .map(|(model, &units)| [units, units.saturating_add(1)].map(|d| model.time_s(d as f64)))
         .collect();
     let mut limits: Vec<f64> = times_s.iter().flatten().copied().collect();
     limits.sort_by(f64::total_cmp);
