@@ -4,8 +4,7 @@ use std::time::Duration;
 
 /// Pauses that grow from nothing to a tenth of a millisecond.
 ///
-/// The first ones, which make up half a millisecond, give the core up without a sleep: ranks that share a core agree faster
-/// by turns than by timers.
+/// The first ones give the core up without a sleep: ranks that share a core agree faster by turns than by timers.
 #[derive(Debug, Default)]
 pub struct Pause {
     polls: u32,
