@@ -68,7 +68,7 @@ impl ElementType {
 ///
 /// Every pattern of bits is a value of such a type, so any initialised memory can be read as elements and sent in
 /// messages. All bits zero are the number 0.
-pub trait Element:
+pub trait Scalar:
     bytemuck::Pod
     + ComplexFloat<Real: Into<f64>>
     + ConstZero
@@ -102,7 +102,7 @@ pub trait Element:
 }
 
 mod sealed {
-    /// Only the types that this module names are elements: their [`TYPE`](super::Element::TYPE) selects foreign
+    /// Only the types that this module names are elements: their [`TYPE`](super::Scalar::TYPE) selects foreign
     /// functions.
     pub trait Sealed {}
 }
@@ -111,7 +111,7 @@ macro_rules! element {
     ($element:ty, $type:ident, $real:ty, |$value:ident| $of:expr) => {
         impl sealed::Sealed for $element {}
 
-        impl Element for $element {
+        impl Scalar for $element {
             const TYPE: ElementType = ElementType::$type;
             const EPSILON: f64 = <$real>::EPSILON as f64;
             const SMALLEST_NORMAL: f64 = <$real>::MIN_POSITIVE as f64;
@@ -143,7 +143,7 @@ element!(Complex64, C64, f64, |value| value);
 mod tests {
     use super::*;
 
-    fn keeps_its_value<T: Element>(value: Complex64) {
+    fn keeps_its_value<T: Scalar>(value: Complex64) {
         let element = T::of(value);
         assert_eq!(element.value(), value);
         assert_eq!(element.conj().value(), value.conj());

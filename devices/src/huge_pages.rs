@@ -5,7 +5,7 @@
 //!   apart ([`leading_dimension`](crate::leading_dimension)), because rows of C would collide in the caches, and large
 //!   matrices lie in huge pages, because an update touches every column, each on other pages.
 
-use crate::Element;
+use crate::Scalar;
 use std::alloc::{Layout, alloc_zeroed};
 use std::collections::TryReserveError;
 
@@ -22,7 +22,7 @@ const WORTHWHILE_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 /// If there is no such memory.
-pub fn try_reserve_matrix<T: Element>(
+pub fn try_reserve_matrix<T: Scalar>(
     values: &mut Vec<T>,
     additional: usize,
 ) -> Result<(), TryReserveError> {
@@ -41,7 +41,7 @@ pub fn try_reserve_matrix<T: Element>(
 /// A large matrix is not written. The system makes each of its pages at the first write, next to the processor that
 /// writes. So the devices should write it first (see [`Updates::scale`](crate::Updates::scale)). Until then the memory
 /// counts as available.
-pub fn try_zeroed_matrix<T: Element>(len: usize) -> Option<Vec<T>> {
+pub fn try_zeroed_matrix<T: Scalar>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {
         return Some(Vec::new());

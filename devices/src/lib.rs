@@ -82,7 +82,7 @@ pub use clock::DeviceClock;
 pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
 pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices};
-pub use element::{Element, ElementType};
+pub use element::{ElementType, Scalar};
 pub use error::DeviceError;
 pub use grouping::Grouping;
 pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};

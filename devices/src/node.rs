@@ -9,7 +9,7 @@ use crate::measure::{UpdateOperands, repeat_alone};
 use crate::topology::{BusId, DriverGpu, Topology};
 use crate::{
     BlasChoice, CpuWorker, CudaConfig, CudaWorker, Depth, DeviceError, DeviceInfo, DeviceTeam,
-    Element, Grouping, MeasureConfig, Worker, cuda, measure_team, rank_devices,
+    Grouping, MeasureConfig, Scalar, Worker, cuda, measure_team, rank_devices,
 };
 
 /// All devices of a host that one process may use: groups of its cores, and its GPUs.
@@ -76,7 +76,7 @@ impl Node {
     ///
     /// # Errors
     /// [`DeviceError::Measure`] for a configuration or a size out of range; those of [`measure_team`].
-    pub fn measure<T: Element>(
+    pub fn measure<T: Scalar>(
         &mut self,
         rows: usize,
         k: usize,

@@ -6,7 +6,7 @@ use crate::visit::Visit;
 use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ThreadPlace, ViewMut};
+use crate::{DeviceClock, DeviceError, Scalar, ThreadPlace, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 use std::time::{Duration, Instant};
 
@@ -160,7 +160,7 @@ impl Worker for PacedWorker {
     }
 }
 
-impl<T: Element> Updates<T> for PacedWorker {
+impl<T: Scalar> Updates<T> for PacedWorker {
     /// Measures the inner worker, which is not slowed down.
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         T::updates(self.inner.as_mut()).resident_peak()
@@ -217,7 +217,7 @@ impl<T: Element> Updates<T> for PacedWorker {
 impl PacedWorker {
     /// Runs a call of the inner worker, and then pauses until its target is reached. `target_s` computes the target
     /// from the seconds that the call really used.
-    fn run_paced<T: Element>(
+    fn run_paced<T: Scalar>(
         &mut self,
         call: impl FnOnce(&mut dyn Updates<T>) -> Result<UpdateTime, DeviceError>,
         target_s: impl FnOnce(&mut Self, f64) -> f64,

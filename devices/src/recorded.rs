@@ -4,7 +4,7 @@ use crate::model_time::{check_model, model_time_s};
 use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, PanelPair, UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ViewMut};
+use crate::{DeviceClock, DeviceError, Scalar, ViewMut};
 use isochron_hierarchy::model::PiecewiseFpm;
 
 /// A worker without arithmetic: an update returns at once and leaves C unchanged. Its time is the model's, `t(d)·k/b`
@@ -52,7 +52,7 @@ impl Worker for RecordedWorker {
     }
 }
 
-impl<T: Element> Updates<T> for RecordedWorker {
+impl<T: Scalar> Updates<T> for RecordedWorker {
     /// Takes no time: the model has times of updates only.
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);

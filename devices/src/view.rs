@@ -3,7 +3,7 @@
 //! Element `(i, j)` of a view lies at `data[i + j*ld]`. A view may end right after its last element:
 //! it needs `(cols - 1)*ld + rows` elements, or none when it is empty.
 
-use crate::Element;
+use crate::Scalar;
 use std::ops::{Deref, Range};
 
 /// The distance in bytes at which addresses share a set of a first-level cache.
@@ -240,7 +240,7 @@ impl<'a, T> ViewMut<'a, T> {
     }
 }
 
-impl<T: Element> ViewMut<'_, T> {
+impl<T: Scalar> ViewMut<'_, T> {
     /// Copies a matrix of the same size here; the gaps between columns stay as they are.
     ///
     /// # Panics

@@ -1,8 +1,8 @@
 //! The contract of a device, and the records in which a device describes itself.
 
 use crate::{
-    CpuWorker, CudaWorker, DeviceClock, DeviceError, Element, ElementType, PacedWorker,
-    RecordedWorker, ThreadPlace, View, ViewMut,
+    CpuWorker, CudaWorker, DeviceClock, DeviceError, ElementType, PacedWorker, RecordedWorker,
+    Scalar, ThreadPlace, View, ViewMut,
 };
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
@@ -119,7 +119,7 @@ pub struct JobShape {
 impl JobShape {
     /// Returns the shape of a job on a `rows × cols` matrix with elements of type `T`.
     #[must_use]
-    pub fn of<T: Element>((rows, cols): (usize, usize), depth: Depth) -> Self {
+    pub fn of<T: Scalar>((rows, cols): (usize, usize), depth: Depth) -> Self {
         Self {
             rows,
             cols,
@@ -194,7 +194,7 @@ pub type PanelPair<'a, T> = (View<'a, T>, View<'a, T>);
 
 /// A device: it computes `C += alpha·A·B` on its slice of the node's matrix, for every type of elements.
 ///
-/// A device implements [`Updates`] for each element type; [`Element::updates`] selects one of them of a `dyn Worker`.
+/// A device implements [`Updates`] for each element type; [`Scalar::updates`] selects one of them of a `dyn Worker`.
 ///
 /// Every implementation passes [`conformance::run`](crate::conformance::run).
 pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Complex64> {
@@ -271,7 +271,7 @@ into_box!(CpuWorker, CudaWorker, PacedWorker, RecordedWorker);
 /// A job is `begin`, any number of updates, then `finish`, all with the same C (`rows × cols`) and the same type. Their
 /// times sum up to the device's time for the job. The worker may keep C elsewhere meanwhile, so C is valid only after
 /// `finish`. After an error the job is over: the content of C is unspecified, and the next call is `begin`.
-pub trait Updates<T: Element>: Send {
+pub trait Updates<T: Scalar>: Send {
     /// Measures, between jobs, the speed of the device's library with all operands in the device's own memory. Returns
     /// `None` for a device that computes in host memory: its updates show that speed.
     ///
@@ -348,7 +348,7 @@ pub struct JobCheck {
 
 impl JobCheck {
     /// Opens a job on the matrix `c`; a job that is open is abandoned.
-    pub fn begin<T: Element>(&mut self, c: &ViewMut<'_, T>, depth: Depth) {
+    pub fn begin<T: Scalar>(&mut self, c: &ViewMut<'_, T>, depth: Depth) {
         self.open = Some(JobShape::of::<T>((c.rows(), c.cols()), depth));
     }
 
@@ -356,7 +356,7 @@ impl JobCheck {
     ///
     /// # Errors
     /// As [`Updates::update_ahead`]: `Order`, `Element`, `Shape`, `InnerDimension`. The job is closed.
-    pub fn update<T: Element>(
+    pub fn update<T: Scalar>(
         &mut self,
         a: &View<'_, T>,
         b: &View<'_, T>,
@@ -373,13 +373,13 @@ impl JobCheck {
     ///
     /// # Errors
     /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
-    pub fn finish<T: Element>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
+    pub fn finish<T: Scalar>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         let open = self.open.take();
         open.ok_or(DeviceError::Order { call: "finish" })?
             .check_c(c)
     }
 
-    fn check_operands<T: Element>(
+    fn check_operands<T: Scalar>(
         &self,
         a: &View<'_, T>,
         b: &View<'_, T>,
@@ -399,7 +399,7 @@ impl JobCheck {
 
 impl JobShape {
     /// Checks that `c` has the type and the size of the job's C.
-    fn check_c<T: Element>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
+    fn check_c<T: Scalar>(&self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
         if self.element != T::TYPE {
             return Err(DeviceError::Element {
                 job: self.element,

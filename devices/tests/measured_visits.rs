@@ -6,8 +6,8 @@
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element, JobNeeds,
-    JobShape, MeasureConfig, PanelPair, UpdateTime, Updates, ViewMut, Worker, measure_team,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, JobNeeds, JobShape,
+    MeasureConfig, PanelPair, Scalar, UpdateTime, Updates, ViewMut, Worker, measure_team,
 };
 
 /// Gathers four updates, or what the job has left, and says that each of them took a second.
@@ -35,7 +35,7 @@ impl Worker for MeasuredGatherer {
     }
 }
 
-impl<T: Element> Updates<T> for MeasuredGatherer {
+impl<T: Scalar> Updates<T> for MeasuredGatherer {
     fn begin(&mut self, _: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         (self.depth, self.gathered, self.left) = (depth, 0, depth.updates());
         Ok(UpdateTime::default())

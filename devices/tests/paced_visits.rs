@@ -5,8 +5,8 @@
 )]
 
 use isochron_devices::{
-    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, Element, JobNeeds, JobShape, Pace,
-    PacedWorker, PanelPair, UpdateTime, Updates, View, ViewMut, Worker,
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobNeeds, JobShape, Pace, PacedWorker,
+    PanelPair, Scalar, UpdateTime, Updates, View, ViewMut, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
@@ -44,7 +44,7 @@ impl Worker for PacedGatherer {
     }
 }
 
-impl<T: Element> Updates<T> for PacedGatherer {
+impl<T: Scalar> Updates<T> for PacedGatherer {
     fn begin(&mut self, _: ViewMut<'_, T>, _: Depth) -> Result<UpdateTime, DeviceError> {
         Ok(UpdateTime::default())
     }

@@ -6,9 +6,9 @@
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    CpuWorker, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, Element,
-    EmbeddedBlas, JobNeeds, JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair,
-    Topology, UpdateTime, Updates, View, ViewMut, Worker, measure_team,
+    CpuWorker, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, EmbeddedBlas,
+    JobNeeds, JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair, Scalar, Topology,
+    UpdateTime, Updates, View, ViewMut, Worker, measure_team,
 };
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
@@ -54,7 +54,7 @@ impl<F: FnMut() -> Result<UpdateTime, DeviceError> + Send> Worker for MadeUp<F> 
 
 impl<T, F> Updates<T> for MadeUp<F>
 where
-    T: Element,
+    T: Scalar,
     F: FnMut() -> Result<UpdateTime, DeviceError> + Send,
 {
     fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {

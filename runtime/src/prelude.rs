@@ -1,6 +1,6 @@
 //! What most programs need, but for ranks over MPI.
 
-pub use isochron_devices::{BlasChoice, DeviceInfo, Element, ElementType, Grouping, MeasureConfig};
+pub use isochron_devices::{BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig, Scalar};
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 pub use isochron_hierarchy::decide::SplitChoice;
 pub use num_complex::{Complex32, Complex64};
@@ -10,7 +10,7 @@ pub use crate::matrix::{
     BlockCyclic, BlockList, Distribution, Generator, Matrix, Op, Order, Pieces, ProcessGrid,
     Region, Spread, Stored, StoredMut,
 };
-pub use crate::multiply::{Execution, Plan, Problem, Scalars};
+pub use crate::multiply::{Element, Execution, Plan, Problem, Scalars};
 pub use crate::progress::{Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 pub use crate::session::{

@@ -7,13 +7,12 @@ use std::sync::{Arc, LazyLock};
 
 use isochron::comm::{Comm, agree, share_outcome};
 use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
-use isochron::multiply::{Execution, Plan, Problem, Scalars, multiply};
+use isochron::multiply::{Element, Execution, Plan, Problem, Scalars, multiply};
 use isochron::session::Session;
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
 use isochron_devices::CpuWorker;
 use isochron_devices::DeviceTeam;
-use isochron_devices::Element;
 use isochron_devices::Worker;
 use isochron_devices::blas::EmbeddedBlas;
 use isochron_devices::topology::Topology;

@@ -8,11 +8,11 @@ use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Matrix, Op, Spread, volume};
 use isochron::multiply::{
-    Assignment, Directive, Director, Execution, Factors, MultiplyRun, PartOfK, Plan, Problem,
-    Scalars, StepTimes,
+    Assignment, Directive, Director, Element, Execution, Factors, MultiplyRun, PartOfK, Plan,
+    Problem, Scalars, StepTimes,
 };
 use isochron_devices::{
-    DeviceTeam, Element, ElementType, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
+    DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
 };
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use num_complex::{Complex32, Complex64};

@@ -2,7 +2,7 @@
 
 use isochron::comm::Comm;
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, DeviceTeam, Element, JobNeeds, JobShape, PanelPair, UpdateTime,
+    Depth, DeviceError, DeviceInfo, DeviceTeam, JobNeeds, JobShape, PanelPair, Scalar, UpdateTime,
     Updates, ViewMut, Worker,
 };
 
@@ -39,7 +39,7 @@ impl Worker for DisturbedWorker {
     }
 }
 
-impl<T: Element> Updates<T> for DisturbedWorker {
+impl<T: Scalar> Updates<T> for DisturbedWorker {
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         let told = (self.disturb)(DeviceCall::Begin)?;
         let time = T::updates(self.inner.as_mut()).begin(c, depth)?;

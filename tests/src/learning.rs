@@ -3,11 +3,11 @@
 
 use isochron::comm::Comm;
 use isochron::multiply::{
-    Factors, LearningDirector, LearningSettings, Learnt, MultiplyRun, PartOfK, Plan, Problem,
-    Scalars,
+    Element, Factors, LearningDirector, LearningSettings, Learnt, MultiplyRun, PartOfK, Plan,
+    Problem, Scalars,
 };
 use isochron_devices::{
-    DeviceKind, DeviceTeam, Element, ElementType, Pace, PacedWorker, RecordedWorker, Worker, cuda,
+    DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, RecordedWorker, Worker, cuda,
 };
 use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};

@@ -3,8 +3,8 @@
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::{Generator, Matrix, Op, Spread};
-use isochron::multiply::{MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_parts};
-use isochron_devices::{DeviceTeam, Element};
+use isochron::multiply::{Element, MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_parts};
+use isochron_devices::{DeviceTeam, Scalar};
 use num_complex::Complex64;
 
 use crate::cases::{Case, SEEDS, assert_counted, integers, plan_on_nth, scale, team};

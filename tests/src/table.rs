@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use isochron::comm::Comm;
 use isochron::matrix::Op;
-use isochron::multiply::{Problem, Scalars};
+use isochron::multiply::{Element, Problem, Scalars};
 use isochron::session::Session;
 use isochron_devices::blas::{self, Blas, BlasChoice};
-use isochron_devices::{DeviceTeam, Element, ElementType, View, ViewMut};
+use isochron_devices::{DeviceTeam, ElementType, View, ViewMut};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;

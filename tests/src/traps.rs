@@ -3,8 +3,7 @@
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::Op;
-use isochron::multiply::{Problem, Scalars};
-use isochron_devices::Element;
+use isochron::multiply::{Element, Problem, Scalars};
 use num_complex::Complex64;
 
 use crate::cases::{Case, integers, plan_along_k, plans_on_all, scale, team};

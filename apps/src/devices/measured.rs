@@ -8,7 +8,7 @@ use isochron_core::comm::{Comm, MeasureRounds, agree};
 use isochron_core::session::Session;
 use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
-    Depth, DeviceError, DeviceInfo, Element, ElementType, MeasureConfig, Measurement, measure_team,
+    Depth, DeviceError, DeviceInfo, ElementType, MeasureConfig, Measurement, Scalar, measure_team,
 };
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl MeasurePlan<'_> {
     ///
     /// # Collective
     /// All ranks of the session.
-    pub fn measure<T: Element>(&self, session: &mut Session) -> Result<JobMeasurements, Error> {
+    pub fn measure<T: Scalar>(&self, session: &mut Session) -> Result<JobMeasurements, Error> {
         let comm = Arc::clone(session.comm());
         let turns = HostTurns::of_rank(comm.rank(), self.devices);
         let together = usize::from(turns.count > 1);
@@ -126,7 +126,7 @@ struct MeasureRun<'a, T> {
     operands: UpdateOperands<T>,
 }
 
-impl<T: Element> MeasureRun<'_, T> {
+impl<T: Scalar> MeasureRun<'_, T> {
     /// Measures the peak of each device; returns this rank's devices, with no sizes yet.
     fn measure_peaks(&mut self) -> Result<Vec<DeviceMeasurements>, Error> {
         let mut devices = Vec::new();

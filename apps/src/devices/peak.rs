@@ -1,7 +1,7 @@
 //! The peak that a device's speeds are compared with.
 
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
-use isochron_devices::{Depth, DeviceError, DeviceTeam, Element, MeasureConfig, measure_team};
+use isochron_devices::{Depth, DeviceError, DeviceTeam, MeasureConfig, Scalar, measure_team};
 use serde::{Deserialize, Serialize};
 
 /// The best speed of a device's own library in one product of squares.
@@ -43,7 +43,7 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 ///
 /// # Errors
 /// Those of [`measure_team`] and of the device.
-pub fn measure_peak<T: Element>(
+pub fn measure_peak<T: Scalar>(
     team: &mut DeviceTeam,
     index: usize,
     limit_s: f64,

@@ -10,7 +10,7 @@ use isochron_core::session::Session;
 use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{
-    BlasChoice, Depth, DeviceInfo, Element, ElementType, MeasureConfig, Measurement,
+    BlasChoice, Depth, DeviceInfo, ElementType, MeasureConfig, Measurement, Scalar,
     cpu_quota_cores, measure_team,
 };
 use num_complex::{Complex32, Complex64};
@@ -126,7 +126,7 @@ impl DeviceArguments {
     }
 }
 
-fn begin_work<T: Element>(session: Session, updates: MeasuredUpdates) -> Box<dyn MeasuredWork> {
+fn begin_work<T: Scalar>(session: Session, updates: MeasuredUpdates) -> Box<dyn MeasuredWork> {
     Box::new(DeviceWork::<T> {
         session,
         operands: UpdateOperands::default(),
@@ -188,7 +188,7 @@ fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<St
     names.collect()
 }
 
-impl<T: Element> DeviceWork<T> {
+impl<T: Scalar> DeviceWork<T> {
     /// Returns the rows of C, and the columns of each device: its area is its units, as nearly square as whole blocks
     /// allow if models have one dimension.
     fn shape_updates(&self, (m, _): Size, units: &[PartUnits]) -> (usize, Vec<usize>) {
@@ -255,7 +255,7 @@ fn end_without_memory(
     Ok(ends.collect())
 }
 
-impl<T: Element> MeasuredWork for DeviceWork<T> {
+impl<T: Scalar> MeasuredWork for DeviceWork<T> {
     fn measure(
         &mut self,
         comm: &dyn Comm,

@@ -6,7 +6,7 @@ use isochron_core::matrix::{Matrix, Operand};
 use isochron_core::multiply::Scalars;
 use isochron_core::session::VerifyReport;
 use isochron_core::verify::{Exact, Probe, Verdict};
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 use super::{MxmArguments, Verify};
 
@@ -17,7 +17,7 @@ pub(super) enum Check<T> {
     Exact(Exact<T>),
 }
 
-impl<T: Element> Check<T> {
+impl<T: Scalar> Check<T> {
     /// Begins the check that `--verify` asks for.
     pub(super) fn begin(
         comm: &dyn Comm,

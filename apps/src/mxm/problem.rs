@@ -8,7 +8,7 @@ use isochron_core::comm::Comm;
 use isochron_core::matrix::Op;
 use isochron_core::matrix::file::{self, FileShape};
 use isochron_core::multiply::{Plan, Problem};
-use isochron_devices::{Element, ElementType};
+use isochron_devices::{ElementType, Scalar};
 use isochron_hierarchy::decide::SplitChoice;
 use num_complex::{Complex32, Complex64};
 

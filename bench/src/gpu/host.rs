@@ -1,7 +1,7 @@
 //! Matrices in ordinary host memory.
 
 use anyhow::Context as _;
-use isochron_devices::{Element, try_zeroed_matrix};
+use isochron_devices::{Scalar, try_zeroed_matrix};
 use num_complex::Complex64;
 
 /// Makes a matrix without gaps, with all cores. Its numbers in [1/2, 1) have no pattern: a processor's power, and so
@@ -9,7 +9,7 @@ use num_complex::Complex64;
 ///
 /// # Errors
 /// If there is too little memory.
-pub fn make_matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
+pub fn make_matrix<T: Scalar>(rows: usize, cols: usize) -> anyhow::Result<Vec<T>> {
     let mut values: Vec<T> = try_zeroed_matrix(rows * cols)
         .with_context(|| format!("no memory for a {rows}×{cols} matrix"))?;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -27,7 +27,7 @@ pub fn make_matrix<T: Element>(rows: usize, cols: usize) -> anyhow::Result<Vec<T
 }
 
 /// Returns the number at a place, which the finalizer of SplitMix64 scrambles.
-fn scrambled_number<T: Element>(at: usize) -> T {
+fn scrambled_number<T: Scalar>(at: usize) -> T {
     let mut bits = (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

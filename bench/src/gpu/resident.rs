@@ -2,7 +2,7 @@
 //! memory.
 
 use anyhow::Context as _;
-use isochron_devices::{CudaWorker, Depth, Element, ElementType, View, ViewMut};
+use isochron_devices::{CudaWorker, Depth, ElementType, Scalar, View, ViewMut};
 
 use super::budget::TimeBudget;
 use super::host::make_matrix;
@@ -35,7 +35,7 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
 }
 
 /// Measures ours and cuBLAS in turn.
-fn measure_shape<T: Element>(
+fn measure_shape<T: Scalar>(
     campaign: &mut GpuCampaign,
     worker: &mut CudaWorker,
     shape: ProductShape,
@@ -75,7 +75,7 @@ fn name_update(element: ElementType, ProductShape { m, n, k }: ProductShape) -> 
 ///
 /// # Errors
 /// If the shape does not fit the GPU's memory, or a call fails.
-pub fn time_cublas<T: Element>(
+pub fn time_cublas<T: Scalar>(
     worker: &mut CudaWorker,
     ProductShape { m, n, k }: ProductShape,
     count: usize,
@@ -92,7 +92,7 @@ struct ResidentJob<T> {
     c: Vec<T>,
 }
 
-impl<T: Element> ResidentJob<T> {
+impl<T: Scalar> ResidentJob<T> {
     fn new(shape: ProductShape) -> anyhow::Result<Self> {
         let ProductShape { m, n, k } = shape;
         Ok(Self {

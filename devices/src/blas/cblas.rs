@@ -1,7 +1,7 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
 use super::{Blas, BlasGemm, EmbeddedBlas, has_work};
-use crate::{DeviceError, Element, PanelPair, View, ViewMut};
+use crate::{DeviceError, PanelPair, Scalar, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
@@ -249,7 +249,7 @@ multiply_by!(zgemm, Complex64, ptr::from_ref);
 
 /// Multiplies by a function of a library, to which `pass_factor` passes alpha and 1. [`EmbeddedBlas`] computes the
 /// product if there is no function, or a dimension exceeds the library's integers.
-fn multiply<T: Element, S>(
+fn multiply<T: Scalar, S>(
     function: Option<CblasGemm<T, S>>,
     pass_factor: fn(&T) -> S,
     alpha: T,

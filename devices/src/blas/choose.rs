@@ -1,7 +1,7 @@
 //! The choice of a BLAS: finds the installed libraries, and checks their results.
 
 use super::{Blas, BlasCandidates, CblasLibrary, EmbeddedBlas};
-use crate::{DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceError, ElementType, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -197,7 +197,7 @@ fn computes_exactly(blas: &dyn Blas) -> bool {
         && is_exact::<Complex64>(blas)
 }
 
-fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
+fn is_exact<T: Scalar>(blas: &dyn Blas) -> bool {
     const M: usize = 37;
     const N: usize = 19;
     const K: usize = 65;
@@ -223,13 +223,13 @@ fn is_exact<T: Element>(blas: &dyn Blas) -> bool {
 }
 
 /// Makes the `rows × cols` matrix of small integers that [`is_exact`] multiplies.
-fn trial_matrix<T: Element>(rows: usize, cols: usize) -> Vec<T> {
+fn trial_matrix<T: Scalar>(rows: usize, cols: usize) -> Vec<T> {
     (0..rows * cols)
         .map(|at| trial_element(at % rows, at / rows))
         .collect()
 }
 
-fn trial_element<T: Element>(i: usize, j: usize) -> T {
+fn trial_element<T: Scalar>(i: usize, j: usize) -> T {
     let real = ((i * 7 + j * 3) % 11) as f64 - 5.0;
     T::of(Complex64::new(real, ((i + j) % 3) as f64))
 }
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    impl<T: Element> BlasGemm<T> for IdleBlas {
+    impl<T: Scalar> BlasGemm<T> for IdleBlas {
         fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>) {
             if T::TYPE != ElementType::C64 {
                 EmbeddedBlas.gemm(alpha, a, b, c);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     /// Multiplies 61 × 300 by 300 × 43 pseudo-random numbers.
-    fn product<T: Element>(blas: &dyn Blas) -> Vec<T> {
+    fn product<T: Scalar>(blas: &dyn Blas) -> Vec<T> {
         let (m, n, k) = (61, 43, 300);
         let values: Vec<T> = (0..m * k + 77)
             .map(|at| T::of(Complex64::new(pseudo_random(at), pseudo_random(at + 13))))
@@ -375,7 +375,7 @@ mod tests {
         c
     }
 
-    fn assert_agreement<T: Element>() {
+    fn assert_agreement<T: Scalar>() {
         let k = 300;
         // Each result is within gamma_k·|alpha|·|A||B| of the exact one (Higham), so two differ by twice that; every
         // factor is at most 1/√2, and complex arithmetic is less exact by a factor of √8 at most.

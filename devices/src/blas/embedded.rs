@@ -1,7 +1,7 @@
 //! The BLAS that needs no installed library: the `gemm` crate, pure Rust.
 
 use super::{Blas, BlasGemm, has_work};
-use crate::{Element, View, ViewMut};
+use crate::{Scalar, View, ViewMut};
 
 /// Inner dimension of one call. Beyond it the kernels lose a fifth of their speed.
 const K_SLICE: usize = 256;
@@ -18,7 +18,7 @@ impl Blas for EmbeddedBlas {
     }
 }
 
-impl<T: Element> BlasGemm<T> for EmbeddedBlas {
+impl<T: Scalar> BlasGemm<T> for EmbeddedBlas {
     fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
         if !has_work(alpha, &a, &b, &c) {
             return;
@@ -33,7 +33,7 @@ impl<T: Element> BlasGemm<T> for EmbeddedBlas {
 }
 
 /// Calls the `gemm` crate once; the shapes were checked and nothing is empty.
-fn multiply_slice<T: Element>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
+fn multiply_slice<T: Scalar>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
     let (m, n, k) = (c.rows(), c.cols(), a.cols());
     let c_stride = column_stride(c.ld());
     // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it); a view's constructor asserts that its data span

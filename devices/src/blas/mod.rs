@@ -25,12 +25,12 @@ pub use {
     trial::{BlasCandidates, TRIAL_UNITS, TRIAL_VERSION, TrialTimes, pick_fastest},
 };
 
-use crate::{Element, View, ViewMut};
+use crate::{Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::fmt;
 
 /// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at
-/// once. [`Element::select_gemm`] selects the one for a type.
+/// once. [`Scalar::select_gemm`] selects the one for a type.
 pub trait Blas:
     BlasGemm<f32> + BlasGemm<f64> + BlasGemm<Complex32> + BlasGemm<Complex64> + Send + Sync
 {
@@ -64,7 +64,7 @@ impl fmt::Debug for dyn Blas {
 ///
 /// # Panics
 /// If the shapes do not fit each other: the pointers passed to a foreign library rely on this.
-fn has_work<T: Element>(alpha: T, a: &View<'_, T>, b: &View<'_, T>, c: &ViewMut<'_, T>) -> bool {
+fn has_work<T: Scalar>(alpha: T, a: &View<'_, T>, b: &View<'_, T>, c: &ViewMut<'_, T>) -> bool {
     assert!(
         a.rows() == c.rows() && b.cols() == c.cols() && a.cols() == b.rows(),
         "C {}x{} += A {}x{} times B {}x{}",

@@ -2,7 +2,7 @@
 
 use super::{Blas, EmbeddedBlas};
 use crate::cpu::thread_cpu_time_s;
-use crate::{Element, ElementType, View, ViewMut};
+use crate::{ElementType, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +54,7 @@ impl BlasCandidates {
         times.clone()
     }
 
-    fn time_all<T: Element>(&self) -> TrialTimes {
+    fn time_all<T: Scalar>(&self) -> TrialTimes {
         let mut trial = BlasTrial::<T>::new();
         let mut times = vec![Vec::new(); self.0.len()];
         // Every library runs once a round: the clock of the processor wanders, and should favour none.
@@ -120,7 +120,7 @@ pub const TRIAL_UNITS: u64 = (M * N) as u64;
 /// Number of rounds. The best one counts.
 const ROUNDS: usize = 5;
 
-impl<T: Element> BlasTrial<T> {
+impl<T: Scalar> BlasTrial<T> {
     fn new() -> Self {
         let [a, b, c] = [0.5, 0.25, 1.0].map(|value| T::of(Complex64::new(value, 0.0)));
         Self {

@@ -1,14 +1,14 @@
 //! Panels that are announced before their update.
 
 use super::operands::{GappedMatrix, a_at, b_at, c_at, updated_at, valid};
-use crate::Element;
+use crate::Scalar;
 use crate::worker::{Depth, PanelPair, Updates};
 
 /// A panel of A and one of B.
 type OwnedPanels<T> = (GappedMatrix<T>, GappedMatrix<T>);
 
 /// Makes panels with `k` columns of A and rows of B, `scale` times those of the other tests.
-fn make_panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -> OwnedPanels<T> {
+fn make_panels<T: Scalar>((rows, cols): (usize, usize), k: usize, scale: f64) -> OwnedPanels<T> {
     let (mut a, b) = (
         GappedMatrix::new(rows, k, 2, a_at),
         GappedMatrix::new(k, cols, 1, b_at),
@@ -17,12 +17,12 @@ fn make_panels<T: Element>((rows, cols): (usize, usize), k: usize, scale: f64) -
     (a, b)
 }
 
-fn view_both<T: Element>((a, b): &OwnedPanels<T>) -> PanelPair<'_, T> {
+fn view_both<T: Scalar>((a, b): &OwnedPanels<T>) -> PanelPair<'_, T> {
     (a.view(), b.view())
 }
 
 /// Every update but the last announces the panels of the next one, of various k.
-pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn announced_panels_are_used<T: Scalar>(worker: &mut dyn Updates<T>) {
     let shape = (11, 6);
     let mut c = GappedMatrix::new(shape.0, shape.1, 3, c_at);
     let all =
@@ -41,7 +41,7 @@ pub(super) fn announced_panels_are_used<T: Element>(worker: &mut dyn Updates<T>)
 }
 
 /// Updates are narrower than `k_max`, together less than announced, and then one has `k_max`.
-pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn widths_may_be_irregular<T: Scalar>(worker: &mut dyn Updates<T>) {
     let shape = (13, 12);
     let mut c = GappedMatrix::new(shape.0, shape.1, 1, c_at);
     let (narrow, wide) = (make_panels(shape, 9, 1.0), make_panels(shape, 10, 2.0));
@@ -62,7 +62,7 @@ pub(super) fn widths_may_be_irregular<T: Element>(worker: &mut dyn Updates<T>) {
 
 /// Other panels than the announced ones come: different ones, the same memory with other numbers, or after announced
 /// panels that do not fit.
-pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Element>(
+pub(super) fn announced_panels_that_do_not_come_are_forgotten<T: Scalar>(
     worker: &mut dyn Updates<T>,
 ) {
     let shape = (8, 9);

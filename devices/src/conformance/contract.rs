@@ -3,7 +3,7 @@
 use super::SHAPES;
 use super::operands::{GappedMatrix, TestJob, a_at, b_at, c_at, valid};
 use crate::worker::{Depth, JobShape, Updates, Worker};
-use crate::{DeviceError, Element};
+use crate::{DeviceError, Scalar};
 
 pub(super) fn info_is_filled(worker: &dyn Worker) {
     let info = worker.info();
@@ -20,7 +20,7 @@ pub(super) fn info_is_filled(worker: &dyn Worker) {
     );
 }
 
-pub(super) fn times_are_times<T: Element>(
+pub(super) fn times_are_times<T: Scalar>(
     worker: &mut dyn Updates<T>,
     shape: (usize, usize, usize),
 ) {
@@ -32,7 +32,7 @@ pub(super) fn times_are_times<T: Element>(
 }
 
 /// The needs of a job are known before it, do not depend on earlier jobs, and are nothing without a C.
-pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
+pub(super) fn memory_is_counted<T: Scalar>(worker: &mut dyn Worker) {
     for &(rows, cols, k) in SHAPES {
         for updates in [1, 5] {
             let job = JobShape::of::<T>((rows, cols), Depth::of(k, updates));
@@ -55,7 +55,7 @@ pub(super) fn memory_is_counted<T: Element>(worker: &mut dyn Worker) {
     let _ = worker.job_needs(&JobShape::of::<T>((usize::MAX, usize::MAX), depth));
 }
 
-pub(super) fn wrong_shapes_are_errors<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn wrong_shapes_are_errors<T: Scalar>(worker: &mut dyn Updates<T>) {
     let misfits = [
         ("C is not that of begin", [(5, 3), (3, 6), (5, 6)]),
         ("A has too few rows", [(3, 3), (3, 6), (4, 6)]),
@@ -85,7 +85,7 @@ pub(super) fn wrong_shapes_are_errors<T: Element>(worker: &mut dyn Updates<T>) {
 const GOOD: (usize, usize, usize) = (4, 6, 3);
 
 /// Returns the error of an update with A, B and C of these sizes, in a job of the shape [`GOOD`].
-fn refused_update<T: Element>(
+fn refused_update<T: Scalar>(
     worker: &mut dyn Updates<T>,
     what: &str,
     [a, b, c]: [(usize, usize); 3],
@@ -107,7 +107,7 @@ fn is_order(error: DeviceError) -> bool {
     matches!(error, DeviceError::Order { .. })
 }
 
-pub(super) fn wrong_order_is_an_error<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn wrong_order_is_an_error<T: Scalar>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new((3, 2, 1), 0);
     for _ in 0..2 {
         let early = worker.update(T::ONE, case.a.view(), case.b.view(), case.c.view_mut());

@@ -8,7 +8,7 @@ mod contract;
 mod operands;
 mod results;
 
-use crate::Element;
+use crate::Scalar;
 use crate::worker::Worker;
 use ahead::{
     announced_panels_are_used, announced_panels_that_do_not_come_are_forgotten,
@@ -68,7 +68,7 @@ pub fn run_contract(make: Make<'_>) {
 }
 
 /// Checks the contract for elements of one type, except the results.
-fn check_behaviour<T: Element>(make: Make<'_>) {
+fn check_behaviour<T: Scalar>(make: Make<'_>) {
     for &shape in SHAPES {
         times_are_times(T::updates(make().as_mut()), shape);
     }
@@ -78,7 +78,7 @@ fn check_behaviour<T: Element>(make: Make<'_>) {
 }
 
 /// Checks the results with elements of one type.
-fn check_results<T: Element>(make: Make<'_>) {
+fn check_results<T: Scalar>(make: Make<'_>) {
     for &shape in SHAPES {
         for (alpha, pad) in [(T::ONE, 0), (T::ZERO, 3), (number(-2.5, 1.5), 3)] {
             results_are_exact(T::updates(make().as_mut()), shape, alpha, pad);

@@ -1,14 +1,14 @@
 //! The operands of the suite: small integers, so that every sum is exact in any order.
 
 use crate::worker::{Depth, UpdateTime, Updates};
-use crate::{DeviceError, Element, View, ViewMut};
+use crate::{DeviceError, Scalar, View, ViewMut};
 use num_complex::Complex64;
 
 /// The value between the columns of the matrices, which no worker may use or change.
 const GAP: f64 = 12345.0;
 
 /// Makes a number; a real type takes the real part.
-pub(super) fn number<T: Element>(re: f64, im: f64) -> T {
+pub(super) fn number<T: Scalar>(re: f64, im: f64) -> T {
     T::of(Complex64::new(re, im))
 }
 
@@ -20,7 +20,7 @@ pub(super) struct GappedMatrix<T> {
     pub(super) data: Vec<T>,
 }
 
-impl<T: Element> GappedMatrix<T> {
+impl<T: Scalar> GappedMatrix<T> {
     pub(super) fn new(rows: usize, cols: usize, pad: usize, at: fn(usize, usize) -> T) -> Self {
         let ld = (rows + pad).max(1);
         Self {
@@ -77,36 +77,36 @@ pub(super) struct TestJob<T> {
     pub(super) c: GappedMatrix<T>,
 }
 
-pub(super) fn a_at<T: Element>(i: usize, p: usize) -> T {
+pub(super) fn a_at<T: Scalar>(i: usize, p: usize) -> T {
     number(
         ((3 * i + 5 * p) % 7) as f64 - 3.0,
         ((i + p) % 5) as f64 - 2.0,
     )
 }
 
-pub(super) fn b_at<T: Element>(p: usize, j: usize) -> T {
+pub(super) fn b_at<T: Scalar>(p: usize, j: usize) -> T {
     number(
         ((2 * p + 3 * j) % 5) as f64 - 2.0,
         ((p + 2 * j) % 3) as f64 - 1.0,
     )
 }
 
-pub(super) fn c_at<T: Element>(i: usize, j: usize) -> T {
+pub(super) fn c_at<T: Scalar>(i: usize, j: usize) -> T {
     number(((i + 4 * j) % 9) as f64 - 4.0, ((2 * i + j) % 4) as f64)
 }
 
-pub(super) fn product_at<T: Element>(i: usize, j: usize, k: usize) -> T {
+pub(super) fn product_at<T: Scalar>(i: usize, j: usize, k: usize) -> T {
     (0..k).fold(T::ZERO, |sum, p| sum + a_at::<T>(i, p) * b_at(p, j))
 }
 
 /// Returns `c(i, j) + Σ factor·(A·B)(i, j)`, summed over the factors and inner dimensions of `updates`.
-pub(super) fn updated_at<T: Element>(i: usize, j: usize, updates: &[(f64, usize)]) -> T {
+pub(super) fn updated_at<T: Scalar>(i: usize, j: usize, updates: &[(f64, usize)]) -> T {
     updates.iter().fold(c_at(i, j), |sum, &(factor, k)| {
         sum + number::<T>(factor, 0.0) * product_at::<T>(i, j, k)
     })
 }
 
-impl<T: Element> TestJob<T> {
+impl<T: Scalar> TestJob<T> {
     pub(super) fn new((rows, cols, k): (usize, usize, usize), pad: usize) -> Self {
         Self {
             a: GappedMatrix::new(rows, k, pad, a_at),

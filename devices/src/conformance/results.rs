@@ -2,10 +2,10 @@
 
 use super::SHAPES;
 use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at};
-use crate::Element;
+use crate::Scalar;
 use crate::worker::{Depth, Updates};
 
-pub(super) fn results_are_exact<T: Element>(
+pub(super) fn results_are_exact<T: Scalar>(
     worker: &mut dyn Updates<T>,
     shape: (usize, usize, usize),
     alpha: T,
@@ -24,8 +24,8 @@ pub(super) fn results_are_exact<T: Element>(
 }
 
 /// `beta = 0` overwrites C without reading it, and no beta changes the gaps between columns.
-pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
-    fn before<T: Element>(i: usize, j: usize) -> T {
+pub(super) fn scaling_is_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
+    fn before<T: Scalar>(i: usize, j: usize) -> T {
         if i > j {
             number(f64::NAN, f64::NAN)
         } else {
@@ -47,13 +47,13 @@ pub(super) fn scaling_is_exact<T: Element>(worker: &mut dyn Updates<T>) {
     }
 }
 
-pub(super) fn job_without_updates_keeps_c<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn job_without_updates_keeps_c<T: Scalar>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new((9, 7, 4), 2);
     case.run(worker, T::ONE, 0);
     case.c.assert_is("begin and finish", c_at);
 }
 
-pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn fewer_than_k_max_is_fine<T: Scalar>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new((9, 7, 4), 0);
     case.run_announced(worker, Depth::of(64, 1), T::ONE, 1);
     case.c
@@ -61,7 +61,7 @@ pub(super) fn fewer_than_k_max_is_fine<T: Element>(worker: &mut dyn Updates<T>) 
 }
 
 /// There are more updates than announced, fewer, or none.
-pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
     for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
         let mut case = TestJob::new((11, 12, 4), 1);
         case.run_announced(worker, Depth::of(4, announced), T::ONE, updates);
@@ -71,7 +71,7 @@ pub(super) fn depths_need_not_be_exact<T: Element>(worker: &mut dyn Updates<T>) 
     }
 }
 
-pub(super) fn nan_propagates<T: Element>(worker: &mut dyn Updates<T>) {
+pub(super) fn nan_propagates<T: Scalar>(worker: &mut dyn Updates<T>) {
     let mut case = TestJob::new((6, 5, 3), 0);
     // A(2, 1) makes row 2 of C undefined, and nothing else.
     case.a.data[2 + case.a.ld] = number(f64::NAN, 0.0);

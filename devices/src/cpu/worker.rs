@@ -9,7 +9,7 @@ use crate::view::even_widths;
 use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobShape, PanelPair, UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ElementType, View, ViewMut};
+use crate::{DeviceClock, DeviceError, ElementType, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -110,7 +110,7 @@ impl CpuWorker {
     }
 
     /// Lets the library allocate its packing buffers and choose its kernels, by a small product of every thread.
-    fn make_ready<T: Element>(&self) {
+    fn make_ready<T: Scalar>(&self) {
         match &self.pool {
             Some(pool) => drop(pool.broadcast(|_| multiply_zeros::<T>(self.blas.as_ref()))),
             None => multiply_zeros::<T>(self.blas.as_ref()),
@@ -119,7 +119,7 @@ impl CpuWorker {
 
     /// Moves the pages of C next to the threads that update them. Pages stay if the system refuses, which costs time
     /// but no results.
-    fn move_pages<T: Element>(&self, c: &mut ViewMut<'_, T>) {
+    fn move_pages<T: Scalar>(&self, c: &mut ViewMut<'_, T>) {
         let (ld, len) = (c.ld(), c.data().len());
         if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
             return;
@@ -140,7 +140,7 @@ const READY_SIDE: usize = 128;
 /// Fewest multiplications of a job for which a library is made ready: as many as 128 products of these squares.
 const WORTH_BEING_READY: usize = 128 * READY_SIDE * READY_SIDE * READY_SIDE;
 
-fn multiply_zeros<T: Element>(blas: &dyn Blas) {
+fn multiply_zeros<T: Scalar>(blas: &dyn Blas) {
     let factor = vec![T::ZERO; READY_SIDE * READY_SIDE];
     let mut product = factor.clone();
     T::select_gemm(blas).gemm(
@@ -196,7 +196,7 @@ impl Worker for CpuWorker {
     }
 }
 
-impl<T: Element> Updates<T> for CpuWorker {
+impl<T: Scalar> Updates<T> for CpuWorker {
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
         let Some(pool) = &self.pool else {
             return c.scale(beta);
@@ -247,7 +247,7 @@ impl<T: Element> Updates<T> for CpuWorker {
 }
 
 /// Runs one thread's update, and returns its CPU time in seconds.
-fn timed_gemm<T: Element>(
+fn timed_gemm<T: Scalar>(
     blas: &dyn Blas,
     seen: &Seen,
     alpha: T,
@@ -266,7 +266,7 @@ fn timed_gemm<T: Element>(
 /// Deals the columns of an update to the threads of the pool, and returns the largest CPU time of a thread in seconds.
 ///
 /// A broadcast runs once on every thread: work stealing could give two shares to one thread while another sleeps.
-fn shared_gemm<T: Element>(
+fn shared_gemm<T: Scalar>(
     pool: &ThreadPool,
     blas: &dyn Blas,
     seen: &[Seen],

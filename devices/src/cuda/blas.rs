@@ -4,7 +4,7 @@ use super::check::CallResult;
 use super::context::{Context, Owned};
 use super::raw;
 use super::stream::{DevicePlace, Stream};
-use crate::{Element, ElementType};
+use crate::{ElementType, Scalar};
 use std::sync::Arc;
 
 /// A cuBLAS handle whose work goes to one stream.
@@ -87,7 +87,7 @@ impl BlasHandle {
     /// # Safety
     /// The three matrices lie in device memory of the handle's context and stay there until the work is done; no
     /// dimension exceeds what `i32` holds.
-    pub unsafe fn multiply<T: Element>(&self, alpha: T, product: &Product) -> CallResult<()> {
+    pub unsafe fn multiply<T: Scalar>(&self, alpha: T, product: &Product) -> CallResult<()> {
         let (handle, one) = (self.0.handle(), T::ONE);
         match T::TYPE {
             ElementType::F32 => gemm!(cublasSgemm_v2, f32, handle, alpha, one, product),

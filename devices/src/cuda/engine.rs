@@ -9,7 +9,7 @@ use super::plan::{self, Placement, SLOTS, TilePlan};
 use super::resident::Resident;
 use super::streamed::Streamed;
 use crate::worker::{Depth, JobNeeds, JobShape, PanelPair};
-use crate::{DeviceError, Element, View, ViewMut};
+use crate::{DeviceError, Scalar, View, ViewMut};
 
 /// The jobs of one GPU, for every element type. A [`CudaWorker`](super::CudaWorker) is an engine with host threads of
 /// its own.
@@ -93,7 +93,7 @@ impl Engine {
     /// # Errors
     /// [`DeviceError::CudaMemory`] if the smallest tiles exceed the limits; [`DeviceError::Cuda`] if a call fails, with
     /// the allocation that was refused if that is the reason.
-    pub fn begin<T: Element>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
+    pub fn begin<T: Scalar>(&mut self, c: View<'_, T>, depth: Depth) -> Result<(), DeviceError> {
         // A job may have been abandoned, or ended by a panic.
         self.abandon()?;
         let Some(shape) = count_depth(&JobShape::of::<T>((c.rows(), c.cols()), depth)) else {
@@ -116,7 +116,7 @@ impl Engine {
     ///
     /// # Panics
     /// If the shapes do not match, or the update is not of the job: its type, C or `k_max`.
-    pub fn update<T: Element>(
+    pub fn update<T: Scalar>(
         &mut self,
         alpha: T,
         (a, b): PanelPair<'_, T>,
@@ -156,7 +156,7 @@ impl Engine {
     ///
     /// # Panics
     /// If C is of another type than the job.
-    pub fn finish<T: Element>(&mut self, c: ViewMut<'_, T>) -> Result<(), DeviceError> {
+    pub fn finish<T: Scalar>(&mut self, c: ViewMut<'_, T>) -> Result<(), DeviceError> {
         if c.is_empty() {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Engine {
 
 impl CudaJob {
     /// Lays a job out in its memory, and copies C to the GPU if it stays there.
-    fn start<T: Element>(
+    fn start<T: Scalar>(
         gpu: &mut OpenGpu,
         shape: JobShape,
         memory: &JobMemory,

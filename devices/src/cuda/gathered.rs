@@ -5,7 +5,7 @@ use super::staging::copy_columns;
 use super::stream::{DevicePlace, Stream};
 use super::tiles::Tile;
 use crate::worker::{JobShape, PanelPair};
-use crate::{Element, ViewMut};
+use crate::{Scalar, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -60,7 +60,7 @@ impl Gathered {
     }
 
     /// Copies panels behind the gathered ones, of which no copy is under way.
-    pub fn add<T: Element>(&mut self, (a, b): PanelPair<'_, T>) {
+    pub fn add<T: Scalar>(&mut self, (a, b): PanelPair<'_, T>) {
         let k = self.filled..self.filled + a.cols();
         // SAFETY: the memory is as large as these views, has no other user, and no copy from it is under way. Every
         // pattern of bits is a value.
@@ -81,7 +81,7 @@ impl Gathered {
     ///
     /// # Safety
     /// There is room for the parts. No panels are added before the copies are done.
-    pub unsafe fn copy_to<T: Element>(
+    pub unsafe fn copy_to<T: Scalar>(
         &self,
         stream: &Stream,
         (rows, cols): &Tile,

@@ -10,7 +10,7 @@
 use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
-use crate::Element;
+use crate::Scalar;
 
 /// The shortest side of a part: the workspace of a smaller product would hardly be smaller.
 const LEAST: usize = 8;
@@ -20,7 +20,7 @@ impl OpenGpu {
     ///
     /// # Safety
     /// As [`BlasHandle::multiply`](super::blas::BlasHandle::multiply).
-    pub unsafe fn multiply<T: Element>(&mut self, alpha: T, product: &Product) -> CallResult<()> {
+    pub unsafe fn multiply<T: Scalar>(&mut self, alpha: T, product: &Product) -> CallResult<()> {
         // SAFETY: by this function's contract.
         let refused = match unsafe { self.blas.multiply(alpha, product) } {
             Err(error) if error.is_out_of_memory() => error,

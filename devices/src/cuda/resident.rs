@@ -6,7 +6,7 @@ use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
 use crate::worker::{Depth, JobShape, PanelPair};
-use crate::{Element, View};
+use crate::{Scalar, View};
 use std::ops::Range;
 
 /// The places of C and of the panels on the GPU, and the panels that are there.
@@ -81,7 +81,7 @@ impl Resident {
     /// The arithmetic is queued first, and the panels of the next update are copied while it runs. If the panels of
     /// this update did not come ahead, they are computed with while they arrive. The call waits for its arithmetic at
     /// the end, so its time is that of this update, and an error is reported by the update in which it happened.
-    pub fn update<T: Element>(
+    pub fn update<T: Scalar>(
         &mut self,
         gpu: &mut OpenGpu,
         alpha: T,
@@ -120,7 +120,7 @@ impl Resident {
     /// Copies panels in stripes, of A and of B in turn, and computes with each stripe while the next one is copied.
     /// After `i` stripes of A and `j` of B, `i·j` parts of C are computed. Work grows with the product and traffic with
     /// the sum, so the GPU soon has enough to do.
-    fn multiply_in_stripes<T: Element>(
+    fn multiply_in_stripes<T: Scalar>(
         &self,
         gpu: &mut OpenGpu,
         alpha: T,
@@ -148,7 +148,7 @@ impl Resident {
     }
 
     /// Queues the product of these rows of A and columns of B.
-    fn multiply<T: Element>(
+    fn multiply<T: Scalar>(
         &self,
         gpu: &mut OpenGpu,
         alpha: T,
@@ -174,7 +174,7 @@ impl Resident {
 }
 
 /// Copies a panel or a stripe of one. Arithmetic that is queued afterwards begins when it has arrived.
-fn copy_panel<T: Element>(gpu: &mut OpenGpu, from: View<'_, T>, to: DevicePlace) -> CallResult<()> {
+fn copy_panel<T: Scalar>(gpu: &mut OpenGpu, from: View<'_, T>, to: DevicePlace) -> CallResult<()> {
     let OpenGpu { staging, lanes, .. } = gpu;
     staging.upload(&lanes.upload, from, to)?;
     lanes.copied.record(&lanes.upload)?;

@@ -7,7 +7,7 @@ use super::plan::SLOTS;
 use super::stream::DevicePlace;
 use super::trial::{TRIAL_PINNED_BYTES, TRIAL_SLOT_BYTES, make_numbers};
 use crate::worker::ResidentPeak;
-use crate::{DeviceError, Element, View};
+use crate::{DeviceError, Scalar, View};
 use std::time::{Duration, Instant};
 
 /// Sides of the square matrices on which the peak is measured.
@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_millis(200);
 impl OpenGpu {
     /// Measures the best speed of cuBLAS on square matrices in the GPU's memory, within the limits; no job is under
     /// way. Returns `None` if not even the smallest matrices fit.
-    pub fn resident_peak<T: Element>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
+    pub fn resident_peak<T: Scalar>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         let mut best: Option<ResidentPeak> = None;
         for side in SIDES {
             let bytes = (3 * side * side * size_of::<T>()) as u64;
@@ -47,7 +47,7 @@ impl OpenGpu {
     }
 
     /// Measures products as [`CudaWorker::time_products`](super::CudaWorker::time_products); no job is under way.
-    pub fn time_products<T: Element>(
+    pub fn time_products<T: Scalar>(
         &mut self,
         (m, n, k): (usize, usize, usize),
         count: u32,
@@ -75,7 +75,7 @@ impl OpenGpu {
     }
 
     /// Returns the seconds of the fastest of [`PRODUCTS`] products of square matrices.
-    fn time_square<T: Element>(&mut self, side: usize, bytes: u64) -> CallResult<f64> {
+    fn time_square<T: Scalar>(&mut self, side: usize, bytes: u64) -> CallResult<f64> {
         let product = self.place_operands::<T>((side, side, side), bytes, TRIAL_SLOT_BYTES)?;
         let mut fastest_s = f64::INFINITY;
         for _ in 0..PRODUCTS {
@@ -86,7 +86,7 @@ impl OpenGpu {
 
     /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has
     /// placed are done.
-    pub fn time_burst<T: Element>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
+    pub fn time_burst<T: Scalar>(&mut self, product: &Product, count: u32) -> CallResult<f64> {
         let start = Instant::now();
         for _ in 0..count {
             // SAFETY: the three matrices lie in memory that is held until the work is done, which is waited for.
@@ -97,7 +97,7 @@ impl OpenGpu {
     }
 
     /// Puts A, B and C of a product, together `bytes`, into the GPU's memory, through staging slots of `slot_bytes`.
-    pub fn place_operands<T: Element>(
+    pub fn place_operands<T: Scalar>(
         &mut self,
         (m, n, k): (usize, usize, usize),
         bytes: u64,

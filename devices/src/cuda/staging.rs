@@ -6,7 +6,7 @@ use super::context::Context;
 use super::plan::SLOTS;
 use super::stream::{DevicePlace, Event, Stream};
 use super::tiles::{Tile, cut_into_tiles};
-use crate::{Element, View, ViewMut};
+use crate::{Scalar, View, ViewMut};
 use rayon::prelude::*;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Staging {
     }
 
     /// Queues copies of `from` to device memory; returns when all of it has been read.
-    pub fn upload<T: Element>(
+    pub fn upload<T: Scalar>(
         &mut self,
         stream: &Stream,
         from: View<'_, T>,
@@ -76,7 +76,7 @@ impl Staging {
     }
 
     /// Copies device memory to `to`; returns when all of it has been written.
-    pub fn download<T: Element>(
+    pub fn download<T: Scalar>(
         &mut self,
         stream: &Stream,
         from: DevicePlace,
@@ -97,7 +97,7 @@ impl Staging {
         waiting.map_or(Ok(()), |piece| self.unpack(piece, &mut to))
     }
 
-    fn unpack<T: Element>(
+    fn unpack<T: Scalar>(
         &mut self,
         (slot, (rows, cols)): (usize, Tile),
         to: &mut ViewMut<'_, T>,
@@ -125,7 +125,7 @@ impl Staging {
     }
 
     /// Returns a slot as a packed matrix; no copy from or to it is under way.
-    fn view_slot<T: Element>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
+    fn view_slot<T: Scalar>(&mut self, slot: usize, rows: usize, cols: usize) -> ViewMut<'_, T> {
         debug_assert!(
             rows * cols <= self.slot_elements::<T>(),
             "a piece is larger than a slot"
@@ -140,7 +140,7 @@ impl Staging {
     ///
     /// # Safety
     /// As [`Stream::copy`].
-    unsafe fn copy_piece<T: Element>(
+    unsafe fn copy_piece<T: Scalar>(
         &self,
         stream: &Stream,
         slot: usize,
@@ -168,7 +168,7 @@ const LONG_COLUMN: usize = 1 << 15;
 
 /// Copies column by column, with all threads of the pool that the caller is a thread of: one core alone does not fill a
 /// fast link. If there are fewer columns than threads, all threads share each column.
-pub fn copy_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
+pub fn copy_columns<T: Scalar>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
     if from.is_empty() {
         return;
     }
@@ -190,7 +190,7 @@ pub fn copy_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
 }
 
 /// Copies one column after the other, each with `threads` threads.
-fn copy_along_columns<T: Element>(from: View<'_, T>, mut to: ViewMut<'_, T>, threads: usize) {
+fn copy_along_columns<T: Scalar>(from: View<'_, T>, mut to: ViewMut<'_, T>, threads: usize) {
     let part = from.rows().div_ceil(threads);
     for j in 0..from.cols() {
         let parts = to.col_mut(j).par_chunks_mut(part);

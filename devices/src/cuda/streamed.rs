@@ -10,7 +10,7 @@ use super::plan::{Placement, SLOTS, TilePlan};
 use super::stream::DevicePlace;
 use super::tiles::{Tile, cut_into_tiles};
 use crate::worker::{JobShape, PanelPair};
-use crate::{Element, ViewMut};
+use crate::{Scalar, ViewMut};
 use num_complex::Complex64;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -61,7 +61,7 @@ impl Streamed {
 
     /// Takes the panels of an update. If panels are gathered, all tiles of C visit the GPU once there is no room for
     /// another update, or no update is to come; otherwise they visit it now.
-    pub fn update<T: Element>(
+    pub fn update<T: Scalar>(
         &mut self,
         gpu: &mut OpenGpu,
         alpha: T,
@@ -99,7 +99,7 @@ impl Streamed {
     }
 
     /// Updates every tile of C with the gathered panels. When it returns, `c` holds the result.
-    pub fn visit<T: Element>(&mut self, gpu: &mut OpenGpu, c: ViewMut<'_, T>) -> CallResult<()> {
+    pub fn visit<T: Scalar>(&mut self, gpu: &mut OpenGpu, c: ViewMut<'_, T>) -> CallResult<()> {
         let (Some(gathered), Some(alpha)) = (&mut self.gathered, self.alpha.take()) else {
             return Ok(());
         };
@@ -119,7 +119,7 @@ enum VisitPanels<'p, T> {
     Update(PanelPair<'p, T>),
 }
 
-impl<T: Element> VisitPanels<'_, T> {
+impl<T: Scalar> VisitPanels<'_, T> {
     /// Returns their inner dimension.
     fn k(&self) -> usize {
         match self {
@@ -170,7 +170,7 @@ impl Rooms {
     /// Updates every tile of C. When it returns, `c` holds the result, and no panel is read any more.
     ///
     /// While the GPU computes a tile, the previous one returns to the host and the next one arrives.
-    fn visit<T: Element>(
+    fn visit<T: Scalar>(
         &mut self,
         gpu: &mut OpenGpu,
         alpha: T,
@@ -199,7 +199,7 @@ impl Rooms {
     }
 
     /// Copies a tile back once it is computed.
-    fn fetch_tile<T: Element>(
+    fn fetch_tile<T: Scalar>(
         &self,
         gpu: &mut OpenGpu,
         slot: usize,
@@ -213,7 +213,7 @@ impl Rooms {
     }
 
     /// Queues the arithmetic of a tile, panel after panel.
-    fn compute_tile<T: Element>(
+    fn compute_tile<T: Scalar>(
         &mut self,
         gpu: &mut OpenGpu,
         alpha: T,

@@ -4,7 +4,7 @@ use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
-use crate::{Element, View};
+use crate::{Scalar, View};
 use num_complex::Complex64;
 use std::time::Instant;
 
@@ -83,7 +83,7 @@ impl OpenGpu {
 
 /// Returns numbers in [1/2, 1) without a pattern: the power that a processor draws, and so its clock, depends on the
 /// data.
-pub fn make_numbers<T: Element>(count: usize) -> Vec<T> {
+pub fn make_numbers<T: Scalar>(count: usize) -> Vec<T> {
     let mut state = 1_u64;
     std::iter::repeat_with(|| {
         // The multiplier of a well-known linear congruential generator (Knuth).

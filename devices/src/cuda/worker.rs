@@ -12,7 +12,7 @@ use crate::worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
     UpdateTime, Updates, Worker,
 };
-use crate::{DeviceClock, DeviceError, Element, ViewMut};
+use crate::{DeviceClock, DeviceError, Scalar, ViewMut};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -106,7 +106,7 @@ impl CudaWorker {
     ///
     /// # Errors
     /// [`DeviceError::Cuda`] if a call fails.
-    pub fn time_products<T: Element>(
+    pub fn time_products<T: Scalar>(
         &mut self,
         size: (usize, usize, usize),
         count: u32,
@@ -169,7 +169,7 @@ impl Worker for CudaWorker {
     }
 }
 
-impl<T: Element> Updates<T> for CudaWorker {
+impl<T: Scalar> Updates<T> for CudaWorker {
     fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
         self.run_between_jobs(|engine| engine.abandon()?.resident_peak::<T>())
     }

@@ -6,7 +6,7 @@ use crate::memory::{is_unwritten_memory_free, memory_available_bytes};
 use crate::team::DeviceTeam;
 use crate::view::even_widths;
 use crate::worker::JobShape;
-use crate::{DeviceError, Element, ViewMut, leading_dimension, try_zeroed_matrix};
+use crate::{DeviceError, Scalar, ViewMut, leading_dimension, try_zeroed_matrix};
 use num_complex::Complex64;
 
 /// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in
@@ -37,7 +37,7 @@ pub(super) struct RoomyMatrix<T> {
 /// Elements for which there is room for each that is needed, if memory that is never written costs nothing.
 const ROOM: usize = 4;
 
-impl<T: Element> RoomyMatrix<T> {
+impl<T: Scalar> RoomyMatrix<T> {
     /// Makes memory for `count` elements. Returns those that were not written yet; `None` if there is no memory.
     fn grow(&mut self, count: usize) -> Option<Range<usize>> {
         if self.memory.len() < count {
@@ -71,7 +71,7 @@ impl<T: Element> RoomyMatrix<T> {
     }
 }
 
-impl<T: Element> UpdateOperands<T> {
+impl<T: Scalar> UpdateOperands<T> {
     /// Returns the bytes that updates of `rows × cols` with inner dimension `k` need in addition to the allocated ones;
     /// `u64::MAX` if they are too many to count.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
@@ -199,13 +199,13 @@ fn memory_error(needed_bytes: u64, missing_bytes: u64) -> DeviceError {
 ///
 /// Sums of products of such numbers stay far from overflow, and none is denormal. Some processors compute denormal
 /// numbers a hundred times slower.
-fn element_at<T: Element>(at: usize) -> T {
+fn element_at<T: Scalar>(at: usize) -> T {
     T::of(Complex64::new((at % 16 + 1) as f64 / 32.0, 0.0))
 }
 
 /// Writes to the memory with all threads of the devices: the system takes the time to make each page at its first
 /// write, and one thread would take long for all of them.
-fn make_pages<T: Element>(team: &mut DeviceTeam, values: &mut [T]) -> Result<(), DeviceError> {
+fn make_pages<T: Scalar>(team: &mut DeviceTeam, values: &mut [T]) -> Result<(), DeviceError> {
     // Elements of a column; the last ones of all make no column.
     const LINES: usize = 1 << 12;
     let devices = team.len().max(1);
@@ -214,7 +214,7 @@ fn make_pages<T: Element>(team: &mut DeviceTeam, values: &mut [T]) -> Result<(),
     team.scale(T::ZERO, columns, &widths)
 }
 
-fn fill_operand<T: Element>(values: &mut [T]) {
+fn fill_operand<T: Scalar>(values: &mut [T]) {
     for (at, value) in values.iter_mut().enumerate() {
         *value = element_at(at);
     }

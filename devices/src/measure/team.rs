@@ -6,7 +6,7 @@ use super::repeat::{Repeated, repeat_until_confident};
 use super::{InStep, MeasureConfig, Measurement};
 use crate::team::DeviceTeam;
 use crate::worker::{Depth, JobShape, UpdateTime};
-use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
+use crate::{DeviceError, Scalar, View, ViewMut, leading_dimension};
 
 /// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same
 /// time, as part of a job of this depth.
@@ -53,7 +53,7 @@ use crate::{DeviceError, Element, View, ViewMut, leading_dimension};
 /// # References
 /// Clarke's thesis, section 3.1.4 (the computational kernel, and measuring cores that share memory together);
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1.
-pub fn measure_team<T: Element>(
+pub fn measure_team<T: Scalar>(
     team: &mut DeviceTeam,
     rows: usize,
     slices: &[usize],
@@ -119,7 +119,7 @@ impl Repeated {
 /// Columns of each device in the update that warms it up.
 const WARM_UP_COLUMNS: usize = 32;
 
-impl<T: Element> UpdateOperands<T> {
+impl<T: Scalar> UpdateOperands<T> {
     /// Repeats updates of `columns` and returns the measurement of each device in `measured`, in that order.
     fn measure_columns(
         &mut self,
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    impl<T: Element> Updates<T> for Throttled {
+    impl<T: Scalar> Updates<T> for Throttled {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime {
                 busy_s: 5e-6,

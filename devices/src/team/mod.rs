@@ -4,7 +4,7 @@ use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
     check_size,
 };
-use crate::{DeviceError, Element, ThreadPlace, ViewMut};
+use crate::{DeviceError, Scalar, ThreadPlace, ViewMut};
 use core_turns::take_turn;
 use drive::{Drivers, TeamWorker};
 use std::ops::Range;
@@ -151,7 +151,7 @@ impl DeviceTeam {
     ///
     /// # Panics
     /// If there is no device of this index.
-    pub fn resident_peak<T: Element>(
+    pub fn resident_peak<T: Scalar>(
         &mut self,
         index: usize,
     ) -> Result<Option<ResidentPeak>, DeviceError> {
@@ -164,7 +164,7 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn scale<T: Element>(
+    pub fn scale<T: Scalar>(
         &mut self,
         beta: T,
         c: ViewMut<'_, T>,
@@ -217,7 +217,7 @@ impl DeviceTeam {
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
     /// [`DeviceError::Device`] with the first device that failed.
-    pub fn begin<T: Element>(
+    pub fn begin<T: Scalar>(
         &mut self,
         c: ViewMut<'_, T>,
         slices: &[usize],
@@ -237,7 +237,7 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
-    pub fn update<T: Element>(
+    pub fn update<T: Scalar>(
         &mut self,
         alpha: T,
         panels: PanelPair<'_, T>,
@@ -266,7 +266,7 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn finish<T: Element>(
+    pub fn finish<T: Scalar>(
         &mut self,
         c: ViewMut<'_, T>,
         slices: &[usize],
@@ -279,7 +279,7 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn redivide<T: Element>(
+    pub fn redivide<T: Scalar>(
         &mut self,
         mut c: ViewMut<'_, T>,
         slices: [&[usize]; 2],
@@ -318,7 +318,7 @@ impl DeviceTeam {
     }
 
     /// Runs `call` on every device that has columns, with its slice of `c`.
-    fn drive_slices<T: Element, R: Default + Send>(
+    fn drive_slices<T: Scalar, R: Default + Send>(
         &self,
         c: ViewMut<'_, T>,
         slices: &[usize],
@@ -355,10 +355,7 @@ impl DeviceTeam {
 }
 
 /// Splits C into the columns of each device; `None` for a device without columns.
-fn split_slices<'c, T: Element>(
-    c: ViewMut<'c, T>,
-    slices: &[usize],
-) -> Vec<Option<ViewMut<'c, T>>> {
+fn split_slices<'c, T: Scalar>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<ViewMut<'c, T>>> {
     let parts = c.split_columns(slices.iter().copied()).into_iter();
     parts
         .map(|part| (part.cols() > 0).then_some(part))
@@ -385,9 +382,6 @@ fn keep_changed<T>(tasks: Vec<Option<T>>, changes: &[bool]) -> Vec<Option<T>> {
 }
 
 /// Returns the part of the panels that a device with these columns of C needs.
-fn cut_panels<'p, T: Element>(
-    (a, b): PanelPair<'p, T>,
-    columns: &Range<usize>,
-) -> PanelPair<'p, T> {
+fn cut_panels<'p, T: Scalar>((a, b): PanelPair<'p, T>, columns: &Range<usize>) -> PanelPair<'p, T> {
     (a, b.columns(columns.clone()))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use isochron_devices::{Element, ElementType};
+use isochron_devices::{ElementType, Scalar};
 
 use super::{HeldMatrix, Region};
 use crate::comm::{CollectiveCall, Comm};
@@ -42,7 +42,7 @@ impl fmt::Display for NotFinite {
     }
 }
 
-impl<T: Element> HeldMatrix<'_, T> {
+impl<T: Scalar> HeldMatrix<'_, T> {
     /// Finds the elements of all ranks that are NaN or infinite; `None` if there are none.
     ///
     /// # Errors
@@ -83,11 +83,11 @@ impl<T: Element> HeldMatrix<'_, T> {
     }
 }
 
-fn is_not_finite<T: Element>(value: &T) -> bool {
+fn is_not_finite<T: Scalar>(value: &T) -> bool {
     !value.value().is_finite()
 }
 
-fn format_element<T: Element>(element: T) -> String {
+fn format_element<T: Scalar>(element: T) -> String {
     match T::TYPE.is_complex() {
         true => element.value().to_string(),
         false => element.value().re.to_string(),

@@ -1,6 +1,6 @@
 //! Matrices of numbers that any rank can compute by itself.
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 /// Rule for the elements of a generated matrix. An element depends only on the seed and its own indices, so a matrix is
@@ -25,7 +25,7 @@ pub enum Generator {
 
 impl Generator {
     /// Returns the element in `row` and `col`.
-    pub fn element<T: Element>(&self, row: usize, col: usize) -> T {
+    pub fn element<T: Scalar>(&self, row: usize, col: usize) -> T {
         let re = self.number(false, row, col);
         let im = match T::TYPE.is_complex() {
             true => self.number(true, row, col),

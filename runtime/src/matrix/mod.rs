@@ -18,7 +18,7 @@ mod region;
 pub(crate) mod spread;
 mod stored;
 
-use isochron_devices::{Element, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
+use isochron_devices::{Scalar, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
 
 pub use distribution::{BlockList, Distribution, Pieces};
 pub use finite::NotFinite;
@@ -57,7 +57,7 @@ pub struct HeldMatrix<'m, T> {
     is_zero: bool,
 }
 
-impl<T: Element> Matrix<T> {
+impl<T: Scalar> Matrix<T> {
     fn in_own_memory(spread: Spread, frame: Frame, local: Vec<T>) -> Self {
         Self {
             spread,
@@ -112,7 +112,7 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-impl<'m, T: Element> HeldMatrix<'m, T> {
+impl<'m, T: Scalar> HeldMatrix<'m, T> {
     /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix that is only read.
     ///
     /// # Errors
@@ -320,7 +320,7 @@ fn find_part(spread: &Spread, rank: usize) -> Result<Region, SpreadError> {
 }
 
 /// Allocates a vector of zeros; `what` says in the error for which purpose.
-pub(crate) fn try_zeros<T: Element>(len: usize, what: &'static str) -> Result<Vec<T>, Error> {
+pub(crate) fn try_zeros<T: Scalar>(len: usize, what: &'static str) -> Result<Vec<T>, Error> {
     try_zeroed_matrix(len).ok_or(Error::Allocation {
         what,
         bytes: (size_of::<T>() as u64).saturating_mul(len as u64),

@@ -1,6 +1,6 @@
 //! A factor of a product: a matrix as it is stored, or its transpose.
 
-use isochron_devices::{Element, View, ViewMut};
+use isochron_devices::{Scalar, View, ViewMut};
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
@@ -50,13 +50,13 @@ pub struct Operand<'a, T = f64> {
     op: Op,
 }
 
-impl<'a, T: Element> From<&'a HeldMatrix<'a, T>> for Operand<'a, T> {
+impl<'a, T: Scalar> From<&'a HeldMatrix<'a, T>> for Operand<'a, T> {
     fn from(matrix: &'a HeldMatrix<'a, T>) -> Self {
         Self::new(matrix, Op::N)
     }
 }
 
-impl<'a, T: Element> Operand<'a, T> {
+impl<'a, T: Scalar> Operand<'a, T> {
     /// Makes `op(matrix)`.
     pub fn new(matrix: &'a HeldMatrix<'a, T>, op: Op) -> Self {
         Self { matrix, op }

@@ -4,7 +4,7 @@
 //! it. Panels therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have
 //! computed with the same pieces of k when step `b` begins.
 
-use isochron_devices::{Element, UpdateTime};
+use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
 use super::director::{
@@ -73,7 +73,7 @@ pub(super) enum MoveAim<T: 'static> {
     New(Matrix<T>),
 }
 
-impl<T: Element> PartMove<T> {
+impl<T: Scalar> PartMove<T> {
     /// Plans the move of a part that lies in `frame`. `allocate` makes new memory for it, if it needs any.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl<T: Element> PartMove<T> {
     }
 }
 
-impl<'d, T: Element> Course<'d, T> {
+impl<'d, T: Scalar> Course<'d, T> {
     /// Begins with the assignment of the plan, C in this place, and this room for each set of panels.
     ///
     /// # Errors
@@ -420,7 +420,7 @@ impl<'d, T: Element> Course<'d, T> {
 /// Room on a rank for a layout: the move of its part of C with its new place, and room for panels.
 type LayoutRoom<T> = (Option<(PartMove<T>, Frame)>, Vec<PanelRoom<T>>);
 
-impl<T: Element> Course<'_, T> {
+impl<T: Scalar> Course<'_, T> {
     /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other memory for it.
     ///
     /// # Errors

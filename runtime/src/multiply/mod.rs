@@ -23,7 +23,9 @@
 
 mod course;
 mod director;
+mod element;
 mod learning;
+mod memory;
 mod order;
 mod panels;
 mod plan;
@@ -36,12 +38,14 @@ mod tree;
 
 use std::time::Instant;
 
-use isochron_devices::{DeviceTeam, Element};
+use isochron_devices::{DeviceTeam, Scalar};
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
+pub use element::Element;
 pub(crate) use learning::{ChangeCosts, Placed, Places, RunConditions, SteadyTimes};
 pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDecision, RunRecord};
+pub(crate) use memory::RunMemory;
 pub(crate) use plan::find_difference;
 pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
@@ -58,11 +62,10 @@ pub use {
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{HeldMatrix, Matrix, Region, Spread};
+use crate::matrix::{HeldMatrix, Region, Spread};
 use crate::progress::Observer;
 use course::Course;
-use panels::{PanelRoom, RoomSize, StepPanels};
-use schedule::StepSchedule;
+use panels::{PanelRoom, StepPanels};
 pub(crate) use schedule::{A, B};
 use summa::Summa;
 
@@ -139,7 +142,7 @@ pub struct Scalars<T = f64> {
     pub beta: T,
 }
 
-impl<T: Element> Scalars<T> {
+impl<T: Scalar> Scalars<T> {
     /// Those of a plain product, `C = op(A)·op(B)`.
     pub const PRODUCT: Self = Self {
         alpha: T::ONE,
@@ -194,69 +197,6 @@ pub fn multiply_in_parts<T: Element>(
 ) -> Result<Execution, Error> {
     let multiplication = MultiplyRun::new(comm, team, plan);
     multiplication.run(scalars, Factors::Made(make), c)
-}
-
-/// The memory of a multiplication beside its matrices, kept for the next one.
-#[derive(Debug)]
-pub(crate) struct RunMemory<T: 'static> {
-    /// The rooms of the panels.
-    rooms: Vec<PanelRoom<T>>,
-    /// A rank's contribution to C if k is split.
-    partial: Option<Matrix<T>>,
-}
-
-impl<T: 'static> Default for RunMemory<T> {
-    fn default() -> Self {
-        Self {
-            rooms: Vec::new(),
-            partial: None,
-        }
-    }
-}
-
-impl<T: Element> RunMemory<T> {
-    /// Makes what a multiplication lacks. New memory is written to by the thread or the device that uses it, so that its
-    /// pages lie next to it.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on this rank alone.
-    pub(crate) fn make(
-        &mut self,
-        team: &mut DeviceTeam,
-        plan: &Plan,
-        rank: usize,
-    ) -> Result<(), Error> {
-        check_element::<T>(plan)?;
-        let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
-        team.reserve(&job, &slices)?;
-        let parts = plan.unlike_parts().into_iter();
-        let schedules: Vec<_> = parts
-            .map(|(part, _)| StepSchedule::new(part.plan(), rank))
-            .collect();
-        let (count, size) = (plan.panel_sets(), RoomSize::of(&schedules, plan.panel()));
-        let kept = &self.rooms;
-        if kept.len() != count || !kept.iter().all(|room| room.suffices_for(size)) {
-            // Before new memory is taken.
-            self.rooms.clear();
-            let rooms = (0..count).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
-            let mut sets = rooms.collect::<Result<Vec<_>, _>>()?;
-            prepare_panels(&schedules, &mut sets);
-            for panels in &mut sets {
-                if let Some(room) = panels.b_panel(job.cols) {
-                    team.scale(T::ZERO, room, &slices)?;
-                }
-            }
-            self.keep(sets);
-        }
-        self.partial = take_partial(self.partial.take(), plan, rank)?;
-        Ok(())
-    }
-
-    /// Keeps the rooms of panels. After a failure their memory may be gone.
-    fn keep(&mut self, sets: Vec<StepPanels<'_, T>>) {
-        let rooms = sets.into_iter().map(StepPanels::into_room);
-        self.rooms = rooms.filter(|room| !room.is_lost()).collect();
-    }
 }
 
 /// A multiplication that is about to run.
@@ -315,11 +255,11 @@ impl<'a> MultiplyRun<'a> {
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
         let _call = enter_multiplication(self.comm, self.plan, scalars)?;
-        self.run_in(&mut RunMemory::default(), (scalars, factors), c)
+        T::run(self, &mut RunMemory::default(), (scalars, factors), c)
     }
 
     /// Does the same in memory that is kept for the next run, after [`enter_multiplication`].
-    pub(crate) fn run_in<T: Element>(
+    pub(crate) fn run_in<T: Scalar>(
         self,
         memory: &mut RunMemory<T>,
         (scalars, factors): (Scalars<T>, Factors<'_, '_, T>),
@@ -407,7 +347,7 @@ impl<'a> MultiplyRun<'a> {
 ///
 /// # Collective
 /// All ranks.
-pub(crate) fn enter_multiplication<'c, T: Element>(
+pub(crate) fn enter_multiplication<'c, T: Scalar>(
     comm: &'c dyn Comm,
     plan: &Plan,
     Scalars { alpha, beta }: Scalars<T>,
@@ -421,36 +361,7 @@ pub(crate) fn enter_multiplication<'c, T: Element>(
         .enter()
 }
 
-/// Writes to new panels, as [`StepPanels::prepare`] does.
-fn prepare_panels<T: Element>(schedules: &[StepSchedule], fresh: &mut [StepPanels<'_, T>]) {
-    let sets = fresh.len();
-    for schedule in schedules {
-        for (first, panels) in fresh.iter_mut().enumerate() {
-            let steps = (first..schedule.piece_count()).step_by(sets);
-            panels.prepare(schedule, steps);
-        }
-    }
-}
-
-/// Returns the room for a rank's contribution to all of C if k is split, without elements if its share is empty: the kept
-/// one, or a new one. Returns `None` if C stays in place.
-fn take_partial<T: Element>(
-    kept: Option<Matrix<T>>,
-    plan: &Plan,
-    rank: usize,
-) -> Result<Option<Matrix<T>>, Error> {
-    if plan.division().shares().is_none() {
-        return Ok(None);
-    }
-    let Region { rows, cols, .. } = plan.computed(rank);
-    let has_room = |kept: &Matrix<T>| (kept.part().rows, kept.part().cols) == (rows, cols);
-    match kept.filter(has_room) {
-        Some(kept) => Ok(Some(kept)),
-        None => Matrix::zeros(Spread::whole(rows, cols), 0).map(Some),
-    }
-}
-
-fn check_element<T: Element>(plan: &Plan) -> Result<(), Error> {
+fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {
     let (planned, found) = (plan.problem().element(), T::TYPE);
     if planned == found {
         return Ok(());
@@ -459,7 +370,7 @@ fn check_element<T: Element>(plan: &Plan) -> Result<(), Error> {
     Err(Error::Shape(reason))
 }
 
-fn check_matrices<T: Element>(
+fn check_matrices<T: Scalar>(
     plan: &Plan,
     factors: &Factors<'_, '_, T>,
     c: &HeldMatrix<'_, T>,
@@ -477,7 +388,7 @@ fn check_matrices<T: Element>(
     }
 }
 
-fn check_factors<T: Element>(
+fn check_factors<T: Scalar>(
     plan: &Plan,
     (a, b): (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
     rank: usize,
@@ -486,7 +397,7 @@ fn check_factors<T: Element>(
     check_part("B", b, &plan.b(), rank)
 }
 
-fn check_part<T: Element>(
+fn check_part<T: Scalar>(
     name: &str,
     matrix: &HeldMatrix<'_, T>,
     wanted: &Spread,

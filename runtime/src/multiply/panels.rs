@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isochron_devices::{Element, View, ViewMut};
+use isochron_devices::{Scalar, View, ViewMut};
 
 use super::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
 use crate::comm::{Comm, Message, Transfer};
@@ -77,7 +77,7 @@ pub(super) struct PanelRoom<T> {
     size: RoomSize,
 }
 
-impl<T: Element> PanelRoom<T> {
+impl<T: Scalar> PanelRoom<T> {
     /// Allocates memory that is not written yet.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ struct StagedPiece {
     block: Region,
 }
 
-impl<'a, T: Element> StepPanels<'a, T> {
+impl<'a, T: Scalar> StepPanels<'a, T> {
     /// Makes panels in this room.
     pub(super) fn new(room: PanelRoom<T>) -> Self {
         Self {
@@ -400,7 +400,7 @@ fn is_contiguous(block: &Region, panel: &Region) -> bool {
 }
 
 /// Writes to every page of memory that holds zeros, since the system makes a page at the first write to it.
-fn touch_pages<T: Element>(zeros: &mut [T]) {
+fn touch_pages<T: Scalar>(zeros: &mut [T]) {
     const SMALLEST_PAGE: usize = 4096;
     for value in zeros.iter_mut().step_by(SMALLEST_PAGE / size_of::<T>()) {
         *value = T::ZERO;

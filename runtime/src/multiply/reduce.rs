@@ -4,7 +4,7 @@
 //! from every rank but its holder. The holder adds the contributions in the order of the ranks, not of arrival, so every
 //! run gives the same result. The elements travel in rounds, which bounds the memory under way.
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 use super::plan::Plan;
 use crate::comm::{Comm, agree};
@@ -68,7 +68,7 @@ pub(super) fn count_received(plan: &Plan, rank: usize) -> Moved {
 ///
 /// # Collective
 /// All ranks, with the same plan, which splits k.
-pub(super) fn sum_c<T: Element>(
+pub(super) fn sum_c<T: Scalar>(
     comm: &dyn Comm,
     plan: &Plan,
     partial: &HeldMatrix<'_, T>,

@@ -7,7 +7,7 @@
 
 use std::time::Instant;
 
-use isochron_devices::{DeviceError, DeviceTeam, Element, UpdateTime};
+use isochron_devices::{DeviceError, DeviceTeam, Scalar, UpdateTime};
 
 use super::course::{Course, MoveAim, PartMove, PreparedChange};
 use super::panels::{StepOperands, StepPanels};
@@ -56,7 +56,7 @@ pub(super) struct Summa<'a, 'f, 'm, T: 'static> {
     pub steps: (usize, usize),
 }
 
-impl<'a, T: Element> Summa<'a, '_, '_, T> {
+impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// Runs the job of every device: `C = beta·C`, then all steps on it.
     ///
     /// # Errors
@@ -365,7 +365,7 @@ struct StepsAhead<'s, 'a, 'o, T: 'static> {
     lost: Option<Error>,
 }
 
-impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
+impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
     /// Makes the messages of a part of k, after `first` steps of the parts before it.
     fn new(
         operands: &'s StepOperands<'a, 'o, T>,
@@ -461,7 +461,7 @@ impl<'s, 'a, 'o, T: Element> StepsAhead<'s, 'a, 'o, T> {
 }
 
 /// Checks the matrices that were made for a part of k and returns them as matrices of their own.
-fn accept_part<T: Element>(
+fn accept_part<T: Scalar>(
     (a, b): (Matrix<T>, Matrix<T>),
     part: &PartOfK,
     rank: usize,

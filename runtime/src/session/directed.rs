@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isochron_devices::{DeviceKind, Element, JobNeeds, UpdateTime, memory_bounds};
+use isochron_devices::{DeviceKind, JobNeeds, UpdateTime, memory_bounds};
 
 use super::Session;
 use super::clock::{HostClock, VisitTimes};
@@ -11,9 +11,9 @@ use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::multiply::{
-    ChangeCost, DeviceTime, Directive, Director, Execution, Factors, LearningDirector,
-    LearningSettings, Plan, RankStep, RunConditions, RunMemory, RunRecord, Scalars, StepTimes,
-    enter_multiplication,
+    ChangeCost, DeviceTime, Directive, Director, Element, Execution, Factors, LearningDirector,
+    LearningSettings, MultiplyRun, Plan, RankStep, RunConditions, RunMemory, RunRecord, Scalars,
+    StepTimes, enter_multiplication,
 };
 
 /// A director whose changes need the hosts' consent, and that reads times as this rank's host makes them.
@@ -62,6 +62,9 @@ impl Director for HostKeeper<'_> {
         self.director.note_refusal(reason);
     }
 }
+
+/// Runs a multiplication of matrices that it holds.
+type RunPrepared<'r> = Box<dyn FnOnce(MultiplyRun<'_>) -> Result<Execution, Error> + 'r>;
 
 /// A plan, its scalars, and its factors.
 type PlannedRun<'p, 'o, 'm, T> = (&'p Plan, Scalars<T>, Factors<'o, 'm, T>);
@@ -118,15 +121,16 @@ impl Session {
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
         let mut memory = self.take_reserved();
         let needs = self.find_needs(plan)?;
-        self.run_directed((plan, scalars, factors), c, (director, &mut memory), &needs)
+        let run = |run: MultiplyRun<'_>| T::run(run, &mut memory, (scalars, factors), c);
+        self.run_directed(plan, director, &needs, Box::new(run))
     }
 
-    fn run_directed<T: Element>(
+    fn run_directed(
         &mut self,
-        (plan, scalars, factors): PlannedRun<'_, '_, '_, T>,
-        c: &mut HeldMatrix<'_, T>,
-        (director, memory): (&mut dyn Director, &mut RunMemory<T>),
+        plan: &Plan,
+        director: &mut dyn Director,
         needs: &[JobNeeds],
+        run: RunPrepared<'_>,
     ) -> Result<Execution, Error> {
         let leaves_c = self.leaves_c;
         let mut keeper = HostKeeper {
@@ -137,10 +141,8 @@ impl Session {
                 .map(|needs| VisitTimes::of(needs.updates_per_visit))
                 .collect(),
         };
-        self.multiplication(plan)
-            .with_director(&mut keeper)
-            .leaving_c(leaves_c)
-            .run_in(memory, (scalars, factors), c)
+        let prepared = self.multiplication(plan).with_director(&mut keeper);
+        run(prepared.leaving_c(leaves_c))
     }
 
     /// Keeps the times and decisions of the multiplications that follow, in [`Execution::record`].
@@ -186,9 +188,13 @@ impl Session {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
+        let run = |run: MultiplyRun<'_>| T::run(run, memory, (scalars, factors), c);
+        self.run_learning(plan, Box::new(run))
+    }
+
+    fn run_learning(&mut self, plan: &Plan, run: RunPrepared<'_>) -> Result<Execution, Error> {
         if plan.look().is_none() {
-            let run = self.multiplication(plan);
-            return run.run_in(memory, (scalars, factors), c);
+            return run(self.multiplication(plan));
         }
         let needs = self.find_needs(plan)?;
         let conditions = (self.find_resident_c(plan, &needs), self.load.share);
@@ -204,8 +210,7 @@ impl Session {
         };
         let mut director = agree(self.comm.as_ref(), LearningDirector::new(plan, settings))?;
         let heat = self.heat.read();
-        let mut execution =
-            self.run_directed((plan, scalars, factors), c, (&mut director, memory), &needs)?;
+        let mut execution = self.run_directed(plan, &mut director, &needs, run)?;
         director.check_repeated()?;
         let slowed = self.heat.find_slowed(&heat);
         let ranks = self.comm.gather(&(execution.changes.clone(), slowed))?;

@@ -6,7 +6,6 @@ mod mover;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use isochron_devices::Element;
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::decide::SplitChoice;
 
@@ -20,7 +19,9 @@ use crate::matrix::{
     Distribution, HeldMatrix, LocalMemory, Matrix, Op, Order, Pieces, Spread, SpreadError, Stored,
     StoredMut,
 };
-use crate::multiply::{Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths};
+use crate::multiply::{
+    Element, Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths,
+};
 
 /// The operations of a product, and how it is planned.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use isochron_devices::measure::UpdateOperands;
-use isochron_devices::{DeviceKind, DeviceTeam, Element, JobShape};
+use isochron_devices::{DeviceKind, DeviceTeam, JobShape, Scalar};
 use isochron_devices::{MemoryBound, MemoryScope, memory_bounds};
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +120,7 @@ pub(super) fn make_room(
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn prepare_operands<T: Element>(
+pub(super) fn prepare_operands<T: Scalar>(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     operands: &mut UpdateOperands<T>,

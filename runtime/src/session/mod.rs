@@ -34,7 +34,7 @@ use std::time::Instant;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::topology::Topology;
-use isochron_devices::{Depth, DeviceInfo, DeviceTeam, Element, ElementType};
+use isochron_devices::{Depth, DeviceInfo, DeviceTeam, ElementType, Scalar};
 use isochron_devices::{HeatSensors, JobShape, MeasureConfig};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
@@ -60,8 +60,8 @@ use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
-    Execution, Factors, MakePart, Making, MultiplyRun, Plan, PlannedNode, Problem, RunMemory,
-    RunRecord, Scalars,
+    Element, Execution, Factors, MakePart, Making, MultiplyRun, Plan, PlannedNode, Problem,
+    RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
 use crate::store::{KeyedWork, StoreMode, StorePlaces, StoredSample};
@@ -265,7 +265,7 @@ impl Session {
     /// All ranks, each with its own slices.
     // Public for the command, which measures updates; so is `keep_samples`.
     #[doc(hidden)]
-    pub fn prepare_updates<T: Element>(
+    pub fn prepare_updates<T: Scalar>(
         &mut self,
         operands: &mut UpdateOperands<T>,
         rows: usize,
@@ -356,7 +356,7 @@ impl Session {
     }
 
     /// Decides for elements of type `T`.
-    fn decide<T: Element>(
+    fn decide<T: Scalar>(
         &mut self,
         problem: Problem,
         config: BalanceConfig,
@@ -485,7 +485,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
-    pub fn zeros<T: Element>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
+    pub fn zeros<T: Scalar>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
         let rank = self.comm.rank();
         let k_is_split = plan.division().shares().is_some();
         let c = match plan.look().is_some() && !k_is_split {
@@ -533,7 +533,10 @@ impl Session {
             .enter()?;
         plan.check_ranks(comm.size())?;
         let mut memory = self.take_reserved::<T>();
-        agree(&*comm, memory.make(&mut self.team, plan, comm.rank()))?;
+        agree(
+            &*comm,
+            T::make(&mut memory, &mut self.team, plan, comm.rank()),
+        )?;
         self.reserved = Some(Box::new(memory));
         Ok(())
     }

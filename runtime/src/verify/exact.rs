@@ -1,6 +1,6 @@
 //! An exact check of products of whole numbers.
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::{SEED, Verdict, enter_factors};
@@ -29,11 +29,11 @@ pub struct Exact<T = f64> {
 }
 
 /// Returns the magnitude up to which whole numbers and their sums are exact in the elements' precision.
-fn exact_limit<T: Element>() -> f64 {
+fn exact_limit<T: Scalar>() -> f64 {
     2.0 / T::EPSILON
 }
 
-impl<T: Element> Exact<T> {
+impl<T: Scalar> Exact<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl<T: Element> Exact<T> {
 }
 
 /// Refuses sums that may be inexact.
-fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
+fn check_limit<T: Scalar>(sum: f64) -> Result<(), Error> {
     if sum <= exact_limit::<T>() {
         return Ok(());
     }
@@ -150,7 +150,7 @@ fn check_limit<T: Element>(sum: f64) -> Result<(), Error> {
     })
 }
 
-fn describe_excess<T: Element>() -> String {
+fn describe_excess<T: Scalar>() -> String {
     let power = exact_limit::<T>().log2();
     format!(
         "beyond the whole numbers that {} holds (2^{power})",
@@ -159,7 +159,7 @@ fn describe_excess<T: Element>() -> String {
 }
 
 /// Returns the magnitude of a whole number: the sum of the magnitudes of its two parts.
-fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error> {
+fn check_whole<T: Scalar>(name: &'static str, element: T) -> Result<f64, Error> {
     let Complex64 { re, im } = element.value();
     let size = re.abs() + im.abs();
     let is_whole = re.fract() == 0.0 && im.fract() == 0.0;
@@ -184,7 +184,7 @@ fn check_whole<T: Element>(name: &'static str, element: T) -> Result<f64, Error>
 }
 
 /// Returns the largest magnitude in this rank's part.
-fn largest_magnitude<T: Element>(
+fn largest_magnitude<T: Scalar>(
     name: &'static str,
     matrix: &HeldMatrix<'_, T>,
 ) -> Result<f64, Error> {
@@ -233,7 +233,7 @@ fn draw_vector(seed: u64, len: usize) -> Vec<Residue> {
 }
 
 /// Takes a whole number modulo p.
-fn residue<T: Element>(element: T) -> Residue {
+fn residue<T: Scalar>(element: T) -> Residue {
     let Complex64 { re, im } = element.value();
     Residue {
         re: real_residue(re),
@@ -257,7 +257,7 @@ fn add(a: u64, b: u64) -> u64 {
 }
 
 /// Computes `y += factor·M·x` modulo p with this rank's part of M.
-fn add_product<T: Element>(
+fn add_product<T: Scalar>(
     y: &mut [Residue],
     factor: Residue,
     matrix: &Operand<'_, T>,

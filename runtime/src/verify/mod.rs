@@ -15,7 +15,7 @@ mod probe;
 pub use exact::Exact;
 pub use probe::Probe;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall};
 use crate::error::Error;
@@ -41,7 +41,7 @@ const SEED: u64 = 0x15_0c_48_20;
 ///
 /// # Collective
 /// All ranks.
-fn enter_factors<'c, T: Element>(
+fn enter_factors<'c, T: Scalar>(
     (comm, name): (&'c dyn Comm, &'static str),
     check: (u64, Scalars<T>),
     [a, b]: [&Operand<'_, T>; 2],

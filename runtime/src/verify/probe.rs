@@ -1,6 +1,6 @@
 //! A check by a random vector in floating point, with a derived bound.
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::{SEED, Verdict, enter_factors};
@@ -40,7 +40,7 @@ pub struct Probe<T = f64> {
     expected: GaugedVector,
 }
 
-impl<T: Element> Probe<T> {
+impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     pub fn begin(scalars: Scalars<T>, c: &HeldMatrix<'_, T>, seed: u64) -> Self {
         let (rows, cols) = (c.spread().rows(), c.spread().cols());
@@ -117,7 +117,7 @@ impl<T: Element> Probe<T> {
 }
 
 /// Returns the factor of `g`, and the addend for products that underflow, of the largest residual of a correct result.
-fn find_bound<T: Element>(n: usize, k: usize, alpha: f64) -> [f64; 2] {
+fn find_bound<T: Scalar>(n: usize, k: usize, alpha: f64) -> [f64; 2] {
     let unit = T::EPSILON / 2.0;
     let complex = if T::TYPE.is_complex() {
         2.0 * 8f64.sqrt()
@@ -156,7 +156,7 @@ impl GaugedVector {
     }
 
     /// Adds `factor·M·x` with this rank's part of M; this vector and `x` are whole.
-    fn add_product<T: Element>(&mut self, factor: T, matrix: &Operand<'_, T>, x: &Self) {
+    fn add_product<T: Scalar>(&mut self, factor: T, matrix: &Operand<'_, T>, x: &Self) {
         let factor = factor.value();
         let size = part_sum(factor);
         matrix.for_each(|row, col, element| {

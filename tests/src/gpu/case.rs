@@ -1,8 +1,6 @@
 //! A multiplication whose result is known.
 
-use isochron_devices::{
-    Depth, DeviceError, Element, EmbeddedBlas, JobShape, View, ViewMut, Worker,
-};
+use isochron_devices::{Depth, DeviceError, EmbeddedBlas, JobShape, Scalar, View, ViewMut, Worker};
 use num_complex::Complex64;
 
 /// Small integers, so that every sum is exact in any order.
@@ -13,11 +11,11 @@ pub(crate) fn integers(count: usize, seed: usize) -> Vec<f64> {
 }
 
 /// A number, with an imaginary part where it can have one.
-fn number<T: Element>(real: f64) -> T {
+fn number<T: Scalar>(real: f64) -> T {
     T::of(Complex64::new(real, 1.0 - real))
 }
 
-fn numbers<T: Element>(count: usize, seed: usize) -> Vec<T> {
+fn numbers<T: Scalar>(count: usize, seed: usize) -> Vec<T> {
     integers(count, seed).into_iter().map(number).collect()
 }
 
@@ -42,7 +40,7 @@ impl Case {
     }
 }
 
-impl<T: Element> Case<T> {
+impl<T: Scalar> Case<T> {
     pub(crate) fn of_job(((rows, cols), updates): Job<'_>) -> Self {
         let all = updates.iter().map(|update| update.0).sum::<usize>();
         let c = numbers(rows * cols, 3);

@@ -1,7 +1,7 @@
 //! Every element type.
 
 use isochron_devices::cuda::{CudaConfig, Placement};
-use isochron_devices::{CudaWorker, Element};
+use isochron_devices::{CudaWorker, Scalar};
 use num_complex::{Complex32, Complex64};
 
 use super::case::{Case, Job};
@@ -68,7 +68,7 @@ pub(super) fn limited_worker(device_bytes: Option<u64>, host_bytes: Option<u64>)
     worker_with(&config).expect("a GPU")
 }
 
-fn element<T: Element>(worker: &mut CudaWorker, streams: bool) {
+fn element<T: Scalar>(worker: &mut CudaWorker, streams: bool) {
     let case = Case::<T>::of_job(MANY);
     let plan = worker.plan(&case.shape()).expect("a plan");
     let gathers = plan.placement != Placement::Resident && plan.updates_per_visit > 1;
@@ -89,7 +89,7 @@ const LIMITS: [(u64, u64); 8] = [
     (576, 128),
 ];
 
-fn with_little_memory<T: Element>(control: &Control) -> usize {
+fn with_little_memory<T: Scalar>(control: &Control) -> usize {
     let [deep, many] = [DEEP, MANY].map(Case::<T>::of_job);
     let deep = LIMITS.map(|limits| limited(control, &deep, limits));
     let many = LIMITS.map(|limits| limited(control, &many, limits));
@@ -102,7 +102,7 @@ fn with_little_memory<T: Element>(control: &Control) -> usize {
 
 /// Runs a job within limits, in elements, of GPU memory and of pinned memory. Returns the inner dimension that it
 /// gathers.
-fn limited<T: Element>(control: &Control, case: &Case<T>, (device, host): (u64, u64)) -> usize {
+fn limited<T: Scalar>(control: &Control, case: &Case<T>, (device, host): (u64, u64)) -> usize {
     let what = format!("{device} elements of GPU memory, {host} of pinned memory");
     let (device, host) = (device * size_of::<T>() as u64, host * size_of::<T>() as u64);
     let mut worker = limited_worker(Some(device), Some(host));

@@ -1,7 +1,7 @@
 //! Products for which cuBLAS finds no memory.
 
 use isochron_devices::cuda::Placement;
-use isochron_devices::{DeviceError, Element};
+use isochron_devices::{DeviceError, Scalar};
 
 use super::assert_clean;
 use super::case::Case;
@@ -16,7 +16,7 @@ pub fn refused_products(control: &Control) -> usize {
 /// Of the smallest parts, C has sides below 16, and the inner dimension is below 16.
 const SMALLEST: u64 = 15 * 15 * 15;
 
-fn refused<T: Element>(control: &Control) -> usize {
+fn refused<T: Scalar>(control: &Control) -> usize {
     let mut runs = 0;
     for case in [DEEP, MANY].map(Case::<T>::of_job) {
         for device in [None, Some(9000 * size_of::<T>() as u64)] {

@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::market::{MarketBanner, NumberedLines, parse_element};
@@ -56,7 +56,7 @@ impl CoordinateElements {
     ///
     /// # Errors
     /// The line and the reason.
-    pub fn read_next<T: Element>(&mut self, out: &mut [T]) -> Result<(), String> {
+    pub fn read_next<T: Scalar>(&mut self, out: &mut [T]) -> Result<(), String> {
         if self.left.is_none() {
             self.left = Some(self.read_all()?.into_iter());
         }

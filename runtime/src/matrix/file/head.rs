@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 use super::pieces::{cut_pieces, orient};
 use super::{HEAD, MatrixOutput, ReadElements};
@@ -17,7 +17,7 @@ use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 const PIECE_LEN: usize = 1 << 20;
 
 /// Reads a file that only the head sees, which has it open.
-pub(super) fn read_pieces<T: Element>(
+pub(super) fn read_pieces<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
     (order, mut read): (Order, Option<&mut ReadElements<T>>),
@@ -48,7 +48,7 @@ pub(super) fn read_pieces<T: Element>(
 }
 
 /// Writes a file that only the head sees; the head has it open.
-pub(super) fn write_pieces<T: Element>(
+pub(super) fn write_pieces<T: Scalar>(
     comm: &dyn Comm,
     mut output: Option<&mut MatrixOutput<T>>,
     matrix: &Matrix<T>,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 
-use isochron_devices::{Element, ElementType};
+use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 
 use super::coordinate::{CoordinateElements, find_shortest_entry};
@@ -60,7 +60,7 @@ impl NumberedLines {
     }
 }
 
-pub(super) fn open_market<T: Element>(file: File) -> Result<OpenFile<T>, String> {
+pub(super) fn open_market<T: Scalar>(file: File) -> Result<OpenFile<T>, String> {
     let size = file.metadata().map_err(|error| error.to_string())?.len();
     let mut lines = NumberedLines {
         file: BufReader::with_capacity(1 << 20, file),
@@ -104,7 +104,7 @@ pub(super) fn open_market<T: Element>(file: File) -> Result<OpenFile<T>, String>
 }
 
 /// Reads the elements of an `array`.
-fn read_array<T: Element>(
+fn read_array<T: Scalar>(
     mut lines: NumberedLines,
     element: ElementType,
     total: usize,
@@ -219,7 +219,7 @@ pub(super) fn estimate_bytes(elements: u64, element: ElementType) -> u64 {
         .saturating_add(MAX_HEADER)
 }
 
-pub(super) fn write_header<T: Element>(
+pub(super) fn write_header<T: Scalar>(
     file: &mut BufWriter<PartialFile>,
     rows: usize,
     cols: usize,
@@ -235,7 +235,7 @@ pub(super) fn write_header<T: Element>(
     )
 }
 
-pub(super) fn write_elements<T: Element>(
+pub(super) fn write_elements<T: Scalar>(
     file: &mut BufWriter<PartialFile>,
     elements: &[T],
 ) -> std::io::Result<()> {

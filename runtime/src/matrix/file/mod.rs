@@ -18,7 +18,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use isochron_devices::{Element, ElementType};
+use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +61,7 @@ struct Format<T> {
     has_positions: bool,
 }
 
-impl<T: Element> Format<T> {
+impl<T: Scalar> Format<T> {
     fn of_path(path: &Path) -> Result<Self, Error> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("npy") => Ok(Self {
@@ -86,7 +86,7 @@ impl<T: Element> Format<T> {
     }
 }
 
-fn open_file<T: Element>(path: &Path) -> Result<OpenFile<T>, Error> {
+fn open_file<T: Scalar>(path: &Path) -> Result<OpenFile<T>, Error> {
     let format = Format::of_path(path)?;
     let file = input::open_file(path).map_err(|error| Error::file(path, error))?;
     (format.open)(file).map_err(|reason| Error::file(path, reason))
@@ -123,7 +123,7 @@ pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
 ///
 /// # Collective
 /// All ranks, with the same arguments.
-pub fn read<T: Element>(
+pub fn read<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
     spread: Spread,
@@ -208,7 +208,7 @@ impl OutputFile {
     ///
     /// # Collective
     /// All ranks.
-    pub fn write<T: Element>(self, comm: &dyn Comm, matrix: &Matrix<T>) -> Result<Moved, Error> {
+    pub fn write<T: Scalar>(self, comm: &dyn Comm, matrix: &Matrix<T>) -> Result<Moved, Error> {
         let begin = Instant::now();
         let _call = CollectiveCall::new(comm, "OutputFile::write")
             .with_debug("path", &self.path)
@@ -242,7 +242,7 @@ struct MatrixOutput<T> {
     target: Option<position::SharedTarget>,
 }
 
-impl<T: Element> MatrixOutput<T> {
+impl<T: Scalar> MatrixOutput<T> {
     /// Writes the header.
     fn begin(partial: PartialFile, matrix: &Matrix<T>) -> Result<Self, Error> {
         let (rows, cols) = (matrix.spread().rows(), matrix.spread().cols());
@@ -285,7 +285,7 @@ fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) ->
 ///
 /// # Collective
 /// All ranks, with the same `path`.
-pub fn write<T: Element>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
+pub fn write<T: Scalar>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let shape = (matrix.spread().rows(), matrix.spread().cols());
     reserve(comm, path, shape, T::TYPE)?.write(comm, matrix)
 }

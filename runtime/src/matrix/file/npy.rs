@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 
 use bytemuck::Pod;
-use isochron_devices::{Element, ElementType};
+use isochron_devices::{ElementType, Scalar};
 use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use num_complex::{Complex32, Complex64};
 
@@ -16,7 +16,7 @@ use crate::output::PartialFile;
 type Conversion<T> = fn(&[u8], &mut [T]);
 
 /// Chooses the smallest type that holds all stored numbers of a type, `f64` for integers, and their conversion.
-fn choose_conversion<T: Element>(kind: &TypeStr) -> Result<(ElementType, Conversion<T>), String> {
+fn choose_conversion<T: Scalar>(kind: &TypeStr) -> Result<(ElementType, Conversion<T>), String> {
     macro_rules! real {
         ($stored:ty) => {
             |bytes, out| {
@@ -52,11 +52,7 @@ fn choose_conversion<T: Element>(kind: &TypeStr) -> Result<(ElementType, Convers
 }
 
 /// Converts the bytes of each stored number to an element.
-fn convert_numbers<S: Pod, T: Element>(
-    bytes: &[u8],
-    out: &mut [T],
-    value: impl Fn(S) -> Complex64,
-) {
+fn convert_numbers<S: Pod, T: Scalar>(bytes: &[u8], out: &mut [T], value: impl Fn(S) -> Complex64) {
     for (element, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<S>())) {
         *element = T::of(value(bytemuck::pod_read_unaligned(bytes)));
     }
@@ -74,7 +70,7 @@ pub(super) struct Header<T> {
     is_foreign: bool,
 }
 
-impl<T: Element> Header<T> {
+impl<T: Scalar> Header<T> {
     /// Fills `out` with numbers from the beginning of `bytes`. Numbers in foreign byte order are reversed in place.
     pub(super) fn decode_numbers(&self, bytes: &mut [u8], out: &mut [T]) {
         let bytes = &mut bytes[..out.len() * self.width];
@@ -88,7 +84,7 @@ impl<T: Element> Header<T> {
 }
 
 /// Reads the header, and checks that the file has the length that it says.
-pub(super) fn read_header<T: Element>(file: &mut BufReader<File>) -> Result<Header<T>, String> {
+pub(super) fn read_header<T: Scalar>(file: &mut BufReader<File>) -> Result<Header<T>, String> {
     let metadata = file.get_ref().metadata();
     let size = metadata.map_err(|error| error.to_string())?.len();
     let header =
@@ -145,7 +141,7 @@ pub(super) fn read_header<T: Element>(file: &mut BufReader<File>) -> Result<Head
 
 /// Opens a file of integers of 1 to 8 bytes, floating-point numbers (except half precision) or complex numbers. Integers
 /// beyond 2⁵³ are rounded.
-pub(super) fn open_npy<T: Element>(file: File) -> Result<OpenFile<T>, String> {
+pub(super) fn open_npy<T: Scalar>(file: File) -> Result<OpenFile<T>, String> {
     let mut file = BufReader::with_capacity(1 << 20, file);
     let header = read_header(&mut file)?;
     let shape = header.shape;
@@ -175,7 +171,7 @@ pub(super) fn count_bytes(elements: u64, element: ElementType) -> u64 {
 }
 
 /// Writes a header for a matrix of this type, column after column.
-pub(super) fn write_header<T: Element>(
+pub(super) fn write_header<T: Scalar>(
     file: &mut BufWriter<PartialFile>,
     rows: usize,
     cols: usize,
@@ -192,7 +188,7 @@ pub(super) fn write_header<T: Element>(
         .map(drop)
 }
 
-pub(super) fn write_elements<T: Element>(
+pub(super) fn write_elements<T: Scalar>(
     file: &mut BufWriter<PartialFile>,
     elements: &[T],
 ) -> std::io::Result<()> {

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read as _, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use serde::{Deserialize, Serialize};
 
 use super::npy::{self, Header};
@@ -29,7 +29,7 @@ const SAMPLE_BYTES: u64 = 4096;
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn read_in_place<T: Element>(
+pub(super) fn read_in_place<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
     matrix: &mut Matrix<T>,
@@ -50,7 +50,7 @@ pub(super) fn read_in_place<T: Element>(
 
 /// Opens the file, if this rank sees one. The number is the same on ranks that see alike files, by length, header and samples
 /// of elements. Numbers of devices and inodes would differ between hosts that share a file system.
-fn open_if_seen<T: Element>(path: &Path) -> Option<(File, Header<T>, u64)> {
+fn open_if_seen<T: Scalar>(path: &Path) -> Option<(File, Header<T>, u64)> {
     // Opening a pipe would take it from the rank that reads it.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
@@ -77,11 +77,7 @@ fn digest_file(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
     Ok(digest(&(len, seen)))
 }
 
-fn read_part<T: Element>(
-    file: &File,
-    header: &Header<T>,
-    matrix: &mut Matrix<T>,
-) -> io::Result<()> {
+fn read_part<T: Scalar>(file: &File, header: &Header<T>, matrix: &mut Matrix<T>) -> io::Result<()> {
     let order = header.shape.order;
     let whole = Region::new(0..matrix.spread().rows(), 0..matrix.spread().cols());
     let (part, line_len) = (orient(&matrix.part(), order), orient(&whole, order).rows);
@@ -103,7 +99,7 @@ fn read_part<T: Element>(
 }
 
 /// Stores the elements of a piece, line after line in this order, in the local part.
-fn store_piece<T: Element>(matrix: &mut Matrix<T>, piece: &Region, order: Order, values: &[T]) {
+fn store_piece<T: Scalar>(matrix: &mut Matrix<T>, piece: &Region, order: Order, values: &[T]) {
     let strides = match order {
         Order::Columns => Strides::lines(piece.rows),
         Order::Rows => Strides::across(piece.cols),
@@ -156,7 +152,7 @@ impl SharedTarget {
 ///
 /// # Collective
 /// All ranks, with the same target.
-pub(super) fn write_in_place<T: Element>(
+pub(super) fn write_in_place<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
     target: Option<SharedTarget>,
@@ -176,7 +172,7 @@ pub(super) fn write_in_place<T: Element>(
     agree(comm, written.map_err(|error| Error::output(path, error))).map(|()| true)
 }
 
-fn write_part<T: Element>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
+fn write_part<T: Scalar>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
     let (part, line_len) = (matrix.part(), matrix.spread().rows());
     let mut bytes = Vec::new();
     for piece in cut_pieces(&part, line_len, PIECE_BYTES / size_of::<T>(), 0) {

@@ -50,7 +50,7 @@ mod prepared;
 
 use std::time::Instant;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 pub use engine::Moved;
 pub(crate) use engine::{MessageBuffers, Movement, count_under_way};
@@ -130,7 +130,7 @@ pub fn redistribute<T: bytemuck::Pod>(
     Ok(moved)
 }
 
-impl<T: Element> Matrix<T> {
+impl<T: Scalar> Matrix<T> {
     /// Makes a matrix on the spread `to` from the memory of `source`, transposed if
     /// [`transposed`](RedistributeConfig::transposed) says so.
     ///
@@ -152,7 +152,7 @@ impl<T: Element> Matrix<T> {
     }
 }
 
-impl<T: Element> HeldMatrix<'_, T> {
+impl<T: Scalar> HeldMatrix<'_, T> {
     /// Copies the matrix to another spread.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The spread of a plan's matrices over the ranks.
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 use isochron_hierarchy::layout::{Layout, columns, slice_cols, slice_rows};
 
 use super::Plan;
@@ -32,7 +32,7 @@ impl Plan {
     }
 
     /// Returns the factors op(A) and op(B) for A and B as they are stored.
-    pub fn operands<'a, T: Element>(
+    pub fn operands<'a, T: Scalar>(
         &self,
         (a, b): (&'a HeldMatrix<'a, T>, &'a HeldMatrix<'a, T>),
     ) -> [Operand<'a, T>; 2] {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use isochron_devices::Element;
+use isochron_devices::Scalar;
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub(super) struct MatrixMover<'r, T> {
     pub moved: Moved,
 }
 
-impl<T: Element> MatrixMover<'_, T> {
+impl<T: Scalar> MatrixMover<'_, T> {
     /// Returns a factor in the plan's layout, `spread`. That is the program's own memory if it has this layout, be it with rows
     /// and columns in another order. Else it is `room`, to which the pieces are moved if the factor `is_read`.
     pub(super) fn bring<'m>(

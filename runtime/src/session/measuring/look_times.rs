@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use isochron_devices::{Depth, Element, JobShape};
+use isochron_devices::{Depth, JobShape, Scalar};
 use isochron_hierarchy::balance::Extent;
 use isochron_hierarchy::layout::arrange;
 
@@ -38,7 +38,7 @@ fn find_unit_s(devices: &[(u64, f64)]) -> f64 {
     if speed > 0.0 { 1.0 / speed } else { 0.0 }
 }
 
-impl<T: Element> NodeMeasurer<'_, T> {
+impl<T: Scalar> NodeMeasurer<'_, T> {
     /// Takes a short look at the devices of all ranks. `known` holds, on the head rank, the knowledge of each device.
     /// Returns the look on the head rank.
     ///
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    impl<T: Element> Updates<T> for Falling {
+    impl<T: Scalar> Updates<T> for Falling {
         fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
             Ok(UpdateTime::default())
         }

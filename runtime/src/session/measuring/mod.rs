@@ -7,7 +7,7 @@ mod look;
 mod look_times;
 mod node;
 
-use isochron_devices::{DeviceTeam, Element, MeasureConfig, MeasureTally, memory_bounds};
+use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar, memory_bounds};
 use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
@@ -115,7 +115,7 @@ pub(super) fn describe_work(
     })
 }
 
-impl<'a, T: Element> PlanMeasurer<'a, T> {
+impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// Prepares measurements by this node, with the load of its host, the known times of the links and, on the head
     /// rank, of every device.
     pub(super) fn new(

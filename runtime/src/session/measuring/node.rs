@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use isochron_devices::measure::{InStep, UpdateOperands};
 use isochron_devices::{
-    Depth, DeviceTeam, Element, JobShape, MeasureConfig, MeasureOutcome, MeasureTally, Measurement,
+    Depth, DeviceTeam, JobShape, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, Scalar,
     measure_team,
 };
 use isochron_hierarchy::balance::{
@@ -118,7 +118,7 @@ pub(in crate::session) struct NodeMeasurer<'a, T> {
     seen: Vec<Vec<StoredSample>>,
 }
 
-impl<'a, T: Element> NodeMeasurer<'a, T> {
+impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Prepares measurements for this work.
     pub(in crate::session) fn new(
         comm: &'a dyn Comm,

@@ -61,7 +61,7 @@ impl Worker for FakeDevice {
     }
 }
 
-impl<T: Element> Updates<T> for FakeDevice {
+impl<T: Scalar> Updates<T> for FakeDevice {
     fn begin(&mut self, _c: ViewMut<'_, T>, _depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.counts[0].fetch_add(1, Ordering::Relaxed);
         Ok(UpdateTime {

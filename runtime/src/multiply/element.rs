@@ -1,0 +1,63 @@
+//! The types of elements that are multiplied.
+
+use isochron_devices::{DeviceTeam, Scalar};
+use num_complex::{Complex32, Complex64};
+
+use super::plan::Plan;
+use super::{Execution, Factors, MultiplyRun, RunMemory, Scalars};
+use crate::error::Error;
+use crate::matrix::HeldMatrix;
+
+/// A type of elements that are multiplied: `f32`, `f64`, and complex numbers of them.
+///
+/// The multiplication is compiled for each of them in this crate, and not again in every program that uses it.
+pub trait Element: Scalar + Compiled {}
+
+/// What is compiled in this crate for every type of elements.
+pub trait Compiled: Sized + 'static {
+    /// Does what [`RunMemory::make`] does.
+    fn make(
+        memory: &mut RunMemory<Self>,
+        team: &mut DeviceTeam,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<(), Error>;
+
+    /// Does what [`MultiplyRun::run_in`] does.
+    fn run(
+        run: MultiplyRun<'_>,
+        memory: &mut RunMemory<Self>,
+        work: (Scalars<Self>, Factors<'_, '_, Self>),
+        c: &mut HeldMatrix<'_, Self>,
+    ) -> Result<Execution, Error>;
+}
+
+macro_rules! compile {
+    ($($element:ty)*) => {
+        $(
+            impl Element for $element {}
+
+            impl Compiled for $element {
+                fn make(
+                    memory: &mut RunMemory<Self>,
+                    team: &mut DeviceTeam,
+                    plan: &Plan,
+                    rank: usize,
+                ) -> Result<(), Error> {
+                    memory.make(team, plan, rank)
+                }
+
+                fn run(
+                    run: MultiplyRun<'_>,
+                    memory: &mut RunMemory<Self>,
+                    work: (Scalars<Self>, Factors<'_, '_, Self>),
+                    c: &mut HeldMatrix<'_, Self>,
+                ) -> Result<Execution, Error> {
+                    run.run_in(memory, work, c)
+                }
+            }
+        )*
+    };
+}
+
+compile!(f32 f64 Complex32 Complex64);
