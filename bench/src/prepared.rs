@@ -1,5 +1,6 @@
 //! A prepared product in a program's own memory, against the same product through `isochron mxm`.
 
+use isochron_devices::ElementType;
 use serde::{Deserialize, Serialize};
 
 use crate::goal::check_most;
@@ -16,10 +17,13 @@ const MXM: &str = "mxm";
 /// The goal of a call's time over the multiplication's of the command.
 const GOAL: f64 = 1.05;
 
+/// The most turns of a contestant in a round.
+const MOST_TURNS: usize = 4;
+
 /// The size of the campaign.
 #[derive(clap::Args)]
 pub struct PreparedArguments {
-    /// Rounds; in each all contestants take their turn
+    /// Rounds; in each all contestants take their turn, with short products up to four
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Sizes: m = n = k
@@ -51,6 +55,7 @@ pub struct PreparedResults {
 /// The times of a program.
 #[derive(Serialize, Deserialize)]
 struct PreparedSample {
+    /// The number of its turn with this product.
     round: usize,
     size: usize,
     element: String,
@@ -77,19 +82,22 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
     let mut samples = Vec::new();
     for round in 0..arguments.rounds {
         for (size, element) in arguments.list_cases() {
-            for &who in list_in_turn(&CONTESTANTS, round) {
-                let times = match who {
-                    MXM => run_mxm(&launcher, arguments, (size, element))?,
-                    layout => run_calls(&launcher, arguments, (size, element), layout)?,
-                };
-                eprintln!("round {round} {who} {size} {element}: {:?}", times.calls_s);
-                samples.push(PreparedSample {
-                    round,
-                    size,
-                    element: element.to_owned(),
-                    who: who.to_owned(),
-                    times,
-                });
+            let turns = arguments.count_turns((size, element));
+            for round in round * turns..(round + 1) * turns {
+                for &who in list_in_turn(&CONTESTANTS, round) {
+                    let times = match who {
+                        MXM => run_mxm(&launcher, arguments, (size, element))?,
+                        layout => run_calls(&launcher, arguments, (size, element), layout)?,
+                    };
+                    eprintln!("round {round} {who} {size} {element}: {:?}", times.calls_s);
+                    samples.push(PreparedSample {
+                        round,
+                        size,
+                        element: element.to_owned(),
+                        who: who.to_owned(),
+                        times,
+                    });
+                }
             }
         }
     }
@@ -113,6 +121,13 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
 }
 
 impl PreparedArguments {
+    /// Counts the turns of every contestant in a round: the shorter a product, the more its time differs from one process to
+    /// the next.
+    fn count_turns(&self, case: (usize, &str)) -> usize {
+        let longest = self.list_cases().map(count_flop).fold(0.0, f64::max);
+        ((longest / count_flop(case)) as usize).clamp(1, MOST_TURNS)
+    }
+
     /// Lists the products: each size in f64, and one of them in the other types.
     fn list_cases(&self) -> impl Iterator<Item = (usize, &'static str)> {
         self.sizes.iter().flat_map(|&size| {
@@ -123,6 +138,12 @@ impl PreparedArguments {
             elements.iter().map(move |&element| (size, element))
         })
     }
+}
+
+/// Counts the real operations of a product.
+fn count_flop((size, element): (usize, &str)) -> f64 {
+    let element: ElementType = element.parse().unwrap_or_default();
+    (size as f64).powi(3) * element.flop()
 }
 
 /// Runs the command some times. Its call is the multiplication alone.
