@@ -25,7 +25,7 @@ pub use finite::NotFinite;
 pub(crate) use frame::Frame;
 pub use generate::Generator;
 pub(crate) use generate::hash;
-pub use lines::MemoryLines;
+pub use lines::{MemoryLines, OperandLines};
 pub use operand::{Op, Operand};
 pub use region::Region;
 pub(crate) use region::intersect;

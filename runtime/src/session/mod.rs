@@ -1,5 +1,6 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
+mod any_gemm;
 mod bind;
 mod builder;
 mod claims;
@@ -40,6 +41,7 @@ use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 use tracing::dispatcher::DefaultGuard;
 
+pub use any_gemm::{AnyGemm, GemmWork};
 pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use gemm::{Gemm, GemmConfig, GemmRun};
