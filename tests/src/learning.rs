@@ -2,12 +2,11 @@
 //! [`cases`](crate::cases).
 
 use isochron::comm::Comm;
-use isochron::multiply::{
-    Factors, LearningDirector, LearningSettings, Learnt, MultiplyRun, PartOfK, Plan, Problem,
-    Scalars,
-};
+use isochron::multiply::{Factors, Learnt, MultiplyRun, PartOfK, Plan, Problem, Scalars};
+use isochron_core::internal::{LearningDirector, LearningSettings};
+use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{
-    DeviceKind, DeviceTeam, Element, ElementType, Pace, PacedWorker, RecordedWorker, Worker, cuda,
+    DeviceKind, DeviceTeam, Element, ElementType, Pace, PacedWorker, Worker, cuda,
 };
 use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};

@@ -18,7 +18,8 @@ mod region;
 pub(crate) mod spread;
 mod stored;
 
-use isochron_devices::{Element, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
+use isochron_devices::internal::{is_unwritten_memory_free, try_zeroed_matrix};
+use isochron_devices::{Element, View, ViewMut};
 
 pub use distribution::{BlockList, Distribution, Pieces};
 pub use finite::NotFinite;

@@ -23,10 +23,10 @@
 
 mod course;
 mod director;
-mod learning;
+pub(crate) mod learning;
 mod order;
 mod panels;
-mod plan;
+pub(crate) mod plan;
 mod problem;
 mod reduce;
 mod schedule;
@@ -40,20 +40,15 @@ use isochron_devices::{DeviceTeam, Element};
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
-pub(crate) use learning::{ChangeCosts, Placed, Places, RunConditions, SteadyTimes};
+pub(crate) use learning::{
+    ChangeCosts, LearningDirector, LearningSettings, Placed, Places, RunConditions, SteadyTimes,
+};
 pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDecision, RunRecord};
 pub(crate) use plan::find_difference;
 pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
 pub(crate) use problem::check_widths;
 pub use summa::{Factors, MakePart};
-
-// Public for tests and the command, which are other crates: a session learns by itself.
-#[doc(hidden)]
-pub use {
-    learning::{LearningDirector, LearningSettings},
-    plan::format_utc,
-};
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;
