@@ -16,11 +16,11 @@ use crate::multiply::Plan;
 /// let mut session = Session::builder().build(LocalComm::new())?;
 /// let square = Distribution::on_one(2, 2, 0, 1)?;
 /// let on = [&square; 3];
-/// let element = "f32".parse().map_err(Error::Settings)?; // of a file or of a command line, for example
+/// let element: ElementType = "f32".parse().map_err(Error::Settings)?; // of a file or of a command line, for example
 /// let mut product = session.prepare_any_gemm(element, on, &GemmConfig::default())?;
 /// assert_eq!(product.element(), ElementType::F32);
 /// if let AnyGemm::F32(gemm) = &mut product {
-///     let (a, b, mut c) = ([1.0, 3.0, 2.0, 4.0], [5.0, 7.0, 6.0, 8.0], [0.0; 4]);
+///     let (a, b, mut c) = ([1_f32, 3.0, 2.0, 4.0], [5_f32, 7.0, 6.0, 8.0], [0_f32; 4]);
 ///     gemm.run(&mut session, Scalars::PRODUCT, (&a, 2), (&b, 2), (&mut c, 2))?;
 ///     assert_eq!(c, [19.0, 43.0, 22.0, 50.0]);
 /// }
