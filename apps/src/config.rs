@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::session::FoundDevices;
+use isochron_core::internal::FoundDevices;
 use isochron_devices::{Grouping, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -44,8 +44,9 @@ use clap::{Parser, Subcommand};
 use examples::add_examples;
 use failure::Failure;
 use isochron_core::Error;
-use isochron_core::comm::{Comm, agree, launched_rank};
-use isochron_devices::blas;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::launched_rank;
+use isochron_devices::internal::own_libraries;
 use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
@@ -115,7 +116,7 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
         return ExitCode::from(status);
     }
     let launch = Launch::of_process(Instant::now());
-    blas::own_libraries();
+    own_libraries();
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let log = log::start(launched_rank());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 

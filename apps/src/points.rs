@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use isochron_core::input::read_text;
+use isochron_core::internal::input::read_text;
 use isochron_hierarchy::model::{
     Fit, ModelError, ModelFile, Point, SpeedModel, Surface, SurfaceFile,
 };

@@ -8,9 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow, ensure};
-use isochron_devices::{
-    BlasGemm, CblasLibrary, View, ViewMut, leading_dimension, try_reserve_matrix,
-};
+use isochron_devices::internal::try_reserve_matrix;
+use isochron_devices::{BlasGemm, CblasLibrary, View, ViewMut, leading_dimension};
 
 use crate::shape::ProductShape;
 

@@ -76,7 +76,7 @@ enum CampaignCommand {
 }
 
 fn main() -> anyhow::Result<()> {
-    isochron_devices::blas::own_libraries();
+    isochron_devices::internal::own_libraries();
     match BenchCliArguments::parse().campaign {
         CampaignCommand::Balance(arguments) => balance::run(&arguments),
         CampaignCommand::Algorithms(arguments) => algorithms::run(&arguments),

@@ -43,10 +43,10 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod blas;
-// Public for the tests of the GPU path, which are in another crate.
-#[doc(hidden)]
-pub mod conformance;
 pub mod cuda;
+// For the other crates of this workspace.
+#[doc(hidden)]
+pub mod internal;
 pub mod kernel;
 pub mod measure;
 pub mod topology;
@@ -55,6 +55,7 @@ mod turns;
 mod cgroup;
 mod clock;
 mod conditions;
+mod conformance;
 mod cpu;
 mod cpu_quota;
 mod discover;
@@ -96,19 +97,4 @@ pub use view::{MatrixView, View, ViewMut, leading_dimension};
 pub use worker::{
     Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
     UpdateTime, Updates, Worker,
-};
-
-// Public for the runtime, which shares a host among ranks, heeds its state and makes matrices, and for tests and benchmarks
-// in other crates. Programs do not need them, and they may change at any time.
-#[doc(hidden)]
-pub use {
-    conditions::HostConditions,
-    cpu_quota::cpu_quota_cores,
-    discover::rank_devices,
-    heat::HeatSensors,
-    host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts},
-    huge_pages::{try_reserve_matrix, try_zeroed_matrix},
-    memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memory_bounds},
-    recorded::RecordedWorker,
-    share::share_cores,
 };

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
 use crate::blas::choose_blas;
+use crate::discover::rank_devices;
 use crate::measure::{UpdateOperands, repeat_alone};
 use crate::topology::{BusId, DriverGpu, Topology};
 use crate::{
     BlasChoice, CpuWorker, CudaConfig, CudaWorker, Depth, DeviceError, DeviceInfo, DeviceTeam,
-    Grouping, MeasureConfig, Scalar, Worker, cuda, measure_team, rank_devices,
+    Grouping, MeasureConfig, Scalar, Worker, cuda, measure_team,
 };
 
 /// All devices of a host that one process may use: groups of its cores, and its GPUs.

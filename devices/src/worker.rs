@@ -1,8 +1,8 @@
 //! The contract of a device, and the records in which a device describes itself.
 
 use crate::{
-    CpuWorker, CudaWorker, DeviceClock, DeviceError, ElementType, PacedWorker, RecordedWorker,
-    Scalar, ThreadPlace, View, ViewMut,
+    CpuWorker, CudaWorker, DeviceClock, DeviceError, ElementType, PacedWorker, Scalar, ThreadPlace,
+    View, ViewMut,
 };
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
@@ -196,7 +196,7 @@ pub type PanelPair<'a, T> = (View<'a, T>, View<'a, T>);
 ///
 /// A device implements [`Updates`] for each element type; [`Scalar::updates`] selects one of them of a `dyn Worker`.
 ///
-/// Every implementation passes [`conformance::run`](crate::conformance::run).
+/// Every implementation passes [`conformance::run`](crate::internal::conformance::run).
 pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Complex64> {
     /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;
@@ -264,7 +264,12 @@ macro_rules! into_box {
     };
 }
 
-into_box!(CpuWorker, CudaWorker, PacedWorker, RecordedWorker);
+into_box!(
+    CpuWorker,
+    CudaWorker,
+    PacedWorker,
+    crate::recorded::RecordedWorker
+);
 
 /// The arithmetic of a device with elements of one type.
 ///

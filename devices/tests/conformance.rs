@@ -5,9 +5,9 @@
 )]
 
 use isochron_devices::blas::choose_blas;
+use isochron_devices::internal::{RecordedWorker, conformance};
 use isochron_devices::{
-    Blas, BlasChoice, CpuWorker, DeviceKind, EmbeddedBlas, Pace, PacedWorker, RecordedWorker,
-    Topology, Worker, conformance,
+    Blas, BlasChoice, CpuWorker, DeviceKind, EmbeddedBlas, Pace, PacedWorker, Topology, Worker,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use std::sync::{Arc, LazyLock};

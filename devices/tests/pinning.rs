@@ -10,9 +10,10 @@
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 use isochron_devices::blas::available_blas;
+use isochron_devices::internal::{rank_devices, try_zeroed_matrix};
 use isochron_devices::{
     CoreInfo, CpuWorker, Depth, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View,
-    ViewMut, Worker, rank_devices, try_zeroed_matrix,
+    ViewMut, Worker,
 };
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,9 +7,10 @@
     reason = "a failed unwrap is the report of a test"
 )]
 
+use isochron_devices::host_devices;
+use isochron_devices::internal::{Distances, rank_devices};
 use isochron_devices::topology::{HostPart, PartKind};
-use isochron_devices::{BusId, CoreGroup, Distances, Grouping, Topology};
-use isochron_devices::{host_devices, rank_devices};
+use isochron_devices::{BusId, CoreGroup, Grouping, Topology};
 
 const EIGHT_SOCKETS: &str = include_str!("topologies/eight-sockets.xml");
 const HYBRID: &str = include_str!("topologies/hybrid.xml");

@@ -28,6 +28,7 @@
 //! | has one process, and is built without MPI | this crate with [`LocalComm`](comm::LocalComm) |
 //! | sends messages by a library of its own | this crate with its own [`comm::Comm`] |
 //! | multiplies matrices of its own | [`Session::gemm`](session::Session::gemm), or [`Session::prepare_gemm`](session::Session::prepare_gemm) if the product comes again |
+//! | knows the type of the elements at run time only | [`Session::prepare_any_gemm`](session::Session::prepare_any_gemm) |
 //! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), [`Matrix`](matrix::Matrix), [`Session::multiply`](session::Session::multiply) |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
 //! | only divides work by measured points | [`hierarchy::split`], which needs no ranks |
@@ -40,13 +41,13 @@
 pub mod comm;
 mod error;
 mod fault;
-// Public for the command, whose files they read and write.
+mod input;
+// For the other crates of this workspace.
 #[doc(hidden)]
-pub mod input;
+pub mod internal;
 pub mod matrix;
 pub mod multiply;
-#[doc(hidden)]
-pub mod output;
+mod output;
 pub mod prelude;
 pub mod progress;
 pub mod rebalance;

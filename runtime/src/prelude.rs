@@ -14,8 +14,8 @@ pub use crate::multiply::{Element, Execution, Plan, Problem, Scalars};
 pub use crate::progress::{Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
 pub use crate::session::{
-    Cores, DeviceSpec, Gemm, GemmConfig, GemmRun, HostScope, LogLevel, NodeSpec, Platform, Report,
-    Session, SessionBuilder,
+    AnyGemm, Cores, DeviceSpec, Gemm, GemmConfig, GemmRun, HostScope, LogLevel, NodeSpec, Platform,
+    Report, Session, SessionBuilder,
 };
 pub use crate::store::StoreMode;
 pub use crate::{Error, ErrorClass};

@@ -11,9 +11,8 @@ use isochron::multiply::{
     Assignment, Directive, Director, Element, Execution, Factors, MultiplyRun, PartOfK, Plan,
     Problem, Scalars, StepTimes,
 };
-use isochron_devices::{
-    DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda, is_unwritten_memory_free,
-};
+use isochron_devices::internal::is_unwritten_memory_free;
+use isochron_devices::{DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use num_complex::{Complex32, Complex64};
 

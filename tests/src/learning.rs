@@ -2,13 +2,10 @@
 //! [`cases`](crate::cases).
 
 use isochron::comm::Comm;
-use isochron::multiply::{
-    Element, Factors, LearningDirector, LearningSettings, Learnt, MultiplyRun, PartOfK, Plan,
-    Problem, Scalars,
-};
-use isochron_devices::{
-    DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, RecordedWorker, Worker, cuda,
-};
+use isochron::multiply::{Element, Factors, Learnt, MultiplyRun, PartOfK, Plan, Problem, Scalars};
+use isochron_core::internal::{LearningDirector, LearningSettings};
+use isochron_devices::internal::RecordedWorker;
+use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use num_complex::{Complex32, Complex64};

@@ -3,9 +3,9 @@
 use isochron::Error;
 use isochron::matrix::Spread;
 use isochron::multiply::{
-    Assignment, DeviceStep, Director, LearningDirector, LearningSettings, Learnt, Plan, Problem,
-    RankStep, RunRecord, StepTimes,
+    Assignment, DeviceStep, Director, Learnt, Plan, Problem, RankStep, RunRecord, StepTimes,
 };
+use isochron_core::internal::{LearningDirector, LearningSettings};
 use isochron_hierarchy::adaptive::Observed;
 use isochron_hierarchy::layout::slice_cols;
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile, check_distinct};
 use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};

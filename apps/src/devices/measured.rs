@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use isochron_core::Error;
-use isochron_core::comm::{Comm, MeasureRounds, agree};
+use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::{MeasureRounds, prepare_updates};
 use isochron_core::session::Session;
 use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
@@ -87,7 +88,7 @@ impl MeasurePlan<'_> {
     /// Measures every device at every size: alone on its host and, if there are several, together with the host's others.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`Session::prepare_updates`] and of [`measure_team`].
+    /// On every rank, when any rank fails: those of [`prepare_updates`] and of [`measure_team`].
     ///
     /// # Collective
     /// All ranks of the session.
@@ -152,8 +153,7 @@ impl<T: Scalar> MeasureRun<'_, T> {
     fn measure_size(&mut self, n: usize, devices: &mut [DeviceMeasurements]) -> Result<(), Error> {
         let slices = vec![n; devices.len()];
         let depth = Depth::endless(self.plan.block);
-        self.session
-            .prepare_updates(&mut self.operands, n, &slices, depth)?;
+        prepare_updates(self.session, &mut self.operands, n, &slices, depth)?;
         let together = self.measure_together(n, &slices)?;
         for turn in 0..self.turns.count {
             let what = format!("{} alone, n = {n}", self.turns.device_name(turn));

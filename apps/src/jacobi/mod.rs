@@ -30,10 +30,10 @@ use clap::{Args, ValueEnum};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::PacedWork;
+use isochron_core::internal::bind_rank;
 use isochron_core::matrix::file::{self, OutputFile};
 use isochron_core::matrix::{Matrix, Spread};
 use isochron_core::prelude::{ElementType, Platform};
-use isochron_core::session::bind_rank;
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use clap::Args;
 use isochron_core::Error;
-use isochron_core::comm::{Comm, MeasureRounds, agree};
+use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::{MeasureRounds, keep_samples, prepare_updates};
 use isochron_core::multiply::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
+use isochron_devices::internal::cpu_quota_cores;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{
-    BlasChoice, Depth, DeviceInfo, ElementType, MeasureConfig, Measurement, Scalar,
-    cpu_quota_cores, measure_team,
+    BlasChoice, Depth, DeviceInfo, ElementType, MeasureConfig, Measurement, Scalar, measure_team,
 };
 use num_complex::{Complex32, Complex64};
 
@@ -217,7 +218,7 @@ impl<T: Scalar> DeviceWork<T> {
             (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
         });
         let samples: Vec<Option<StoredSample>> = samples.collect();
-        self.session.keep_samples(self.updates.work, &samples)
+        keep_samples(&mut self.session, self.updates.work, &samples)
     }
 
     fn make_sample(&self, units: u64, seconds: Vec<f64>, at_least: bool) -> StoredSample {
@@ -266,9 +267,7 @@ impl<T: Scalar> MeasuredWork for DeviceWork<T> {
         let (rows, columns) = self.shape_updates(size, units);
         let depth = Depth::endless(self.updates.work.width);
         let operands = &mut self.operands;
-        let prepared = self
-            .session
-            .prepare_updates(operands, rows, &columns, depth);
+        let prepared = prepare_updates(&mut self.session, operands, rows, &columns, depth);
         if let Err(error) = prepared {
             return end_without_memory(comm, error, units);
         }

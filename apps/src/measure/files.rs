@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
-use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint};
 
 use super::part::{MeasuredPart, Size, flatten_point, widen_point};

@@ -3,14 +3,15 @@
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::session::{KernelStore, bind_rank};
+use isochron_core::internal::{KernelStore, bind_rank};
 use isochron_core::store::{
     KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
 };
 use isochron_devices::blas::BlasChoice;
+use isochron_devices::internal::cpu_quota_cores;
 use isochron_devices::kernel::{KernelPlace, RunQuota};
 use isochron_devices::measure::limit_run_s;
-use isochron_devices::{MeasureConfig, cpu_quota_cores, memory_available_bytes};
+use isochron_devices::{MeasureConfig, memory_available_bytes};
 use isochron_kernels::{KernelParameters, NAMES};
 
 use super::kernel::KernelChoice;

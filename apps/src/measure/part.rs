@@ -1,8 +1,8 @@
 //! The parts that are measured: the kernel of each rank, or each of its devices.
 
 use isochron_core::Error;
-use isochron_core::comm::{Comm, MeasureRounds, agree};
-use isochron_core::session::KernelStore;
+use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::{KernelStore, MeasureRounds};
 use isochron_core::store::StoredSample;
 use isochron_devices::kernel::KernelRun;
 use isochron_devices::measure::{Repeated, measure_kernel};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use isochron_core::output::check_distinct;
+use isochron_core::internal::output::check_distinct;
 use isochron_hierarchy::model::{Fit, Flag, ModelError, PiecewiseFpm, Point, SpeedModel, Surface};
 use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;

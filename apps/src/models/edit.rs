@@ -6,8 +6,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use isochron_core::input::open_file;
-use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::input::open_file;
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_core::store::{
     FoundSegment, SegmentError, StoreFolder, StoreKey, StoredModels, StoredRun, format_segment,
     name_writer, parse_segment, read_clock_s,

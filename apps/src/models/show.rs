@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use isochron_core::multiply::format_utc;
+use isochron_core::internal::format_utc;
 use isochron_core::store::{StoreKey, StoredRun, StoredSample, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! A finished multiplication, whose report is written and printed after the end of MPI.
 
+use isochron_core::internal::output::PartialFile;
 use isochron_core::multiply::Plan;
-use isochron_core::output::PartialFile;
 use isochron_core::session::Report;
 
 use super::MxmArguments;

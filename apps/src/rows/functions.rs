@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use isochron_core::comm::{agree, share_outcome};
-use isochron_core::input::read_text;
+use isochron_core::internal::input::read_text;
 use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::{ModelFile, Point};

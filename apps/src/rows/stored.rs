@@ -1,8 +1,8 @@
 //! Times of the model store, in place of measurements.
 
+use isochron_core::internal::KnownKernel;
 use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
-use isochron_core::session::KnownKernel;
 use isochron_hierarchy::model::{Point, SurfacePoint};
 
 use crate::measure::{

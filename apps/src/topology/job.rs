@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::session::FoundDevices;
+use isochron_core::internal::FoundDevices;
 use isochron_devices::cuda::{self, Survey};
 use isochron_devices::{
     BusId, CudaInfo, DriverGpu, GpuInfo, Grouping, RankDevices, Topology, host_devices,

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, LocalComm, agree};
-use isochron_core::input::read_text;
-use isochron_core::output::{PartialFile, check_distinct};
+use isochron_core::internal::input::read_text;
+use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 

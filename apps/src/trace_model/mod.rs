@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use clap::{ArgGroup, Args};
-use isochron_core::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::ModelFile;
 
 use crate::devices::points::today;

@@ -1,7 +1,8 @@
 //! Matrices in ordinary host memory.
 
 use anyhow::Context as _;
-use isochron_devices::{Scalar, try_zeroed_matrix};
+use isochron_devices::Scalar;
+use isochron_devices::internal::try_zeroed_matrix;
 use num_complex::Complex64;
 
 /// Makes a matrix without gaps, with all cores. Its numbers in [1/2, 1) have no pattern: a processor's power, and so

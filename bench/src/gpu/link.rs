@@ -2,7 +2,7 @@
 
 use anyhow::ensure;
 use isochron_bench::yardsticks::time_pinned_copies;
-use isochron_devices::cuda::Placement;
+use isochron_devices::internal::Placement;
 use isochron_devices::{
     CudaInfo, CudaWorker, Depth, JobShape, Updates, ViewMut, Worker as _, memory_available_bytes,
 };

@@ -1,7 +1,7 @@
 //! Updates of a C that does not fit on the GPU: their speed over a visit of all of C.
 
 use anyhow::{Context as _, bail};
-use isochron_devices::cuda::Placement;
+use isochron_devices::internal::Placement;
 use isochron_devices::{CudaWorker, Depth, JobShape, Updates, View, ViewMut};
 
 use super::budget::TimeBudget;

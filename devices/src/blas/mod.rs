@@ -4,26 +4,19 @@
 //! [`EmbeddedBlas`] is compiled in and always available. All are used sequentially: the threads of a device are ours. The
 //! settings of the libraries that the program itself uses stay as they are.
 
-mod cblas;
-mod choose;
+pub(crate) mod cblas;
+pub(crate) mod choose;
 mod embedded;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod own_copy;
-mod trial;
+pub(crate) mod trial;
 
 pub use cblas::CblasLibrary;
 pub(crate) use cblas::find_reason;
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
 
-// Public for the runtime, whose ranks compare the libraries together and keep their times in the model store, and for the
-// command.
-#[doc(hidden)]
-pub use {
-    cblas::own_libraries,
-    choose::{FoundBlas, find_blas},
-    trial::{BlasCandidates, TRIAL_UNITS, TRIAL_VERSION, TrialTimes, pick_fastest},
-};
+pub(crate) use trial::BlasCandidates;
 
 use crate::{Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};

@@ -1,7 +1,7 @@
 //! Tests of the [`Worker`] contract, for its implementers: one suite that every worker passes.
 //!
 //! [`run`] is for workers that compute. [`run_contract`] is the part that also holds for a worker without arithmetic,
-//! such as [`RecordedWorker`](crate::RecordedWorker). Both panic at the first broken promise, and name it.
+//! such as [`RecordedWorker`](crate::recorded::RecordedWorker). Both panic at the first broken promise, and name it.
 
 mod ahead;
 mod contract;

@@ -2,7 +2,7 @@
 //!
 //! Both libraries are opened at run time: the same program runs on hosts without a GPU. [`devices`] lists the GPUs,
 //! [`survey`] sums up the state of CUDA in one line, and [`CudaWorker`] makes a device of a GPU and its host cores. Its
-//! [`TilePlan`] says whether C stays on the GPU or streams through it in tiles.
+//! [plan](CudaWorker::plan) says whether C stays on the GPU or streams through it in tiles.
 //!
 //! Three layers: the foreign functions with checked result codes (`raw`, `codes`, `check`); resources that free
 //! themselves (`context`, `memory`, `stream`, `blas`); and safe operations (the rest).
@@ -18,8 +18,8 @@ mod gathered;
 mod gpu;
 mod lanes;
 mod memory;
-mod nvml;
-mod plan;
+pub(crate) mod nvml;
+pub(crate) mod plan;
 mod products;
 mod raw;
 mod resident;
@@ -34,12 +34,7 @@ mod worker;
 pub use find::{CudaInfo, Survey, devices, survey};
 pub use worker::CudaWorker;
 
-// Public for the runtime, which keeps the state of GPUs in the model store, and for the tests of the GPU path.
-#[doc(hidden)]
-pub use {
-    nvml::{GpuState, read_gpu_state},
-    plan::{Placement, StreamedTiles, TilePlan},
-};
+pub(crate) use nvml::{GpuState, read_gpu_state};
 
 use crate::DeviceError;
 

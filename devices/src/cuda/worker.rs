@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// A GPU and the host cores that drive it: one device.
 ///
-/// C is on the GPU from `begin` to `finish` if it fits, and streams through it in tiles otherwise (see [`TilePlan`]).
+/// C is on the GPU from `begin` to `finish` if it fits, and streams through it in tiles otherwise.
 /// `begin` and `finish` copy C; an update copies A and B, and waits for the arithmetic. So `busy_s` is wall time with
 /// all transfers of the update. Nothing runs between calls, so the times of `begin`, of the updates and of `finish` sum
 /// up to the time of the job. Arithmetic hides the transfers: those of the next update if

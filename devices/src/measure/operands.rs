@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
+use crate::huge_pages::try_zeroed_matrix;
 use crate::memory::{is_unwritten_memory_free, memory_available_bytes};
 use crate::team::DeviceTeam;
 use crate::view::even_widths;
 use crate::worker::JobShape;
-use crate::{DeviceError, Scalar, ViewMut, leading_dimension, try_zeroed_matrix};
+use crate::{DeviceError, Scalar, ViewMut, leading_dimension};
 use num_complex::Complex64;
 
 /// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in

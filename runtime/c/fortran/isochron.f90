@@ -6,7 +6,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 4
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 5
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -285,6 +285,15 @@ module isochron
       integer(c_int) :: status
     end function
 
+    ! units has room for n_units numbers, one for each rank.
+    function isochron_units(balancer, units, n_units) bind(c, name="isochron_units") result(status)
+      import :: c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: balancer
+      integer(c_int64_t), intent(out) :: units(*)
+      integer(c_int64_t), value :: n_units
+      integer(c_int) :: status
+    end function
+
     ! from and to: c_loc of the first element of contiguous arrays.
     function isochron_move(balancer, from, to, bytes_per_unit) bind(c, name="isochron_move") result(status)
       import :: c_int, c_int64_t, c_ptr
@@ -298,6 +307,13 @@ module isochron
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: balancer, from, to
       integer(c_int64_t), intent(in) :: from_bytes(*), to_bytes(*)
+      integer(c_int) :: status
+    end function
+
+    function isochron_balancer_report(balancer, json) bind(c, name="isochron_balancer_report") result(status)
+      import :: c_int, c_ptr
+      type(c_ptr), value :: balancer
+      type(c_ptr), intent(out) :: json
       integer(c_int) :: status
     end function
 

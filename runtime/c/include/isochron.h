@@ -1,4 +1,25 @@
-/* The C interface of Isochron. Made by cbindgen from runtime/c/src. */
+/* The C interface of Isochron. Made by cbindgen from runtime/c/src.
+ *
+ * A program opens a session on a communicator, and closes it at the end:
+ *
+ *   isochron_open_comm (if mpi.h was included before), isochron_open or isochron_open_local; isochron_close
+ *
+ * It multiplies matrices in its own memory, described by isochron_matrix_t, once or many times:
+ *
+ *   isochron_gemm
+ *   isochron_prepare; isochron_run, as often as needed; isochron_close_product
+ *
+ * It balances a loop of its own. After each sweep isochron_balance says if the parts of the ranks have changed:
+ *
+ *   isochron_balancer, isochron_part
+ *   in each sweep: isochron_begin, the work on the part, isochron_end, isochron_balance
+ *   after a change: isochron_part, and isochron_move for each array
+ *   isochron_close_balancer
+ *
+ * Every call except isochron_strerror and isochron_last_error returns a status: ISOCHRON_OK, or why it failed.
+ * isochron_last_error explains it in a sentence. A call that fails writes null for handles, texts and states, and 0 for
+ * numbers. Calls named collective are made by all ranks, in the same order. A handle is used on the thread that made it.
+ * Free texts and states by isochron_free. docs/c-and-fortran.md has whole programs. */
 
 #ifndef ISOCHRON_H
 #define ISOCHRON_H
@@ -10,7 +31,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with every added call, setting, constant and struct.
-#define ISOCHRON_ABI_MINOR 4
+#define ISOCHRON_ABI_MINOR 5
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -69,7 +90,7 @@ typedef struct isochron_balancer_t isochron_balancer_t;
 // A product that is planned once and run many times.
 typedef struct isochron_product_t isochron_product_t;
 
-// A session.
+// A session: the ranks of a communicator and their devices.
 typedef struct isochron_session_t isochron_session_t;
 
 // A matrix distributed over ranks, and this rank's memory for it. Set struct_size to sizeof(isochron_matrix_t), and
@@ -126,23 +147,26 @@ typedef struct {
   const int64_t *block_lds;
 } isochron_matrix_t;
 
-// Reports which matrices were used in place by a product, and the cost of moving the others on this rank. Set
+// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
 // struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
 // write the fields that it has.
+//
+// A matrix that is not where the plan needs it is moved, on all ranks. A part of a matrix whose lines lie between lines of C
+// is copied, on the rank that has it.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
-  // 1 if A was used in place, on all ranks; 0 if it was moved.
+  // 1 if A was used in place; 0 if it was moved, or copied on this rank.
   int64_t a_in_place;
-  // 1 if B was used in place, on all ranks; 0 if it was moved.
+  // 1 if B was used in place; 0 if it was moved, or copied on this rank.
   int64_t b_in_place;
-  // 1 if C was written in place, on all ranks; 0 if it was moved.
+  // 1 if C was written in place; 0 if it was moved, or copied on this rank.
   int64_t c_in_place;
   // Messages that this rank sent to move A, B and C to the plan's layout, and C back.
   int64_t messages;
   // Bytes of these messages.
   int64_t bytes;
-  // Seconds of these moves on this rank.
+  // Seconds of moves and copies on this rank.
   double seconds;
 } isochron_last_run_t;
 
@@ -184,21 +208,21 @@ const char *isochron_last_error(void);
 int isochron_free(const void *memory);
 
 // Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
-// returns. The communicator is duplicated and stays as it is.
+// returns. The communicator is duplicated and stays as it is. isochron_open_comm takes an MPI_Comm instead.
 //
 // config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 // values have spaces. Settings of products are accepted too: see isochron_set.
 //
 // | setting | meaning |
 // |---|---|
-// | platform | platform file |
+// | platform | platform file; without one, every rank uses the devices of its host |
 // | grouping | the cores that form a device: auto, package, numa, kind, node |
 // | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
 // | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
-// | store | use of the model store: none, read or read-write |
-// | models | folder with full models |
-// | reserved_cores | logical numbers of cores left to the program, such as 0,1 |
-// | host_scope | sessions that divide a host: world, all of them on all ranks of the launcher; comm, this one alone |
+// | store | use of the model store: none (the default), read or read-write |
+// | models | folder with a points file of each device, used instead of measurements |
+// | reserved_cores | cores left to threads of the program, by their logical numbers, such as 0,1 |
+// | host_scope | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
 //
 // Collective: all ranks of comm, with the same settings.
 //
@@ -219,14 +243,16 @@ int isochron_open_local(const char *config, isochron_session_t **session);
 // |---|---|
 // | block | block size, or auto |
 // | panel | width of the panels, or auto |
-// | split | the dimension that is divided: auto, c, k |
-// | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
+// | split | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
+// | strategy | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
 // | epsilon | imbalance at which strategies that measure before the run stop |
 //
 // Not collective, but all ranks must have the same settings when they prepare a product.
 //
 // Safety: name and value are null or strings.
-int isochron_set(isochron_session_t *session, const char *name, const char *value);
+int isochron_set(isochron_session_t *session,
+                 const char *name,
+                 const char *value);
 
 // Writes a setting of products, or rank, ranks, host, devices (their number) or mpi, as text. Free it by
 // isochron_free.
@@ -265,7 +291,7 @@ int isochron_close(isochron_session_t *session);
 // Prepare a product that runs more than once.
 //
 // C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
-// are copied first.
+// are copied first. Blocks of C whose lines lie between those of other blocks are computed in other memory, and copied back.
 //
 // Collective: all ranks of the session, with the same arguments except their memory.
 //
@@ -280,7 +306,8 @@ int isochron_gemm(isochron_session_t *session,
                   const void *beta,
                   const isochron_matrix_t *c);
 
-// Plans a product to be run many times. The memory of the matrices is not used.
+// Plans a product to be run many times. The memory of the matrices is not used. Close the product by
+// isochron_close_product.
 //
 // Collective: all ranks of the session, with the same arguments.
 //
@@ -306,7 +333,7 @@ int isochron_run(isochron_product_t *product,
                  const void *beta,
                  const isochron_matrix_t *c);
 
-// Reports which matrices the session's last product used in place, and what this rank sent to move the others.
+// Reports which matrices the session's last product used in place, and what it cost this rank to move and copy the others.
 //
 // Not collective.
 //
@@ -358,20 +385,21 @@ int isochron_balancer_by_times(isochron_session_t *session,
                                const isochron_times_t *mine,
                                isochron_balancer_t **balancer);
 
-// Divides the units of a loop over the ranks of a session. config is null or settings, written as for isochron_open.
+// Divides the units of a loop over the ranks of a session. A unit is the smallest piece that can move, such as a row. config
+// is null or settings, written as for isochron_open. Close the balancer by isochron_close_balancer.
 //
 // | setting | meaning |
 // |---|---|
-// | granule | units are divided in multiples of this |
+// | granule | units are divided in multiples of this: 1 |
 // | sweeps | number of sweeps of the whole loop, if known |
 // | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
-// | window, cooldown | sweeps before a division is judged, and least sweeps between two changes |
-// | warm_up, check_every | sweeps ignored after a change, and most sweeps between two checks |
-// | max_move | largest share of all units that may move at once |
-// | growth | largest growth of a part in one change |
-// | retry_after | sweeps after which a rank without units is tried again |
-// | move_unit_s | seconds to move a unit; measured if not given |
-// | max_local, weight | of this rank alone: most units, and expected speed |
+// | window, cooldown | sweeps before a division is judged: 3; least sweeps between two changes: 8 |
+// | warm_up, check_every | sweeps ignored at the beginning and after a change: 1; most sweeps between two checks: 8 |
+// | max_move | largest share of all units that may move at once: 1 |
+// | growth | largest growth of a part in one change, as a factor: 2 |
+// | retry_after | sweeps after which a rank without units is tried again: 100 |
+// | move_unit_s | seconds to move a unit; by default those of earlier moves |
+// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others: 1 |
 //
 // Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 //
@@ -389,8 +417,8 @@ int isochron_part(const isochron_balancer_t *balancer,
                   int64_t *first,
                   int64_t *count);
 
-// Writes the ranks that have the units just before and just after this rank's. Where there is no such rank, and for a
-// rank without units, it writes none, such as MPI_PROC_NULL. Ranks without units are skipped.
+// Writes the ranks that have the units just before and just after this rank's. Ranks without units are skipped. If there is
+// no such rank, or this rank has no units, it writes the value of none, such as MPI_PROC_NULL.
 //
 // Safety: before and after are null or may be written.
 int isochron_neighbours(const isochron_balancer_t *balancer,
@@ -419,7 +447,7 @@ int isochron_record(isochron_balancer_t *balancer,
                     double seconds,
                     int flags);
 
-// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message. If a time is
+// Ends a sweep. Writes 1 to changed if the parts have changed, otherwise 0. Most calls send no message. If a time is
 // invalid, or isochron_begin and isochron_end do not match, on any rank, this or a later call fails on all ranks.
 //
 // Collective: all ranks, after every sweep.
@@ -432,6 +460,14 @@ int isochron_balance(isochron_balancer_t *balancer,
 //
 // Safety: shares is null or has n_shares numbers.
 int isochron_shares(const isochron_balancer_t *balancer, double *shares, int64_t n_shares);
+
+// Writes the number of units of each rank. The parts follow each other in the order of the ranks, so the first unit of a
+// part is the sum of the numbers before its own.
+//
+// Safety: units is null or has n_units numbers.
+int isochron_units(const isochron_balancer_t *balancer,
+                   int64_t *units,
+                   int64_t n_units);
 
 // Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
 // its new part, bytes_per_unit bytes each. Call it once for each array, before the next sweep.
@@ -458,7 +494,22 @@ int isochron_move_blocks(isochron_balancer_t *balancer,
                          void *to,
                          const int64_t *to_bytes);
 
-// Writes the knowledge about the loop for a checkpoint, and its number of bytes to length. All ranks get the same.
+// Writes as JSON what the balancer has done, the same on every rank. Free it by isochron_free.
+//
+// "sweeps" counts the sweeps so far, and "unusable" those of them from which nothing was learnt, since a rank with units had
+// no time above 0; "last_unusable" is the last such rank and its time. "changes" lists every change of the parts: the
+// "sweep" after which it came, "why" ("saving", "drift" or "retry"), the "units" of each rank, the seconds that the other
+// sweeps were expected to save by it ("saving_s"), and those that moving was expected to take ("cost_s"). "drifts" lists
+// every lasting change of a rank's speed: the rank ("part"), the sweep ("step"), and the "factor" by which its time grew.
+// "moved" is the number of units that the busiest rank has sent and received, and the seconds of all moves.
+//
+// Collective: all ranks, between two sweeps.
+//
+// Safety: json is null or may be written.
+int isochron_balancer_report(isochron_balancer_t *balancer,
+                             const char **json);
+
+// Writes what is known about the loop, for a checkpoint, and the number of its bytes to length. All ranks get the same.
 // Free the state by isochron_free.
 //
 // Collective: all ranks, between two sweeps.

@@ -9,6 +9,7 @@ use isochron::prelude::{LoopPart, Rebalancer};
 use crate::handles::{self, BalancerHandle, SessionHandle};
 use crate::memory::hand_over;
 use crate::pointers::{self, read_sizes, to_size};
+use crate::product::to_json;
 use crate::settings::read_balancer;
 use crate::split::{GivenTimes, TimesTable};
 use crate::status::{CallFailure, agree_on, call};
@@ -50,20 +51,21 @@ impl BalancedLoop {
     }
 }
 
-/// Divides the units of a loop over the ranks of a session. config is null or settings, written as for isochron_open.
+/// Divides the units of a loop over the ranks of a session. A unit is the smallest piece that can move, such as a row. config
+/// is null or settings, written as for isochron_open. Close the balancer by isochron_close_balancer.
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | granule | units are divided in multiples of this |
+/// | granule | units are divided in multiples of this: 1 |
 /// | sweeps | number of sweeps of the whole loop, if known |
 /// | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
-/// | window, cooldown | sweeps before a division is judged, and least sweeps between two changes |
-/// | warm_up, check_every | sweeps ignored after a change, and most sweeps between two checks |
-/// | max_move | largest share of all units that may move at once |
-/// | growth | largest growth of a part in one change |
-/// | retry_after | sweeps after which a rank without units is tried again |
-/// | move_unit_s | seconds to move a unit; measured if not given |
-/// | max_local, weight | of this rank alone: most units, and expected speed |
+/// | window, cooldown | sweeps before a division is judged: 3; least sweeps between two changes: 8 |
+/// | warm_up, check_every | sweeps ignored at the beginning and after a change: 1; most sweeps between two checks: 8 |
+/// | max_move | largest share of all units that may move at once: 1 |
+/// | growth | largest growth of a part in one change, as a factor: 2 |
+/// | retry_after | sweeps after which a rank without units is tried again: 100 |
+/// | move_unit_s | seconds to move a unit; by default those of earlier moves |
+/// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others: 1 |
 ///
 /// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 ///
@@ -151,8 +153,8 @@ pub unsafe extern "C" fn isochron_part(
     })
 }
 
-/// Writes the ranks that have the units just before and just after this rank's. Where there is no such rank, and for a
-/// rank without units, it writes none, such as MPI_PROC_NULL. Ranks without units are skipped.
+/// Writes the ranks that have the units just before and just after this rank's. Ranks without units are skipped. If there is
+/// no such rank, or this rank has no units, it writes the value of none, such as MPI_PROC_NULL.
 ///
 /// # Safety
 /// `before` and `after` are null or may be written.
@@ -236,7 +238,7 @@ pub unsafe extern "C" fn isochron_record(
     })
 }
 
-/// Ends a sweep, and writes 1 to changed if the parts have changed, else 0. Most calls send no message. If a time is
+/// Ends a sweep. Writes 1 to changed if the parts have changed, otherwise 0. Most calls send no message. If a time is
 /// invalid, or isochron_begin and isochron_end do not match, on any rank, this or a later call fails on all ranks.
 ///
 /// Collective: all ranks, after every sweep.
@@ -272,15 +274,45 @@ pub unsafe extern "C" fn isochron_shares(
     call(|| {
         let found =
             handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.shares()))?;
-        if n_shares != found.len() as i64 {
-            let reason = format!("{n_shares}, and there are {} ranks", found.len());
-            return Err(CallFailure::argument("n_shares", reason));
-        }
+        check_ranks("n_shares", n_shares, found.len())?;
         // SAFETY: as the caller says.
         let shares = unsafe { pointers::write_slice(shares, found.len(), "shares")? };
         shares.copy_from_slice(&found);
         Ok(())
     })
+}
+
+/// Writes the number of units of each rank. The parts follow each other in the order of the ranks, so the first unit of a
+/// part is the sum of the numbers before its own.
+///
+/// # Safety
+/// `units` is null or has `n_units` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_units(
+    balancer: *const BalancerHandle,
+    units: *mut i64,
+    n_units: i64,
+) -> c_int {
+    call(|| {
+        let found = handles::find(balancer)?
+            .use_object(|balancer| Ok(balancer.rebalancer.units().to_vec()))?;
+        check_ranks("n_units", n_units, found.len())?;
+        // SAFETY: as the caller says.
+        let units = unsafe { pointers::write_slice(units, found.len(), "units")? };
+        for (place, found) in units.iter_mut().zip(found) {
+            *place = found as i64;
+        }
+        Ok(())
+    })
+}
+
+/// Checks that an array of the program has a number for each rank.
+fn check_ranks(name: &str, given: i64, ranks: usize) -> Result<(), CallFailure> {
+    if given == ranks as i64 {
+        return Ok(());
+    }
+    let reason = format!("{given}, and there are {ranks} ranks");
+    Err(CallFailure::argument(name, reason))
 }
 
 /// Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
@@ -417,7 +449,38 @@ unsafe fn read_places<'a>(
     }
 }
 
-/// Writes the knowledge about the loop for a checkpoint, and its number of bytes to length. All ranks get the same.
+/// Writes as JSON what the balancer has done, the same on every rank. Free it by isochron_free.
+///
+/// "sweeps" counts the sweeps so far, and "unusable" those of them from which nothing was learnt, since a rank with units had
+/// no time above 0; "last_unusable" is the last such rank and its time. "changes" lists every change of the parts: the
+/// "sweep" after which it came, "why" ("saving", "drift" or "retry"), the "units" of each rank, the seconds that the other
+/// sweeps were expected to save by it ("saving_s"), and those that moving was expected to take ("cost_s"). "drifts" lists
+/// every lasting change of a rank's speed: the rank ("part"), the sweep ("step"), and the "factor" by which its time grew.
+/// "moved" is the number of units that the busiest rank has sent and received, and the seconds of all moves.
+///
+/// Collective: all ranks, between two sweeps.
+///
+/// # Safety
+/// `json` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_balancer_report(
+    balancer: *mut BalancerHandle,
+    json: *mut *const c_char,
+) -> c_int {
+    call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(json, ptr::null()) };
+        let kept = handles::find(balancer)?;
+        let report = kept.use_object(|balancer| {
+            agree_on(&**kept.comm(), pointers::check(json, "json"))?;
+            to_json(&balancer.rebalancer.report()?)
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(json, "json", hand_over(report)) }
+    })
+}
+
+/// Writes what is known about the loop, for a checkpoint, and the number of its bytes to length. All ranks get the same.
 /// Free the state by isochron_free.
 ///
 /// Collective: all ranks, between two sweeps.

@@ -17,7 +17,7 @@ use crate::product::AnyProduct;
 use crate::settings::ProductSettings;
 use crate::status::CallFailure;
 
-/// A session.
+/// A session: the ranks of a communicator and their devices.
 #[derive(Debug)]
 pub struct SessionHandle(());
 

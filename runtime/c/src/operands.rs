@@ -4,12 +4,13 @@
 //! they share no element. Such parts of A and B are copied, and a block of C that overlaps another one is computed in memory
 //! of its own.
 
+use std::time::Instant;
+
 use isochron::Error;
-use isochron::matrix::MemoryLines;
+use isochron::matrix::{MemoryLines, OperandLines};
 use isochron::prelude::{Element, Pieces};
 
 use crate::matrix::MemoryPiece;
-use crate::overlap::{check_result, find_lines, find_shape};
 use crate::pointers;
 use crate::status::CallFailure;
 
@@ -17,6 +18,8 @@ use crate::status::CallFailure;
 pub(crate) struct Operands<T> {
     factors: [Vec<OperandPiece<T>>; 2],
     result: Vec<OperandPiece<T>>,
+    /// Seconds of copying.
+    copying_s: f64,
 }
 
 /// A piece of the program's memory, and the memory that stands for it if it cannot be a slice.
@@ -40,32 +43,42 @@ impl<T: Element> Operands<T> {
         [a, b, c]: [Vec<MemoryPiece<T>>; 3],
         reads_c: bool,
     ) -> Result<Self, CallFailure> {
-        check_result([("a", &a), ("b", &b)], &c)?;
+        let lines = OperandLines {
+            factors: [&a, &b].map(|pieces| pieces.iter().map(find_lines).collect()),
+            result: c.iter().map(find_lines).collect(),
+        };
+        check_shared(&lines)?;
         for (name, pieces) in [("a.data", &a), ("b.data", &b), ("c.data", &c)] {
             for piece in pieces {
                 pointers::check_slice(piece.data.cast_const(), piece.length, name)?;
             }
         }
-        let lines: Vec<Option<MemoryLines>> = c.iter().map(find_lines).collect();
-        let (mut result, mut written) = (Vec::new(), Vec::new());
-        for (index, given) in c.into_iter().enumerate() {
-            let mut others = lines
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != index);
-            let is_alone = !others.any(|(_, other)| lie_between(lines[index], *other));
-            let copy = match (is_alone, reads_c) {
-                (true, _) => None,
-                // SAFETY: checked above, so it has its elements, as the caller says.
-                (false, true) => Some(unsafe { LineCopy::read(&given)? }),
-                (false, false) => Some(LineCopy::make_zeros(&given)?),
-            };
-            written.extend(is_alone.then_some(lines[index]));
-            result.push(OperandPiece { given, copy });
-        }
-        // SAFETY: as above.
-        let factors = unsafe { [read_factor(a, &written)?, read_factor(b, &written)?] };
-        Ok(Self { factors, result })
+        let start = Instant::now();
+        let [copied_a, copied_b, copied_c] = lines.find_interleaved();
+        // SAFETY: checked above, so all pieces have their elements, as the caller says.
+        let [a, b, c] = unsafe {
+            [
+                copy_pieces(a, &copied_a, true)?,
+                copy_pieces(b, &copied_b, true)?,
+                copy_pieces(c, &copied_c, reads_c)?,
+            ]
+        };
+        Ok(Self {
+            factors: [a, b],
+            result: c,
+            copying_s: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Returns `true` for each of A, B and C that is copied here, at least in part.
+    pub(crate) fn list_copied(&self) -> [bool; 3] {
+        let [a, b] = &self.factors;
+        [a, b, &self.result].map(|pieces| pieces.iter().any(|piece| piece.copy.is_some()))
+    }
+
+    /// Returns the seconds of all copying so far.
+    pub(crate) fn copying_s(&self) -> f64 {
+        self.copying_s
     }
 
     /// Returns the memory of A, B and C.
@@ -87,40 +100,70 @@ impl<T: Element> Operands<T> {
     ///
     /// # Safety
     /// Nothing else uses the elements of C.
-    pub(crate) unsafe fn write_back(&self) {
+    pub(crate) unsafe fn write_back(&mut self) {
+        let start = Instant::now();
         for OperandPiece { given, copy } in &self.result {
             if let Some(copy) = copy {
                 // SAFETY: as the caller says; `new` has checked the memory.
                 unsafe { copy.write(given) };
             }
         }
+        self.copying_s += start.elapsed().as_secs_f64();
     }
 }
 
-/// Returns the pieces of A or B, with copies of those that would overlap what is written.
+/// Returns the pieces of a matrix, with memory for those that are copied. It has their elements if these are read.
 ///
 /// # Safety
 /// Each piece has its elements.
-unsafe fn read_factor<T: Element>(
+unsafe fn copy_pieces<T: Element>(
     pieces: Vec<MemoryPiece<T>>,
-    written: &[Option<MemoryLines>],
+    copied: &[bool],
+    is_read: bool,
 ) -> Result<Vec<OperandPiece<T>>, CallFailure> {
-    let pieces = pieces.into_iter().map(|given| {
-        let lines = find_lines(&given);
-        let copy = match written.iter().any(|other| lie_between(lines, *other)) {
+    let pieces = pieces.into_iter().zip(copied).map(|(given, is_copied)| {
+        let copy = match (is_copied, is_read) {
+            (false, _) => None,
             // SAFETY: as the caller says.
-            true => Some(unsafe { LineCopy::read(&given)? }),
-            false => None,
+            (true, true) => Some(unsafe { LineCopy::read(&given)? }),
+            (true, false) => Some(LineCopy::make_zeros(&given)?),
         };
         Ok(OperandPiece { given, copy })
     });
     pieces.collect()
 }
 
-/// Returns `true` if slices of both would overlap.
-fn lie_between(one: Option<MemoryLines>, other: Option<MemoryLines>) -> bool {
-    one.zip(other)
-        .is_some_and(|(one, other)| one.spans_overlap(&other))
+/// Returns the number of lines of a piece, and the elements of each. There are none without memory that could be used.
+fn find_shape<T>(piece: &MemoryPiece<T>) -> (usize, usize) {
+    let bytes = piece.length.checked_mul(size_of::<T>());
+    let is_memory = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
+    if piece.length == 0 || piece.data.is_null() || !is_memory {
+        return (0, 0);
+    }
+    let ld = piece.ld.max(1);
+    let count = piece.length.div_ceil(ld);
+    (count, piece.length - (count - 1) * ld)
+}
+
+/// Returns the lines of a piece; `None` if it has no elements, or no memory that could be used.
+fn find_lines<T>(piece: &MemoryPiece<T>) -> Option<MemoryLines> {
+    let (count, length) = find_shape(piece);
+    let distance = piece.ld.max(1).saturating_mul(size_of::<T>());
+    MemoryLines::new(
+        piece.data.addr(),
+        (count, length * size_of::<T>()),
+        distance,
+    )
+}
+
+/// Refuses a result whose elements are those of a factor too, or two of whose pieces have an element in common.
+fn check_shared(lines: &OperandLines) -> Result<(), CallFailure> {
+    let Some(side) = lines.find_shared() else {
+        return Ok(());
+    };
+    let name = ["a", "b", "another block of c"][side];
+    let reason = format!("shares memory with {name}: the result needs memory of its own");
+    Err(CallFailure::argument("c", reason))
 }
 
 impl<T: Element> OperandPiece<T> {
@@ -224,6 +267,46 @@ mod tests {
         }
     }
 
+    /// Returns why a product of these pieces is refused.
+    fn refuse(pieces: [Vec<MemoryPiece<f64>>; 3]) -> Option<String> {
+        // SAFETY: the pieces have their elements, or are refused before they are touched.
+        let made = unsafe { Operands::new(pieces, true) };
+        made.err().map(|failure| format!("{failure:?}"))
+    }
+
+    #[test]
+    fn a_result_in_the_memory_of_a_factor_is_refused() {
+        let mut array = [0.0; 12];
+        let [one, other] = [0, 1].map(|row| vec![cut_rows(&mut array, row)]);
+        let twice = vec![cut_rows(&mut array, 1), cut_rows(&mut array, 2)];
+        for (pieces, name) in [
+            ([one, Vec::new(), other], "shares memory with a:"),
+            ([Vec::new(), Vec::new(), twice], "another block of c:"),
+        ] {
+            let text = refuse(pieces).unwrap();
+            assert!(text.contains(name), "{text}");
+        }
+        let empty = MemoryPiece {
+            length: 0,
+            ..cut_rows(&mut array, 0)
+        };
+        let whole = vec![cut_rows(&mut array, 0)];
+        assert_eq!(refuse([whole, Vec::new(), vec![empty]]), None);
+    }
+
+    #[test]
+    fn what_is_no_memory_is_not_compared() {
+        let [one, other] = [0, 1].map(|_| {
+            vec![MemoryPiece {
+                data: std::ptr::NonNull::<f64>::dangling().as_ptr(),
+                length: usize::MAX,
+                ld: 1,
+            }]
+        });
+        let text = refuse([one, Vec::new(), other]).unwrap();
+        assert!(text.contains("more than any memory has"), "{text}");
+    }
+
     #[test]
     fn slices_of_lines_between_each_other_do_not_overlap() {
         let mut array: [f64; 12] = std::array::from_fn(|index| index as f64);
@@ -231,6 +314,7 @@ mod tests {
         let [a, c] = below.map(|piece| vec![piece]);
         // SAFETY: the pieces lie in the array.
         let mut operands = unsafe { Operands::new([a, Vec::new(), c], true) }.unwrap();
+        assert_eq!(operands.list_copied(), [true, false, false]);
         // SAFETY: nothing else uses the array.
         let ([a, _], c) = unsafe { operands.as_slices() };
         let (a, c) = (format!("{a:?}"), format!("{c:?}"));
@@ -249,6 +333,7 @@ mod tests {
             let pieces = [Vec::new(), Vec::new(), Vec::from(blocks)];
             // SAFETY: the pieces lie in the array.
             let mut operands = unsafe { Operands::new(pieces, reads_c) }.unwrap();
+            assert_eq!(operands.list_copied(), [false, false, true]);
             for piece in &mut operands.result {
                 // SAFETY: nothing else uses the array.
                 let (elements, ld) = unsafe { piece.as_mut_slice() };

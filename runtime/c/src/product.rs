@@ -4,10 +4,10 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::rc::Rc;
 
-use isochron::Error;
 use isochron::prelude::{
-    Complex32, Complex64, Distribution, Element, Gemm, GemmConfig, GemmRun, Op, Scalars, Session,
+    AnyGemm, Distribution, Element, ElementType, Gemm, GemmConfig, GemmRun, Op, Scalars,
 };
+use isochron::session::GemmWork;
 
 use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
 use crate::matrix::MatrixTable;
@@ -26,25 +26,28 @@ pub const ISOCHRON_C32: c_int = 2;
 /// Elements are `double complex`: two `double`.
 pub const ISOCHRON_C64: c_int = 3;
 
-/// Reports which matrices were used in place by a product, and the cost of moving the others on this rank. Set
+/// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
 /// struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
 /// write the fields that it has.
+///
+/// A matrix that is not where the plan needs it is moved, on all ranks. A part of a matrix whose lines lie between lines of C
+/// is copied, on the rank that has it.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct LastRunTable {
     /// Bytes of this struct.
     pub struct_size: i64,
-    /// 1 if A was used in place, on all ranks; 0 if it was moved.
+    /// 1 if A was used in place; 0 if it was moved, or copied on this rank.
     pub a_in_place: i64,
-    /// 1 if B was used in place, on all ranks; 0 if it was moved.
+    /// 1 if B was used in place; 0 if it was moved, or copied on this rank.
     pub b_in_place: i64,
-    /// 1 if C was written in place, on all ranks; 0 if it was moved.
+    /// 1 if C was written in place; 0 if it was moved, or copied on this rank.
     pub c_in_place: i64,
     /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
     pub messages: i64,
     /// Bytes of these messages.
     pub bytes: i64,
-    /// Seconds of these moves on this rank.
+    /// Seconds of moves and copies on this rank.
     pub seconds: f64,
 }
 
@@ -77,26 +80,6 @@ pub(crate) struct AnyProduct {
     on: [Distribution; 3],
 }
 
-/// A product of one of the four types.
-enum AnyGemm {
-    F32(Gemm<f32>),
-    F64(Gemm<f64>),
-    C32(Gemm<Complex32>),
-    C64(Gemm<Complex64>),
-}
-
-/// Does the same with a product of any type.
-macro_rules! with_gemm {
-    ($any:expr, $gemm:ident => $body:expr) => {
-        match $any {
-            AnyGemm::F32($gemm) => $body,
-            AnyGemm::F64($gemm) => $body,
-            AnyGemm::C32($gemm) => $body,
-            AnyGemm::C64($gemm) => $body,
-        }
-    };
-}
-
 /// The letters of the operations on A and B.
 type OpLetters = [c_char; 2];
 
@@ -110,7 +93,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Prepare a product that runs more than once.
 ///
 /// C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
-/// are copied first.
+/// are copied first. Blocks of C whose lines lie between those of other blocks are computed in other memory, and copied back.
 ///
 /// Collective: all ranks of the session, with the same arguments except their memory.
 ///
@@ -141,7 +124,8 @@ pub unsafe extern "C" fn isochron_gemm(
     })
 }
 
-/// Plans a product to be run many times. The memory of the matrices is not used.
+/// Plans a product to be run many times. The memory of the matrices is not used. Close the product by
+/// isochron_close_product.
 ///
 /// Collective: all ranks of the session, with the same arguments.
 ///
@@ -201,7 +185,7 @@ pub unsafe extern "C" fn isochron_run(
     })
 }
 
-/// Reports which matrices the session's last product used in place, and what this rank sent to move the others.
+/// Reports which matrices the session's last product used in place, and what it cost this rank to move and copy the others.
 ///
 /// Not collective.
 ///
@@ -237,10 +221,7 @@ pub unsafe extern "C" fn isochron_plan(
         unsafe { pointers::clear(json, ptr::null()) };
         pointers::check(json, "json")?;
         let product = handles::find(product)?;
-        let plan = product.use_object(|product| {
-            let gemm = &product.product.gemm;
-            to_json(with_gemm!(gemm, gemm => gemm.plan()))
-        })?;
+        let plan = product.use_object(|product| to_json(product.product.gemm.plan()))?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(json, "json", hand_over(plan)) }
     })
@@ -274,35 +255,25 @@ unsafe fn prepare(
             read_op("trans_a", letters[0])?,
             read_op("trans_b", letters[1])?,
         ];
-        check_type(element)?;
-        Ok((described, ops))
+        Ok((described, ops, read_type(element)?))
     });
-    let ((tables, on), ops) = agree_on(&*comm, asked)?;
+    let ((tables, on), ops, element) = agree_on(&*comm, asked)?;
     let config = GemmConfig {
         ops,
         ..open.products.to_config()
     };
-    let gemm = prepare_any(&mut open.session, element, on.each_ref(), &config)?;
+    let gemm = open
+        .session
+        .prepare_any_gemm(element, on.each_ref(), &config)?;
     Ok(AnyProduct { gemm, tables, on })
 }
 
-fn prepare_any(
-    session: &mut Session,
-    element: c_int,
-    on: [&Distribution; 3],
-    config: &GemmConfig,
-) -> Result<AnyGemm, Error> {
-    Ok(match element {
-        ISOCHRON_F32 => AnyGemm::F32(session.prepare_gemm(on, config)?),
-        ISOCHRON_F64 => AnyGemm::F64(session.prepare_gemm(on, config)?),
-        ISOCHRON_C32 => AnyGemm::C32(session.prepare_gemm(on, config)?),
-        _ => AnyGemm::C64(session.prepare_gemm(on, config)?),
-    })
-}
-
-fn check_type(element: c_int) -> Result<(), CallFailure> {
+fn read_type(element: c_int) -> Result<ElementType, CallFailure> {
     match element {
-        ISOCHRON_F32 | ISOCHRON_F64 | ISOCHRON_C32 | ISOCHRON_C64 => Ok(()),
+        ISOCHRON_F32 => Ok(ElementType::F32),
+        ISOCHRON_F64 => Ok(ElementType::F64),
+        ISOCHRON_C32 => Ok(ElementType::C32),
+        ISOCHRON_C64 => Ok(ElementType::C64),
         other => {
             let reason = format!("{other} is none of ISOCHRON_F32, F64, C32 and C64");
             Err(CallFailure::argument("type", reason))
@@ -360,36 +331,50 @@ impl AnyProduct {
         operands: GivenMatrices,
     ) -> Result<(), CallFailure> {
         let Self { gemm, tables, on } = self;
-        let described = (&*tables, &*on);
-        with_gemm!(gemm, gemm => {
-            // SAFETY: as the caller says.
-            let run = unsafe { run_typed(open, gemm, described, scalars, operands)? };
-            open.last_run = Some((gemm.plan().clone(), run));
-        });
+        let run = gemm.apply(GivenRun {
+            open,
+            described: (tables, on),
+            scalars,
+            operands,
+        })?;
+        open.last_run = Some((gemm.plan().clone(), run));
         Ok(())
     }
 }
 
-/// # Safety
-/// As [`isochron_gemm`].
-unsafe fn run_typed<T: Element>(
-    open: &mut OpenSession,
-    gemm: &mut Gemm<T>,
-    described: (&[MatrixTable; 3], &[Distribution; 3]),
+/// A run of a product with the memory of a program.
+///
+/// Whoever makes one keeps the promises of [`isochron_gemm`] until it has run.
+struct GivenRun<'r> {
+    open: &'r mut OpenSession,
+    described: (&'r [MatrixTable; 3], &'r [Distribution; 3]),
     scalars: [*const c_void; 2],
     operands: GivenMatrices,
-) -> Result<GemmRun, CallFailure> {
-    let comm = open.session.comm().clone();
-    // SAFETY: as the caller says.
-    let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
-    let (scalars, mut operands) = agree_on(&*comm, read)?;
-    // SAFETY: nothing else uses the matrices during the call, as the caller says. What is read and what is written overlaps
-    // nowhere: `Operands` has copied what would.
-    let ([a, b], c) = unsafe { operands.as_slices() };
-    let run = gemm.run(&mut open.session, scalars, a, b, c)?;
-    // SAFETY: as above.
-    unsafe { operands.write_back() };
-    Ok(run)
+}
+
+impl GemmWork for GivenRun<'_> {
+    type Output = Result<GemmRun, CallFailure>;
+
+    fn apply_to<T: Element>(self, gemm: &mut Gemm<T>) -> Self::Output {
+        let Self {
+            open,
+            described,
+            scalars,
+            operands,
+        } = self;
+        let comm = open.session.comm().clone();
+        // SAFETY: as the maker of the run promises.
+        let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
+        let (scalars, mut operands) = agree_on(&*comm, read)?;
+        // SAFETY: nothing else uses the matrices during the call, as the maker of the run promises. What is read and what is
+        // written overlaps nowhere: `Operands` has copied what would.
+        let ([a, b], c) = unsafe { operands.as_slices() };
+        let mut run = gemm.run(&mut open.session, scalars, a, b, c)?;
+        // SAFETY: as above.
+        unsafe { operands.write_back() };
+        run.note_copies(operands.list_copied(), operands.copying_s());
+        Ok(run)
+    }
 }
 
 /// Reads the scalars of a run, and the memory of A, B and C on this rank.

@@ -17,21 +17,21 @@ use crate::status::{CallFailure, agree_on, call};
 const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
 
 /// Opens a session: finds the devices of all ranks of a communicator. comm is its handle in Fortran, which MPI_Comm_c2f
-/// returns. The communicator is duplicated and stays as it is.
+/// returns. The communicator is duplicated and stays as it is. isochron_open_comm takes an MPI_Comm instead.
 ///
 /// config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 /// values have spaces. Settings of products are accepted too: see isochron_set.
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | platform | platform file |
+/// | platform | platform file; without one, every rank uses the devices of its host |
 /// | grouping | the cores that form a device: auto, package, numa, kind, node |
 /// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
 /// | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
-/// | store | use of the model store: none, read or read-write |
-/// | models | folder with full models |
-/// | reserved_cores | logical numbers of cores left to the program, such as 0,1 |
-/// | host_scope | sessions that divide a host: world, all of them on all ranks of the launcher; comm, this one alone |
+/// | store | use of the model store: none (the default), read or read-write |
+/// | models | folder with a points file of each device, used instead of measurements |
+/// | reserved_cores | cores left to threads of the program, by their logical numbers, such as 0,1 |
+/// | host_scope | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
 ///
 /// Collective: all ranks of comm, with the same settings.
 ///
@@ -73,8 +73,8 @@ pub unsafe extern "C" fn isochron_open_local(
 /// |---|---|
 /// | block | block size, or auto |
 /// | panel | width of the panels, or auto |
-/// | split | the dimension that is divided: auto, c, k |
-/// | strategy | adaptive, fpm, multi-cpm, single-cpm, homogeneous |
+/// | split | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
+/// | strategy | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
 /// | epsilon | imbalance at which strategies that measure before the run stop |
 ///
 /// Not collective, but all ranks must have the same settings when they prepare a product.

@@ -113,10 +113,10 @@ contains
 
   ! Rows and blocks follow the speeds of the ranks, of which the last one is slow.
   subroutine try_loops()
-    type(c_ptr) :: balancer, restored, state
+    type(c_ptr) :: balancer, restored, state, report
     integer(c_int64_t), target :: rows(units), new_rows(units), lengths(units), new_lengths(units)
     integer(c_int64_t), target :: blocks(3 * units), new_blocks(3 * units)
-    integer(c_int64_t) :: first, count, length, parts(2)
+    integer(c_int64_t) :: first, count, length, parts(2), all_units(3)
     integer(c_int) :: changed, before, after
     integer :: sweep, n_moves
     real(c_double) :: shares(3)
@@ -145,6 +145,11 @@ contains
     call expect("moves", n_moves > 0)
     call check(isochron_shares(balancer, shares, 3_c_int64_t))
     call expect("the shares", abs(sum(shares) - 1) < 1e-12 .and. abs(units * shares(rank + 1) - count) < 1e-9)
+    call check(isochron_units(balancer, all_units, 3_c_int64_t))
+    call expect("the units of all ranks", sum(all_units) == units .and. all_units(rank + 1) == count)
+    call check(isochron_balancer_report(balancer, report))
+    call expect("the report of a loop", index(isochron_text(report), '"why":"saving"') > 0)
+    call check(isochron_free(report))
     call check(isochron_neighbours(balancer, int(MPI_PROC_NULL, c_int), before, after))
     call expect("the ranks beside", before == merge(MPI_PROC_NULL, rank - 1, rank == 0) .and. &
                 after == merge(MPI_PROC_NULL, rank + 1, rank == 2))

@@ -214,7 +214,7 @@ impl<'a> Caller<'a> {
     fn call_balancer(&mut self, draw: &Draw) -> c_int {
         let mut handle = ptr::null_mut::<BalancerHandle>();
         let (mut first, mut count, mut changed, mut after) = (0, 0, 0, 0);
-        let mut state = ptr::null::<c_void>();
+        let (mut state, mut text_place) = (ptr::null::<c_void>(), ptr::null::<c_char>());
         let session = self.pick_handle::<SessionHandle>(draw[2]);
         let balancer = self.pick_handle::<BalancerHandle>(draw[2]);
         let number = match draw[3] {
@@ -245,7 +245,7 @@ impl<'a> Caller<'a> {
         });
         // SAFETY: units are at most 8 of 8 bytes, or so absurd that no memory is touched; there are three points.
         let status = unsafe {
-            match draw[1] % 15 {
+            match draw[1] % 17 {
                 0 => isochron_balancer(session, number, text, &mut handle),
                 1 => isochron_part(balancer, &mut first, &mut count),
                 2 => isochron_begin(balancer),
@@ -267,12 +267,14 @@ impl<'a> Caller<'a> {
                 ),
                 10 => isochron_neighbours(balancer, -1, &mut changed, &mut after),
                 13 => isochron_move_blocks(balancer, from, lengths[0], to, lengths[1]),
+                14 => isochron_units(balancer, to.cast(), number),
+                15 => isochron_balancer_report(balancer, &mut text_place),
                 _ => isochron_close_balancer(balancer),
             }
         };
         self.handles
             .extend((!handle.is_null()).then_some(handle.addr()));
-        self.memory.push(state);
+        self.memory.extend([state, text_place.cast()]);
         status
     }
 }

@@ -1,9 +1,10 @@
-/* The calls of a balanced loop that the examples leave out: shares, flags of isochron_record, blocks of any length.
+/* The calls of a balanced loop that the examples leave out: shares, reports, flags of isochron_record, blocks of any length.
  * mpirun -n 3 loops */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include "checks.h"
 #include "isochron.h"
 
@@ -29,15 +30,18 @@ static int64_t count_units(const isochron_balancer_t *balancer)
   return count;
 }
 
-/* The shares are the parts of all ranks, whose numbers of units differ. */
+/* The units and the shares are the parts of all ranks, whose numbers of units differ. */
 static void check_shares(const isochron_balancer_t *balancer)
 {
-  int64_t count = count_units(balancer), counts[MOST_RANKS];
+  int64_t count = count_units(balancer), counts[MOST_RANKS], units[MOST_RANKS];
   double shares[MOST_RANKS];
   MPI_Allgather(&count, 1, MPI_INT64_T, counts, 1, MPI_INT64_T, MPI_COMM_WORLD);
   check(isochron_shares(balancer, shares, ranks));
-  for (int other = 0; other < ranks; other++)
+  check(isochron_units(balancer, units, ranks));
+  for (int other = 0; other < ranks; other++) {
     expect("a share is the part of the rank", shares[other] == (double)counts[other] / UNITS);
+    expect("the units are those of the rank", units[other] == counts[other]);
+  }
 }
 
 static void try_shares(void)
@@ -60,6 +64,16 @@ static int sweep(isochron_balancer_t *balancer, int slow_rank)
   return changed;
 }
 
+/* Returns 1 if the report of a balancer has a text. */
+static int is_reported(isochron_balancer_t *balancer, const char *text)
+{
+  const char *report;
+  check(isochron_balancer_report(balancer, &report));
+  int is_there = strstr(report, text) != NULL;
+  check(isochron_free(report));
+  return is_there;
+}
+
 /* Nothing is learnt from sweeps that one rank has ignored, and much from others. */
 static void try_ignored_sweeps(void)
 {
@@ -71,9 +85,11 @@ static void try_ignored_sweeps(void)
     n_changes += sweep(balancer, ranks - 1);
   }
   expect("ignored sweeps change nothing", n_changes == 0);
+  expect("and are counted", is_reported(balancer, "\"sweeps\":20,") && is_reported(balancer, "\"changes\":[]"));
   for (int i = 0; i < 20; i++)
     n_changes += sweep(balancer, ranks - 1);
   expect("other sweeps do", n_changes > 0);
+  expect("and the report says why", is_reported(balancer, "\"why\":\"saving\""));
   check_shares(balancer);
   check(isochron_close_balancer(balancer));
 }

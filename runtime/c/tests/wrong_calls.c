@@ -103,7 +103,9 @@ static void try_balancer(isochron_balancer_t *balancer)
 {
   int64_t first, count;
   int changed, before, after;
+  int64_t units[64];
   double shares[64];
+  const char *text;
   const void *state;
   REFUSED_NUMBERS(first, count, 0, isochron_part(balancer, &first, &count));
   REFUSED_NUMBERS(before, after, -1, isochron_neighbours(balancer, -1, &before, &after));
@@ -112,6 +114,8 @@ static void try_balancer(isochron_balancer_t *balancer)
   REFUSED(isochron_record(balancer, 1, 1.0, 0));
   REFUSED_NUMBERS(changed, before, 0, (before = 0, isochron_balance(balancer, &changed)));
   REFUSED(isochron_shares(balancer, shares, 1));
+  REFUSED(isochron_units(balancer, units, 1));
+  REFUSED_TO(text, isochron_balancer_report(balancer, &text));
   REFUSED(isochron_move(balancer, elements[0], elements[1], 8));
   REFUSED(isochron_move_blocks(balancer, elements[0], &count, elements[1], &count));
   REFUSED_NUMBERS(count, first, 0, (first = 0, isochron_state(balancer, &state, &count)));
@@ -184,10 +188,13 @@ static void try_parts_of_one_array(isochron_session_t *session)
   void *blocks[2] = {array, array + N / 2};
   int n_wrong = 0, is_mine;
   const char *text;
+  isochron_last_run_t run = {.struct_size = sizeof run};
   ACCEPTED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
+  ACCEPTED(isochron_last_run(session, &run));
   ACCEPTED(isochron_get(session, "rank", &text));
   is_mine = text != NULL && strcmp(text, "0") == 0;
   ACCEPTED(isochron_free(text));
+  expect_answer("a factor that is copied is not used in place", !is_mine || (run.a_in_place == 0 && run.seconds > 0.0));
   for (int i = 0; i < N * N / 2; i++)
     n_wrong += array[i] != (i / (N / 2) % 2 == 0 ? 2.0 : is_mine ? 1.0 + N / 2 * 2.0 * 3.0 : 1.0);
   expect_answer("a product in one array", n_wrong == 0);
@@ -201,6 +208,8 @@ static void try_parts_of_one_array(isochron_session_t *session)
   for (int i = 0; i < N * N / 2 && is_mine; i++)
     n_wrong += array[i] != (i / (N / 2) % 2 == 0 ? 2.0 : 1.0 + N / 2 * 2.0 * 3.0) + N / 2 * 3.0;
   expect_answer("blocks of one array", n_wrong == 0);
+  ACCEPTED(isochron_last_run(session, &run));
+  expect_answer("blocks that are copied are not written in place", !is_mine || run.c_in_place == 0);
 }
 
 /* A result in the memory of a factor. */
@@ -403,6 +412,7 @@ static void try_balancers(isochron_session_t *session, int rank)
   isochron_balancer_t *balancer, *restored;
   int64_t first, count, length;
   int changed, status = ISOCHRON_OK;
+  const char *text;
   const void *state;
   REFUSED_TO(balancer, isochron_balancer(session, -1, NULL, &balancer));
   REFUSED(isochron_balancer(session, 10, NULL, NULL));
@@ -433,6 +443,12 @@ static void try_balancers(isochron_session_t *session, int rank)
   REFUSED(isochron_record(balancer, 1, 1.0, 99));
   REFUSED(isochron_shares(balancer, NULL, 1));
   REFUSED(isochron_shares(balancer, &one, INT64_MAX));
+  REFUSED(isochron_units(balancer, NULL, 1));
+  REFUSED(isochron_units(balancer, &first, INT64_MAX));
+  REFUSED(isochron_units(balancer, &first, 0));
+  REFUSED(isochron_balancer_report(balancer, rank == 0 ? NULL : &text));
+  ACCEPTED(isochron_balancer_report(balancer, &text));
+  ACCEPTED(isochron_free(text));
   REFUSED(isochron_move(balancer, NULL, elements[1], 8));
   REFUSED(isochron_move(balancer, elements[0], elements[1], -1));
   REFUSED(isochron_move(balancer, elements[0], elements[1], HUGE_SIZE));

@@ -1,6 +1,7 @@
-//! Isochron: matrix multiplication on unlike nodes, balanced by measured speed, over MPI.
+//! Isochron multiplies matrices on unlike nodes over MPI, and balances loops of programs. It divides work by measured speed, so
+//! that all nodes and devices finish together.
 //!
-//! The crate is the runtime that programs embed. `use isochron::prelude::*` brings what most of them need.
+//! Programs embed this crate. `use isochron::prelude::*` brings what most of them need.
 //!
 //! # Example
 //! A program multiplies matrices of its own, under `mpirun` or alone:
@@ -38,18 +39,30 @@
 //! |---|---|
 //! | multiplies matrices of its own, once | [`Session::gemm`](session::Session::gemm) |
 //! | does so again and again | [`Session::prepare_gemm`](session::Session::prepare_gemm) and [`Gemm`](session::Gemm) |
+//! | knows the type of the elements at run time only | [`Session::prepare_any_gemm`](session::Session::prepare_any_gemm) and [`AnyGemm`](session::AnyGemm) |
 //! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), [`Matrix`](matrix::Matrix), [`Session::multiply`](session::Session::multiply) |
-//! | makes or reads A and B in parts, since memory is short | [`Session::multiply_in_parts`](session::Session::multiply_in_parts) |
+//! | makes or reads A and B in parts to save memory | [`Session::multiply_in_parts`](session::Session::multiply_in_parts) |
 //! | moves matrices between layouts | [`matrix::redistribute`] |
-//! | reads and writes matrices of files | [`matrix::file`](mod@matrix::file) |
+//! | reads and writes files with matrices | [`matrix::file`](mod@matrix::file) |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
-//! | divides work of another kind by measured points | [`hierarchy::split`] |
+//! | only divides work by measured points | [`hierarchy::split`] |
 //! | measures the devices of a host | [`devices::Node`] |
-//! | decides itself on changes in mid-run | [`multiply::Director`] |
+//! | decides by itself how a multiplication changes while it runs | [`multiply::Director`] |
+//!
+//! # In a program of yours
+//! * **MPI** stays the program's. [`MpiComm::adopt`](comm::mpi::MpiComm::adopt) duplicates a communicator, which may have some
+//!   of the job's ranks only. MPI must be initialised with `MPI_THREAD_FUNNELED` or more. Error handlers stay as they are.
+//! * **Threads.** A session and its products stay on the thread that made them. The devices compute with threads of their own,
+//!   pinned to cores. [`reserved_cores`](session::SessionBuilder::reserved_cores) leaves cores to threads of the program, and
+//!   [`host_scope`](session::SessionBuilder::host_scope) says which sessions divide a host.
+//! * **The BLAS** of the program keeps its number of threads.
+//! * **Errors** are values: no call ends the process. [`abort_on_panic`](comm::abort_on_panic) is for programs that want a panic
+//!   to end the job.
+//! * **Files.** A session writes none unless it is asked to, as by a [`StoreMode`](store::StoreMode) that writes.
 //!
 //! # Overview
 //! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. It *plans*: it
-//! decides by measured speeds which rectangle of C each node computes, and which slice of it each device. Then it
+//! decides by measured speeds which rectangle of C each node computes, and which slice of the rectangle each device. Then it
 //! *multiplies* by a blocked heterogeneous SUMMA, and learns from the times of the steps. [`verify`] checks the result, and a
 //! [`session::Report`] lists the work and the times of every device.
 //! [`Session::save_models`](session::Session::save_models) keeps the times in the model [`store`] for the next run, if the

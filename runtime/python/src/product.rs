@@ -1,12 +1,15 @@
 //! Products of matrices in the memory of the program.
 
+use std::time::Instant;
+
 use isochron::comm::agree;
 use isochron::hierarchy::balance::BalanceConfig;
-use isochron::matrix::MemoryLines;
+use isochron::matrix::{MemoryLines, OperandLines};
 use isochron::prelude::{
-    Comm, Complex32, Complex64, Distribution, Element, ElementType, Error, Gemm, GemmConfig,
-    GemmRun, Op, Order, Plan, Scalars, Session,
+    AnyGemm, Comm, Complex64, Distribution, Element, ElementType, Error, Gemm, GemmConfig, GemmRun,
+    Op, Order, Scalars, Session,
 };
+use isochron::session::GemmWork;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -18,26 +21,6 @@ use crate::thread_bound::{ThreadBound, run_detached};
 
 /// The names of the matrices.
 const NAMES: [&str; 3] = ["a", "b", "c"];
-
-/// A product of one of the four types.
-enum TypedGemm {
-    F32(Gemm<f32>),
-    F64(Gemm<f64>),
-    C32(Gemm<Complex32>),
-    C64(Gemm<Complex64>),
-}
-
-/// Does the same for a product of any type.
-macro_rules! with_gemm {
-    ($any:expr, $gemm:ident => $body:expr) => {
-        match $any {
-            TypedGemm::F32($gemm) => $body,
-            TypedGemm::F64($gemm) => $body,
-            TypedGemm::C32($gemm) => $body,
-            TypedGemm::C64($gemm) => $body,
-        }
-    };
-}
 
 /// The keywords that say how a product is planned.
 pub(crate) struct ProductKeywords<'k> {
@@ -211,8 +194,12 @@ struct LockedMatrices {
     factors: [Vec<ArrayMemory>; 2],
     result: Vec<ArrayMemory>,
     orders: [Order; 3],
+    /// True for each of A, B and C that is copied, at least in part.
+    copied: [bool; 3],
     /// Arrays that stand for blocks of C, and these blocks.
     copies: Vec<[Py<PyAny>; 2]>,
+    /// Seconds of copying.
+    copying_s: f64,
 }
 
 impl LockedMatrices {
@@ -227,96 +214,98 @@ impl LockedMatrices {
             factors: [a, b],
             result: given.lock_side(2, &on[2], rank_and_type)?,
             orders: on.each_ref().map(Distribution::order),
+            copied: [false; 3],
             copies: Vec::new(),
+            copying_s: 0.0,
         };
         locked
             .result
             .iter()
             .try_for_each(ArrayMemory::check_writable)?;
-        locked.check_overlap()?;
-        locked.copy_between(given)?;
+        let lines = locked.find_lines()?;
+        check_shared(&lines)?;
+        locked.copy_interleaved(given, &lines)?;
         Ok(locked)
     }
 
-    /// Refuses a result that shares elements with a factor, or with itself.
-    fn check_overlap(&self) -> Result<(), Error> {
-        let mut others = Vec::new();
-        for (side, (factor, name)) in self.factors.iter().zip(NAMES).enumerate() {
-            for piece in factor {
-                others.push((name, piece.find_lines(self.orders[side])?));
-            }
-        }
-        for piece in &self.result {
-            let own = piece.find_lines(self.orders[2])?;
-            let shared = others.iter().find(|(_, other)| {
-                (own.zip(*other)).is_some_and(|(own, other)| own.shares_elements(&other))
-            });
-            if let Some((name, _)) = shared {
-                let value = format!("in the memory of {name}");
-                let reason = "the result needs memory of its own";
-                return Err(Error::parameter("c", value, reason));
-            }
-            others.push(("c", own));
-        }
-        Ok(())
+    /// Returns the lines of all arrays.
+    fn find_lines(&self) -> Result<OperandLines, Error> {
+        let [a, b, c] = self.orders;
+        let [of_a, of_b] = &self.factors;
+        Ok(OperandLines {
+            factors: [list_lines(of_a, a)?, list_lines(of_b, b)?],
+            result: list_lines(&self.result, c)?,
+        })
     }
 
-    /// Puts copies in the place of arrays whose lines lie between those of another one that is written.
-    fn copy_between(&mut self, given: &GivenMatrices<'_>) -> Result<(), Error> {
-        let order = self.orders[2];
-        let lines = self.result.iter().map(|piece| piece.find_lines(order));
-        let lines = lines.collect::<Result<Vec<_>, Error>>()?;
-        let mut written = Vec::new();
-        for (index, array) in given.list_arrays(2).iter().enumerate() {
-            let mut others = lines
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != index);
-            if others.any(|(_, other)| lie_between(lines[index], *other)) {
-                let copy = copy_array("c", array, order)?;
-                self.result[index] = ArrayMemory::lock("c", &copy)?;
-                self.copies.push([copy.unbind(), array.clone().unbind()]);
-            } else {
-                written.push(lines[index]);
-            }
-        }
-        for (side, factor) in self.factors.iter_mut().enumerate() {
+    /// Puts copies in the place of arrays that no slice may cover.
+    fn copy_interleaved(
+        &mut self,
+        given: &GivenMatrices<'_>,
+        lines: &OperandLines,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        let interleaved = lines.find_interleaved();
+        for (side, interleaved) in interleaved.iter().enumerate() {
             let (name, order) = (NAMES[side], self.orders[side]);
-            for (piece, array) in factor.iter_mut().zip(given.list_arrays(side)) {
-                let lines = piece.find_lines(order)?;
-                if written.iter().any(|other| lie_between(lines, *other)) {
-                    *piece = ArrayMemory::lock(name, &copy_array(name, &array, order)?)?;
+            let arrays = given.list_arrays(side).into_iter().enumerate();
+            for (index, array) in arrays
+                .zip(interleaved)
+                .filter_map(|(array, &is)| is.then_some(array))
+            {
+                let copy = copy_array(name, &array, order)?;
+                let memory = ArrayMemory::lock(name, &copy)?;
+                self.copied[side] = true;
+                if let Some(factor) = self.factors.get_mut(side) {
+                    factor[index] = memory;
+                } else {
+                    self.result[index] = memory;
+                    self.copies.push([copy.unbind(), array.unbind()]);
                 }
             }
         }
+        self.copying_s = start.elapsed().as_secs_f64();
         Ok(())
     }
 
     /// Writes the blocks of C that were computed in arrays of their own.
-    fn write_back(&self, py: Python<'_>) -> PyResult<()> {
+    fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
+        let start = Instant::now();
         for [copy, block] in &self.copies {
             py.import("numpy")?.call_method1("copyto", (block, copy))?;
         }
+        self.copying_s += start.elapsed().as_secs_f64();
         Ok(())
     }
 }
 
-/// Returns `true` if slices of both would overlap.
-fn lie_between(one: Option<MemoryLines>, other: Option<MemoryLines>) -> bool {
-    one.zip(other)
-        .is_some_and(|(one, other)| one.spans_overlap(&other))
+/// Returns the lines of the arrays of a matrix.
+fn list_lines(arrays: &[ArrayMemory], order: Order) -> Result<Vec<Option<MemoryLines>>, Error> {
+    arrays.iter().map(|array| array.find_lines(order)).collect()
 }
 
-/// Reports which matrices a product used in place, and the cost of moving the others on this rank.
+/// Refuses a result that shares elements with a factor, or with itself.
+fn check_shared(lines: &OperandLines) -> Result<(), Error> {
+    let Some(side) = lines.find_shared() else {
+        return Ok(());
+    };
+    let value = format!("in the memory of {}", NAMES[side]);
+    let reason = "the result needs memory of its own";
+    Err(Error::parameter("c", value, reason))
+}
+
+/// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. A matrix that
+/// is not where the plan needs it is moved, on all ranks. A part whose lines lie between those of `c` in one array is copied,
+/// on the rank that has it.
 #[pyclass(name = "LastRun", module = "isochron", frozen, get_all)]
 pub struct PyLastRun {
-    /// True for each of A, B and C that was used in place, on all ranks; False if it was moved.
+    /// True for each of A, B and C that was used in place; False if it was moved, or copied on this rank.
     in_place: (bool, bool, bool),
     /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
     messages: u64,
     /// Bytes of these messages.
     bytes: u64,
-    /// Seconds of these moves on this rank.
+    /// Seconds of moves and copies on this rank.
     seconds: f64,
 }
 
@@ -345,7 +334,7 @@ impl PyLastRun {
 #[pyclass(name = "Product", module = "isochron", frozen)]
 pub struct PyProduct {
     session: Py<PySession>,
-    gemm: ThreadBound<TypedGemm>,
+    gemm: ThreadBound<AnyGemm>,
     on: [Distribution; 3],
     element: ElementType,
 }
@@ -397,7 +386,7 @@ impl PyProduct {
         let mut state = session.get().state().borrow()?;
         let config = agree(state.session.comm().as_ref(), keywords.read_config())?;
         let gemm = run_detached(session.py(), || {
-            prepare_typed(&mut state.session, on.each_ref(), element, &config)
+            (state.session).prepare_any_gemm(element, on.each_ref(), &config)
         })?;
         Ok(Self {
             session: session.clone().unbind(),
@@ -422,13 +411,16 @@ impl PyProduct {
         let SessionState {
             session, last_run, ..
         } = &mut *state;
-        run_detached(py, || {
-            let run =
-                with_gemm!(&mut *gemm, gemm => run_typed(gemm, session, &mut locked, scalars))?;
-            *last_run = Some((with_gemm!(&*gemm, gemm => gemm.plan().clone()), run));
-            Ok::<(), Error>(())
+        let mut run = run_detached(py, || {
+            gemm.apply(LockedRun {
+                session,
+                locked: &mut locked,
+                scalars,
+            })
         })?;
         locked.write_back(py)?;
+        run.note_copies(locked.copied, locked.copying_s);
+        *last_run = Some((gemm.plan().clone(), run));
         Ok(c)
     }
 
@@ -507,57 +499,42 @@ impl PyProduct {
 
     /// Returns the plan as a dictionary.
     fn plan<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
-        let gemm = self.gemm.borrow()?;
-        let plan: &Plan = with_gemm!(&*gemm, gemm => gemm.plan());
-        Ok(to_python(py, plan)?)
+        Ok(to_python(py, self.gemm.borrow()?.plan())?)
     }
 }
 
-fn prepare_typed(
-    session: &mut Session,
-    on: [&Distribution; 3],
-    element: ElementType,
-    config: &GemmConfig,
-) -> Result<TypedGemm, Error> {
-    Ok(match element {
-        ElementType::F32 => TypedGemm::F32(session.prepare_gemm(on, config)?),
-        ElementType::F64 => TypedGemm::F64(session.prepare_gemm(on, config)?),
-        ElementType::C32 => TypedGemm::C32(session.prepare_gemm(on, config)?),
-        ElementType::C64 => TypedGemm::C64(session.prepare_gemm(on, config)?),
-    })
+/// A run of a product with the arrays of a call.
+struct LockedRun<'r> {
+    session: &'r mut Session,
+    locked: &'r mut LockedMatrices,
+    scalars: [Complex64; 2],
 }
 
-/// Runs a product of elements of this type.
-fn run_typed<T: Element>(
-    gemm: &mut Gemm<T>,
-    session: &mut Session,
-    locked: &mut LockedMatrices,
-    [alpha, beta]: [Complex64; 2],
-) -> Result<GemmRun, Error> {
-    let scalars = Scalars {
-        alpha: T::of(alpha),
-        beta: T::of(beta),
-    };
-    let [order_a, order_b, order_c] = locked.orders;
-    let [a, b] = &locked.factors;
-    // SAFETY: the arrays have elements of this type, and stay locked; A and B are only read. C is writable, and its slices
-    // overlap no others: `copy_between` has copied what would. No other thread may touch them meanwhile, as the module of
-    // arrays says.
-    let (a, b, c) = unsafe {
-        let a = a.iter().map(|piece| piece.read::<T>(order_a));
-        let b = b.iter().map(|piece| piece.read::<T>(order_b));
-        let c = locked
-            .result
-            .iter_mut()
-            .map(|piece| piece.write::<T>(order_c));
-        (
-            a.collect::<Result<Vec<_>, _>>()?,
-            b.collect::<Result<Vec<_>, _>>()?,
-            c.collect::<Result<Vec<_>, _>>()?,
-        )
-    };
-    let (a, b, c) = (or_nothing(a), or_nothing(b), or_nothing(c));
-    gemm.run(session, scalars, a, b, c)
+impl GemmWork for LockedRun<'_> {
+    type Output = Result<GemmRun, Error>;
+
+    fn apply_to<T: Element>(self, gemm: &mut Gemm<T>) -> Self::Output {
+        let [alpha, beta] = self.scalars.map(T::of);
+        let scalars = Scalars { alpha, beta };
+        let [order_a, order_b, order_c] = self.locked.orders;
+        let [a, b] = &self.locked.factors;
+        // SAFETY: the arrays have elements of the product's type, and stay locked; A and B are only read. C is writable, and
+        // its slices overlap no others: `copy_interleaved` has copied what would. No other thread may touch them meanwhile,
+        // as the module of arrays says.
+        let (a, b, c) = unsafe {
+            let a = a.iter().map(|piece| piece.read::<T>(order_a));
+            let b = b.iter().map(|piece| piece.read::<T>(order_b));
+            let c = self.locked.result.iter_mut();
+            let c = c.map(|piece| piece.write::<T>(order_c));
+            (
+                a.collect::<Result<Vec<_>, _>>()?,
+                b.collect::<Result<Vec<_>, _>>()?,
+                c.collect::<Result<Vec<_>, _>>()?,
+            )
+        };
+        let (a, b, c) = (or_nothing(a), or_nothing(b), or_nothing(c));
+        gemm.run(self.session, scalars, a, b, c)
+    }
 }
 
 /// Returns the pieces of a rank; one without elements if there are none.

@@ -126,7 +126,7 @@ impl PySession {
         Ok(state.session.devices().iter().map(PyDevice::from).collect())
     }
 
-    /// Which matrices of the last product were used in place, and what this rank sent to move the others; None before the
+    /// Which matrices the last product used in place, and what it cost this rank to move and copy the others; None before the
     /// first product.
     #[getter]
     fn last_run(&self) -> Result<Option<PyLastRun>, RaisedError> {

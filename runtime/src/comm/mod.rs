@@ -6,20 +6,23 @@
 //! turns the failure of one rank into one of all ranks, and [`agree_on_settings`] refuses ranks that were started
 //! differently; a [`Transfer`] is messages that travel while the program computes.
 //!
+//! A program that sends messages by a library of its own implements [`Comm`]. [`Comm::start`] gets the memory of messages as
+//! [`MessageSpan`]s and returns an [`InFlight`]. Programs that only use a communicator call neither.
+//!
 //! Waiting never spins for long: a rank's calling thread shares its cores with the devices. An implementation therefore
-//! polls with growing pauses.
+//! polls with growing [pauses](Pause).
 
 mod agree;
 mod arguments;
-mod collectives;
+pub(crate) mod collectives;
 mod contract;
 mod exchange;
-mod launched;
+pub(crate) mod launched;
 mod links;
 mod local;
 mod pause;
-mod rounds;
-mod settings;
+pub(crate) mod rounds;
+pub(crate) mod settings;
 #[allow(
     unsafe_code,
     reason = "messages in flight refer to memory that a value keeps from all other code"
@@ -28,23 +31,12 @@ mod transfer;
 
 pub use agree::{agree, share_outcome};
 pub(crate) use arguments::{CollectiveCall, EnteredCall};
-pub use contract::Comm;
+pub use contract::{Comm, InFlight, MAX_TAG, MessageSpan};
 pub(crate) use exchange::{REST, measure_exchange_s};
 pub(crate) use launched::launched_place;
 pub(crate) use links::{LinkLadder, LinkOrigin};
 pub use local::LocalComm;
+pub use pause::Pause;
+pub(crate) use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
 pub use transfer::{Message, Transfer};
-
-// Public for communicators of other crates. Messages are started by `Transfer`, which is safe.
-#[doc(hidden)]
-pub use {
-    collectives::{decode, encode},
-    contract::{InFlight, MAX_TAG, MessageSpan},
-    launched::launched_size,
-    pause::Pause,
-    settings::describe_differences,
-};
-// Public for the command, whose tools measure outside of a session.
-#[doc(hidden)]
-pub use {launched::launched_rank, rounds::MeasureRounds};

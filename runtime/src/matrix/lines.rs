@@ -2,8 +2,8 @@
 
 /// The lines of a matrix in a program's memory, by their addresses.
 ///
-/// Parts of one array may lie between each other without an element in common. An interface to a language in which a
-/// program may pass such parts finds out here which of them a slice may cover.
+/// Parts of one array may lie between each other without an element in common. Slices of them would overlap. An interface to
+/// a language in which a program may pass such parts finds out with [`OperandLines`] which of them it has to copy.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryLines {
     start: usize,
@@ -37,12 +37,18 @@ impl MemoryLines {
     }
 
     /// Returns `true` if slices from the first element to the last would overlap.
-    pub fn spans_overlap(&self, other: &Self) -> bool {
+    fn spans_overlap(&self, other: &Self) -> bool {
         self.start < other.find_end() && other.start < self.find_end()
     }
 
+    /// Returns `true` if slices of both would overlap. A piece without elements, `None`, overlaps nothing.
+    fn lie_between(one: Option<Self>, other: Option<Self>) -> bool {
+        one.zip(other)
+            .is_some_and(|(one, other)| one.spans_overlap(&other))
+    }
+
     /// Returns `true` if an element belongs to both. Lines of one may lie between those of the other.
-    pub fn shares_elements(&self, other: &Self) -> bool {
+    fn shares_elements(&self, other: &Self) -> bool {
         if !self.spans_overlap(other) {
             return false;
         }
@@ -61,6 +67,60 @@ impl MemoryLines {
             None => 0,
         };
         line < self.count && self.find_line(line) < start.saturating_add(length)
+    }
+}
+
+/// The lines of all pieces of A, B and C on a rank; `None` for a piece without elements.
+#[derive(Debug, Clone, Default)]
+pub struct OperandLines {
+    /// The pieces of A and of B, which are read.
+    pub factors: [Vec<Option<MemoryLines>>; 2],
+    /// The pieces of C, which are written.
+    pub result: Vec<Option<MemoryLines>>,
+}
+
+impl OperandLines {
+    /// Returns the matrix that shares an element with a piece of C: 0 for A, 1 for B, 2 for another piece of C. Such a product
+    /// has no meaning.
+    pub fn find_shared(&self) -> Option<usize> {
+        let mut taken: Vec<(usize, MemoryLines)> = Vec::new();
+        for (side, pieces) in self.factors.iter().enumerate() {
+            taken.extend(pieces.iter().flatten().map(|lines| (side, *lines)));
+        }
+        for lines in self.result.iter().flatten() {
+            let mut others = taken.iter();
+            if let Some((side, _)) = others.find(|(_, other)| lines.shares_elements(other)) {
+                return Some(*side);
+            }
+            taken.push((2, *lines));
+        }
+        None
+    }
+
+    /// Returns `true` for each piece of A, B and C that no slice may cover, since one that is written would overlap it. If
+    /// copies stand for these pieces, slices of all others may be used together.
+    pub fn find_interleaved(&self) -> [Vec<bool>; 3] {
+        let result: Vec<bool> = (0..self.result.len())
+            .map(|index| self.is_interleaved(index))
+            .collect();
+        let written = self.result.iter().zip(&result);
+        let written: Vec<_> = written.filter(|(_, is_copied)| !**is_copied).collect();
+        let [a, b] = self.factors.each_ref().map(|pieces| {
+            let overlaps = pieces.iter().map(|lines| {
+                let mut written = written.iter();
+                written.any(|(other, _)| MemoryLines::lie_between(*lines, **other))
+            });
+            overlaps.collect()
+        });
+        [a, b, result]
+    }
+
+    /// Returns `true` if another piece of C lies between the lines of this one.
+    fn is_interleaved(&self, index: usize) -> bool {
+        let mut others = self.result.iter().enumerate();
+        others.any(|(other, lines)| {
+            other != index && MemoryLines::lie_between(self.result[index], *lines)
+        })
     }
 }
 
@@ -100,6 +160,46 @@ mod tests {
         assert!(column.shares_elements(&hits) && hits.shares_elements(&column));
         assert!(!column.shares_elements(&misses) && !misses.shares_elements(&column));
         assert!(column.spans_overlap(&misses));
+    }
+
+    #[test]
+    fn a_result_shares_no_element_with_a_factor_or_itself() {
+        // The update of a factorization: the factors and the result are parts of one array.
+        let (below, beside, rest) = (cut(3..10, 0..3), cut(0..3, 3..10), cut(3..10, 3..10));
+        let share = |factors: [Option<MemoryLines>; 2], result: &[MemoryLines]| {
+            let factors = factors.map(|lines| vec![lines]);
+            let result = result.iter().copied().map(Some).collect();
+            OperandLines { factors, result }.find_shared()
+        };
+        let factors = [Some(below), Some(beside)];
+        assert_eq!(share(factors, &[rest]), None);
+        for result in [
+            cut(9..10, 2..4),
+            cut(3..10, 0..3),
+            cut(0..4, 0..1),
+            cut(5..6, 1..2),
+        ] {
+            assert_eq!(share(factors, &[rest, result]), Some(0), "{result:?}");
+        }
+        assert_eq!(share(factors, &[cut(2..3, 9..10)]), Some(1));
+        assert_eq!(share([None; 2], &[rest, cut(0..4, 0..4)]), Some(2));
+        assert_eq!(share([None; 2], &[cut(0..3, 0..4), rest]), None);
+    }
+
+    #[test]
+    fn pieces_between_those_that_are_written_are_copied() {
+        let [upper, lower, other] = [cut(0..5, 0..4), cut(5..10, 0..4), cut(0..10, 4..8)];
+        let find = |[a, b]: [MemoryLines; 2], result: &[Option<MemoryLines>]| {
+            let factors = [vec![Some(a), None], vec![Some(b)]];
+            let result = result.to_vec();
+            OperandLines { factors, result }.find_interleaved()
+        };
+        let [a, b, c] = find([upper, other], &[Some(lower), None]);
+        assert_eq!((a, b, c), (vec![true, false], vec![false], vec![false; 2]));
+        // Two pieces of C between each other are both copied, and A need not be.
+        let [middle, low] = [cut(4..7, 0..4), cut(7..10, 0..4)];
+        let [a, b, c] = find([cut(0..4, 0..4), other], &[Some(middle), Some(low)]);
+        assert_eq!((a, b, c), (vec![false; 2], vec![false], vec![true; 2]));
     }
 
     #[test]

@@ -18,14 +18,15 @@ mod region;
 pub(crate) mod spread;
 mod stored;
 
-use isochron_devices::{Scalar, View, ViewMut, is_unwritten_memory_free, try_zeroed_matrix};
+use isochron_devices::internal::{is_unwritten_memory_free, try_zeroed_matrix};
+use isochron_devices::{Scalar, View, ViewMut};
 
 pub use distribution::{BlockList, Distribution, Pieces};
 pub use finite::NotFinite;
 pub(crate) use frame::Frame;
 pub use generate::Generator;
 pub(crate) use generate::hash;
-pub use lines::MemoryLines;
+pub use lines::{MemoryLines, OperandLines};
 pub use operand::{Op, Operand};
 pub use region::Region;
 pub(crate) use region::intersect;

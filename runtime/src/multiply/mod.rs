@@ -24,11 +24,11 @@
 mod course;
 mod director;
 mod element;
-mod learning;
+pub(crate) mod learning;
 mod memory;
 mod order;
 mod panels;
-mod plan;
+pub(crate) mod plan;
 mod problem;
 mod reduce;
 mod schedule;
@@ -43,7 +43,9 @@ use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
 pub use element::Element;
-pub(crate) use learning::{ChangeCosts, Placed, Places, RunConditions, SteadyTimes};
+pub(crate) use learning::{
+    ChangeCosts, LearningDirector, LearningSettings, Placed, Places, RunConditions, SteadyTimes,
+};
 pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDecision, RunRecord};
 pub(crate) use memory::RunMemory;
 pub(crate) use plan::find_difference;
@@ -51,13 +53,6 @@ pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
 pub use problem::Problem;
 pub(crate) use problem::check_widths;
 pub use summa::{Factors, MakePart};
-
-// Public for tests and the command, which are other crates: a session learns by itself.
-#[doc(hidden)]
-pub use {
-    learning::{LearningDirector, LearningSettings},
-    plan::format_utc,
-};
 
 use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
 use crate::error::Error;

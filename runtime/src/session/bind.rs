@@ -1,6 +1,7 @@
 //! A rank's place on its host, for work that is not done by devices.
 
-use isochron_devices::{CoreInfo, Topology, share_cores};
+use isochron_devices::internal::share_cores;
+use isochron_devices::{CoreInfo, Topology};
 
 use super::{HostScope, place_on_host};
 use crate::comm::{Comm, agree};

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use isochron_devices::{DeviceClock, DeviceInfo, UpdateTime, cpu_quota_cores};
+use isochron_devices::internal::cpu_quota_cores;
+use isochron_devices::{DeviceClock, DeviceInfo, UpdateTime};
 
 use super::load::share_quota;
 use crate::multiply::DeviceTime;

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use isochron_devices::DeviceError;
 use isochron_devices::blas::Blas;
+use isochron_devices::internal::{HostCores, rank_devices, reserve_hosts, share_cores};
 use isochron_devices::topology::{BusId, CoreInfo, DriverGpu, Topology};
 use isochron_devices::{CpuWorker, CudaConfig, CudaWorker, DeviceTeam, PacedWorker, Worker};
-use isochron_devices::{DeviceClock, DeviceKind, Grouping, HostCores, RankDevices};
-use isochron_devices::{DeviceError, rank_devices, reserve_hosts, share_cores};
+use isochron_devices::{DeviceClock, DeviceKind, Grouping, RankDevices};
 
 use super::platform::{Cores, DeviceSpec, NodeSpec};
 use super::rank_gpu::RankGpu;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use isochron_devices::{DeviceKind, JobNeeds, UpdateTime, memory_bounds};
+use isochron_devices::internal::memory_bounds;
+use isochron_devices::{DeviceKind, JobNeeds, UpdateTime};
 
 use super::Session;
 use super::clock::{HostClock, VisitTimes};

@@ -152,6 +152,21 @@ pub struct GemmRun {
     pub in_place: [bool; 3],
 }
 
+impl GemmRun {
+    /// Takes note of matrices that the caller copied on this rank before the run, or back after it, and of the seconds for
+    /// that. They were not used in place here.
+    ///
+    /// An interface to another language copies what [`OperandLines`](crate::matrix::OperandLines) tells it to.
+    pub fn note_copies(&mut self, copied: [bool; 3], seconds: f64) {
+        for (in_place, is_copied) in self.in_place.iter_mut().zip(copied) {
+            *in_place &= !is_copied;
+        }
+        if copied.contains(&true) {
+            self.moved.seconds += seconds;
+        }
+    }
+}
+
 impl Session {
     /// Plans a product of matrices of these distributions: A, B and C. Their shapes give m, n and k.
     ///

@@ -1,7 +1,8 @@
 //! The assignment of a host's GPUs to its ranks.
 
+use isochron_devices::internal::deal_by_distance;
 use isochron_devices::topology::Topology;
-use isochron_devices::{CudaInfo, DeviceKind, cuda, deal_by_distance};
+use isochron_devices::{CudaInfo, DeviceKind, cuda};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

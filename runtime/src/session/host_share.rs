@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use isochron_devices::internal::share_cores;
 use isochron_devices::topology::Topology;
-use isochron_devices::{CudaInfo, DeviceInfo, share_cores};
+use isochron_devices::{CudaInfo, DeviceInfo};
 
 /// The processes and sessions among which a session divides its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use isochron_devices::internal::HostConditions;
 use isochron_devices::topology::Topology;
-use isochron_devices::{DeviceClock, DeviceInfo, DeviceKind, HostConditions};
+use isochron_devices::{DeviceClock, DeviceInfo, DeviceKind};
 use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
 

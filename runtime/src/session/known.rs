@@ -13,8 +13,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use isochron_devices::DeviceInfo;
+use isochron_devices::internal::{HostConditions, read_gpu_state};
 use isochron_devices::topology::Topology;
-use isochron_devices::{DeviceInfo, HostConditions, cuda};
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
 use serde::{Deserialize, Serialize};
@@ -69,7 +70,7 @@ fn describe_source(
     let (class, conditions) = match gpu {
         None => (topology.describe_class(), conditions),
         Some(RankGpu { info, .. }) => {
-            let state = cuda::read_gpu_state(&info.uuid);
+            let state = read_gpu_state(&info.uuid);
             (
                 info.describe_class(),
                 conditions.with_gpu(&info.uuid, state),

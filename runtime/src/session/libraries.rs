@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use isochron_devices::blas::{self, Blas, BlasCandidates, FoundBlas, TRIAL_UNITS, TrialTimes};
+use isochron_devices::blas::Blas;
+use isochron_devices::internal::{
+    BlasCandidates, FoundBlas, TRIAL_UNITS, TrialTimes, find_blas, share_cores,
+};
 use isochron_devices::topology::Topology;
-use isochron_devices::{BlasChoice, ElementType, share_cores};
+use isochron_devices::{BlasChoice, ElementType};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
@@ -62,7 +65,7 @@ pub(super) fn choose_library(
     rank: ChoosingRank,
     (mode, store): (StoreMode, Option<&ModelStore>),
 ) -> Result<ChosenLibrary, Error> {
-    let found = agree(comm, blas::find_blas(choice).map_err(Error::from))?;
+    let found = agree(comm, find_blas(choice).map_err(Error::from))?;
     let element = rank.element;
     let candidates = match &found {
         FoundBlas::Candidates(candidates) => Some(candidates),

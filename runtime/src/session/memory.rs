@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use isochron_devices::internal::{MemoryBound, MemoryScope, memory_bounds};
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{DeviceKind, DeviceTeam, JobShape, Scalar};
-use isochron_devices::{MemoryBound, MemoryScope, memory_bounds};
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};

@@ -1,6 +1,7 @@
 //! A session: the ranks of a job and the devices of each rank's node, which plan and multiply together.
 
-mod bind;
+mod any_gemm;
+pub(crate) mod bind;
 mod builder;
 mod claims;
 mod clock;
@@ -8,12 +9,12 @@ mod copier;
 mod devices;
 mod directed;
 mod document;
-mod find;
+pub(crate) mod find;
 mod gemm;
 mod given;
 mod gpus;
 mod host_share;
-mod kernel_store;
+pub(crate) mod kernel_store;
 mod known;
 mod libraries;
 mod load;
@@ -24,6 +25,7 @@ mod platform;
 mod rank_gpu;
 mod report;
 mod slices;
+pub(crate) mod updates;
 
 use std::any::Any;
 use std::fmt;
@@ -32,29 +34,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::measure::UpdateOperands;
+use isochron_devices::internal::HeatSensors;
 use isochron_devices::topology::Topology;
-use isochron_devices::{Depth, DeviceInfo, DeviceTeam, ElementType, Scalar};
-use isochron_devices::{HeatSensors, JobShape, MeasureConfig};
+use isochron_devices::{DeviceInfo, DeviceTeam, ElementType, MeasureConfig, Scalar};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
 use tracing::dispatcher::DefaultGuard;
 
+pub use any_gemm::{AnyGemm, GemmWork};
 pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use gemm::{Gemm, GemmConfig, GemmRun};
 pub use host_share::HostScope;
-// For the command, whose tools measure outside of a session.
-#[doc(hidden)]
-pub use kernel_store::{KernelStore, KnownKernel};
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
-
-// Public for the command, whose tools run kernels outside of a session.
-#[doc(hidden)]
-pub use {bind::bind_rank, find::FoundDevices};
 
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
@@ -64,7 +59,7 @@ use crate::multiply::{
     RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
-use crate::store::{KeyedWork, StoreMode, StorePlaces, StoredSample};
+use crate::store::{StoreMode, StorePlaces};
 use copier::SegmentCopier;
 use given::GivenModels;
 use host_share::HostShare;
@@ -254,31 +249,6 @@ impl Session {
         &mut self.team
     }
 
-    /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has
-    /// room.
-    ///
-    /// # Errors
-    /// On every rank: [`Error::Memory`] for the host that lacks most, [`Error::Device`] for slices that do not fit the
-    /// team.
-    ///
-    /// # Collective
-    /// All ranks, each with its own slices.
-    // Public for the command, which measures updates; so is `keep_samples`.
-    #[doc(hidden)]
-    pub fn prepare_updates<T: Scalar>(
-        &mut self,
-        operands: &mut UpdateOperands<T>,
-        rows: usize,
-        slices: &[usize],
-        depth: Depth,
-    ) -> Result<(), Error> {
-        let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::prepare_updates");
-        let _call = call.with("element", &T::TYPE).enter()?;
-        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-        memory::prepare_operands(self.comm.as_ref(), &mut self.team, operands, (&job, slices))
-    }
-
     /// Measures and partitions: decides which rank and device computes which part.
     ///
     /// # Errors
@@ -449,27 +419,6 @@ impl Session {
         if !self.notices.contains(&notice) {
             self.notices.push(notice);
         }
-    }
-
-    /// Keeps the repetitions of a measured size of each of this rank's devices, for [`save_models`](Self::save_models);
-    /// `None` for a device that did not show them.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`] on every rank.
-    ///
-    /// # Collective
-    /// All ranks.
-    #[doc(hidden)]
-    pub fn keep_samples(
-        &mut self,
-        work: KeyedWork,
-        samples: &[Option<StoredSample>],
-    ) -> Result<(), Error> {
-        let samples = self.comm.gather(&samples.to_vec())?;
-        if let Some(store) = &mut self.store {
-            store.keep_samples(work, samples.concat());
-        }
-        Ok(())
     }
 
     /// Returns the unusual facts about this rank's host and devices, one line each.

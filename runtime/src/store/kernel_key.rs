@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use isochron_devices::HostConditions;
+use isochron_devices::internal::HostConditions;
 use serde::{Deserialize, Serialize};
 
 use super::key::{Conditions, Identity, StoreKey, shorten_version};

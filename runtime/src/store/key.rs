@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use isochron_devices::blas::TRIAL_VERSION;
-use isochron_devices::{DeviceInfo, DeviceKind, ElementType, HostConditions};
+use isochron_devices::internal::{HostConditions, TRIAL_VERSION};
+use isochron_devices::{DeviceInfo, DeviceKind, ElementType};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

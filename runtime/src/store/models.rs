@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use isochron_devices::blas::pick_fastest;
+use isochron_devices::internal::pick_fastest;
 use isochron_hierarchy::model::Point;
 
 use super::key::{Conditions, DeviceIdentity, Identity, LibrarySource, StoreKey};

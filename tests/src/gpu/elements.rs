@@ -1,6 +1,7 @@
 //! Every element type.
 
-use isochron_devices::cuda::{CudaConfig, Placement};
+use isochron_devices::cuda::CudaConfig;
+use isochron_devices::internal::Placement;
 use isochron_devices::{CudaWorker, Scalar};
 use num_complex::{Complex32, Complex64};
 

@@ -1,6 +1,6 @@
 //! Matrices larger than the memory, and memory that others have taken.
 
-use isochron_devices::cuda::Placement;
+use isochron_devices::internal::Placement;
 use isochron_devices::{CudaConfig, CudaWorker, Updates, ViewMut, Worker};
 
 use super::case::{Case, integers};

@@ -15,9 +15,8 @@ pub use paced::{paced_conform, paced_visits};
 pub use products::refused_products;
 pub use speeds::speeds;
 
-use isochron_devices::{
-    CudaConfig, CudaInfo, CudaWorker, DeviceError, Topology, conformance, cuda,
-};
+use isochron_devices::internal::conformance;
+use isochron_devices::{CudaConfig, CudaInfo, CudaWorker, DeviceError, Topology, cuda};
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,6 +1,7 @@
 //! GPUs that are slowed down.
 
-use isochron_devices::{CudaConfig, Depth, JobShape, Pace, PacedWorker, Worker, conformance};
+use isochron_devices::internal::conformance;
+use isochron_devices::{CudaConfig, Depth, JobShape, Pace, PacedWorker, Worker};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
 use super::case::Case;

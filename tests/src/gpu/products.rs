@@ -1,6 +1,6 @@
 //! Products for which cuBLAS finds no memory.
 
-use isochron_devices::cuda::Placement;
+use isochron_devices::internal::Placement;
 use isochron_devices::{DeviceError, Scalar};
 
 use super::assert_clean;

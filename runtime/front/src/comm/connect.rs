@@ -5,7 +5,8 @@ use std::sync::Arc;
 use isochron_core::Error;
 #[cfg(feature = "mpi")]
 use isochron_core::comm::agree_on_settings;
-use isochron_core::comm::{Comm, LocalComm, launched_size};
+use isochron_core::comm::{Comm, LocalComm};
+use isochron_core::internal::launched_size;
 
 #[cfg(feature = "mpi")]
 use super::mpi::{self, MpiComm};

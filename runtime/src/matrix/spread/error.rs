@@ -19,7 +19,9 @@ pub enum SpreadError {
         reason: &'static str,
     },
     /// A process grid has no process, or more than there are ranks.
-    #[error("a process grid of {rows}×{cols} needs 1 to {ranks} processes, one for each rank")]
+    #[error(
+        "a process grid of {rows}×{cols} has no process, or more than there are ranks: {ranks}"
+    )]
     Grid {
         /// Rows of the grid.
         rows: usize,

@@ -7,7 +7,8 @@ mod look;
 mod look_times;
 mod node;
 
-use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar, memory_bounds};
+use isochron_devices::internal::memory_bounds;
+use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
 use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};

@@ -84,6 +84,9 @@ def test_lines_of_one_array_may_lie_between_each_other(session):
         assert session.gemm(a, b, c, alpha=-1, beta=1) is c
         before[3:, 3:] -= before[3:, :3] @ before[:3, 3:]
         assert (whole == before).all()
+        # The lines of A lie between those of C, or those of B do.
+        run = session.last_run
+        assert run.in_place == (order == "F", order == "C", True) and run.seconds > 0 and run.bytes == 0, run
         refuses(lambda: session.gemm(a, b, whole[2:8, 2:8]), "c = in the memory of a")
         # Blocks of C whose lines lie between each other.
         on = isochron.Distribution.of_blocks([0, 4, 9], [0, 5, 9], [0, 0, 0, 0], 1, order=order)
@@ -92,6 +95,9 @@ def test_lines_of_one_array_may_lie_between_each_other(session):
         blocks = [whole[:4, :5], whole[4:, :5], whole[:4, 5:], whole[4:, 5:]]
         session.gemm(numpy.ones((9, 2), order="F"), numpy.ones((2, 9)), blocks, beta=1, on=(left, right, on))
         assert (whole == before + 2).all()
+        assert not session.last_run.in_place[2]
+        session.gemm(a, b)
+        assert session.last_run.in_place == (True, True, True) and session.last_run.seconds == 0
         refuses(lambda: session.gemm(a[:, :2], b[:2], blocks[:3] + [whole[4:, 4:8]], on=(left, right, on)), "")
 
 

@@ -7,7 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::raw::c_int;
 use std::time::Duration;
 
-use isochron_core::comm::{MAX_TAG, decode, encode};
+use isochron_core::comm::MAX_TAG;
+use isochron_core::internal::{decode, encode};
 use isochron_core::{Error, ErrorClass};
 use mpi::ffi;
 use serde::{Deserialize, Serialize};

@@ -23,9 +23,8 @@ use std::os::raw::c_int;
 use std::sync::Arc;
 
 use isochron_core::Error;
-use isochron_core::comm::{
-    Comm, InFlight, MessageSpan, Pause, Settings, agree, describe_differences,
-};
+use isochron_core::comm::{Comm, InFlight, MessageSpan, Pause, Settings, agree};
+use isochron_core::internal::describe_differences;
 use mpi::Threading;
 use mpi::environment::{self, Universe};
 use mpi::ffi;

@@ -1,0 +1,26 @@
+//! Items for the other crates of this workspace. They may change at any time.
+
+// For the communicator over MPI.
+pub use crate::comm::collectives::{decode, encode};
+pub use crate::comm::launched::launched_size;
+pub use crate::comm::settings::describe_differences;
+// For the command, which reads and writes files, and measures outside of a session.
+pub use crate::comm::launched::launched_rank;
+pub use crate::comm::rounds::MeasureRounds;
+pub use crate::multiply::plan::format_utc;
+pub use crate::session::bind::bind_rank;
+pub use crate::session::find::FoundDevices;
+pub use crate::session::kernel_store::{KernelStore, KnownKernel};
+pub use crate::session::updates::{keep_samples, prepare_updates};
+// For tests: a session learns by itself.
+pub use crate::multiply::learning::{LearningDirector, LearningSettings};
+
+/// Input files of the command.
+pub mod input {
+    pub use crate::input::*;
+}
+
+/// Output files of the command.
+pub mod output {
+    pub use crate::output::*;
+}
