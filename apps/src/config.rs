@@ -113,14 +113,14 @@ impl FoundDevice {
 fn write_platform(nodes: &[FoundNode]) -> String {
     let mut text =
         "# The devices that each rank has without a platform file. Edit them, or add `pace`.\n\
-                    # Start the ranks on the same hosts, in this order.\n\
+                    # The ranks of a host get its nodes, in this order.\n\
                     schema = 1\n"
             .to_owned();
     for (rank, node) in nodes.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "\n[[node]] # rank {rank}\nname = {}\n",
+            "\n[[node]] # rank {rank}\nhost = {}\n",
             json!(node.host)
         );
         for device in &node.devices {
@@ -146,7 +146,7 @@ fn make_document(nodes: &[FoundNode]) -> Value {
             }
             entry
         });
-        json!({"name": node.host, "device": devices.collect::<Vec<_>>()})
+        json!({"host": node.host, "device": devices.collect::<Vec<_>>()})
     });
     json!({"schema": 1, "node": nodes.collect::<Vec<_>>()})
 }
@@ -173,7 +173,7 @@ mod tests {
         };
         let text = write_platform(&[node]);
         for part in [
-            "name = \"a \\\"host\\\"\"\n",
+            "host = \"a \\\"host\\\"\"\n",
             "cores = [2,3]\n",
             "cores = 2\n",
             "kind = \"cuda\"\ngpu = 1 # NVIDIA H200\ncores = [2,3]\n",

@@ -114,7 +114,7 @@ impl PartialFile {
     }
 
     /// Returns the number of bytes written to this value.
-    pub(crate) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written
     }
 

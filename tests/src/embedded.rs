@@ -2,27 +2,23 @@
 
 #![allow(unsafe_code, reason = "programs that call MPI themselves")]
 
+mod arguments;
 mod beside;
+mod host;
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use isochron::comm::mpi::MpiComm;
-use isochron::comm::{Comm, LocalComm, Message, Transfer, connect};
-use isochron::matrix::redistribute::RedistributeConfig;
-use isochron::matrix::{Generator, Matrix, Spread, Stored};
+use isochron::comm::{Comm, Message, Transfer, connect};
+use isochron::matrix::{Generator, Matrix};
 use isochron::mpi::ffi;
-use isochron::multiply::{Directive, Director, Factors, Plan, Problem, Scalars, StepTimes};
-use isochron::progress::{Observer, Progress};
-use isochron::session::{Cores, DeviceSpec, HostScope, NodeSpec, Session};
-use isochron::verify::Probe;
+use isochron::multiply::{Directive, Director, Factors, Problem, Scalars, StepTimes};
+use isochron::session::Session;
 use isochron::{Error, ErrorClass};
-use isochron_devices::{BlasChoice, Grouping, MeasureConfig, Topology};
+use isochron_devices::BlasChoice;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 
 /// Runs the case of this name on this rank.
@@ -43,10 +39,10 @@ pub fn run_case(name: &str) {
         "caught-panic" => survive_caught_panics(),
         "connected-panic" => survive_panics_when_connected(),
         "panic" => leave_by_panic(),
-        "arguments" => compare_arguments(),
-        "own-mask" => stay_within_mask(),
-        "host-shared" => share_host(),
-        "host-blas" => leave_host_blas(),
+        "arguments" => arguments::compare_arguments(),
+        "own-mask" => host::stay_within_mask(),
+        "host-shared" => host::share_host(),
+        "host-blas" => host::leave_host_blas(),
         _ => panic!("there is no case {name}"),
     }
 }
@@ -337,120 +333,6 @@ fn leave_by_panic() {
     mpi.finalize();
 }
 
-/// Expects the same refusal on every rank, with these words.
-fn assert_refused<T>(refused: Result<T, Error>, parts: &[&str]) {
-    let error = refused.err().expect("a refusal");
-    assert_eq!(error.class(), ErrorClass::Input, "{error}");
-    let text = error.to_string();
-    for part in parts {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-}
-
-/// Ranks that call with other arguments than the others are told so, with the argument, and none waits. The session can be
-/// used afterwards.
-fn compare_arguments() {
-    let mpi = OwnMpi::funneled();
-    let comm = mpi.adopt().unwrap();
-    let odd = usize::from(mpi.rank == 1);
-    let others = if mpi.size == 2 {
-        "rank 0"
-    } else {
-        "ranks 0, 2"
-    };
-    let mut session = open_session(&comm);
-    let problem = |m| Problem::new(m, 40, 48, 8).unwrap();
-    let text = format!("Session::plan: problem.m is 32 on {others}, 33 on rank 1");
-    let refused = session.plan(problem(32 + odd), &unmeasured());
-    assert_refused(refused, &[text.as_str()]);
-    let config = BalanceConfig {
-        max_iterations: 5 + odd as u32,
-        ..unmeasured()
-    };
-    let refused = session.plan(problem(32), &config);
-    assert_refused(refused, &["config.max", "6 on rank 1"]);
-    let measure = MeasureConfig {
-        min_reps: 3 + odd as u32,
-        ..MeasureConfig::default()
-    };
-    let refused = Session::builder().measure(measure).build(Arc::clone(&comm));
-    assert_refused(
-        refused,
-        &[
-            "SessionBuilder::build: measure.min_reps is 3",
-            "4 on rank 1",
-        ],
-    );
-
-    let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
-    compare_multiplications(comm.as_ref(), &mut session, (&plans, odd));
-    compare_low_calls(comm.as_ref(), odd);
-    let unlike = match odd {
-        1 => session.describe(&plans[0]).map(|_| ()),
-        _ => session.adopt(plans[0].clone()).map(|_| ()),
-    };
-    assert_refused(
-        unlike,
-        &["call is Session::adopt on", "Session::describe on rank 1"],
-    );
-    mpi.meet();
-    drop(session);
-    drop(comm);
-    mpi.finalize();
-}
-
-fn compare_multiplications(
-    comm: &dyn Comm,
-    session: &mut Session,
-    (plans, odd): (&[Plan; 2], usize),
-) {
-    let plan = &plans[0];
-    let generate =
-        |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
-    let (a, b) = (generate(plan.a()), generate(plan.b()));
-    let mut c = session.zeros(plan).unwrap();
-    let alpha = 1.0 + odd as f64;
-    let scalars = Scalars { alpha, beta: 0.0 };
-    let refused = session.multiply(plan, scalars, (&a, &b), &mut c);
-    assert_refused(refused, &["alpha is 1.0 on", "2.0 on rank 1"]);
-    let refused = session.multiply(&plans[odd], SCALARS, (&a, &b), &mut c);
-    assert_refused(
-        refused,
-        &["plan is number", "problem.m is 32 on", "24 on rank 1"],
-    );
-    let mut check = Probe::begin(SCALARS, &c, 7 + odd as u64);
-    let refused = check.add(comm, plan.operands((&a, &b)));
-    assert_refused(refused, &["Probe::add: check is", "on rank 1"]);
-    let size = comm.size();
-    let to = Spread::on_one(32, 40, odd, size).unwrap();
-    assert_refused(
-        c.redistribute(comm, to),
-        &["redistribute: target is 32x40", "rank 1"],
-    );
-    let config = RedistributeConfig {
-        limit_bytes: 1000 + odd,
-        ..RedistributeConfig::default()
-    };
-    let source = (c.spread(), Stored::by_columns(&[], 32));
-    let refused = Matrix::<f64>::from_spread(comm, source, plan.c(), &config);
-    assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
-    // All is as before.
-    session.multiply(plan, SCALARS, (&a, &b), &mut c).unwrap();
-}
-
-fn compare_low_calls(comm: &dyn Comm, odd: usize) {
-    let refused = comm.broadcast(odd, &mut vec![1]);
-    assert_refused(refused, &["root is 0 on", "1 on rank 1"]);
-    assert_refused(comm.share(odd, Some(3)), &["root is 0 on"]);
-    let values = "number of values is 2 on";
-    assert_refused(
-        comm.sum_u64(&mut vec![1; 2 + odd]),
-        &[values, "3 on rank 1"],
-    );
-    assert_refused(comm.sum_f64(&mut vec![1.0; 2 + odd]), &[values]);
-    comm.barrier().unwrap();
-}
-
 /// Multiplies matrices of ones, and checks the product.
 fn multiply_ones(session: &mut Session) {
     let comm = Arc::clone(session.comm());
@@ -471,143 +353,4 @@ fn multiply_ones(session: &mut Session) {
 fn list_cores(session: &Session) -> Vec<u32> {
     let devices = session.devices().iter();
     devices.flat_map(|device| device.cores.clone()).collect()
-}
-
-/// No thread of a session runs where the process may not.
-fn stay_within_mask() {
-    let allowed = list_allowed();
-    assert_eq!(allowed.len(), 1, "started by taskset");
-    let mpi = OwnMpi::funneled();
-    let mut session = open_session(&mpi.adopt().unwrap());
-    multiply_ones(&mut session);
-    assert_eq!(list_allowed(), allowed);
-    drop(session);
-    mpi.finalize();
-}
-
-/// Lists where the threads of this process may run.
-fn list_allowed() -> BTreeSet<String> {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let masks = threads.map(|thread| {
-        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
-        let mut lines = status.lines();
-        let mask = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        mask.unwrap().trim().to_owned()
-    });
-    masks.collect()
-}
-
-/// Sessions of other communicators on the same host, and of the same process, have cores of their own.
-fn share_host() {
-    let mpi = OwnMpi::funneled();
-    let cores = Topology::discover().unwrap().cores().len();
-    // SAFETY: a communicator of this MPI.
-    let alone = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_SELF) };
-    let alone: Arc<dyn Comm> = alone.unwrap().into();
-    let mut session = open_session(&alone);
-    let mine = list_cores(&session);
-    let all = mpi.adopt().unwrap().gather(&mine).unwrap().concat();
-    let different: BTreeSet<u32> = all.iter().copied().collect();
-    assert_eq!(different.len(), cores, "each core is used: {all:?}");
-    assert!(
-        mpi.size > cores || all.len() == cores,
-        "and used once: {all:?}"
-    );
-    multiply_ones(&mut session);
-    take_whole_host(&alone, cores);
-    drop(session);
-    mpi.meet();
-    beside::multiply_beside_another_communicator(&mpi, cores);
-    divide_process(&mine);
-    mpi.meet();
-    drop(alone);
-    mpi.finalize();
-}
-
-/// A session whose scope is its communicator has the whole host, beside other sessions and ranks.
-fn take_whole_host(alone: &Arc<dyn Comm>, cores: usize) {
-    let builder = Session::builder().blas(BlasChoice::Embedded);
-    let builder = builder.host_scope(HostScope::Comm);
-    let sessions = [(); 2].map(|()| builder.clone().build(Arc::clone(alone)).unwrap());
-    for session in &sessions {
-        assert_eq!(list_cores(session).len(), cores);
-        assert!(!takes_turns(session));
-    }
-}
-
-/// Returns `true` if a session has no core for itself alone.
-fn takes_turns(session: &Session) -> bool {
-    let mut notices = session.notices().iter();
-    notices.any(|notice| notice.contains("take turns"))
-}
-
-/// Divides `cores`, the share of this process, among its sessions.
-fn divide_process(cores: &[u32]) {
-    let node = NodeSpec::new("part");
-    let node = node.with_device(DeviceSpec::new("one").on_cores(Cores::Count(1)));
-    let builder = Session::builder().blas(BlasChoice::Embedded);
-    let first = builder.clone().node(node).build(LocalComm::new()).unwrap();
-    let mut second = builder.clone().build(LocalComm::new()).unwrap();
-    let [of_first, of_second] = [&first, &second].map(list_cores);
-    if cores.len() > 1 {
-        assert!(of_first.iter().all(|core| !of_second.contains(core)));
-        assert_eq!(of_first.len() + of_second.len(), cores.len());
-    } else {
-        assert!(takes_turns(&second));
-    }
-    // Nothing is left for a third one, which works all the same while the second one does.
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut third = Session::builder().blas(BlasChoice::Embedded);
-            third = third.grouping(Grouping::Node);
-            let mut third = third.build(LocalComm::new()).unwrap();
-            assert!(takes_turns(&third));
-            multiply_ones(&mut third);
-        });
-        multiply_ones(&mut second);
-    });
-    drop((first, second));
-    let whole = builder.build(LocalComm::new()).unwrap();
-    assert_eq!(list_cores(&whole), cores);
-}
-
-/// Checks at every step that the program's OpenBLAS has two threads.
-struct HostThreads {
-    count: unsafe extern "C" fn() -> i32,
-    looks: Cell<usize>,
-}
-
-impl Observer for HostThreads {
-    fn observe(&self, _progress: Progress) {
-        // SAFETY: a function of OpenBLAS with this signature.
-        assert_eq!(unsafe { (self.count)() }, 2);
-        self.looks.set(self.looks.get() + 1);
-    }
-}
-
-/// A program that has set its OpenBLAS to two threads has two, before, while and after a session multiplies by OpenBLAS. The
-/// library is one of those that the tests need.
-fn leave_host_blas() {
-    use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
-    let mpi = OwnMpi::funneled();
-    // SAFETY: the library that the system has installed, with the names of its functions known to all others.
-    let library = unsafe { Library::open(Some("libopenblas.so.0"), RTLD_NOW | RTLD_GLOBAL) };
-    let library = library.expect("OpenBLAS, which `cargo xtask test` installs");
-    // SAFETY: functions of OpenBLAS with these signatures.
-    let count = unsafe {
-        let set = library.get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads");
-        set.unwrap()(2);
-        *library.get(b"openblas_get_num_threads").unwrap()
-    };
-    let looks = Cell::new(0);
-    let observer = Rc::new(HostThreads { count, looks });
-    for blas in [BlasChoice::OpenBlas, BlasChoice::Auto] {
-        let builder = Session::builder().blas(blas).observer(observer.clone());
-        let mut session = builder.build(mpi.adopt().unwrap()).unwrap();
-        multiply_ones(&mut session);
-        drop(session);
-        observer.observe(Progress::Slowest { rank: 0 });
-    }
-    assert!(observer.looks.get() > 20);
-    mpi.finalize();
 }

@@ -3,11 +3,10 @@
 //!
 //! A library with one kernel names it only for reports, as in `export_kernel!(Jacobi, c"jacobi in Rust")`.
 
-use isochron_devices::EmbeddedBlas;
 use isochron_kernel::export_kernel;
-use isochron_kernels::{Dgemv, FftRows, Jacobi, NaiveGemm, Update};
+use isochron_kernels::{BlasProduct, Dgemv, FftRows, Jacobi, NaiveGemm, Update};
 
-export_kernel!(Update<EmbeddedBlas>, c"gemm in Rust", isochron_kernel_gemm);
+export_kernel!(Update<BlasProduct>, c"gemm in Rust", isochron_kernel_gemm);
 export_kernel!(
     Update<NaiveGemm>,
     c"naive-gemm in Rust",

@@ -39,7 +39,7 @@ pub use fft::FftRows;
 pub use jacobi::{Jacobi, SystemRows, sweep_rows};
 pub use naive_gemm::NaiveGemm;
 pub use rows::multiply_row;
-pub use update::{Multiply, Update};
+pub use update::{BlasProduct, Multiply, Update};
 
 use isochron_devices::Blas;
 use isochron_kernel::Kernel;
@@ -80,7 +80,7 @@ pub fn make_kernel(
     blas: &Arc<dyn Blas>,
 ) -> Option<Box<dyn Kernel>> {
     Some(match name {
-        "gemm" => Box::new(Update::new(parameters, Arc::clone(blas))),
+        "gemm" => Box::new(Update::new(parameters, BlasProduct(Arc::clone(blas)))),
         "naive-gemm" => Box::new(Update::new(parameters, NaiveGemm)),
         "jacobi" => Box::new(Jacobi::new(parameters)),
         "dgemv" => Box::new(Dgemv::new(parameters)),

@@ -21,45 +21,32 @@ pub trait Multiply {
     ) -> Result<(), KernelError>;
 }
 
-impl Multiply for Arc<dyn Blas> {
+/// Products by a BLAS, 256 columns at a time, so that an interruption comes through.
+pub struct BlasProduct(pub Arc<dyn Blas>);
+
+impl Default for BlasProduct {
+    fn default() -> Self {
+        Self(Arc::new(EmbeddedBlas))
+    }
+}
+
+impl Multiply for BlasProduct {
     fn multiply(
         &self,
         a: View<'_, f64>,
         b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
+        mut c: ViewMut<'_, f64>,
         interrupt: &Interrupt,
     ) -> Result<(), KernelError> {
-        multiply_columns(self.as_ref(), (a, b), c, interrupt)
+        let (rows, cols) = (c.rows(), c.cols());
+        for from in (0..cols).step_by(256) {
+            interrupt.check()?;
+            let part = from..cols.min(from + 256);
+            let columns = c.reborrow().into_block(0..rows, part.clone());
+            BlasGemm::<f64>::gemm(self.0.as_ref(), 1.0, a, b.columns(part), columns);
+        }
+        Ok(())
     }
-}
-
-impl Multiply for EmbeddedBlas {
-    fn multiply(
-        &self,
-        a: View<'_, f64>,
-        b: View<'_, f64>,
-        c: ViewMut<'_, f64>,
-        interrupt: &Interrupt,
-    ) -> Result<(), KernelError> {
-        multiply_columns(self, (a, b), c, interrupt)
-    }
-}
-
-/// Multiplies 256 columns at a time, so that an interruption comes through.
-fn multiply_columns(
-    blas: &dyn Blas,
-    (a, b): (View<'_, f64>, View<'_, f64>),
-    mut c: ViewMut<'_, f64>,
-    interrupt: &Interrupt,
-) -> Result<(), KernelError> {
-    let (rows, cols) = (c.rows(), c.cols());
-    for from in (0..cols).step_by(256) {
-        interrupt.check()?;
-        let part = from..cols.min(from + 256);
-        let columns = c.reborrow().into_block(0..rows, part.clone());
-        BlasGemm::<f64>::gemm(blas, 1.0, a, b.columns(part), columns);
-    }
-    Ok(())
 }
 
 /// The update `C += A_b · B_b` of `m×n` blocks of C, `m = ⌊√d⌋` and `n = ⌊d/m⌋`, after copies of the pivot column of A and
@@ -179,10 +166,8 @@ mod tests {
 
     #[test]
     fn a_blas_and_three_loops_compute_the_same() {
-        let blas: Arc<dyn Blas> = Arc::new(EmbeddedBlas);
         for d in [1, 2, 7, 12, 400] {
-            let [fast, naive] = [run(Arc::clone(&blas), d), run(NaiveGemm, d)];
-            assert_eq!(run(EmbeddedBlas, d), fast);
+            let [fast, naive] = [run(BlasProduct::default(), d), run(NaiveGemm, d)];
             assert!(fast.iter().any(|&c| c > 0.0));
             // Sums of 6 products of numbers below 1.
             let close = fast.iter().zip(&naive).all(|(a, b)| (a - b).abs() < 1e-13);

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::iterations::{Iterations, TracedThread};
 use super::json::JsonEvents;
 use super::lines::TraceFile;
-use super::{TraceEnd, TraceOptions, UnitsSource};
+use super::pairs;
+use super::reading::TraceEnd;
+use super::{TraceOptions, UnitsSource};
 
 /// The beginning of the names of MPI's calls.
 const MPI_CALLS: &str = "MPI_";
@@ -19,7 +22,7 @@ const MOST_LISTED: usize = 10;
 type ThreadNames = (String, String);
 
 /// A piece of work of a thread.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Span {
     begin_us: f64,
     end_us: f64,
@@ -28,6 +31,7 @@ struct Span {
 }
 
 /// An event `B` without its `E`.
+#[derive(Serialize, Deserialize)]
 struct OpenSpan {
     name: String,
     begin_us: f64,
@@ -36,7 +40,7 @@ struct OpenSpan {
 }
 
 /// The spans of a thread that count, or that do not.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct ThreadSpans {
     open: Vec<OpenSpan>,
     time_us: f64,
@@ -45,38 +49,15 @@ struct ThreadSpans {
     excluded: Vec<(f64, f64)>,
 }
 
-/// A trace that is being read.
-struct ChromeTrace<'a> {
-    options: &'a TraceOptions,
+/// A trace up to the last event that was read.
+#[derive(Serialize, Deserialize)]
+pub struct ChromeTrace {
+    /// Its array is in an object.
+    in_object: bool,
+    #[serde(with = "pairs")]
     threads: BTreeMap<ThreadNames, ThreadSpans>,
     /// The number of events with each name.
     seen: BTreeMap<String, u64>,
-}
-
-/// Reads a trace and adds its iterations.
-///
-/// # Errors
-/// The line and the reason; or the event that it lacks.
-pub fn read_trace(
-    file: &mut TraceFile,
-    options: &TraceOptions,
-    iterations: &mut Iterations,
-) -> Result<TraceEnd, String> {
-    check_options(options)?;
-    let mut trace = ChromeTrace {
-        options,
-        threads: BTreeMap::new(),
-        seen: BTreeMap::new(),
-    };
-    let mut events = JsonEvents::open(file)?;
-    while let Some((line, event)) = events.next_event()? {
-        let added = trace.add_event(&event, line);
-        added.map_err(|reason| format!("line {line}: {reason}"))?;
-    }
-    trace.check_event()?;
-    let end = trace.add_iterations(iterations);
-    file.note_iterations(iterations.added);
-    end
 }
 
 /// Refuses options that need Paraver's events.
@@ -97,8 +78,50 @@ fn check_options(options: &TraceOptions) -> Result<(), String> {
     })
 }
 
-impl ChromeTrace<'_> {
-    fn add_event(&mut self, event: &Value, line: u64) -> Result<(), String> {
+impl ChromeTrace {
+    /// Finds the events of a trace.
+    ///
+    /// # Errors
+    /// The line and the reason; or an option for other traces.
+    pub fn open(file: &mut TraceFile, options: &TraceOptions) -> Result<Self, String> {
+        check_options(options)?;
+        Ok(Self {
+            in_object: JsonEvents::open(file)?.is_in_object(),
+            threads: BTreeMap::new(),
+            seen: BTreeMap::new(),
+        })
+    }
+
+    /// Reads on until the file is due to pause. At the end of the trace, adds the iterations and returns the remarks.
+    ///
+    /// # Errors
+    /// The line and the reason; or the event that it lacks.
+    pub fn read_on(
+        &mut self,
+        file: &mut TraceFile,
+        options: &TraceOptions,
+        iterations: &mut Iterations,
+    ) -> Result<Option<TraceEnd>, String> {
+        let mut events = JsonEvents::go_on(file, self.in_object);
+        while !events.is_due() {
+            let Some((line, event)) = events.next_event()? else {
+                self.check_event(options)?;
+                let end = self.add_iterations(options, iterations)?;
+                file.note_iterations(iterations.added);
+                return Ok(Some(end));
+            };
+            let added = self.add_event(&event, line, options);
+            added.map_err(|reason| format!("line {line}: {reason}"))?;
+        }
+        Ok(None)
+    }
+
+    fn add_event(
+        &mut self,
+        event: &Value,
+        line: u64,
+        options: &TraceOptions,
+    ) -> Result<(), String> {
         if !event.is_object() {
             return Err("an event is an object".to_owned());
         }
@@ -109,7 +132,7 @@ impl ChromeTrace<'_> {
         let time_us = read_number(event, "ts")?;
         let name = event["name"].as_str().unwrap_or_default();
         let names = (name_place(&event["pid"]), name_place(&event["tid"]));
-        let size = self.find_size(event);
+        let size = find_size(event, options);
         let spans = self.threads.entry(names).or_default();
         if phase != "E" {
             *self.seen.entry(name.to_owned()).or_default() += 1;
@@ -123,7 +146,7 @@ impl ChromeTrace<'_> {
                     size,
                     line,
                 };
-                spans.close(span, end_us, self.options)
+                spans.close(span, end_us, options)
             }
             "B" => {
                 spans.go_on(time_us)?;
@@ -150,21 +173,13 @@ impl ChromeTrace<'_> {
                     ));
                 }
                 span.size = size.or(span.size);
-                spans.close(span, time_us, self.options)
+                spans.close(span, time_us, options)
             }
         }
     }
 
-    /// Returns the argument of an event that holds the size.
-    fn find_size(&self, event: &Value) -> Option<Value> {
-        match &self.options.units {
-            UnitsSource::Latest(key) => event.get("args")?.get(key).cloned(),
-            _ => None,
-        }
-    }
-
-    fn check_event(&self) -> Result<(), String> {
-        let wanted = &self.options.event;
+    fn check_event(&self, options: &TraceOptions) -> Result<(), String> {
+        let wanted = &options.event;
         if self.seen.contains_key(wanted) {
             return Ok(());
         }
@@ -188,13 +203,14 @@ impl ChromeTrace<'_> {
         })
     }
 
-    fn add_iterations(self, iterations: &mut Iterations) -> Result<TraceEnd, String> {
+    fn add_iterations(
+        &mut self,
+        options: &TraceOptions,
+        iterations: &mut Iterations,
+    ) -> Result<TraceEnd, String> {
         let mut unfinished = 0;
-        for ((process, thread), mut spans) in self.threads {
-            let open = spans
-                .open
-                .iter()
-                .filter(|span| span.name == self.options.event);
+        for ((process, thread), mut spans) in std::mem::take(&mut self.threads) {
+            let open = spans.open.iter().filter(|span| span.name == options.event);
             unfinished += open.count() as u64;
             let place = TracedThread {
                 process: format!("process{process}"),
@@ -299,6 +315,14 @@ fn sum_calls(calls: &[(f64, f64)], span: &Span) -> f64 {
         until_us = until_us.max(end_us);
     }
     sum_us
+}
+
+/// Returns the argument of an event that holds the size.
+fn find_size(event: &Value, options: &TraceOptions) -> Option<Value> {
+    match &options.units {
+        UnitsSource::Latest(key) => event.get("args")?.get(key).cloned(),
+        _ => None,
+    }
 }
 
 fn is_excluded(name: &str, options: &TraceOptions) -> bool {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::iterations::TracedThread;
 use super::paraver::{EventChoice, UnitsChoice};
 
@@ -9,6 +11,7 @@ use super::paraver::{EventChoice, UnitsChoice};
 const RUNNING: i128 = 1;
 
 /// A thread up to its last record.
+#[derive(Serialize, Deserialize)]
 pub struct ThreadCourse {
     pub place: TracedThread,
     time: u64,
@@ -29,6 +32,7 @@ pub struct ThreadCourse {
 }
 
 /// The state of a thread when its iteration began.
+#[derive(Serialize, Deserialize)]
 struct BegunIteration {
     time: u64,
     lost: u64,

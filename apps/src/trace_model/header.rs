@@ -7,8 +7,10 @@
 //! each of them the number of its tasks, the threads and the node of each task, and the number of communicators.
 //! Between applications Extrae writes a comma, and Paraver a colon.
 
+use serde::{Deserialize, Serialize};
+
 /// The parts of the header that models need.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceHeader {
     /// The time of the last record.
     pub end: u64,

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Point;
+use serde::{Deserialize, Serialize};
+
+use super::pairs;
 
 /// Iterations that a model keeps at most while some of its threads have not ended them. It bounds the memory.
 const MOST_PENDING: usize = 1 << 16;
 
 /// The part of the traced job that has a model of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum ModelLevel {
     /// Each thread.
     Thread,
@@ -20,7 +23,7 @@ pub enum ModelLevel {
 }
 
 /// The place of a thread.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TracedThread {
     /// Its process, as `rank0`.
     pub process: String,
@@ -41,7 +44,8 @@ impl TracedThread {
     }
 }
 
-/// The points of all models.
+/// The iterations of a trace, or of several, by model.
+#[derive(Serialize, Deserialize)]
 pub struct Iterations {
     level: ModelLevel,
     models: BTreeMap<String, ModelTimes>,
@@ -52,10 +56,11 @@ pub struct Iterations {
 }
 
 /// The iterations of one model.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct ModelTimes {
     host: Option<String>,
     /// The number of iterations that each thread has ended.
+    #[serde(with = "pairs")]
     ended: BTreeMap<TracedThread, u64>,
     /// Iterations that some threads have not ended.
     pending: VecDeque<Together>,
@@ -65,7 +70,7 @@ struct ModelTimes {
 }
 
 /// An iteration of several threads.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Together {
     units: u64,
     t_s: f64,
@@ -110,7 +115,7 @@ impl Iterations {
         Ok(())
     }
 
-    /// Ends a trace: the next one has other iterations of the same models.
+    /// Ends the trace: no thread goes on with the iterations that others have ended.
     pub fn end_trace(&mut self) {
         for model in self.models.values_mut() {
             while !model.pending.is_empty() {
@@ -119,6 +124,22 @@ impl Iterations {
             model.ended.clear();
             model.closed = 0;
         }
+    }
+
+    /// Adds those of another trace that has ended.
+    pub fn merge(&mut self, other: &Self) {
+        for (name, added) in &other.models {
+            let model = self.models.entry(name.clone());
+            let model = model.or_insert_with(|| ModelTimes {
+                host: added.host.clone(),
+                ..ModelTimes::default()
+            });
+            for (units, times) in &added.times {
+                model.times.entry(*units).or_default().merge(times);
+            }
+        }
+        self.added += other.added;
+        self.incomplete += other.incomplete;
     }
 
     /// Returns the models that have points. The half-widths are those of intervals of this confidence, and 0 of a

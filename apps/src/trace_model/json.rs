@@ -22,17 +22,32 @@ impl<'a> JsonEvents<'a> {
     /// The line and the reason, if there is none.
     pub fn open(file: &'a mut TraceFile) -> Result<Self, String> {
         file.line = 1;
-        let mut events = Self {
-            file,
-            in_object: false,
-            text: Vec::new(),
-        };
+        let mut events = Self::go_on(file, false);
         let first = events.skip_space()?;
         if first == Some(b'{') {
             events.in_object = true;
             events.find_array()?;
         }
         Ok(events)
+    }
+
+    /// Goes on after an event of an array, which may be in an object.
+    pub fn go_on(file: &'a mut TraceFile, in_object: bool) -> Self {
+        Self {
+            file,
+            in_object,
+            text: Vec::new(),
+        }
+    }
+
+    /// Returns `true` if the array is in an object.
+    pub fn is_in_object(&self) -> bool {
+        self.in_object
+    }
+
+    /// Returns `true` if the reading is due to pause.
+    pub fn is_due(&self) -> bool {
+        self.file.is_due()
     }
 
     /// Returns the next event with its line; `None` after the last one. The array may lack its end, as the format

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
+use super::pairs;
 use super::paraver::EventKey;
 
 /// The names of a `.pcf` file.
@@ -16,12 +19,14 @@ use super::paraver::EventKey;
 /// 1      Begin
 /// 0      End
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct EventLabels {
-    path: PathBuf,
+    /// The path of the file, for messages.
+    path: String,
     /// The types of each name.
     types: BTreeMap<String, u64>,
     /// The values of each name, by type.
+    #[serde(with = "pairs")]
     values: BTreeMap<(u64, String), i128>,
 }
 
@@ -41,7 +46,7 @@ impl EventLabels {
         match fs::read(path) {
             Ok(bytes) => Self::parse(path, &String::from_utf8_lossy(&bytes)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self {
-                path: path.to_owned(),
+                path: path.display().to_string(),
                 ..Self::default()
             }),
             Err(error) => Err(format!("{}: {error}", path.display())),
@@ -50,7 +55,7 @@ impl EventLabels {
 
     fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let mut labels = Self {
-            path: path.to_owned(),
+            path: path.display().to_string(),
             ..Self::default()
         };
         let (mut section, mut kinds) = (Section::Other, Vec::new());
@@ -103,7 +108,7 @@ impl EventLabels {
     pub fn find_type(&self, option: &str, name: &str) -> Result<u64, String> {
         let found = name.parse().ok().or_else(|| self.types.get(name).copied());
         found.ok_or_else(|| {
-            let path = self.path.display();
+            let path = &self.path;
             let known: Vec<&str> = self.types.keys().map(String::as_str).collect();
             match known.is_empty() {
                 true => format!("{option} {name}: {path} has no names of events; give the number"),
@@ -127,7 +132,7 @@ impl EventLabels {
         let kind = self.find_type(option, kind)?;
         let named = self.values.get(&(kind, value.to_owned())).copied();
         let Some(value) = value.parse().ok().or(named) else {
-            let path = self.path.display();
+            let path = &self.path;
             return Err(format!("{option} {name}: {path} has no value {value}"));
         };
         Ok(EventKey {

@@ -1,9 +1,11 @@
 //! A trace as bytes and lines, read once from its beginning to its end.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
 
 use super::progress::TraceProgress;
 
@@ -17,6 +19,17 @@ pub struct TraceFile {
     name: String,
     /// The number of the line that was read last, from 1.
     pub line: u64,
+    /// Bytes before the one that is read next.
+    pub offset: u64,
+    /// The offset from which on the reading is due to pause.
+    pause: u64,
+}
+
+/// A position in a trace.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct TracePosition {
+    line: u64,
+    offset: u64,
 }
 
 /// The format of a trace.
@@ -45,7 +58,39 @@ impl TraceFile {
             progress,
             name: path.display().to_string(),
             line: 0,
+            offset: 0,
+            pause: u64::MAX,
         })
+    }
+
+    /// Goes on where an earlier reading was.
+    ///
+    /// # Errors
+    /// The reason of the system.
+    pub fn go_to(&mut self, position: TracePosition) -> Result<(), String> {
+        let TracePosition { line, offset } = position;
+        let found = self.reader.seek(SeekFrom::Start(offset));
+        found.map_err(|error| error.to_string())?;
+        (self.line, self.offset) = (line, offset);
+        Ok(())
+    }
+
+    /// Returns the position up to which the trace is read.
+    pub fn position(&self) -> TracePosition {
+        TracePosition {
+            line: self.line,
+            offset: self.offset,
+        }
+    }
+
+    /// Lets the reading pause after about these bytes.
+    pub fn pause_after(&mut self, bytes: u64) {
+        self.pause = self.offset.saturating_add(bytes);
+    }
+
+    /// Returns `true` if the reading is due to pause.
+    pub fn is_due(&self) -> bool {
+        self.offset >= self.pause
     }
 
     /// Tells the format by the first character.
@@ -126,7 +171,8 @@ impl TraceFile {
         self.progress.note_iterations(iterations);
     }
 
-    fn count_bytes(&self, read: u64) {
+    fn count_bytes(&mut self, read: u64) {
+        self.offset += read;
         self.progress.count_bytes(read, &self.name);
     }
 }

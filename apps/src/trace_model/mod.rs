@@ -11,19 +11,23 @@ mod course;
 mod header;
 mod iterations;
 mod json;
+mod kept;
 mod labels;
 mod lines;
+mod pairs;
 mod paraver;
 mod progress;
+mod reading;
 mod report;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{ArgGroup, Args};
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::ModelFile;
+use serde::{Deserialize, Serialize};
 
 use crate::devices::points::today;
 use crate::failure::Failure;
@@ -31,7 +35,7 @@ use crate::lines::{count, output_width};
 use crate::numbers::{parse_part, parse_positive, parse_whole};
 use crate::output;
 use iterations::{Iterations, ModelLevel, TracedModel};
-use lines::{TraceFile, TraceFormat};
+use kept::KeptReadings;
 use progress::TraceProgress;
 use report::{TraceDocument, TracedDocument};
 
@@ -77,7 +81,8 @@ pub struct TraceArguments {
     /// Confidence level of the interval
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
     confidence: f64,
-    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced
+    /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced.
+    /// If a command is killed, the same one goes on with the reading, from EVENT.reading in the folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON
@@ -86,39 +91,40 @@ pub struct TraceArguments {
 }
 
 /// The options that decide on iterations and their time.
+#[derive(PartialEq, Serialize, Deserialize)]
 struct TraceOptions {
     event: String,
     units: UnitsSource,
     per_unit: f64,
+    per: ModelLevel,
     exclude: Vec<String>,
     running: bool,
     nested: bool,
 }
 
 /// The source of the units of an iteration.
+#[derive(PartialEq, Serialize, Deserialize)]
 enum UnitsSource {
     Fixed(u64),
     Latest(String),
     Counter(String),
 }
 
-/// Remarks at the end of a trace.
-struct TraceEnd {
-    /// Iterations that have begun and not ended.
-    unfinished: u64,
-    notices: Vec<String>,
-}
-
 /// Runs the command; returns the text that it prints.
 pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
     let options = arguments.make_options();
-    let (iterations, notices) = arguments.read_traces(&options)?;
+    if let Some(folder) = &arguments.out {
+        output::make_folder(folder)?;
+    }
+    let kept = arguments.read_traces(&options)?;
+    let (iterations, notices) = arguments.gather_iterations(&kept);
     let models = iterations.make_models(arguments.confidence);
     if models.is_empty() {
         let reason = format!("no iteration of event {} ended", arguments.event);
         return Err(Failure::of_file(&arguments.files[0], reason));
     }
     let files = arguments.write_files(&models, &options)?;
+    kept.remove()?;
     let models = models.into_iter().zip(files);
     let document = TraceDocument {
         schema: 1,
@@ -133,19 +139,6 @@ pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
     }
 }
 
-fn read_trace(
-    path: &Path,
-    progress: &Rc<TraceProgress>,
-    options: &TraceOptions,
-    iterations: &mut Iterations,
-) -> Result<TraceEnd, String> {
-    let mut file = TraceFile::open(path, Rc::clone(progress))?;
-    match file.find_format()? {
-        TraceFormat::Paraver => paraver::read_trace(path, &mut file, options, iterations),
-        TraceFormat::Chrome => chrome::read_trace(&mut file, options, iterations),
-    }
-}
-
 impl TraceArguments {
     fn make_options(&self) -> TraceOptions {
         let units = match (&self.size, &self.counter, self.units) {
@@ -157,27 +150,37 @@ impl TraceArguments {
             event: self.event.clone(),
             units,
             per_unit: self.per_unit,
+            per: self.per,
             exclude: self.exclude.clone(),
             running: self.running,
             nested: self.nested,
         }
     }
 
-    /// Reads all traces; returns their iterations, with remarks about those that were left out.
-    fn read_traces(&self, options: &TraceOptions) -> Result<(Iterations, Vec<String>), Failure> {
-        let mut iterations = Iterations::new(self.per);
-        let mut notices = Vec::new();
+    /// Reads all traces, from where an earlier command came to.
+    fn read_traces<'a>(&self, options: &'a TraceOptions) -> Result<KeptReadings<'a>, Failure> {
+        let kept = (self.out.as_ref()).map(|folder| folder.join(name_file(&self.event, "reading")));
+        let mut kept = KeptReadings::open(kept, options, &self.files);
         let progress = Rc::new(TraceProgress::start(&self.files));
         for path in &self.files {
-            let end = read_trace(path, &progress, options, &mut iterations);
-            let end = end.map_err(|reason| Failure::of_file(path, reason))?;
-            iterations.end_trace();
+            kept.read_trace(path, &progress)?;
+        }
+        Ok(kept)
+    }
+
+    /// Returns the iterations of all traces, with remarks about those that were left out.
+    fn gather_iterations(&self, kept: &KeptReadings<'_>) -> (Iterations, Vec<String>) {
+        let mut iterations = Iterations::new(self.per);
+        let mut notices = Vec::new();
+        for (path, reading) in self.files.iter().zip(kept.list_readings()) {
+            iterations.merge(reading.iterations());
             let name = path.display();
-            let remarks = end.notices.into_iter();
-            notices.extend(remarks.map(|notice| format!("{name}: {notice}")));
-            if end.unfinished > 0 {
-                let begun = count(end.unfinished, "iteration");
-                notices.push(format!("{name}: {begun} did not end and left no time"));
+            if let Some(end) = reading.end() {
+                notices.extend(end.notices.iter().map(|notice| format!("{name}: {notice}")));
+                if end.unfinished > 0 {
+                    let begun = count(end.unfinished, "iteration");
+                    notices.push(format!("{name}: {begun} did not end and left no time"));
+                }
             }
         }
         if iterations.incomplete > 0 {
@@ -185,7 +188,7 @@ impl TraceArguments {
             let reason = "not all threads of the model ended them";
             notices.push(format!("{begun} left out: {reason}"));
         }
-        Ok((iterations, notices))
+        (iterations, notices)
     }
 
     /// Writes the points files; returns their paths.
@@ -197,10 +200,9 @@ impl TraceArguments {
         let Some(folder) = &self.out else {
             return Ok(vec![None; models.len()]);
         };
-        output::make_folder(folder)?;
         let names = models
             .iter()
-            .map(|model| name_file(&model.name, &self.event));
+            .map(|model| name_file(&format!("{}-{}", model.name, self.event), "points"));
         let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
         let mut taken = BTreeSet::new();
         if let Some(twice) = paths.iter().find(|path| !taken.insert(*path)) {
@@ -280,8 +282,8 @@ impl TraceOptions {
     }
 }
 
-/// Returns the name of a model's file, without characters that have a meaning in a path.
-fn name_file(model: &str, event: &str) -> String {
-    let name = format!("{model}-{event}");
-    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_") + ".points"
+/// Returns the name of a file, without characters that have a meaning in a path.
+fn name_file(name: &str, ending: &str) -> String {
+    let name = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    format!("{name}.{ending}")
 }

@@ -15,12 +15,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::course::{EndedIteration, ThreadCourse};
 use super::header::TraceHeader;
 use super::iterations::{Iterations, TracedThread};
 use super::labels::{EventLabels, read_hosts};
 use super::lines::TraceFile;
-use super::{TraceEnd, TraceOptions, UnitsSource};
+use super::pairs;
+use super::reading::TraceEnd;
+use super::{TraceOptions, UnitsSource};
 use crate::lines::count;
 
 /// The event types of MPI's calls.
@@ -36,13 +40,14 @@ const BURST_MODE: (u64, i128) = (40_000_018, 2);
 const MOST_LISTED: usize = 10;
 
 /// An event: its type and, if only one of them counts, its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventKey {
     pub kind: u64,
     pub value: Option<i128>,
 }
 
 /// The events that the options name, by their numbers.
+#[derive(Serialize, Deserialize)]
 pub struct EventChoice {
     pub iteration: EventKey,
     pub units: UnitsChoice,
@@ -55,7 +60,7 @@ pub struct EventChoice {
 }
 
 /// The source of an iteration's units.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub enum UnitsChoice {
     /// The same for all.
     Fixed,
@@ -68,52 +73,19 @@ pub enum UnitsChoice {
 /// A thread, by the numbers of its application, its task and itself.
 type ThreadNumbers = (u64, u64, u64);
 
-/// A trace that is being read.
-struct ParaverTrace<'a> {
-    options: &'a TraceOptions,
+/// A trace up to the last record that was read.
+#[derive(Serialize, Deserialize)]
+pub struct ParaverTrace {
     choice: EventChoice,
+    labels: EventLabels,
     header: TraceHeader,
     hosts: Vec<String>,
+    #[serde(with = "pairs")]
     threads: BTreeMap<ThreadNumbers, ThreadCourse>,
     /// The number of records with each type of event.
     seen: BTreeMap<u64, u64>,
     has_bursts: bool,
     end: u64,
-}
-
-/// Reads a trace and adds its iterations.
-///
-/// # Errors
-/// The line and the reason; or the event that it lacks.
-pub fn read_trace(
-    path: &Path,
-    file: &mut TraceFile,
-    options: &TraceOptions,
-    iterations: &mut Iterations,
-) -> Result<TraceEnd, String> {
-    let mut line = Vec::new();
-    file.read_line(&mut line)?;
-    let header = TraceHeader::parse(&String::from_utf8_lossy(&line));
-    let header = header.map_err(|reason| file.blame_line(reason))?;
-    let labels = EventLabels::read(&path.with_extension("pcf"))?;
-    let mut trace = ParaverTrace {
-        options,
-        choice: EventChoice::find(options, &labels)?,
-        header,
-        hosts: read_hosts(&path.with_extension("row")),
-        threads: BTreeMap::new(),
-        seen: BTreeMap::new(),
-        has_bursts: false,
-        end: 0,
-    };
-    let mut numbers = Vec::new();
-    while file.read_line(&mut line)? {
-        let added = trace.add_line(&line, &mut numbers, iterations);
-        added.map_err(|reason| file.blame_line(reason))?;
-        file.note_iterations(iterations.added);
-    }
-    trace.check_event(&labels)?;
-    Ok(trace.describe_end())
 }
 
 impl EventChoice {
@@ -146,11 +118,57 @@ impl EventChoice {
     }
 }
 
-impl ParaverTrace<'_> {
+impl ParaverTrace {
+    /// Reads the header of a trace, and the files next to it.
+    ///
+    /// # Errors
+    /// The line and the reason; or the option that names no event.
+    pub fn open(path: &Path, file: &mut TraceFile, options: &TraceOptions) -> Result<Self, String> {
+        let mut line = Vec::new();
+        file.read_line(&mut line)?;
+        let header = TraceHeader::parse(&String::from_utf8_lossy(&line));
+        let header = header.map_err(|reason| file.blame_line(reason))?;
+        let labels = EventLabels::read(&path.with_extension("pcf"))?;
+        Ok(Self {
+            choice: EventChoice::find(options, &labels)?,
+            labels,
+            header,
+            hosts: read_hosts(&path.with_extension("row")),
+            threads: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            has_bursts: false,
+            end: 0,
+        })
+    }
+
+    /// Reads on until the file is due to pause, and adds the iterations. Returns the remarks at the end of the trace.
+    ///
+    /// # Errors
+    /// The line and the reason; or the event that it lacks.
+    pub fn read_on(
+        &mut self,
+        file: &mut TraceFile,
+        options: &TraceOptions,
+        iterations: &mut Iterations,
+    ) -> Result<Option<TraceEnd>, String> {
+        let (mut line, mut numbers) = (Vec::new(), Vec::new());
+        while !file.is_due() {
+            if !file.read_line(&mut line)? {
+                self.check_event()?;
+                return Ok(Some(self.describe_end()));
+            }
+            let added = self.add_line(&line, &mut numbers, options, iterations);
+            added.map_err(|reason| file.blame_line(reason))?;
+            file.note_iterations(iterations.added);
+        }
+        Ok(None)
+    }
+
     fn add_line(
         &mut self,
         line: &[u8],
         numbers: &mut Vec<i128>,
+        options: &TraceOptions,
         iterations: &mut Iterations,
     ) -> Result<(), String> {
         // Lists of communicators follow the header; comments may stand anywhere.
@@ -161,7 +179,7 @@ impl ParaverTrace<'_> {
         match (numbers[0], numbers.len()) {
             (1, 8) => self.add_state(numbers),
             (2, length) if length >= 8 && length.is_multiple_of(2) => {
-                self.add_events(numbers, iterations)
+                self.add_events(numbers, options, iterations)
             }
             (3, 15) | (4, _) => Ok(()),
             (1..=3, length) => Err(format!(
@@ -183,7 +201,12 @@ impl ParaverTrace<'_> {
         Ok(())
     }
 
-    fn add_events(&mut self, numbers: &[i128], iterations: &mut Iterations) -> Result<(), String> {
+    fn add_events(
+        &mut self,
+        numbers: &[i128],
+        options: &TraceOptions,
+        iterations: &mut Iterations,
+    ) -> Result<(), String> {
         for event in numbers[6..].chunks_exact(2) {
             if let Ok(kind) = u64::try_from(event[0]) {
                 *self.seen.entry(kind).or_default() += 1;
@@ -199,7 +222,7 @@ impl ParaverTrace<'_> {
         else {
             return Ok(());
         };
-        let units = self.options.count_units(amount as f64)?;
+        let units = options.count_units(amount as f64)?;
         if computing == 0 {
             return Err("the iteration that ends here took no time".to_owned());
         }
@@ -224,7 +247,7 @@ impl ParaverTrace<'_> {
     }
 
     /// Refuses a trace without the event around iterations; the message lists the most frequent ones.
-    fn check_event(&self, labels: &EventLabels) -> Result<(), String> {
+    fn check_event(&self) -> Result<(), String> {
         let wanted = self.choice.iteration.kind;
         if self.seen.contains_key(&wanted) {
             return Ok(());
@@ -238,9 +261,9 @@ impl ParaverTrace<'_> {
         let listed = seen
             .iter()
             .take(MOST_LISTED)
-            .map(|(_, kind)| labels.describe_type(*kind));
+            .map(|(_, kind)| self.labels.describe_type(*kind));
         let listed: Vec<String> = listed.collect();
-        let wanted = labels.describe_type(wanted);
+        let wanted = self.labels.describe_type(wanted);
         Err(match listed.is_empty() {
             true => format!("no event {wanted}, and no other events"),
             false => format!(

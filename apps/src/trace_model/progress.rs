@@ -18,7 +18,11 @@ pub struct TraceProgress {
     /// Bytes of all traces; less if some are pipes.
     total_bytes: u64,
     read_bytes: Cell<u64>,
+    /// Bytes that an earlier command has read.
+    earlier_bytes: Cell<u64>,
     shown_bytes: Cell<u64>,
+    /// Iterations of the traces before this one.
+    earlier_iterations: Cell<u64>,
     iterations: Cell<u64>,
 }
 
@@ -34,7 +38,9 @@ impl TraceProgress {
             n_traces: paths.len(),
             total_bytes: files.map(|file| file.len()).sum(),
             read_bytes: Cell::new(0),
+            earlier_bytes: Cell::new(0),
             shown_bytes: Cell::new(0),
+            earlier_iterations: Cell::new(0),
             iterations: Cell::new(0),
         }
     }
@@ -50,9 +56,22 @@ impl TraceProgress {
         }
     }
 
-    /// Takes in the number of iterations that were found so far.
+    /// Counts bytes that an earlier command has read.
+    pub fn skip_bytes(&self, bytes: u64) {
+        self.earlier_bytes.set(self.earlier_bytes.get() + bytes);
+        self.read_bytes.set(self.read_bytes.get() + bytes);
+    }
+
+    /// Takes in the number of iterations of this trace that were found so far.
     pub fn note_iterations(&self, iterations: u64) {
         self.iterations.set(iterations);
+    }
+
+    /// Ends a trace with these iterations.
+    pub fn end_trace(&self, iterations: u64) {
+        let earlier = self.earlier_iterations.get();
+        self.earlier_iterations.set(earlier + iterations);
+        self.iterations.set(0);
     }
 
     /// Describes the progress after these seconds, the most important first: a narrow terminal cuts the end.
@@ -64,11 +83,13 @@ impl TraceProgress {
             false => format!("reading: {} MB of {traces}", read / 1_000_000),
         };
         // The first bytes tell nothing about the speed.
-        if (SHOWN_BYTES..=total).contains(&read) {
-            let left_s = elapsed_s * (total - read) as f64 / read as f64;
+        let now_read = read - self.earlier_bytes.get();
+        if now_read >= SHOWN_BYTES && read <= total {
+            let left_s = elapsed_s * (total - read) as f64 / now_read as f64;
             text += &format!(", about {left_s:.0} s left");
         }
-        let iterations = count(self.iterations.get(), "iteration");
+        let iterations = self.earlier_iterations.get() + self.iterations.get();
+        let iterations = count(iterations, "iteration");
         format!("{text}, {iterations}, now {name}")
     }
 }

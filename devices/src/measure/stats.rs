@@ -1,10 +1,11 @@
 //! The mean of a few measured times, and how well it is known.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::stats_tests::anderson_darling::anderson_darling;
 
 /// The mean of measured times in seconds, and their standard deviation, without the times themselves.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
     count: usize,
     /// The mean; 0 without times.
@@ -29,6 +30,19 @@ impl Sample {
         let before = t_s - self.mean;
         self.mean += before / self.count as f64;
         self.squares += before * (t_s - self.mean);
+    }
+
+    /// Adds the times of another sample, by the formula of Chan, Golub and LeVeque.
+    pub fn merge(&mut self, other: &Self) {
+        let count = self.count + other.count;
+        if count == 0 {
+            return;
+        }
+        let [own, added] = [self.count, other.count].map(|n| n as f64 / count as f64);
+        let apart = other.mean - self.mean;
+        self.mean += apart * added;
+        self.squares += other.squares + apart * apart * own * added * count as f64;
+        self.count = count;
     }
 
     /// Returns the number of times.
@@ -145,6 +159,22 @@ mod tests {
         let base = 1e6;
         let sample = Sample::of(&[base, base + 1e-3, base + 2e-3]);
         assert!((sample.deviation() - 1e-3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn merged_samples_are_one_sample_of_all_times() {
+        let times = [1.0, 3.0, 4.0, 8.0, 0.5, 2.5];
+        let whole = Sample::of(&times);
+        for split in 0..=times.len() {
+            let mut merged = Sample::of(&times[..split]);
+            merged.merge(&Sample::of(&times[split..]));
+            assert_eq!(merged.count(), times.len());
+            assert_close(merged.mean, whole.mean);
+            assert_close(merged.deviation(), whole.deviation());
+        }
+        let mut none = Sample::default();
+        none.merge(&Sample::default());
+        assert_eq!((none.count(), none.mean), (0, 0.0));
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! Loops of made-up parts that balance themselves. The seeds are fixed.
 
-use isochron_hierarchy::adaptive::AdaptiveError;
-use isochron_hierarchy::model::TimeFunction;
-use isochron_hierarchy::partition::hpopta;
+mod cliffs;
+mod refusals;
+mod rugged;
+
 use isochron_hierarchy::rebalance::{
     Advice, LoopChangeReason, LoopPart, Rebalance, RebalanceConfig, count_moved,
 };
 use proptest::prelude::*;
 
 use crate::simulated::SplitMix;
+use rugged::make_rugged;
 
 /// A loop whose parts need a time for each unit.
 struct SimulatedLoop {
@@ -173,87 +175,6 @@ fn unlike_parts_are_balanced_in_a_few_moves() {
         let ratio = simulated.seconds / simulated.ideal_s;
         assert!(ratio < 1.15, "{seed}: {ratio} x ideal");
     }
-}
-
-/// Returns the seconds of parts of which the fast ones slow down with the fourth power of the size beyond `cap` units.
-fn draw_cliff_times(units: &[u64], cap: f64, random: &mut SplitMix) -> Vec<f64> {
-    let exact = units.iter().enumerate().map(|(part, &units)| {
-        let d = units as f64;
-        match part % 4 {
-            0 => 1e-3 * d * (d / cap).powi(4).max(1.0),
-            unlike => 1e-3 * d * (1.5 + 0.5 * unlike as f64),
-        }
-    });
-    exact.map(|t_s| t_s * draw_factor(0.02, random)).collect()
-}
-
-/// Behind the cliff a sweep takes up to eight times as long. It was endured for a whole cool-down.
-#[test]
-fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
-    let config = RebalanceConfig {
-        sweeps: Some(20),
-        move_unit_s: Some(1e-4),
-        ..RebalanceConfig::default()
-    };
-    for seed in 0..20 {
-        for cap in [600.0, 800.0, 1000.0] {
-            let unit_s = [1e-3; 16];
-            let mut simulated = SimulatedLoop::new(config.clone(), &unit_s, 0.0, seed);
-            let even = draw_cliff_times(&[750; 16], cap, &mut SplitMix::new(seed));
-            let even_s = even.into_iter().fold(0.0, f64::max);
-            let mut long = 0;
-            for _ in 0..20 {
-                let units = simulated.machine.units().to_vec();
-                let times_s = draw_cliff_times(&units, cap, &mut simulated.random);
-                let sweep_s = times_s.iter().copied().fold(0.0, f64::max);
-                long += usize::from(sweep_s > 1.2 * even_s);
-                simulated.take_times(times_s);
-            }
-            // One sweep is ignored, and two have to agree.
-            assert!(
-                long <= 3,
-                "{seed} {cap}: {long} sweeps, {:?}",
-                simulated.list_moves()
-            );
-        }
-    }
-}
-
-/// Returns the seconds of a loop of 20 sweeps over those with the even division. Moving the busiest part's units takes a
-/// tenth of a second for each second of computing them.
-fn run_short_loop(cap: f64) -> f64 {
-    let config = RebalanceConfig {
-        sweeps: Some(20),
-        move_unit_s: Some(1e-4),
-        ..RebalanceConfig::default()
-    };
-    let mut ratios = 0.0;
-    for seed in 0..10 {
-        let mut simulated = SimulatedLoop::new(config.clone(), &[1e-3; 16], 0.0, seed);
-        let mut even_s = 0.0;
-        let mut moving_s = 0.0;
-        for _ in 0..20 {
-            let even = draw_cliff_times(&[750; 16], cap, &mut simulated.random);
-            even_s += even.into_iter().fold(0.0, f64::max);
-            let units = simulated.machine.units().to_vec();
-            let times_s = draw_cliff_times(&units, cap, &mut simulated.random);
-            if let Some(next) = simulated.take_times(times_s) {
-                moving_s += 1e-4 * count_moved(&units, &next).1 as f64;
-            }
-        }
-        ratios += (simulated.seconds + moving_s) / even_s;
-    }
-    ratios / 10.0
-}
-
-/// A fast part of a short loop grew by a factor of 2, over the end of its memory, and the sweeps left did not win it back.
-#[test]
-fn a_short_loop_loses_nothing_beyond_a_cliff() {
-    let ratios: Vec<(f64, f64)> = (8..30)
-        .map(|step| 100.0 * f64::from(step))
-        .map(|cap| (cap, run_short_loop(cap)))
-        .collect();
-    assert!(ratios.iter().all(|&(_, ratio)| ratio < 1.0), "{ratios:?}");
 }
 
 #[test]
@@ -477,105 +398,6 @@ fn weights_are_the_first_division() {
     );
 }
 
-/// Seconds of a part whose times have steps of sizes that are a bad fit: every third size takes twice as long.
-fn list_rugged(unit_s: f64) -> Vec<(u64, f64)> {
-    let sizes = (1..=120).map(|size| size * 100);
-    sizes
-        .map(|d| (d, d as f64 * unit_s * if d % 300 == 0 { 2.0 } else { 1.0 }))
-        .collect()
-}
-
-fn make_rugged(unit_s: &[f64]) -> Vec<LoopPart> {
-    (unit_s.iter())
-        .map(|&unit_s| LoopPart {
-            function: Some(list_rugged(unit_s)),
-            ..LoopPart::default()
-        })
-        .collect()
-}
-
-fn find_optimum(unit_s: &[f64]) -> f64 {
-    let functions: Vec<TimeFunction> = (unit_s.iter())
-        .map(|&unit_s| TimeFunction::new(100, list_rugged(unit_s)).unwrap())
-        .collect();
-    hpopta(&functions, &[], TOTAL).unwrap().max_time_s()
-}
-
-fn look_up(unit_s: &[f64], units: &[u64]) -> Vec<f64> {
-    let parts = unit_s.iter().zip(units);
-    parts
-        .map(|(&unit_s, &d)| {
-            let point = list_rugged(unit_s).into_iter().find(|&(size, _)| size == d);
-            point.map_or(0.0, |(_, t_s)| t_s)
-        })
-        .collect()
-}
-
-#[test]
-fn rugged_times_are_divided_at_the_optimum_and_again_after_a_drift() {
-    for seed in 0..10 {
-        let config = RebalanceConfig {
-            granule: 100,
-            ..RebalanceConfig::default()
-        };
-        let mut unit_s = vec![1e-3, 2e-3, 1e-3];
-        let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
-        let mut random = SplitMix::new(seed);
-        let longest = |times_s: Vec<f64>| times_s.into_iter().fold(0.0, f64::max);
-        assert_eq!(
-            longest(look_up(&unit_s, machine.units())),
-            find_optimum(&unit_s)
-        );
-        let mut moves = Vec::new();
-        for sweep in 0..400 {
-            if sweep == 200 {
-                unit_s[0] *= 4.0;
-            }
-            // The loop takes three times as long as the measurement of the functions.
-            let times_s: Vec<f64> = look_up(&unit_s, machine.units())
-                .into_iter()
-                .map(|t_s| 3.0 * t_s * draw_factor(0.06, &mut random))
-                .collect();
-            machine.observe(&times_s).unwrap();
-            if let Advice::Move(units) = machine.advise().unwrap() {
-                assert_eq!(units.iter().sum::<u64>(), TOTAL);
-                moves.push(sweep);
-            }
-        }
-        assert!(
-            moves.len() <= 3 && moves.iter().any(|sweep| (200..220).contains(sweep)),
-            "{seed}: {moves:?}"
-        );
-        let end_s = longest(look_up(&unit_s, machine.units()));
-        assert!(end_s < 1.06 * find_optimum(&unit_s), "{seed}: {end_s}");
-    }
-}
-
-#[test]
-fn a_limited_move_of_rugged_times_has_sizes_of_the_functions() {
-    let config = RebalanceConfig {
-        granule: 100,
-        max_move: 0.1,
-        ..RebalanceConfig::default()
-    };
-    let mut unit_s = vec![1e-3; 3];
-    let mut machine = Rebalance::new(config, TOTAL, make_rugged(&unit_s)).unwrap();
-    unit_s[0] *= 4.0;
-    let (mut before, mut moves) = (machine.units().to_vec(), 0);
-    for _ in 0..200 {
-        machine.observe(&look_up(&unit_s, machine.units())).unwrap();
-        if let Advice::Move(units) = machine.advise().unwrap() {
-            let (moved, _) = count_moved(&before, &units);
-            assert!(
-                moved <= TOTAL / 10 && units.iter().all(|d| d % 100 == 0),
-                "{units:?}"
-            );
-            (before, moves) = (units, moves + 1);
-        }
-    }
-    assert!(moves > 1, "{before:?}");
-}
-
 /// What is saved between two sweeps goes on as the original does.
 #[test]
 fn a_saved_loop_decides_as_the_original() {
@@ -629,109 +451,6 @@ fn sweeps_without_a_time_are_counted_and_not_learnt_from() {
             serde_json::from_str::<Rebalance>(&serde_json::to_string(&machine).unwrap()).is_ok()
         );
     }
-}
-
-fn refuse(config: RebalanceConfig, total: u64, parts: Vec<LoopPart>) -> String {
-    Rebalance::new(config, total, parts)
-        .unwrap_err()
-        .to_string()
-}
-
-#[test]
-fn what_cannot_be_balanced_is_refused_with_its_reason() {
-    let part = LoopPart::default();
-    let parts = vec![part.clone(); 2];
-    let plain = RebalanceConfig::default();
-    for (config, name) in [
-        (
-            RebalanceConfig {
-                granule: 0,
-                ..plain.clone()
-            },
-            "granule",
-        ),
-        (
-            RebalanceConfig {
-                trigger: f64::NAN,
-                ..plain.clone()
-            },
-            "trigger",
-        ),
-        (
-            RebalanceConfig {
-                trigger: 0.9,
-                ..plain.clone()
-            },
-            "trigger",
-        ),
-        (
-            RebalanceConfig {
-                window: 0,
-                ..plain.clone()
-            },
-            "window",
-        ),
-        (
-            RebalanceConfig {
-                check_every: 0,
-                ..plain.clone()
-            },
-            "check_every",
-        ),
-        (
-            RebalanceConfig {
-                max_move: -0.1,
-                ..plain.clone()
-            },
-            "max_move",
-        ),
-        (
-            RebalanceConfig {
-                growth: 0.5,
-                ..plain.clone()
-            },
-            "growth",
-        ),
-        (
-            RebalanceConfig {
-                move_unit_s: Some(-1.0),
-                ..plain.clone()
-            },
-            "move_unit_s",
-        ),
-    ] {
-        let text = refuse(config, 10, parts.clone());
-        assert!(text.contains(name), "{text}");
-    }
-    assert!(refuse(plain.clone(), 10, Vec::new()).contains("no part"));
-    let limited = LoopPart {
-        max_local: Some(4),
-        ..part.clone()
-    };
-    let text = refuse(plain.clone(), 10, vec![limited.clone(), limited]);
-    assert!(text.contains("10 units") && text.contains('8'), "{text}");
-    let weightless = LoopPart {
-        weight: f64::NAN,
-        ..part.clone()
-    };
-    assert!(refuse(plain.clone(), 10, vec![weightless]).contains("weight"));
-    let functional = LoopPart {
-        function: Some(vec![(10, 1.0)]),
-        ..part.clone()
-    };
-    assert!(
-        refuse(plain.clone(), 10, vec![functional, part.clone()])
-            .contains("part 1 has no time function")
-    );
-    let broken = LoopPart {
-        function: Some(vec![(10, f64::NAN)]),
-        ..part
-    };
-    assert!(refuse(plain, 10, vec![broken]).contains("time function"));
-    let mut machine = Rebalance::new(RebalanceConfig::default(), 10, parts).unwrap();
-    let wrong = AdaptiveError::WrongLength { wanted: 2, got: 3 };
-    assert_eq!(machine.observe(&[1.0; 3]), Err(wrong));
-    assert!(machine.note_move(f64::NAN).is_err() && machine.note_move(-1.0).is_err());
 }
 
 /// A time as a program may give it: mostly one near the true one.

@@ -5,6 +5,8 @@
 //!
 //! [[node]]                  # one per rank, in rank order
 //! name = "fast"
+//! host = "node17"           # its host; default: that of the rank. All nodes have one, or none; each rank gets the next
+//!                           # node of its host
 //!
 //! [[node]]
 //! group = "numa"            # its devices: auto (default), package, numa, kind or node
@@ -67,6 +69,8 @@ pub struct Platform {
 #[serde(default, deny_unknown_fields)]
 pub struct NodeSpec {
     pub(super) name: String,
+    /// The host whose ranks may have the node; empty for any.
+    pub(super) host: String,
     pub(super) group: Option<Grouping>,
     #[serde(rename = "device")]
     pub(super) devices: Vec<DeviceSpec>,
@@ -137,6 +141,13 @@ impl NodeSpec {
         }
     }
 
+    /// Gives the node to a rank on the host of this name. All nodes of a platform name their hosts, or none does.
+    #[must_use]
+    pub fn on_host(mut self, host: impl Into<String>) -> Self {
+        self.host = host.into();
+        self
+    }
+
     /// Groups the cores that are found by this rule.
     #[must_use]
     pub fn grouped(mut self, grouping: Grouping) -> Self {
@@ -180,7 +191,9 @@ impl NodeSpec {
     /// # Errors
     /// The reason, which names the node and the device.
     fn check(&self, rank: usize) -> Result<(), String> {
-        check_name(&self.name).map_err(|reason| format!("node {rank}: {reason}"))?;
+        for name in [&self.name, &self.host] {
+            check_name(name).map_err(|reason| format!("node {rank}: {reason}"))?;
+        }
         if self.group.is_some() && !self.devices.is_empty() {
             return Err(format!(
                 "node {rank} has either `group` or devices of its own, not both"
@@ -442,7 +455,10 @@ impl PlatformSource {
         match self {
             Self::Found => Ok(NodeSpec::default()),
             Self::File(path) => Ok(Platform::load(comm, path)?.nodes.swap_remove(comm.rank())),
-            Self::Whole(platform) => agree(comm, platform.pick_node(comm)),
+            Self::Whole(platform) => {
+                let hosts = comm.gather(&comm.host().to_owned())?;
+                agree(comm, platform.pick_node(comm.rank(), &hosts))
+            }
             Self::Own(node) => {
                 let checked = node.check(comm.rank()).map_err(refuse_node);
                 agree(comm, checked.map(|()| node.clone()))
@@ -456,7 +472,7 @@ fn refuse_node(reason: String) -> Error {
 }
 
 impl Platform {
-    /// Makes a platform of these nodes, by rank.
+    /// Makes a platform of these nodes: in the order of ranks, unless they [name their hosts](NodeSpec::on_host).
     #[must_use]
     pub fn new(nodes: Vec<NodeSpec>) -> Self {
         Self {
@@ -474,19 +490,54 @@ impl Platform {
         Self::parse(text, folder).map_err(refuse_node)
     }
 
-    /// Returns the nodes, by rank.
+    /// Returns the nodes. Of a platform that was [loaded](Self::load), they are in the order of ranks.
     pub fn nodes(&self) -> &[NodeSpec] {
         &self.nodes
     }
 
-    /// Returns the node of this rank. All nodes are checked.
-    fn pick_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
+    /// Returns the node of a rank, of all that run on these hosts. All nodes are checked.
+    fn pick_node(&self, rank: usize, hosts: &[String]) -> Result<NodeSpec, Error> {
         let nodes = self.nodes.iter().enumerate();
         for (rank, node) in nodes {
             node.check(rank).map_err(refuse_node)?;
         }
-        let node = self.nodes.get(comm.rank()).cloned();
-        node.ok_or_else(|| refuse_node(lack_nodes(self.nodes.len(), comm.size())))
+        let mut arranged = self.clone();
+        arranged.arrange(hosts).map_err(refuse_node)?;
+        Ok(arranged.nodes.swap_remove(rank))
+    }
+
+    /// Puts the nodes in the order of the ranks on these hosts. If nodes name their hosts, each rank gets the next node of its
+    /// host.
+    ///
+    /// # Errors
+    /// The reason, if a rank gets no node.
+    fn arrange(&mut self, hosts: &[String]) -> Result<(), String> {
+        let (nodes, ranks) = (self.nodes.len(), hosts.len());
+        if nodes < ranks {
+            return Err(format!(
+                "describes {nodes} nodes, but there are {ranks} ranks"
+            ));
+        }
+        if self.nodes.iter().all(|node| node.host.is_empty()) {
+            return Ok(());
+        }
+        if let Some(index) = self.nodes.iter().position(|node| node.host.is_empty()) {
+            return Err(format!("node {index} has no `host`, but others have one"));
+        }
+        let named: Vec<String> = self.nodes.iter().map(|node| node.host.clone()).collect();
+        let mut left = std::mem::take(&mut self.nodes);
+        for (rank, host) in hosts.iter().enumerate() {
+            let Some(next) = left.iter().position(|node| node.host == *host) else {
+                let named = named.join(", ");
+                return Err(format!(
+                    "is for ranks on the hosts {named}, but rank {rank} is on {host} and has no node left: describe these \
+                     hosts by `isochron config`, or remove every `host` to take the nodes in the order of ranks"
+                ));
+            };
+            self.nodes.push(left.remove(next));
+        }
+        self.nodes.append(&mut left);
+        Ok(())
     }
 
     /// Reads a platform from TOML; points files are looked up in `folder`.
@@ -514,34 +565,28 @@ impl Platform {
         Ok(platform)
     }
 
-    /// Reads the platform file at `path` on the head rank and passes it to all ranks.
+    /// Reads the platform file at `path` on the head rank, puts its nodes in the order of ranks and passes it to all ranks.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range, or
-    /// describes fewer nodes than there are ranks.
+    /// [`Error::File`] on every rank when it cannot be read, has unknown keys or values out of range,
+    /// describes fewer nodes than there are ranks, or is for other hosts.
     ///
     /// # Collective
     /// All ranks.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let read = (comm.rank() == 0).then(|| Self::read_file(path, comm.size()));
+        let hosts = comm.gather(&comm.host().to_owned())?;
+        let read = (comm.rank() == 0).then(|| Self::read_file(path, &hosts));
         share_outcome(comm, 0, read)
     }
 
-    /// Reads a platform file, which must describe at least this number of ranks.
-    fn read_file(path: &Path, ranks: usize) -> Result<Self, Error> {
+    /// Reads a platform file for ranks on these hosts.
+    fn read_file(path: &Path, hosts: &[String]) -> Result<Self, Error> {
         let source = read_text(path).map_err(|error| Error::file(path, error))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let platform = Self::parse(&source, folder).map_err(|reason| Error::file(path, reason))?;
-        let nodes = platform.nodes.len();
-        if nodes < ranks {
-            return Err(Error::file(path, lack_nodes(nodes, ranks)));
-        }
-        Ok(platform)
+        let parsed = Self::parse(&source, folder);
+        let arranged = parsed.and_then(|mut platform| platform.arrange(hosts).map(|()| platform));
+        arranged.map_err(|reason| Error::file(path, reason))
     }
-}
-
-fn lack_nodes(nodes: usize, ranks: usize) -> String {
-    format!("describes {nodes} nodes, but there are {ranks} ranks")
 }
 
 impl SavedModel {

@@ -16,47 +16,15 @@ pub struct KernelIdentity {
     pub class: String,
     /// Logical indices of the cores that the kernel may use: one if it is bound.
     pub cores: Vec<u32>,
-    /// The kernel that was timed: a built-in one, or the name of its library.
-    pub kernel: String,
-    /// Version of the built-in kernels; 0 of a library.
-    pub kernel_version: u32,
-    /// Checksum and length of the library; `None` for a built-in kernel.
-    pub library: Option<String>,
-    /// Block size of a built-in kernel of blocks.
-    pub block: Option<usize>,
-    /// Length of a row of a built-in kernel of rows.
-    pub width: Option<usize>,
-    /// The BLAS with its major version, the minor one too if that is 0; `None` if the kernel calls none.
-    pub blas: Option<String>,
-    /// The environment variables that give the threads of libraries a number, as `NAME=value`; empty for a bound
-    /// built-in kernel.
-    #[serde(default)]
-    pub threads: Vec<String>,
-    /// `true` if it ran in a process of its own.
-    pub isolated: bool,
+    /// The kernel that was timed, and the way it ran. The BLAS has its major version, the minor one too if that is 0.
+    #[serde(flatten)]
+    pub work: KernelWork,
     /// The kernels of other ranks that ran on its host at the same time, each with its processor's model.
     pub corunners: Vec<String>,
 }
 
-impl KernelIdentity {
-    /// Describes the work: the kernel, and the sizes within a unit.
-    pub(super) fn describe_work(&self) -> String {
-        let block = self.block.map(|block| format!("block {block}"));
-        let width = self.width.map(|width| format!("width {width}"));
-        let parts = [
-            Some(self.kernel.clone()),
-            self.library.clone(),
-            block,
-            width,
-            self.blas.clone(),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        parts.join(" ")
-    }
-}
-
 /// A kernel, and the way to run it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KernelWork {
     /// Its name: that of a built-in kernel, or of its library.
     pub kernel: String,
@@ -72,9 +40,27 @@ pub struct KernelWork {
     pub blas: Option<String>,
     /// The environment variables that give the threads of libraries a number, by [`list_thread_settings`]; empty
     /// for a bound built-in kernel.
+    #[serde(default)]
     pub threads: Vec<String>,
     /// `true` if it runs in a process of its own.
     pub isolated: bool,
+}
+
+impl KernelWork {
+    /// Describes the kernel by its name and the sizes within a unit.
+    pub(super) fn describe(&self) -> String {
+        let block = self.block.map(|block| format!("block {block}"));
+        let width = self.width.map(|width| format!("width {width}"));
+        let parts = [
+            Some(self.kernel.clone()),
+            self.library.clone(),
+            block,
+            width,
+            self.blas.clone(),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(" ")
+    }
 }
 
 /// Variables that give the threads of libraries a number.
@@ -127,28 +113,16 @@ impl KernelSource {
     }
 
     fn make_key(&self, corunners: Vec<String>) -> StoreKey {
-        let KernelWork {
-            kernel,
-            kernel_version,
-            library,
-            block,
-            width,
-            blas,
-            threads,
-            isolated,
-        } = self.work.clone();
+        let blas = self.work.blas.clone();
+        let work = KernelWork {
+            blas: blas.as_deref().map(shorten_version),
+            ..self.work.clone()
+        };
         StoreKey {
             identity: Identity::Kernel(KernelIdentity {
                 class: self.class.clone(),
                 cores: self.cores.clone(),
-                kernel,
-                kernel_version,
-                library,
-                block,
-                width,
-                blas: blas.as_deref().map(shorten_version),
-                threads,
-                isolated,
+                work,
                 corunners,
             }),
             conditions: Conditions {
@@ -223,5 +197,20 @@ pub(crate) mod tests {
         let key = KernelSource::make_keys(&[source]).remove(0);
         let work = "gemm width 1024 OpenBLAS 0.3";
         assert_eq!(key.identity.describe_work(), work);
+    }
+
+    #[test]
+    fn an_identity_with_an_unknown_fact_is_not_read() {
+        let identity = KernelSource::make_keys(&[make_source()]).remove(0).identity;
+        let mut stored = serde_json::to_value(&identity).unwrap();
+        // The facts of the kernel lie beside the others.
+        assert_eq!(
+            (&stored["class"], &stored["kernel"]),
+            (&"Some CPU".into(), &"gemm".into())
+        );
+        let read: Identity = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(read, identity);
+        stored["later"] = true.into();
+        assert!(serde_json::from_value::<Identity>(stored).is_err());
     }
 }

@@ -44,7 +44,7 @@ impl Identity {
             Self::Library(library) => {
                 format!("{} {} {}", library.kernel, library.element, library.library)
             }
-            Self::Kernel(kernel) => kernel.describe_work(),
+            Self::Kernel(kernel) => kernel.work.describe(),
         }
     }
 

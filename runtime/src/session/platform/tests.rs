@@ -241,3 +241,53 @@ fn assert_refused(wrong: &[(&str, &str)]) {
         );
     }
 }
+
+/// Returns a platform with a node on each of these hosts, which has the name of its place in the list.
+fn place_nodes(hosts: &[&str]) -> Platform {
+    let nodes = hosts.iter().enumerate();
+    let nodes = nodes.map(|(index, host)| NodeSpec::new(index.to_string()).on_host(*host));
+    Platform::new(nodes.collect())
+}
+
+/// Returns the names of the nodes that ranks on these hosts get, or the reason why one gets none.
+fn arrange(mut platform: Platform, hosts: &[&str]) -> Result<Vec<String>, String> {
+    let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
+    platform.arrange(&hosts)?;
+    let nodes = platform.nodes.iter().take(hosts.len());
+    Ok(nodes.map(|node| node.name.clone()).collect())
+}
+
+#[test]
+fn ranks_get_the_nodes_of_their_hosts_in_whatever_order_they_start() {
+    let platform = place_nodes(&["a", "a", "b", "c"]);
+    for (hosts, names) in [
+        (&["a", "a", "b", "c"][..], &["0", "1", "2", "3"][..]),
+        (&["c", "a", "b", "a"], &["3", "0", "2", "1"]),
+        (&["b", "a"], &["2", "0"]),
+    ] {
+        let found = arrange(platform.clone(), hosts).unwrap();
+        assert_eq!(found, names, "{hosts:?}");
+    }
+    // Names are no hosts.
+    let named = Platform::new(["x", "a"].map(NodeSpec::new).to_vec());
+    assert_eq!(arrange(named, &["a", "b"]).unwrap(), ["x", "a"]);
+}
+
+#[test]
+fn a_platform_of_other_hosts_is_refused_with_both() {
+    for (hosts, part) in [
+        (&["a", "d"][..], "the hosts a, b, c, but rank 1 is on d and"),
+        (
+            &["b", "a", "b"],
+            "the hosts a, b, c, but rank 2 is on b and",
+        ),
+        (&["a"; 4], "describes 3 nodes, but there are 4 ranks"),
+    ] {
+        let refused = arrange(place_nodes(&["a", "b", "c"]), hosts).unwrap_err();
+        assert!(refused.contains(part), "{refused}");
+    }
+    let mut mixed = place_nodes(&["a", "b"]);
+    mixed.nodes[1].host.clear();
+    let refused = arrange(mixed, &["a", "b"]).unwrap_err();
+    assert!(refused.contains("node 1 has no `host`"), "{refused}");
+}

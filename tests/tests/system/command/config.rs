@@ -39,6 +39,13 @@ fn the_platform_file_names_the_devices_that_are_there_without_it() {
         ];
         let plan = json(&mpi.isochron(2, &words).success());
         assert_eq!(plan["nodes"].as_array().map(Vec::len), Some(2), "{plan}");
+        let host = found["node"][0]["host"].as_str().expect("a host");
+        let moved = text.replace(&format!("host = \"{host}\""), "host = \"elsewhere\"");
+        std::fs::write(&platform, moved).expect("a writable folder");
+        let stderr = mpi.isochron(2, &words).failure(2);
+        for part in ["the hosts elsewhere, elsewhere", host, &platform] {
+            assert!(stderr.contains(part), "{part} in {stderr}");
+        }
     }
     // Without a file it is printed.
     assert!(isochron(&["config"]).success().contains("schema = 1\n"));

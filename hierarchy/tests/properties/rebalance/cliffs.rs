@@ -1,0 +1,86 @@
+//! Loops with parts that slow down beyond a size.
+
+use isochron_hierarchy::rebalance::{RebalanceConfig, count_moved};
+
+use super::*;
+
+/// Returns the seconds of parts of which the fast ones slow down with the fourth power of the size beyond `cap` units.
+fn draw_cliff_times(units: &[u64], cap: f64, random: &mut SplitMix) -> Vec<f64> {
+    let exact = units.iter().enumerate().map(|(part, &units)| {
+        let d = units as f64;
+        match part % 4 {
+            0 => 1e-3 * d * (d / cap).powi(4).max(1.0),
+            unlike => 1e-3 * d * (1.5 + 0.5 * unlike as f64),
+        }
+    });
+    exact.map(|t_s| t_s * draw_factor(0.02, random)).collect()
+}
+
+/// Behind the cliff a sweep takes up to eight times as long. It was endured for a whole cool-down.
+#[test]
+fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
+    let config = RebalanceConfig {
+        sweeps: Some(20),
+        move_unit_s: Some(1e-4),
+        ..RebalanceConfig::default()
+    };
+    for seed in 0..20 {
+        for cap in [600.0, 800.0, 1000.0] {
+            let unit_s = [1e-3; 16];
+            let mut simulated = SimulatedLoop::new(config.clone(), &unit_s, 0.0, seed);
+            let even = draw_cliff_times(&[750; 16], cap, &mut SplitMix::new(seed));
+            let even_s = even.into_iter().fold(0.0, f64::max);
+            let mut long = 0;
+            for _ in 0..20 {
+                let units = simulated.machine.units().to_vec();
+                let times_s = draw_cliff_times(&units, cap, &mut simulated.random);
+                let sweep_s = times_s.iter().copied().fold(0.0, f64::max);
+                long += usize::from(sweep_s > 1.2 * even_s);
+                simulated.take_times(times_s);
+            }
+            // One sweep is ignored, and two have to agree.
+            assert!(
+                long <= 3,
+                "{seed} {cap}: {long} sweeps, {:?}",
+                simulated.list_moves()
+            );
+        }
+    }
+}
+
+/// Returns the seconds of a loop of 20 sweeps over those with the even division. Moving the busiest part's units takes a
+/// tenth of a second for each second of computing them.
+fn run_short_loop(cap: f64) -> f64 {
+    let config = RebalanceConfig {
+        sweeps: Some(20),
+        move_unit_s: Some(1e-4),
+        ..RebalanceConfig::default()
+    };
+    let mut ratios = 0.0;
+    for seed in 0..10 {
+        let mut simulated = SimulatedLoop::new(config.clone(), &[1e-3; 16], 0.0, seed);
+        let mut even_s = 0.0;
+        let mut moving_s = 0.0;
+        for _ in 0..20 {
+            let even = draw_cliff_times(&[750; 16], cap, &mut simulated.random);
+            even_s += even.into_iter().fold(0.0, f64::max);
+            let units = simulated.machine.units().to_vec();
+            let times_s = draw_cliff_times(&units, cap, &mut simulated.random);
+            if let Some(next) = simulated.take_times(times_s) {
+                moving_s += 1e-4 * count_moved(&units, &next).1 as f64;
+            }
+        }
+        ratios += (simulated.seconds + moving_s) / even_s;
+    }
+    ratios / 10.0
+}
+
+/// A fast part of a short loop grew by a factor of 2, over the end of its memory, and the sweeps left did not win it back.
+#[test]
+fn a_short_loop_loses_nothing_beyond_a_cliff() {
+    let ratios: Vec<(f64, f64)> = (8..30)
+        .map(|step| 100.0 * f64::from(step))
+        .map(|cap| (cap, run_short_loop(cap)))
+        .collect();
+    assert!(ratios.iter().all(|&(_, ratio)| ratio < 1.0), "{ratios:?}");
+}

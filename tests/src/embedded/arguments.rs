@@ -1,0 +1,129 @@
+//! Ranks that call with other arguments than the others.
+
+use std::sync::Arc;
+
+use isochron::comm::Comm;
+use isochron::matrix::redistribute::RedistributeConfig;
+use isochron::matrix::{Generator, Matrix, Spread, Stored};
+use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::session::Session;
+use isochron::verify::Probe;
+use isochron::{Error, ErrorClass};
+use isochron_devices::MeasureConfig;
+use isochron_hierarchy::balance::BalanceConfig;
+
+use super::{OwnMpi, SCALARS, open_session, unmeasured};
+
+/// Expects the same refusal on every rank, with these words.
+fn assert_refused<T>(refused: Result<T, Error>, parts: &[&str]) {
+    let error = refused.err().expect("a refusal");
+    assert_eq!(error.class(), ErrorClass::Input, "{error}");
+    let text = error.to_string();
+    for part in parts {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// Ranks that call with other arguments than the others are told so, with the argument, and none waits. The session can be
+/// used afterwards.
+pub(super) fn compare_arguments() {
+    let mpi = OwnMpi::funneled();
+    let comm = mpi.adopt().unwrap();
+    let odd = usize::from(mpi.rank == 1);
+    let others = if mpi.size == 2 {
+        "rank 0"
+    } else {
+        "ranks 0, 2"
+    };
+    let mut session = open_session(&comm);
+    let problem = |m| Problem::new(m, 40, 48, 8).unwrap();
+    let text = format!("Session::plan: problem.m is 32 on {others}, 33 on rank 1");
+    let refused = session.plan(problem(32 + odd), &unmeasured());
+    assert_refused(refused, &[text.as_str()]);
+    let config = BalanceConfig {
+        max_iterations: 5 + odd as u32,
+        ..unmeasured()
+    };
+    let refused = session.plan(problem(32), &config);
+    assert_refused(refused, &["config.max", "6 on rank 1"]);
+    let measure = MeasureConfig {
+        min_reps: 3 + odd as u32,
+        ..MeasureConfig::default()
+    };
+    let refused = Session::builder().measure(measure).build(Arc::clone(&comm));
+    assert_refused(
+        refused,
+        &[
+            "SessionBuilder::build: measure.min_reps is 3",
+            "4 on rank 1",
+        ],
+    );
+
+    let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
+    compare_multiplications(comm.as_ref(), &mut session, (&plans, odd));
+    compare_low_calls(comm.as_ref(), odd);
+    let unlike = match odd {
+        1 => session.describe(&plans[0]).map(|_| ()),
+        _ => session.adopt(plans[0].clone()).map(|_| ()),
+    };
+    assert_refused(
+        unlike,
+        &["call is Session::adopt on", "Session::describe on rank 1"],
+    );
+    mpi.meet();
+    drop(session);
+    drop(comm);
+    mpi.finalize();
+}
+
+fn compare_multiplications(
+    comm: &dyn Comm,
+    session: &mut Session,
+    (plans, odd): (&[Plan; 2], usize),
+) {
+    let plan = &plans[0];
+    let generate =
+        |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
+    let (a, b) = (generate(plan.a()), generate(plan.b()));
+    let mut c = session.zeros(plan).unwrap();
+    let alpha = 1.0 + odd as f64;
+    let scalars = Scalars { alpha, beta: 0.0 };
+    let refused = session.multiply(plan, scalars, (&a, &b), &mut c);
+    assert_refused(refused, &["alpha is 1.0 on", "2.0 on rank 1"]);
+    let refused = session.multiply(&plans[odd], SCALARS, (&a, &b), &mut c);
+    assert_refused(
+        refused,
+        &["plan is number", "problem.m is 32 on", "24 on rank 1"],
+    );
+    let mut check = Probe::begin(SCALARS, &c, 7 + odd as u64);
+    let refused = check.add(comm, plan.operands((&a, &b)));
+    assert_refused(refused, &["Probe::add: check is", "on rank 1"]);
+    let size = comm.size();
+    let to = Spread::on_one(32, 40, odd, size).unwrap();
+    assert_refused(
+        c.redistribute(comm, to),
+        &["redistribute: target is 32x40", "rank 1"],
+    );
+    let config = RedistributeConfig {
+        limit_bytes: 1000 + odd,
+        ..RedistributeConfig::default()
+    };
+    let source = (c.spread(), Stored::by_columns(&[], 32));
+    let refused = Matrix::<f64>::from_spread(comm, source, plan.c(), &config);
+    assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
+    // All is as before.
+    session.multiply(plan, SCALARS, (&a, &b), &mut c).unwrap();
+}
+
+fn compare_low_calls(comm: &dyn Comm, odd: usize) {
+    let refused = comm.broadcast(odd, &mut vec![1]);
+    assert_refused(refused, &["root is 0 on", "1 on rank 1"]);
+    assert_refused(comm.share(odd, Some(3)), &["root is 0 on"]);
+    let values = "number of values is 2 on";
+    assert_refused(
+        comm.sum_u64(&mut vec![1; 2 + odd]),
+        &[values, "3 on rank 1"],
+    );
+    assert_refused(comm.sum_f64(&mut vec![1.0; 2 + odd]), &[values]);
+    comm.barrier().unwrap();
+}
