@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use isochron_core::Error;
-use isochron_core::output::PartialFile;
+use isochron_core::internal::output::PartialFile;
 use serde::{Deserialize, Serialize};
 
 use super::TraceOptions;

@@ -175,7 +175,7 @@ pub fn multiply<T: Element>(
 /// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says.
 ///
 /// `make` is called for each part in turn. It returns this rank's share of the part of A and of B, spread as
-/// [`PartOfK::a`] and [`PartOfK::b`] say or [`alone`](Matrix::alone).
+/// [`PartOfK::a`] and [`PartOfK::b`] say or [`alone`](HeldMatrix::alone).
 ///
 /// # Errors
 /// As [`multiply()`]; and those of `make`, on every rank when it fails on any.
@@ -230,7 +230,7 @@ impl<'a> MultiplyRun<'a> {
         Self { director, ..self }
     }
 
-    /// Leaves C where the last step was computed, if the director has moved it: [`Matrix::spread`] tells where that is.
+    /// Leaves C where the last step was computed, if the director has moved it: [`HeldMatrix::spread`] tells where that is.
     #[must_use]
     pub fn leaving_c(self, leaves_c: bool) -> Self {
         Self { leaves_c, ..self }
