@@ -61,7 +61,7 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<(), Failure> 
     let file = agree(comm, file)?;
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let found = FoundDevices::find(comm, &topology, arguments.group)?;
-    let nodes = comm.gather(&FoundNode::new(comm.host(), found))?;
+    let nodes = comm.gather(&FoundNode::new(comm.host_name(), found))?;
     if comm.rank() > 0 {
         return Ok(());
     }

@@ -83,15 +83,16 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
     for round in 0..arguments.rounds {
         for (size, element) in arguments.list_cases() {
             let turns = arguments.count_turns((size, element));
-            for round in round * turns..(round + 1) * turns {
-                for &who in list_in_turn(&CONTESTANTS, round) {
+            let element: &str = element.into();
+            for turn in round * turns..(round + 1) * turns {
+                for &who in list_in_turn(&CONTESTANTS, turn) {
                     let times = match who {
                         MXM => run_mxm(&launcher, arguments, (size, element))?,
                         layout => run_calls(&launcher, arguments, (size, element), layout)?,
                     };
-                    eprintln!("round {round} {who} {size} {element}: {:?}", times.calls_s);
+                    eprintln!("turn {turn} {who} {size} {element}: {:?}", times.calls_s);
                     samples.push(PreparedSample {
-                        round,
+                        round: turn,
                         size,
                         element: element.to_owned(),
                         who: who.to_owned(),
@@ -123,17 +124,17 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
 impl PreparedArguments {
     /// Counts the turns of every contestant in a round: the shorter a product, the more its time differs from one process to
     /// the next.
-    fn count_turns(&self, case: (usize, &str)) -> usize {
+    fn count_turns(&self, case: (usize, ElementType)) -> usize {
         let longest = self.list_cases().map(count_flop).fold(0.0, f64::max);
         ((longest / count_flop(case)) as usize).clamp(1, MOST_TURNS)
     }
 
     /// Lists the products: each size in f64, and one of them in the other types.
-    fn list_cases(&self) -> impl Iterator<Item = (usize, &'static str)> {
+    fn list_cases(&self) -> impl Iterator<Item = (usize, ElementType)> {
         self.sizes.iter().flat_map(|&size| {
             let elements = match size == self.size_of_types {
-                true => &["f64", "f32", "c64"][..],
-                false => &["f64"],
+                true => &[ElementType::F64, ElementType::F32, ElementType::C64][..],
+                false => &[ElementType::F64],
             };
             elements.iter().map(move |&element| (size, element))
         })
@@ -141,8 +142,7 @@ impl PreparedArguments {
 }
 
 /// Counts the real operations of a product.
-fn count_flop((size, element): (usize, &str)) -> f64 {
-    let element: ElementType = element.parse().unwrap_or_default();
+fn count_flop((size, element): (usize, ElementType)) -> f64 {
     (size as f64).powi(3) * element.flop()
 }
 

@@ -196,7 +196,7 @@ pub type PanelPair<'a, T> = (View<'a, T>, View<'a, T>);
 ///
 /// A device implements [`Updates`] for each element type; [`Scalar::updates`] selects one of them of a `dyn Worker`.
 ///
-/// Every implementation passes [`conformance::run`](crate::internal::conformance::run).
+/// Every implementation in this crate passes the same tests of these promises.
 pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Complex64> {
     /// Returns the description of the device.
     fn info(&self) -> &DeviceInfo;

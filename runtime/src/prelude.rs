@@ -1,6 +1,6 @@
 //! What most programs need, but for ranks over MPI.
 
-pub use isochron_devices::{BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig, Scalar};
+pub use isochron_devices::{BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig};
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 pub use isochron_hierarchy::decide::SplitChoice;
 pub use num_complex::{Complex32, Complex64};

@@ -1,10 +1,10 @@
-//! The reading of the traces, kept in a file beside the points files until these are written: a command that is killed goes
-//! on from there.
+//! The reading of the traces, kept in a file beside the points files until these are written. After a kill the next command
+//! goes on from there.
 
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::rc::Rc;
 
 use isochron_core::Error;
@@ -21,6 +21,10 @@ use crate::output;
 /// Bytes of traces between two writings of the file: a few seconds of reading.
 const KEPT_BYTES: u64 = 256 << 20;
 
+/// The version of the reading: a file of another one is not taken up. It changes when iterations are found or counted
+/// otherwise.
+const READING_VERSION: u32 = 1;
+
 /// Bytes of traces between two writings, for each byte that is written. Where sizes differ in every iteration the file is
 /// as long as the models.
 const BYTES_PER_BYTE: u64 = 8;
@@ -32,7 +36,7 @@ pub struct KeptReadings<'a> {
     options: &'a TraceOptions,
     /// Those of this command, in the order of its traces. The last one may not have ended.
     readings: Vec<KeptTrace>,
-    /// Those of an earlier command which this one has not come to.
+    /// Those of an earlier command which this one has not come to, also of traces that it is not given.
     earlier: Vec<KeptTrace>,
     /// Bytes to read before the file is written again.
     bytes_left: u64,
@@ -41,8 +45,8 @@ pub struct KeptReadings<'a> {
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct KeptDocument<O, T> {
-    /// The version of the program: another one may read otherwise.
-    version: String,
+    /// [`READING_VERSION`].
+    version: u32,
     options: O,
     traces: Vec<T>,
 }
@@ -82,15 +86,16 @@ impl<'a> KeptReadings<'a> {
             readings: Vec::new(),
             earlier: earlier.unwrap_or_default(),
         };
-        let given: Vec<_> = traces.iter().map(|path| TraceIdentity::of(path)).collect();
-        let is_given = |kept: &mut KeptTrace| given.contains(&kept.identity);
-        for changed in kept.earlier.extract_if(.., |kept| !is_given(kept)) {
-            let path = changed
-                .identity
-                .map_or(String::new(), |identity| identity.path);
-            if given.iter().flatten().any(|identity| identity.path == path) {
+        let given = traces.iter().filter_map(|path| TraceIdentity::of(path));
+        for now in given {
+            let changed = kept.earlier.extract_if(.., |kept| {
+                let before = kept.identity.as_ref();
+                before.is_some_and(|before| before.path == now.path && *before != now)
+            });
+            if changed.count() > 0 {
                 output::note(&format!(
-                    "{path}: has changed since an earlier command read it: begins again"
+                    "{}: has changed since an earlier command read it: begins again",
+                    now.path
                 ));
             }
         }
@@ -100,7 +105,7 @@ impl<'a> KeptReadings<'a> {
     /// Reads a trace to its end, from where an earlier command came to.
     ///
     /// # Errors
-    /// If the trace cannot be read, or the file not be written.
+    /// If the trace cannot be read.
     pub fn read_trace(&mut self, path: &Path, progress: &Rc<TraceProgress>) -> Result<(), Failure> {
         let blame = |reason: String| Failure::of_file(path, reason);
         let mut file = TraceFile::open(path, Rc::clone(progress)).map_err(blame)?;
@@ -132,8 +137,11 @@ impl<'a> KeptReadings<'a> {
                 .read_on(&mut file, self.options)
                 .map_err(blame)?;
             self.bytes_left = self.bytes_left.saturating_sub(file.offset - before);
-            if self.bytes_left == 0 {
-                self.write()?;
+            if self.bytes_left == 0
+                && let Err(error) = self.write()
+            {
+                output::note(&format!("{error}: a killed command will begin again"));
+                (self.path, self.bytes_left) = (None, u64::MAX);
             }
         }
         let ended = self.readings.last().map(|kept| kept.reading.iterations());
@@ -146,11 +154,15 @@ impl<'a> KeptReadings<'a> {
         self.readings.iter().map(|kept| &kept.reading)
     }
 
-    /// Removes the file.
+    /// Removes what is kept of these traces, and the file if nothing is left in it.
     ///
     /// # Errors
     /// [`Error::Output`].
-    pub fn remove(&self) -> Result<(), Error> {
+    pub fn remove(&mut self) -> Result<(), Error> {
+        self.readings.clear();
+        if !self.earlier.is_empty() {
+            return self.write();
+        }
         let Some(path) = &self.path else {
             return Ok(());
         };
@@ -166,7 +178,7 @@ impl<'a> KeptReadings<'a> {
         };
         let traces = self.readings.iter().chain(&self.earlier);
         let document = KeptDocument {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: READING_VERSION,
             options: self.options,
             traces: traces.filter(|kept| kept.identity.is_some()).collect(),
         };
@@ -198,7 +210,7 @@ fn read_earlier(path: &Path, options: &TraceOptions) -> Vec<KeptTrace> {
             version,
             options: earlier,
             traces,
-        }) if version == env!("CARGO_PKG_VERSION") && earlier == *options => {
+        }) if version == READING_VERSION && earlier == *options => {
             return traces;
         }
         Ok(_) => "is of a command with other options or of another version".to_owned(),
@@ -214,7 +226,8 @@ fn read_earlier(path: &Path, options: &TraceOptions) -> Vec<KeptTrace> {
 impl TraceIdentity {
     /// Returns `None` for a pipe, or if there is no such file.
     fn of(path: &Path) -> Option<Self> {
-        let path = path.canonicalize().ok()?;
+        // A link is not followed: the files next to it count.
+        let path = path::absolute(path).ok()?;
         let files = [
             &path,
             &path.with_extension("pcf"),

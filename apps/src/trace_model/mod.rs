@@ -82,7 +82,7 @@ pub struct TraceArguments {
     #[arg(long, value_name = "PART", default_value_t = 0.95, value_parser = parse_part)]
     confidence: f64,
     /// Folder for points files: NAME-EVENT.points of each process, thread or host. Existing files are replaced.
-    /// If a command is killed, the same one goes on with the reading, from EVENT.reading in the folder
+    /// After a kill the same command continues where the reading stopped, from EVENT.reading in the folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
     /// Print JSON
@@ -116,7 +116,7 @@ pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
     if let Some(folder) = &arguments.out {
         output::make_folder(folder)?;
     }
-    let kept = arguments.read_traces(&options)?;
+    let mut kept = arguments.read_traces(&options)?;
     let (iterations, notices) = arguments.gather_iterations(&kept);
     let models = iterations.make_models(arguments.confidence);
     if models.is_empty() {

@@ -142,7 +142,7 @@ mod tests {
     fn a_reading_that_goes_on_after_any_record_finds_the_same() {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/traces");
         for (name, event, size, records) in [
-            ("nbody.prv", "Iteration", "Bodies", 50),
+            ("nbody.prv", "Iteration", "Bodies", 30),
             ("nbody.json", "iteration", "bodies", 10),
         ] {
             for per in [ModelLevel::Thread, ModelLevel::Process] {

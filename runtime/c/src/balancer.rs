@@ -56,16 +56,16 @@ impl BalancedLoop {
 ///
 /// | setting | meaning |
 /// |---|---|
-/// | granule | units are divided in multiples of this: 1 |
+/// | granule | units are divided in multiples of this (default 1) |
 /// | sweeps | number of sweeps of the whole loop, if known |
-/// | trigger | units move when the sweep time exceeds the predicted one by this factor: 1.05 |
-/// | window, cooldown | sweeps before a division is judged: 3; least sweeps between two changes: 8 |
-/// | warm_up, check_every | sweeps ignored at the beginning and after a change: 1; most sweeps between two checks: 8 |
-/// | max_move | largest share of all units that may move at once: 1 |
-/// | growth | largest growth of a part in one change, as a factor: 2 |
-/// | retry_after | sweeps after which a rank without units is tried again: 100 |
+/// | trigger | units move when the sweep time exceeds the predicted one by this factor (default 1.05) |
+/// | window, cooldown | sweeps before a division is judged (default 3); least sweeps between two changes (default 8) |
+/// | warm_up, check_every | sweeps ignored at the beginning and after a change (default 1); most sweeps between two checks (default 8) |
+/// | max_move | largest share of all units that may move at once (default 1) |
+/// | growth | largest growth of a part in one change, as a factor (default 2) |
+/// | retry_after | sweeps after which a rank without units is tried again (default 100) |
 /// | move_unit_s | seconds to move a unit; by default those of earlier moves |
-/// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others: 1 |
+/// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others (default 1) |
 ///
 /// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
 ///
@@ -451,12 +451,12 @@ unsafe fn read_places<'a>(
 
 /// Writes as JSON what the balancer has done, the same on every rank. Free it by isochron_free.
 ///
-/// "sweeps" counts the sweeps so far, and "unusable" those of them from which nothing was learnt, since a rank with units had
-/// no time above 0; "last_unusable" is the last such rank and its time. "changes" lists every change of the parts: the
-/// "sweep" after which it came, "why" ("saving", "drift" or "retry"), the "units" of each rank, the seconds that the other
-/// sweeps were expected to save by it ("saving_s"), and those that moving was expected to take ("cost_s"). "drifts" lists
-/// every lasting change of a rank's speed: the rank ("part"), the sweep ("step"), and the "factor" by which its time grew.
-/// "moved" is the number of units that the busiest rank has sent and received, and the seconds of all moves.
+/// "sweeps" counts the sweeps so far. "unusable" counts those that taught nothing, since a rank with units had no time above
+/// 0, and "last_unusable" is [rank, seconds] of the last one, or null. "changes" lists every change of the parts: the "sweep"
+/// after which it came, "why" ("saving", "drift" or "retry"), the "units" of each rank, the seconds that the other sweeps were
+/// expected to save by it ("saving_s"), and those that moving was expected to take ("cost_s"). "drifts" lists every lasting
+/// change of a rank's speed: the rank ("part"), the sweep ("step"), and the "factor" by which its time grew. "moved" is
+/// [units, seconds]: the units that the busiest rank has sent and received, and the seconds of all moves.
 ///
 /// Collective: all ranks, between two sweeps.
 ///

@@ -418,10 +418,10 @@ impl PyProduct {
                 scalars,
             })
         })?;
-        locked.write_back(py)?;
+        let written = locked.write_back(py);
         run.note_copies(locked.copied, locked.copying_s);
         *last_run = Some((gemm.plan().clone(), run));
-        Ok(c)
+        Ok(written.map(|()| c)?)
     }
 
     /// Checks the arguments of a multiplication on this rank, and makes C if there is none.

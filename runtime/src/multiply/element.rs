@@ -13,7 +13,7 @@ use crate::matrix::HeldMatrix;
 /// The multiplication is compiled for each of them in this crate, and not again in every program that uses it.
 pub trait Element: Scalar + Compiled {}
 
-/// What is compiled in this crate for every type of elements.
+/// What is compiled in this crate for every type of elements. No other crate can name it.
 pub trait Compiled: Sized + 'static {
     /// Does what [`RunMemory::make`] does.
     fn make(

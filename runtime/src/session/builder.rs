@@ -54,14 +54,14 @@ pub struct SessionBuilder {
 }
 
 impl SessionBuilder {
-    /// Takes the nodes from a platform file, one for each rank. By default every rank uses the devices that it finds on its
+    /// Takes the nodes from a platform file, one for each rank: in the order of ranks, unless they name their hosts. By default every rank uses the devices that it finds on its
     /// host.
     pub fn platform_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.platform = PlatformSource::File(path.into());
         self
     }
 
-    /// Takes the nodes from a platform in memory, one for each rank, the same on all ranks.
+    /// Takes the nodes from a platform in memory, one for each rank as in a file, the same on all ranks.
     pub fn platform(mut self, platform: Platform) -> Self {
         self.platform = PlatformSource::Whole(platform);
         self

@@ -122,8 +122,8 @@ impl Session {
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
         let mut memory = self.take_reserved();
         let needs = self.find_needs(plan)?;
-        let run = |run: MultiplyRun<'_>| T::run(run, &mut memory, (scalars, factors), c);
-        self.run_directed(plan, director, &needs, Box::new(run))
+        let multiply = |run: MultiplyRun<'_>| T::run(run, &mut memory, (scalars, factors), c);
+        self.run_directed(plan, director, &needs, Box::new(multiply))
     }
 
     fn run_directed(
@@ -189,8 +189,8 @@ impl Session {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
-        let run = |run: MultiplyRun<'_>| T::run(run, memory, (scalars, factors), c);
-        self.run_learning(plan, Box::new(run))
+        let multiply = |run: MultiplyRun<'_>| T::run(run, memory, (scalars, factors), c);
+        self.run_learning(plan, Box::new(multiply))
     }
 
     fn run_learning(&mut self, plan: &Plan, run: RunPrepared<'_>) -> Result<Execution, Error> {

@@ -146,9 +146,10 @@ pub struct Gemm<T: 'static> {
 pub struct GemmRun {
     /// The multiplication.
     pub execution: Execution,
-    /// What this rank sent to bring A, B and C to the plan's layout, and C back.
+    /// The messages of this rank that brought A, B and C to the plan's layout, and C back. The seconds include those of
+    /// [noted](Self::note_copies) copies.
     pub moved: Moved,
-    /// `true` for each of A, B and C that was used in place.
+    /// `true` for each of A, B and C that was used in place on this rank.
     pub in_place: [bool; 3],
 }
 

@@ -3,10 +3,9 @@
 //! ```toml
 //! schema = 1
 //!
-//! [[node]]                  # one per rank, in rank order
+//! [[node]]                  # one for each rank: in the order of ranks, unless all nodes name their hosts
 //! name = "fast"
-//! host = "node17"           # its host; default: that of the rank. All nodes have one, or none; each rank gets the next
-//!                           # node of its host
+//! host = "node17"           # each rank gets the next node of its host
 //!
 //! [[node]]
 //! group = "numa"            # its devices: auto (default), package, numa, kind or node
@@ -59,7 +58,7 @@ pub struct Platform {
     /// Name of the platform.
     #[serde(default)]
     name: String,
-    /// The nodes, by rank.
+    /// The nodes, one for each rank: in the order of ranks, unless they name their hosts.
     #[serde(rename = "node")]
     pub(super) nodes: Vec<NodeSpec>,
 }
@@ -146,6 +145,20 @@ impl NodeSpec {
     pub fn on_host(mut self, host: impl Into<String>) -> Self {
         self.host = host.into();
         self
+    }
+
+    /// Checks that a rank on this host may have the node.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check_host(&self, rank: usize, host: &str) -> Result<(), String> {
+        if self.host.is_empty() || self.host == host {
+            return Ok(());
+        }
+        let wanted = &self.host;
+        Err(format!(
+            "is for a rank on the host {wanted}, but rank {rank} is on {host}"
+        ))
     }
 
     /// Groups the cores that are found by this rule.
@@ -456,11 +469,13 @@ impl PlatformSource {
             Self::Found => Ok(NodeSpec::default()),
             Self::File(path) => Ok(Platform::load(comm, path)?.nodes.swap_remove(comm.rank())),
             Self::Whole(platform) => {
-                let hosts = comm.gather(&comm.host().to_owned())?;
+                let hosts = comm.gather(&comm.host_name().to_owned())?;
                 agree(comm, platform.pick_node(comm.rank(), &hosts))
             }
             Self::Own(node) => {
-                let checked = node.check(comm.rank()).map_err(refuse_node);
+                let (rank, host) = (comm.rank(), comm.host_name());
+                let checked = node.check(rank).and_then(|()| node.check_host(rank, host));
+                let checked = checked.map_err(refuse_node);
                 agree(comm, checked.map(|()| node.clone()))
             }
         }
@@ -497,9 +512,8 @@ impl Platform {
 
     /// Returns the node of a rank, of all that run on these hosts. All nodes are checked.
     fn pick_node(&self, rank: usize, hosts: &[String]) -> Result<NodeSpec, Error> {
-        let nodes = self.nodes.iter().enumerate();
-        for (rank, node) in nodes {
-            node.check(rank).map_err(refuse_node)?;
+        for (index, node) in self.nodes.iter().enumerate() {
+            node.check(index).map_err(refuse_node)?;
         }
         let mut arranged = self.clone();
         arranged.arrange(hosts).map_err(refuse_node)?;
@@ -507,7 +521,7 @@ impl Platform {
     }
 
     /// Puts the nodes in the order of the ranks on these hosts. If nodes name their hosts, each rank gets the next node of its
-    /// host.
+    /// host; hosts of one name are one here.
     ///
     /// # Errors
     /// The reason, if a rank gets no node.
@@ -574,7 +588,7 @@ impl Platform {
     /// # Collective
     /// All ranks.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let hosts = comm.gather(&comm.host().to_owned())?;
+        let hosts = comm.gather(&comm.host_name().to_owned())?;
         let read = (comm.rank() == 0).then(|| Self::read_file(path, &hosts));
         share_outcome(comm, 0, read)
     }

@@ -9,6 +9,7 @@ use super::key::{Conditions, Identity, StoreKey, shorten_version};
 use crate::error::Error;
 
 /// The facts that must be equal for stored times of a kernel to apply.
+// Unknown facts are refused although a part is flattened: `an_identity_with_an_unknown_fact_is_not_read` tests it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelIdentity {

@@ -119,7 +119,7 @@ fn a_platform_file_and_a_balance_are_of_both_hosts() {
     let folder = tempfile::tempdir().expect("a folder");
     let platform = folder.path().join("platform.toml").display().to_string();
     let found = read_document(&cluster, &format!("config --json --out {platform}"));
-    assert_eq!(list_hosts(&found["node"], "name"), ["iso-1", "iso-2"]);
+    assert_eq!(list_hosts(&found["node"], "host"), ["iso-1", "iso-2"]);
     let line = format!("mxm --size 64 --plan --json --platform {platform}");
     let plan = read_document(&cluster, &line);
     assert_eq!(plan["nodes"].as_array().map(Vec::len), Some(2), "{plan}");

@@ -48,6 +48,17 @@ fn nodes_in_memory_are_checked_as_those_of_files() {
     ] {
         assert_eq!(source.find_node(&comm).unwrap(), node);
     }
+    let here = node.clone().on_host(comm.host_name());
+    assert_eq!(
+        PlatformSource::Own(here.clone()).find_node(&comm).unwrap(),
+        here
+    );
+    let there = PlatformSource::Own(node.clone().on_host("elsewhere"));
+    let text = there.find_node(&comm).unwrap_err().to_string();
+    assert!(
+        text.contains("on the host elsewhere, but rank 0 is on"),
+        "{text}"
+    );
     let fast = DeviceSpec::new("fast").slowed(0.5);
     let wrong = node.with_device(fast);
     let text = PlatformSource::Own(wrong).find_node(&comm).unwrap_err();

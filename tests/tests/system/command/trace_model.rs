@@ -553,6 +553,15 @@ fn write_huge_trace(path: &str) {
     records(&mut file, "2:1:1:1:1:371:7:4:8:40\n2:1:1:1:1:900:7:0\n").expect("space");
 }
 
+/// Makes a command that reads these traces.
+fn read_events(traces: &[String], out: &str) -> Command {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command.arg("trace-model").args(traces);
+    command.args(["--event", "7", "--size", "8", "--json", "--out", out]);
+    command
+}
+
 /// A reading of three traces that is killed. The state is kept twice in the first one, twice in the second one, and points are
 /// written to two files.
 struct KilledReading {
@@ -584,10 +593,8 @@ impl KilledReading {
     }
 
     fn command(&self, out: &str, more: &[&str]) -> Command {
-        let [mpi, _] = libraries();
-        let mut command = Command::new(&mpi.isochron);
-        command.arg("trace-model").args(&self.traces).args(more);
-        command.args(["--event", "7", "--size", "8", "--json", "--out", out]);
+        let mut command = read_events(&self.traces, out);
+        command.args(more);
         command
     }
 
@@ -691,4 +698,39 @@ fn a_trace_that_has_changed_is_read_again_and_so_are_all_for_other_options() {
     );
     assert_eq!(found["models"][1]["name"], "rank0-thread1", "{found}");
     assert_eq!(files.len(), 2, "{files:?}");
+}
+
+#[test]
+fn readings_of_other_traces_stay_until_these_are_read() {
+    let reading = KilledReading::start(4);
+    let [.., last] = &reading.traces;
+    let other = read_events(std::slice::from_ref(last), &reading.out);
+    let outcome = run(other, HANGS);
+    assert_eq!(outcome.stderr, "");
+    outcome.success();
+    let (notes, found, files) = reading.go_on(&[]);
+    let known = notes.matches("an earlier command has read").count();
+    assert_eq!(known, 2, "{notes}");
+    let (_, whole, whole_files) = reading.read_anew();
+    assert_eq!((found, files), (whole, whole_files));
+}
+
+#[test]
+fn a_reading_that_cannot_be_kept_is_a_note() {
+    let folder = Folder::new();
+    let (trace, out) = (folder.path("a.prv"), folder.path("models"));
+    write_huge_trace(&trace);
+    // A folder has the name of the file.
+    fs::create_dir_all(format!("{out}/7.reading/taken")).expect("a writable folder");
+    let outcome = run(read_events(&[trace], &out), HANGS);
+    let note = "7.reading: ";
+    assert!(outcome.stderr.contains(note), "{}", outcome.stderr);
+    let note = "a killed command will begin again";
+    assert_eq!(
+        outcome.stderr.matches(note).count(),
+        1,
+        "{}",
+        outcome.stderr
+    );
+    outcome.success();
 }
