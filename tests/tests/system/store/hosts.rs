@@ -13,8 +13,8 @@ const RANK: &str = "\
     \"$@\"; status=$?; cd $D/v4 && grep -H crc32 *.segment | sed \"s/^/other has /\" >&2; exit $status' sh \"$@\"";
 
 /// Makes the second rank's host another machine of the same name, with a store in the folder `other`. Jobs of Open MPI alone run
-/// there: between such hosts MPICH before 4.2 disconnects over TCP, and a rank that waits for the others in the last barrier of
-/// `MPI_Finalize` answers none of their disconnects, so that they may wait for ever (pmodels/mpich#6596).
+/// there: between such hosts MPICH talks over TCP, and releases before 4.2 may wait for ever in `MPI_Finalize`. From
+/// pmodels/mpich#6596 we take it that ranks in the last barrier answer no disconnect; we did not reproduce it.
 const CLONE: &str =
     "mount --bind $D/../boot /proc/sys/kernel/random/boot_id && mount --bind $D/../other $D";
 
