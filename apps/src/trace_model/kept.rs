@@ -75,8 +75,8 @@ struct FileState {
 }
 
 impl<'a> KeptReadings<'a> {
-    /// Takes up the reading that a command with these options has left at `path`. Notes on standard error tell what is
-    /// read again, and why.
+    /// Takes up the reading that a command with these options has left at `path`. Notes on standard error name the traces
+    /// that begin again, and the reason.
     pub fn open(path: Option<PathBuf>, options: &'a TraceOptions, traces: &[PathBuf]) -> Self {
         let earlier = path.as_deref().map(|path| read_earlier(path, options));
         let mut kept = Self {
@@ -154,7 +154,7 @@ impl<'a> KeptReadings<'a> {
         self.readings.iter().map(|kept| &kept.reading)
     }
 
-    /// Removes what is kept of these traces, and the file if nothing is left in it.
+    /// Removes the readings of these traces from the file, and an empty file.
     ///
     /// # Errors
     /// [`Error::Output`].

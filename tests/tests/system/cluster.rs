@@ -123,6 +123,13 @@ fn a_platform_file_and_a_balance_are_of_both_hosts() {
     let line = format!("mxm --size 64 --plan --json --platform {platform}");
     let plan = read_document(&cluster, &line);
     assert_eq!(plan["nodes"].as_array().map(Vec::len), Some(2), "{plan}");
+    // In the other order, each rank still gets the node of its host.
+    let nodes = [("second", "iso-2"), ("first", "iso-1")];
+    let nodes = nodes.map(|(name, host)| format!("[[node]]\nname = {name:?}\nhost = {host:?}\n"));
+    let text = format!("schema = 1\n{}", nodes.concat());
+    std::fs::write(&platform, text).expect("a writable folder");
+    let plan = read_document(&cluster, &line);
+    assert_eq!(list_hosts(&plan["nodes"], "name"), ["first", "second"]);
     let line = "balance jacobi --units 301 --width 64 --max-reps 3 --max-iterations 2 --json";
     let found = read_document(&cluster, line);
     assert_eq!(list_hosts(&found["ranks"], "host"), ["iso-1", "iso-2"]);
