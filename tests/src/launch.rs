@@ -26,7 +26,7 @@ pub struct Mpi {
     pub isochron: PathBuf,
     /// The `isochron-cases` program.
     pub cases: PathBuf,
-    /// The `isochron-stencil` program, an example of the library.
+    /// The example `stencil` of the library.
     pub stencil: PathBuf,
 }
 
@@ -124,6 +124,8 @@ impl Mpi {
         let mut command = Command::new(&self.mpirun);
         if self.name == "openmpi" {
             command.args(["--oversubscribe", "--bind-to", "none"]);
+            // Where a rank fails, the others are sent SIGTERM, and a second later SIGKILL, dead or not.
+            command.env("OMPI_MCA_odls_base_sigkill_timeout", "0");
             command
                 .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
                 .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");

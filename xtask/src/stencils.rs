@@ -28,7 +28,7 @@ pub const CAMPAIGN: &str = "stencil";
 pub const VARIABLE: &str = "ISOCHRON_STENCILS";
 
 /// The program in Rust and the libraries of the other languages.
-pub const PROGRAMS: &str = "--lib --bin isochron-stencil";
+pub const PROGRAMS: &str = "--lib --example stencil";
 
 const LIBRARIES: [Library; 2] = [Library::OpenMpi, Library::Mpich];
 
@@ -78,7 +78,7 @@ struct StencilBuilder<'a> {
 impl StencilBuilder<'_> {
     fn build_all(&self, workspace: &Workspace) -> Result<()> {
         fs::create_dir_all(&self.programs)?;
-        let rust = workspace.binary(self.mpi.kind, "isochron-stencil");
+        let rust = workspace.binary(self.mpi.kind, "examples/stencil");
         symlink(rust, self.programs.join("rust"))?;
         self.compile_c()?;
         self.compile_fortran()?;
@@ -153,7 +153,7 @@ impl StencilBuilder<'_> {
 
     /// Gives the MPICH of our programs the name by which mpi4py looks for it, which Debian does not have.
     fn link_mpich(&self, workspace: &Workspace, folder: &Path) -> Result<()> {
-        let program = workspace.binary(self.mpi.kind, "isochron-stencil");
+        let program = workspace.binary(self.mpi.kind, "examples/stencil");
         let program = program.display().to_string();
         let text = machine::read_output("ldd", &[&program]).context("ldd fails")?;
         let lines = text

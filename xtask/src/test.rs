@@ -24,7 +24,7 @@ use crate::workspace::Workspace;
 const PROGRAMS: &[(&str, &str)] = &[
     ("BIN", "isochron"),
     ("CASES", "isochron-cases"),
-    ("STENCIL", "isochron-stencil"),
+    ("STENCIL", "examples/stencil"),
 ];
 
 /// The harness reads the number of tests that run at one time from this variable.

@@ -111,7 +111,7 @@ fn stencils_in_c_and_fortran_follow_a_slow_rank_in_a_few_moves() {
         for language in ["c", "f90"] {
             let program = compile_stencil(&mpi, folder.path(), language);
             let halves = halves.contains(&language).then_some((0, "600"));
-            for (slow_from, granule) in [(0, "1"), (60, "1")].into_iter().chain(halves) {
+            for (slow_from, granule) in [(0, "1"), (35, "1")].into_iter().chain(halves) {
                 let from = slow_from.to_string();
                 let words = ["--slow-from", &from, "--granule", granule, "--made-up"];
                 let words = [&[sweeps.as_str()], &words[..]].concat();

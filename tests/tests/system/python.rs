@@ -252,7 +252,7 @@ fn rows_of_the_stencil_in_python_follow_a_slow_rank() {
     for mpi in libraries() {
         // Rows that stay together in two halves leave one of three ranks without any.
         let halves = mpi.take_turns([(0, "600")]);
-        for (slow_from, granule) in [(0, "1"), (60, "1")].into_iter().chain(halves) {
+        for (slow_from, granule) in [(0, "1"), (35, "1")].into_iter().chain(halves) {
             let from = slow_from.to_string();
             let words = ["--slow-from", &from, "--granule", granule, "--made-up"];
             let words = [&[script.as_str(), &sweeps], &words[..]].concat();
