@@ -121,8 +121,9 @@ fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
     let [mpi, _] = libraries();
     let folder = Folder::new();
     let kernel = compile(&folder, "unlike", UNLIKE);
-    let line =
-        format!("balance {kernel} --units 9000 --min-reps 2 --max-reps 2 --max-iterations 4 --json");
+    let line = format!(
+        "balance {kernel} --units 9000 --min-reps 2 --max-reps 2 --max-iterations 4 --json"
+    );
     let words: Vec<&str> = line.split(' ').collect();
     let mut command = mpi.command(2, &mpi.isochron, &words);
     command.env("ISOCHRON_STORE", folder.path("store"));
