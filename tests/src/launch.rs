@@ -124,8 +124,6 @@ impl Mpi {
         let mut command = Command::new(&self.mpirun);
         if self.name == "openmpi" {
             command.args(["--oversubscribe", "--bind-to", "none"]);
-            // Where a rank fails, the others are sent SIGTERM, and a second later SIGKILL, dead or not.
-            command.env("OMPI_MCA_odls_base_sigkill_timeout", "0");
             // What it chooses on one host by itself, after other transports were tried for a while.
             command.env("OMPI_MCA_pml", "ob1");
             command
