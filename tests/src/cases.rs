@@ -386,10 +386,12 @@ pub fn probe(comm: &dyn Comm) -> usize {
         for (scalars, layout) in [(OVERWRITE, 0), (scale(-0.7, 1.3), 1)] {
             let problem = Problem::new(m, n, k, 16).unwrap();
             let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), uniform);
-            let mut check = Probe::begin(scalars, &case.c, 7);
+            let factors = Some(case.operands());
+            let mut check = Probe::begin(comm, scalars, &case.c, factors, 7).unwrap();
             check.add(comm, case.operands()).unwrap();
             case.multiply(comm, &mut team, scalars);
-            let verdict = check.finish(comm, &case.c).unwrap();
+            let factors = Some(case.operands());
+            let verdict = check.finish(comm, &case.c, factors).unwrap();
             assert!(
                 verdict.passed,
                 "residual {} in {}",
@@ -453,7 +455,7 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
         for generator in [integers as fn(u64) -> Generator, uniform] {
             let mut case = Case::new(comm, plan_on_nth(comm, problem, 0), generator);
             let scalars = scale(1.0, 1.0);
-            let mut probe = Probe::begin(scalars, &case.c, 9);
+            let mut probe = Probe::begin(comm, scalars, &case.c, None, 9).unwrap();
             probe.add(comm, case.operands()).unwrap();
             let is_whole = generator(0) == integers(0);
             let exact = is_whole.then(|| case.exact_check(comm, scalars, 9));
@@ -468,7 +470,7 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
             assert!(
-                !probe.finish(comm, &case.c).unwrap().passed,
+                !probe.finish(comm, &case.c, None).unwrap().passed,
                 "the probe missed the damage"
             );
             let passed = exact.map(|check| check.finish(comm, &case.c).unwrap().passed);

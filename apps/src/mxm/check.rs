@@ -5,7 +5,7 @@ use isochron_core::comm::Comm;
 use isochron_core::matrix::{Matrix, Operand};
 use isochron_core::multiply::Scalars;
 use isochron_core::session::VerifyReport;
-use isochron_core::verify::{Exact, Probe, Verdict};
+use isochron_core::verify::{Exact, Probe};
 use isochron_devices::Scalar;
 
 use super::{MxmArguments, Verify};
@@ -18,17 +18,19 @@ pub(super) enum Check<T> {
 }
 
 impl<T: Scalar> Check<T> {
-    /// Begins the check that `--verify` asks for.
+    /// Begins the check that `--verify` asks for. A and B are given if they are whole.
     pub(super) fn begin(
         comm: &dyn Comm,
         arguments: &MxmArguments,
         scalars: Scalars<T>,
         c: &Matrix<T>,
+        factors: Option<[Operand<'_, T>; 2]>,
     ) -> Result<Self, Error> {
+        let seed = arguments.seed;
         Ok(match arguments.verify {
             Verify::None => Check::None,
-            Verify::Probe => Check::Probe(Probe::begin(scalars, c, arguments.seed)),
-            Verify::Exact => Check::Exact(Exact::begin(comm, scalars, c, arguments.seed)?),
+            Verify::Probe => Check::Probe(Probe::begin(comm, scalars, c, factors, seed)?),
+            Verify::Exact => Check::Exact(Exact::begin(comm, scalars, c, seed)?),
         })
     }
 
@@ -46,23 +48,23 @@ impl<T: Scalar> Check<T> {
         Ok(())
     }
 
-    /// Ends the check; `None` if none was asked for.
+    /// Ends the check; `None` if none was asked for. A and B are given if they are whole.
     pub(super) fn finish(
         self,
         comm: &dyn Comm,
         c: &Matrix<T>,
+        factors: Option<[Operand<'_, T>; 2]>,
     ) -> Result<Option<(VerifyReport, bool)>, Error> {
-        let (method, Verdict { passed, residual }) = match self {
+        let (method, verdict) = match self {
             Check::None => return Ok(None),
-            Check::Probe(probe) => ("probe", probe.finish(comm, c)?),
+            Check::Probe(probe) => ("probe", probe.finish(comm, c, factors)?),
             Check::Exact(exact) => ("exact", exact.finish(comm, c)?),
         };
-        Ok(Some((
-            VerifyReport {
-                method: method.to_string(),
-                residual: residual.is_finite().then_some(residual),
-            },
-            passed,
-        )))
+        let report = VerifyReport {
+            method: method.to_string(),
+            residual: Some(verdict.residual).filter(|residual| residual.is_finite()),
+            finds: verdict.finds.filter(|finds| finds.is_finite()),
+        };
+        Ok(Some((report, verdict.passed)))
     }
 }

@@ -365,17 +365,20 @@ fn multiply_as<T: Element>(
         true => agree(comm, session.zeros(plan))?,
         false => source.make_matrix(arguments.c.as_deref(), plan.c(), 2)?,
     };
+    let whole = if plan.k_parts() == 1 {
+        Some(source.make_factors::<T>(plan.a(), plan.b())?)
+    } else {
+        None
+    };
+    let factors = whole.as_ref().map(|(a, b)| plan.operands((a, b)));
     watch.enter(AccountPhase::Check);
-    let mut check = Check::begin(comm, arguments, scalars, &c)?;
-    let execution = if plan.k_parts() == 1 {
-        watch.enter(AccountPhase::Matrices);
-        let (a, b) = source.make_factors(plan.a(), plan.b())?;
-        watch.enter(AccountPhase::Check);
-        check.add(comm, plan.operands((&a, &b)))?;
+    let mut check = Check::begin(comm, arguments, scalars, &c, factors)?;
+    let execution = if let Some((a, b)) = &whole {
+        check.add(comm, plan.operands((a, b)))?;
         // So that no rank's multiplication counts the wait for another rank's check.
         comm.barrier()?;
         watch.enter(AccountPhase::Multiply);
-        session.multiply(plan, scalars, (&a, &b), &mut c)?
+        session.multiply(plan, scalars, (a, b), &mut c)?
     } else {
         watch.enter(AccountPhase::Multiply);
         session.multiply_in_parts(
@@ -394,7 +397,8 @@ fn multiply_as<T: Element>(
         )?
     };
     watch.enter(AccountPhase::Check);
-    let verdict = check.finish(comm, &c)?;
+    let verdict = check.finish(comm, &c, factors)?;
+    drop(whole);
     watch.enter(AccountPhase::Write);
     if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
         session.save_models()?;

@@ -295,12 +295,17 @@ fn traffic_lines(report: &Report) -> String {
 
 fn check_line(report: &Report) -> String {
     match (&report.verify, report.verified) {
-        (Some(verify), Some(passed)) => format!(
-            "{} by {}: largest residual {:.2e} of its bound\n",
-            verdict_word(passed),
-            verify.method,
-            verify.residual.unwrap_or(f64::INFINITY)
-        ),
+        (Some(verify), Some(passed)) => {
+            let finds = verify.finds.map_or(String::new(), |finds| {
+                format!(", an error of {finds:.1e} of an element would be found")
+            });
+            format!(
+                "{} by {}: largest residual {:.2} of its bound{finds}\n",
+                verdict_word(passed),
+                verify.method,
+                verify.residual.unwrap_or(f64::INFINITY)
+            )
+        }
         _ => "not verified\n".to_string(),
     }
 }

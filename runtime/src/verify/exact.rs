@@ -134,6 +134,7 @@ impl<T: Scalar> Exact<T> {
         Ok(Verdict {
             passed,
             residual: if passed { 0.0 } else { f64::INFINITY },
+            finds: None,
         })
     }
 }

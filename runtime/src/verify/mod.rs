@@ -2,7 +2,7 @@
 //!
 //! Both checks multiply the result by a random vector, as Freivalds' algorithm does: if `C = alpha·A·B + beta·C0`, then
 //! `C·x = alpha·A·(B·x) + beta·(C0·x)`, and the right side takes `O(mk + kn + mn)` operations. [`Probe`] computes in
-//! floating point and compares with a derived bound. [`Exact`] computes in whole numbers modulo a prime, for matrices
+//! floating point and compares with what rounding reaches. [`Exact`] computes in whole numbers modulo a prime, for matrices
 //! with an exact product. A check begins before the multiplication, which overwrites C; then it is given A and B, whole
 //! or in parts of k; it finishes after the multiplication.
 //!
@@ -29,6 +29,9 @@ pub struct Verdict {
     pub passed: bool,
     /// Largest residual in units of its bound: at most 1 if the result passed; 0 or infinite for an exact check.
     pub residual: f64,
+    /// Smallest error of one element that a [`Probe`] finds wherever it is, as a part of the mean magnitude of the elements
+    /// of its row (in groups of columns, each scaled by its size). An exact check finds any: `None`.
+    pub finds: Option<f64>,
 }
 
 /// Seed of the probe vectors, to be mixed with the caller's.

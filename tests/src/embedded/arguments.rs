@@ -95,9 +95,8 @@ fn compare_multiplications(
         refused,
         &["plan is number", "problem.m is 32 on", "24 on rank 1"],
     );
-    let mut check = Probe::begin(SCALARS, &c, 7 + odd as u64);
-    let refused = check.add(comm, plan.operands((&a, &b)));
-    assert_refused(refused, &["Probe::add: check is", "on rank 1"]);
+    let refused = Probe::begin(comm, SCALARS, &c, None, 7 + odd as u64);
+    assert_refused(refused, &["Probe::begin: seed is", "on rank 1"]);
     let size = comm.size();
     let to = Spread::on_one(32, 40, odd, size).unwrap();
     assert_refused(

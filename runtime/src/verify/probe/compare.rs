@@ -1,0 +1,209 @@
+//! The comparison of residuals with their bounds.
+
+use isochron_devices::Scalar;
+use num_complex::Complex64;
+use serde::{Deserialize, Serialize};
+
+use super::Probe;
+use super::batches::{add_sizes, count_parts};
+use super::vector::draw_vector;
+use crate::comm::Comm;
+use crate::error::Error;
+use crate::matrix::{HeldMatrix, Operand};
+use crate::multiply::Scalars;
+
+/// Rounding of one element in units of `u·√t·g`: the residuals of random matrices stay below it.
+const ROUNDING: f64 = 2.0;
+/// Roundings of an element whatever its number of terms, among them those of the check itself.
+const FEW_ROUNDINGS: f64 = 2.0;
+/// The most residuals whose elements are examined.
+pub(super) const MOST_SUSPECTS: usize = 16;
+
+/// The residual of a row and a group.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Residual {
+    pub row: usize,
+    pub group: usize,
+    /// Its magnitude.
+    pub size: f64,
+    /// The bound of its magnitude.
+    pub bound: f64,
+    /// An error of one element that its own bound lets pass, times its number of the probe vector.
+    pub element: f64,
+    /// Mean magnitude of the row's elements in the group, times their numbers of the probe vector.
+    pub mean: f64,
+}
+
+/// A residual above its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Suspect {
+    pub row: usize,
+    pub group: usize,
+    /// The residual in units of its bound, finite: ranks tell it each other.
+    pub ratio: f64,
+}
+
+/// All residuals, compared.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    /// The largest residual in units of its bound; infinite for one that is no finite number.
+    pub largest: f64,
+    /// The smallest error of an element that is found wherever it is, as a part of the mean magnitude of its row's elements
+    /// in its group, each scaled by its column.
+    pub finds: f64,
+    /// The largest residuals above their bounds, in descending order.
+    pub suspects: Vec<Suspect>,
+}
+
+impl<T: Scalar> Probe<T> {
+    /// Returns the residuals of all rows and groups, on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn find_residuals(
+        &self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+    ) -> Result<Vec<Residual>, Error> {
+        let parts = count_parts::<T>();
+        let drawn;
+        let vector = match &self.vector {
+            Some(vector) => vector,
+            // Neither C nor A and B count: the result is zero.
+            None => {
+                drawn = draw_vector(self.seed, &self.groups, &vec![0.0; c.spread().cols()]);
+                &drawn
+            }
+        };
+        let mut sizes = vec![0.0; self.sizes.len()];
+        let totals = self.multiply_groups(&Operand::from(c), vector, |batch, first, x| {
+            let sizes = &mut sizes[first..first + batch.columns[0].len()];
+            add_sizes(sizes, &batch.columns, &x.map(f64::abs));
+        });
+        let count = self.rows * self.groups.count();
+        let mut all = self.subtract(&totals.round());
+        all.extend(fold(&self.sizes, parts));
+        match &self.added {
+            Some((_, squares)) => all.extend(fold(squares, parts)),
+            None => all.resize(all.len() + count, 0.0),
+        }
+        all.extend(fold(&sizes, parts));
+        all.extend(fold(&self.terms, parts));
+        comm.sum_f64(&mut all)?;
+        let (residuals, rest) = all.split_at(count * parts);
+        let [sizes, added, found] = [0, 1, 2].map(|at| &rest[at * count..(at + 1) * count]);
+        let terms = &rest[3 * count..];
+        let Scalars { alpha, beta } = self.scalars;
+        let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
+        let mut compared = Vec::with_capacity(count);
+        for group in 0..self.groups.count() {
+            let of_group = &vector[self.groups.cols(group)];
+            let reach = of_group.iter().map(|x| x.abs()).sum();
+            let cols = of_group.len() as f64;
+            for (row, &terms) in terms.iter().enumerate() {
+                let at = group * self.rows + row;
+                let gauge = alpha * sizes[at] + beta * added[at].sqrt();
+                let numbers = residuals[at * parts..(at + 1) * parts].iter();
+                compared.push(Residual {
+                    row,
+                    group,
+                    size: numbers.fold(0.0, |size: f64, number| size.hypot(*number)),
+                    bound: self.find_bound(terms, gauge, reach),
+                    element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),
+                    mean: found[at] / cols,
+                });
+            }
+        }
+        Ok(compared)
+    }
+
+    /// Returns this rank's share of the residuals, given its share of `C·x`.
+    fn subtract(&self, found: &[f64]) -> Vec<f64> {
+        let Scalars { alpha, beta } = self.scalars;
+        let mut residuals: Vec<f64> = found.iter().map(|found| -found).collect();
+        let imaginary = Complex64::I * alpha.value();
+        for (products, factor) in self.products.iter().zip([alpha.value(), imaginary]) {
+            add_multiple::<T>(&mut residuals, factor, &products.round());
+        }
+        if let Some((added, _)) = &self.added {
+            add_multiple::<T>(&mut residuals, beta.value(), &added.round());
+        }
+        residuals
+    }
+
+    /// Returns the bound of a residual.
+    fn find_bound(&self, terms: f64, gauge: f64, reach: f64) -> f64 {
+        let unit = T::EPSILON / 2.0;
+        let alpha = self.scalars.alpha.value().l1_norm();
+        let underflow = (self.k + 4) as f64 * (1.0 + alpha) * T::SMALLEST_NORMAL;
+        ROUNDING * (terms.sqrt() + FEW_ROUNDINGS) * unit * gauge + underflow * reach
+    }
+}
+
+/// Returns the bound of an element's error in units of `g`.
+pub(super) fn find_element_bound<T: Scalar>(terms: f64) -> f64 {
+    (terms + 4.0).min(64.0 * terms.max(1.0).sqrt()) * T::EPSILON / 2.0
+}
+
+/// Adds numbers, each times a factor, as elements of this type.
+fn add_multiple<T: Scalar>(to: &mut [f64], factor: Complex64, numbers: &[f64]) {
+    if !T::TYPE.is_complex() {
+        for (to, number) in to.iter_mut().zip(numbers) {
+            *to += factor.re * number;
+        }
+        return;
+    }
+    for (to, number) in to.chunks_exact_mut(2).zip(numbers.chunks_exact(2)) {
+        let added = factor * Complex64::new(number[0], number[1]);
+        to[0] += added.re;
+        to[1] += added.im;
+    }
+}
+
+/// Adds the values of each element's parts.
+pub(super) fn fold(values: &[f64], parts: usize) -> impl Iterator<Item = f64> {
+    values.chunks_exact(parts).map(|of_element| of_element.iter().sum())
+}
+
+/// Returns a residual in units of its bound; infinite if that is no number, and for a nonzero residual with bound zero.
+pub(super) fn divide(residual: f64, bound: f64) -> f64 {
+    if residual == 0.0 {
+        return 0.0;
+    }
+    let ratio = residual / bound;
+    // An infinite bound would let any result pass.
+    if ratio.is_nan() || bound.is_infinite() {
+        f64::INFINITY
+    } else {
+        ratio
+    }
+}
+
+impl Comparison {
+    pub(super) fn new(residuals: &[Residual]) -> Self {
+        let mut comparison = Self::default();
+        for residual in residuals {
+            comparison.note(residual);
+        }
+        comparison
+    }
+
+    fn note(&mut self, residual: &Residual) {
+        let ratio = divide(residual.size, residual.bound);
+        self.largest = self.largest.max(ratio);
+        if residual.mean > 0.0 {
+            let finds = residual.bound.max(residual.element) / residual.mean;
+            self.finds = self.finds.max(finds);
+        }
+        let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
+        if ratio > 1.0 && place < MOST_SUSPECTS {
+            let suspect = Suspect {
+                row: residual.row,
+                group: residual.group,
+                ratio: ratio.min(f64::MAX),
+            };
+            self.suspects.insert(place, suspect);
+            self.suspects.truncate(MOST_SUSPECTS);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A check by a random vector in floating point, with the size that rounding reaches as its bound.
+
+mod batches;
+mod compare;
+mod examine;
+#[cfg(test)]
+mod tests;
+mod vector;
+
+use isochron_devices::Scalar;
+
+use self::batches::{
+    BATCH, Batch, Totals, add_sizes, add_squares, count_parts, count_terms, find_part, pass_over,
+};
+use self::compare::{Comparison, MOST_SUSPECTS, fold};
+use self::vector::{
+    Groups, draw_vector, size_columns,
+};
+use super::{SEED, Verdict, enter_factors};
+use crate::comm::{CollectiveCall, Comm};
+use crate::error::Error;
+use crate::matrix::{HeldMatrix, Operand, Region, hash};
+use crate::multiply::Scalars;
+
+/// A residual this many times its bound is wrong even if elements cannot be examined. Sums of equal terms, whose roundings
+/// add up, stay below half of it.
+const CERTAINLY_WRONG: f64 = 32.0;
+
+/// A check in floating point.
+///
+/// The columns of C are cut into groups of up to 512. Let `x_j = ±(1 + ξ_j/4)/s_j` with random signs, uniform `ξ_j` and the
+/// size `s_j` of column j, so that every column counts alike. The residual of row i and group G is
+/// `r = Σ_{j∈G} (C - alpha·A·B - beta·C0)_ij·x_j`. Let `u` be the unit roundoff of the elements (2⁻⁵³, or 2⁻²⁴ in single
+/// precision).
+///
+/// Roundings are independent or nearly so. An element errs by less than `u·√k·g` with `g = (|A|·|B|)_ij`, and a sum of its
+/// errors over a group with random signs by the root of the sum of their squares. By the triangle inequality that root is
+/// at most `h = Σ_p |a_ip|·√(Σ_{j∈G} |b_pj·x_j|²)`, which costs no more than a product with a vector. So the bound of a
+/// residual is `2·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|beta|·√(Σ|c0_ij·x_j|²)` is
+/// added to `|alpha|·h`, and for products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|`, where `f` is the smallest
+/// normal number.
+///
+/// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. Therefore a
+/// residual above its bound is only a suspicion. The elements of the most suspicious rows and groups are then computed
+/// again, and the result is wrong if one errs by more than `u·min(t + 4, 64·√t)·g`; in exact arithmetic no right one errs
+/// by more than `t + 4`. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
+///
+/// One wrong element is found if it is off by `64·u·√k·g`, with uniform elements and up to 16384 columns. Two columns that
+/// changed places are found unless their `ξ` agree to about `u·√k`. The check itself sums in twice double precision.
+///
+/// # References
+/// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, theorem
+/// 2.4 (`√k` in place of `k`); Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition, section 3.5.
+#[derive(Debug)]
+pub struct Probe<T = f64> {
+    seed: u64,
+    scalars: Scalars<T>,
+    groups: Groups,
+    rows: usize,
+    /// Sum of the parts of k added so far.
+    k: usize,
+    /// The probe vector; `None` until a matrix has shown the sizes of columns.
+    vector: Option<Vec<f64>>,
+    /// This rank's share of `A·Y` and, for complex elements, of the same with the imaginary parts of `Y = B·x`.
+    products: Vec<Totals>,
+    /// This rank's share of `h`, for each real part of an element.
+    sizes: Vec<f64>,
+    /// Nonzero real terms of each line of A.
+    terms: Vec<f64>,
+    /// This rank's share of `C0·x`, and of its squares.
+    added: Option<(Totals, Vec<f64>)>,
+}
+
+impl<T: Scalar> Probe<T> {
+    /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
+    ///
+    /// With beta, columns are scaled by the sizes that C and the factors give them. If A and B come in parts of k, C alone
+    /// scales them: give no factors then.
+    ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks, with their parts of the same matrices.
+    pub fn begin(
+        comm: &dyn Comm,
+        scalars: Scalars<T>,
+        c: &HeldMatrix<'_, T>,
+        factors: Option<[Operand<'_, T>; 2]>,
+        seed: u64,
+    ) -> Result<Self, Error> {
+        let _call = CollectiveCall::new(comm, "Probe::begin")
+            .with_debug("scalars", &scalars)
+            .with("C", &(c.spread().rows(), c.spread().cols()))
+            .with("factors", &factors.is_some())
+            .with("seed", &seed)
+            .enter()?;
+        let (rows, groups) = (c.spread().rows(), Groups::new(c.spread().cols()));
+        let lines = rows * count_parts::<T>();
+        let mut probe = Self {
+            seed: hash(SEED, seed as usize, 0),
+            scalars,
+            groups,
+            rows,
+            k: 0,
+            vector: None,
+            products: vec![Totals::zeros(lines * groups.count()); count_parts::<T>()],
+            sizes: vec![0.0; lines * groups.count()],
+            terms: vec![0.0; lines],
+            added: None,
+        };
+        if scalars.beta != T::ZERO {
+            probe.add_c(comm, &Operand::from(c), factors)?;
+        }
+        Ok(probe)
+    }
+
+    fn add_c(
+        &mut self,
+        comm: &dyn Comm,
+        c: &Operand<'_, T>,
+        factors: Option<[Operand<'_, T>; 2]>,
+    ) -> Result<(), Error> {
+        let Scalars { alpha, beta } = self.scalars;
+        let mut sizes = size_columns(comm, c)?;
+        if let Some([a, b]) = factors {
+            let of_a = size_columns(comm, &a)?.iter().sum::<f64>() / a.cols().max(1) as f64;
+            let of_b = size_columns(comm, &b)?;
+            let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
+            for (size, of_b) in sizes.iter_mut().zip(of_b) {
+                *size = beta * *size + alpha * of_a * of_b;
+            }
+        }
+        let vector = draw_vector(self.seed, &self.groups, &sizes);
+        let mut squares = vec![0.0; self.sizes.len()];
+        let totals = self.multiply_groups(c, &vector, |batch, first, x| {
+            let squares = &mut squares[first..first + batch.columns[0].len()];
+            add_squares(squares, &batch.columns, x);
+        });
+        self.vector = Some(vector);
+        self.added = Some((totals, squares));
+        Ok(())
+    }
+
+    /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
+    ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
+    /// factors.
+    pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
+        let _call = enter_factors((comm, "Probe::add"), (self.seed, self.scalars), [&a, &b])?;
+        self.k += b.rows();
+        if self.scalars.alpha == T::ZERO {
+            return Ok(());
+        }
+        let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
+        let vector = match self.vector.take() {
+            Some(vector) => vector,
+            None => draw_vector(self.seed, &self.groups, &size_columns(comm, &b)?),
+        };
+        let probed = self.multiply_b(comm, &b, &vector)?;
+        self.vector = Some(vector);
+        self.multiply_a(&a, &probed);
+        Ok(())
+    }
+
+    /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group.
+    fn multiply_b(
+        &self,
+        comm: &dyn Comm,
+        b: &Operand<'_, T>,
+        vector: &[f64],
+    ) -> Result<ProbedRows, Error> {
+        let parts = count_parts::<T>();
+        let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
+        let totals = self.multiply_groups(b, vector, |batch, first, x| {
+            let squares = &mut squares[first..first + batch.columns[0].len()];
+            add_squares(squares, &batch.columns, x);
+        });
+        let mut all = totals.round();
+        all.append(&mut squares);
+        comm.sum_f64(&mut all)?;
+        let (products, squares) = all.split_at(all.len() / 2);
+        Ok(ProbedRows {
+            products: (0..parts)
+                .map(|part| products.iter().skip(part).step_by(parts).copied().collect())
+                .collect(),
+            roots: fold(squares, parts).map(f64::sqrt).collect(),
+        })
+    }
+
+    /// Multiplies this rank's part of a matrix by the probe vector, group by group. `note` gets every batch, its first
+    /// line within the totals and its part of the vector.
+    fn multiply_groups(
+        &self,
+        matrix: &Operand<'_, T>,
+        vector: &[f64],
+        mut note: impl FnMut(&Batch<'_>, usize, &[f64; BATCH]),
+    ) -> Totals {
+        let (parts, rows) = (count_parts::<T>(), matrix.rows());
+        let mut totals = Totals::zeros(rows * parts * self.groups.count());
+        for group in 0..self.groups.count() {
+            let region = Region::new(0..rows, self.groups.cols(group));
+            pass_over(matrix, &region, |batch| {
+                let first = (group * rows + batch.rows.start) * parts;
+                let x = batch.pick(vector);
+                totals.add(first, &batch.columns, &x);
+                note(batch, first, &x);
+            });
+        }
+        totals
+    }
+
+    fn multiply_a(&mut self, a: &Operand<'_, T>, probed: &ProbedRows) {
+        let (parts, k) = (count_parts::<T>(), a.cols());
+        pass_over(a, &find_part(a), |batch| {
+            let (first, lines) = (batch.rows.start * parts, batch.columns[0].len());
+            let mut present = [0.0; BATCH];
+            present[..batch.cols.len()].fill(1.0);
+            let terms = &mut self.terms[first..first + lines];
+            count_terms(terms, &batch.columns, &present);
+            for group in 0..self.groups.count() {
+                let first = group * self.rows * parts + first;
+                let of_group = group * k..(group + 1) * k;
+                for (totals, products) in self.products.iter_mut().zip(&probed.products) {
+                    let y = batch.pick(&products[of_group.clone()]);
+                    totals.add(first, &batch.columns, &y);
+                }
+                let roots = batch.pick(&probed.roots[of_group]);
+                let sizes = &mut self.sizes[first..first + lines];
+                add_sizes(sizes, &batch.columns, &roots);
+            }
+        });
+    }
+
+    /// Finishes the check with C after the multiplication, and with A and B if they are whole and still there. NaN or
+    /// infinite residuals do not pass.
+    ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks, with their parts of the same matrices.
+    pub fn finish(
+        self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+        factors: Option<[Operand<'_, T>; 2]>,
+    ) -> Result<Verdict, Error> {
+        let _call = CollectiveCall::new(comm, "Probe::finish")
+            .with("C", &(c.spread().rows(), c.spread().cols()))
+            .with("factors", &factors.is_some())
+            .enter()?;
+        let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
+        let Comparison {
+            largest,
+            finds,
+            suspects,
+        } = Comparison::new(&self.find_residuals(comm, c)?);
+        let Scalars { alpha, beta } = self.scalars;
+        let Some(factors) = factors.filter(|_| alpha != T::ZERO && beta == T::ZERO) else {
+            return Ok(judge(largest / CERTAINLY_WRONG, finds * CERTAINLY_WRONG));
+        };
+        // One rank decides whether all examine elements.
+        let suspects = comm.share(0, (comm.rank() == 0).then_some(suspects))?;
+        if suspects.is_empty() {
+            return Ok(judge(largest, finds));
+        }
+        let largest_error = self.examine(comm, factors, c, &suspects)?;
+        let hidden = match suspects.last() {
+            Some(least) if suspects.len() == MOST_SUSPECTS => least.ratio,
+            _ => 1.0,
+        };
+        Ok(judge(largest_error, finds * hidden))
+    }
+}
+
+fn judge(residual: f64, finds: f64) -> Verdict {
+    Verdict {
+        passed: residual <= 1.0,
+        residual,
+        finds: Some(finds),
+    }
+}
+
+/// `Y = B·x` and the roots of the sums of squares, group by group, on every rank.
+struct ProbedRows {
+    /// The real parts of Y and, for complex elements, the imaginary ones.
+    products: Vec<Vec<f64>>,
+    /// `√(Σ_{j∈G} |b_pj·x_j|²)`.
+    roots: Vec<f64>,
+}
