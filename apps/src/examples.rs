@@ -12,6 +12,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "check",
+        &[
+            "isochron mxm --a a.npy --b b.npy --out c.npy --report c.json",
+            "isochron check c.npy --report c.json",
+        ],
+    ),
+    (
         "config",
         &[
             "mpirun -n 4 isochron config --out cluster.toml",

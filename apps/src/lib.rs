@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod balance;
+mod check;
 mod choices;
 mod config;
 mod devices;
@@ -78,6 +79,8 @@ struct CliArguments {
 enum Subcommands {
     /// Multiply matrices: C = alpha*A*B + beta*C, alone or under mpirun
     Mxm(Box<mxm::MxmArguments>),
+    /// Check that a result file holds what the run of a report has computed
+    Check(check::CheckArguments),
     /// Show the hosts of the job with their cores, memory and GPUs, and the devices made of them
     Topology(topology::TopologyArguments),
     /// Measure the devices of this host, or under mpirun those of all ranks
@@ -220,6 +223,7 @@ fn run_command<'a>(
         }
         // The other commands are for one process: of several, the first one runs them.
         _ if comm.rank() != 0 => return Ok(None),
+        Subcommands::Check(arguments) => check::run(arguments),
         Subcommands::Topology(arguments) => topology::run(arguments),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),

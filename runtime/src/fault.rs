@@ -1,9 +1,14 @@
 //! Faults that tests inject into the writing of files.
 
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use isochron_devices::Scalar;
 use rustix::process::{Signal, getpid, kill_process};
+
+use crate::matrix::Matrix;
 
 /// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
 /// the second by `STAGE:2`.
@@ -22,6 +27,42 @@ pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {
         kill_process(getpid(), Signal::KILL)?;
     }
     Ok(())
+}
+
+/// Names the stage at which a bit flips, in tests of whole jobs.
+const FLIPPED_AT: &str = "ISOCHRON_TEST_FLIPPED_AT";
+
+/// Flips a bit in the middle of these bytes if tests ask for it at this stage.
+pub(crate) fn flip_bit(stage: &str, bytes: &mut [u8]) {
+    let middle = bytes.len() / 2;
+    if let Some(byte) = bytes.get_mut(middle)
+        && std::env::var(FLIPPED_AT).is_ok_and(|at| at == stage)
+    {
+        *byte ^= 1;
+    }
+}
+
+/// Flips a bit of this rank's first column, as [`flip_bit`].
+pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
+    if !matrix.part().is_empty() {
+        flip_bit(
+            stage,
+            bytemuck::cast_slice_mut(matrix.local_mut().col_mut(0)),
+        );
+    }
+}
+
+/// Flips a bit in the middle of a file, as [`flip_bit`].
+pub(crate) fn flip_in_file(stage: &str, file: &File) -> io::Result<()> {
+    let middle = file.metadata()?.len() / 2;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, middle)?;
+    let before = byte;
+    flip_bit(stage, &mut byte);
+    if byte == before {
+        return Ok(());
+    }
+    file.write_all_at(&byte, middle)
 }
 
 #[cfg(test)]

@@ -15,6 +15,9 @@ pub use crate::session::updates::{keep_samples, prepare_updates};
 // For tests: a session learns by itself.
 pub use crate::multiply::learning::{LearningDirector, LearningSettings};
 
+// For tests of the command: a bit of a result flips.
+pub use crate::fault::flip_element;
+
 /// Input files of the command.
 pub mod input {
     pub use crate::input::*;

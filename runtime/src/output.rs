@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek as _, Write};
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
@@ -127,6 +127,21 @@ impl PartialFile {
         Some(&names.partial)
     }
 
+    /// Opens what was written, from its beginning; `None` if the bytes went directly to their destination. Bytes that were
+    /// reserved and not used are given back.
+    pub(crate) fn reopen(&mut self) -> io::Result<Option<File>> {
+        let (Some(_), Some(file)) = (&self.names, &self.file) else {
+            return Ok(None);
+        };
+        if self.written < self.reserved {
+            file.set_len(self.written)?;
+            self.reserved = 0;
+        }
+        let mut file = file.try_clone()?;
+        file.rewind()?;
+        Ok(Some(file))
+    }
+
     /// Writes the whole content, and publishes the file.
     ///
     /// # Errors
@@ -217,7 +232,7 @@ impl FileNames {
         let mut options = OpenOptions::new();
         // Others may not read it if they will not be able to read it under its name.
         let mode = if self.end.exists() { 0o600 } else { 0o666 };
-        options.write(true).mode(mode);
+        options.read(true).write(true).mode(mode);
         let unnamed = options
             .clone()
             .custom_flags(OFlags::TMPFILE.bits() as i32)

@@ -189,5 +189,5 @@ fn write_solution(comm: &dyn Comm, file: Option<OutputFile>, x: &[f64]) -> Resul
     let on_head = Spread::on_one(x.len(), 1, 0, comm.size())?;
     let mut matrix: Matrix = agree(comm, Matrix::zeros(on_head, comm.rank()))?;
     matrix.fill(|row, _| x[row]);
-    file.write(comm, &matrix).map(drop)
+    file.write(comm, &matrix, matrix.digest()).map(drop)
 }

@@ -19,6 +19,7 @@ use std::time::Instant;
 use clap::{Args, ValueEnum, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::flip_element;
 use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
@@ -247,6 +248,10 @@ pub fn run<'a>(
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
     let is_wrong = report.verified == Some(false);
+    let reason = match &report.overflow {
+        Some(found) => format!("the result overflows {}: {found}", report.element),
+        None => "the result is wrong: it failed its check".to_owned(),
+    };
     let finished = FinishedRun {
         arguments,
         plan,
@@ -258,7 +263,7 @@ pub fn run<'a>(
     if is_wrong {
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
         finished.map_or(Ok(()), FinishedRun::publish)?;
-        return Err(Failure::run("the result is wrong: it failed its check"));
+        return Err(Failure::run(reason));
     }
     Ok(finished)
 }
@@ -397,19 +402,31 @@ fn multiply_as<T: Element>(
         )?
     };
     watch.enter(AccountPhase::Check);
+    // Before the check: what is written has to be what was checked.
+    let digest = out.is_some().then(|| c.digest());
+    flip_element("digested", &mut c);
     let verdict = check.finish(comm, &c, factors)?;
+    flip_element("checked", &mut c);
     drop(whole);
+    let overflow =
+        if source.notices.is_empty() && verdict.as_ref().is_none_or(|(_, passed)| !passed) {
+            c.find_not_finite(comm)?
+        } else {
+            None
+        };
     watch.enter(AccountPhase::Write);
     if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
         session.save_models()?;
     }
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, &execution, verdict)?;
-    if let (Some(out), Some(true) | None) = (out, report.verified) {
-        moved = moved.and(out.write(comm, &c)?);
+    if let (Some(out), Some(digest), Some(true) | None) = (out, digest, report.verified) {
+        moved = moved.and(out.write(comm, &c, digest)?);
+        report.digest = Some(digest.sum_over_ranks(comm)?.to_string());
     }
     report.add_redistribution(comm, moved)?;
     report.notices = source.notices;
+    report.overflow = overflow.map(|found| found.to_string());
     Ok((report, execution.record))
 }
 

@@ -111,6 +111,13 @@ fn list_notes(report: &Report) -> String {
     if let Some(why) = ways::explain_way(report.way, &report.candidates) {
         let _ = writeln!(text, "note: {why}");
     }
+    if let Some(found) = &report.overflow {
+        let _ = writeln!(
+            text,
+            "note: the result overflows {}: {found}",
+            report.element
+        );
+    }
     for notice in &report.notices {
         let _ = writeln!(text, "note: {notice}");
     }

@@ -66,7 +66,7 @@ pub(crate) fn hash(seed: u64, row: usize, col: usize) -> u64 {
     mix(mix(seed.wrapping_add(row as u64 + 1)).wrapping_add((col as u64 + 1) << 1))
 }
 
-fn mix(value: u64) -> u64 {
+pub(super) fn mix(value: u64) -> u64 {
     let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

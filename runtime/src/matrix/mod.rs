@@ -5,6 +5,7 @@
 //! [`file`](mod@file) between a matrix and a file.
 
 pub(crate) mod copy;
+mod digest;
 mod distribution;
 pub mod file;
 mod finite;
@@ -21,6 +22,7 @@ mod stored;
 use isochron_devices::internal::{is_unwritten_memory_free, try_zeroed_matrix};
 use isochron_devices::{Scalar, View, ViewMut};
 
+pub use digest::Digest;
 pub use distribution::{BlockList, Distribution, Pieces};
 pub use finite::NotFinite;
 pub(crate) use frame::Frame;

@@ -81,6 +81,11 @@ pub struct Report {
     pub learning: Option<Learnt>,
     /// The result check.
     pub verify: Option<VerifyReport>,
+    /// The elements of the result that are beyond the range of their type, although all of A, B and C are finite; `null` if
+    /// there are none, or a check has passed.
+    pub overflow: Option<String>,
+    /// Digest of the elements of the output file: 16 hexadecimal digits, `null` without a file.
+    pub digest: Option<String>,
     /// Messages that all ranks sent during the multiplication.
     pub messages: u64,
     /// Bytes that all ranks sent during the multiplication.
@@ -332,6 +337,8 @@ impl Report {
             nodes,
             redistribution: Moved::default(),
             notices: Vec::new(),
+            overflow: None,
+            digest: None,
             account: None,
             mpi: comm.implementation().to_string(),
             version: env!("CARGO_PKG_VERSION").to_string(),

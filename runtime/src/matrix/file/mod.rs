@@ -22,15 +22,19 @@ use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
+use self::pieces::{cut_pieces, orient};
 use super::redistribute::Moved;
-use super::{Matrix, Order, Spread};
+use super::{Digest, Matrix, Order, Region, Spread};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
+use crate::fault::flip_in_file;
 use crate::input;
 use crate::output::PartialFile;
 
 /// Rank that opens files.
 const HEAD: usize = 0;
+/// Largest number of elements that are digested at a time.
+const DIGESTED: usize = 1 << 20;
 
 /// Fills memory with the next elements of a file, read from front to back, or says why the file does not hold them. Once all
 /// are read, it checks that the file holds nothing else.
@@ -200,15 +204,22 @@ pub fn reserve(
 
 impl OutputFile {
     /// Writes `matrix`, column by column, and returns the messages that this rank sent for it. The file appears under its
-    /// name only once it is complete.
+    /// name only once it is complete and, read again, has the elements of the digest.
+    ///
+    /// `digest` is that of this rank's elements, taken before they were checked.
     ///
     /// # Errors
-    /// [`Error::Output`] on every rank if a rank that writes fails; [`Error::Shape`] for a [window](Spread::within): no rank
-    /// holds the rest.
+    /// [`Error::Output`] on every rank if a rank that writes fails, or the elements in the file are others; [`Error::Shape`]
+    /// for a [window](Spread::within): no rank holds the rest.
     ///
     /// # Collective
     /// All ranks.
-    pub fn write<T: Scalar>(self, comm: &dyn Comm, matrix: &Matrix<T>) -> Result<Moved, Error> {
+    pub fn write<T: Scalar>(
+        self,
+        comm: &dyn Comm,
+        matrix: &Matrix<T>,
+        digest: Digest,
+    ) -> Result<Moved, Error> {
         let begin = Instant::now();
         let _call = CollectiveCall::new(comm, "OutputFile::write")
             .with_debug("path", &self.path)
@@ -225,10 +236,23 @@ impl OutputFile {
         // Taken out: the ranks that write into the file themselves get it.
         let target = output.as_mut().and_then(|output| output.target.take());
         let target = comm.share(HEAD, Some(target))?;
-        let mut moved = match position::write_in_place(comm, &path, target, matrix)? {
+        let written = position::write_in_place(comm, &path, target.as_ref(), matrix)?;
+        let mut moved = match written {
             true => Moved::default(),
             false => head::write_pieces(comm, output.as_mut(), matrix)?,
         };
+        let reread = output.as_mut().map(MatrixOutput::reread).transpose();
+        let reread = agree(comm, reread)?;
+        let found = match (&target, reread) {
+            (Some(target), _) if written => position::digest_part(target, matrix),
+            (_, Some(mut written)) => written.digest(),
+            _ => Ok(Digest::default()),
+        };
+        let found = agree(comm, found.map_err(|reason| Error::output(&path, reason)))?;
+        if found.sum_over_ranks(comm)? != digest.sum_over_ranks(comm)? {
+            let reason = "the elements that were written are not those that were computed: a bit has changed in memory or on the way to the disk; run it again";
+            return Err(Error::output(path, reason));
+        }
         agree(comm, output.map_or(Ok(()), MatrixOutput::publish))?;
         moved.seconds = begin.elapsed().as_secs_f64();
         Ok(moved)
@@ -240,6 +264,9 @@ struct MatrixOutput<T> {
     file: BufWriter<PartialFile>,
     format: Format<T>,
     target: Option<position::SharedTarget>,
+    shape: (usize, usize),
+    /// Of the elements that this value was given to write, and their number.
+    given: (Digest, usize),
 }
 
 impl<T: Scalar> MatrixOutput<T> {
@@ -258,12 +285,36 @@ impl<T: Scalar> MatrixOutput<T> {
             file,
             format,
             target,
+            shape: (rows, cols),
+            given: (Digest::default(), 0),
         })
     }
 
+    /// Writes the next elements, column after column.
     fn write_elements(&mut self, elements: &[T]) -> Result<(), Error> {
+        let (digest, count) = &mut self.given;
+        add_run(digest, self.shape.0, *count, elements);
+        *count += elements.len();
         let written = (self.format.write_elements)(&mut self.file, elements);
         accept_written(&mut self.file, written)
+    }
+
+    /// Opens what was written to read it again, on every rank after all have written. What went to a pipe is gone: then the
+    /// elements that were given stand for it.
+    fn reread(&mut self) -> Result<WrittenElements<T>, Error> {
+        let partial = self.file.get_mut();
+        let reopened = partial.reopen().and_then(|file| {
+            file.as_ref()
+                .map_or(Ok(()), |file| flip_in_file("written", file))?;
+            Ok(file)
+        });
+        let failed = |reason: String| Error::output(partial.path(), reason);
+        match reopened.map_err(|error| failed(error.to_string()))? {
+            Some(file) => (self.format.open)(file)
+                .map(WrittenElements::InFile)
+                .map_err(failed),
+            None => Ok(WrittenElements::Given(self.given.0)),
+        }
     }
 
     fn publish(self) -> Result<(), Error> {
@@ -278,6 +329,72 @@ fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) ->
     written.map_err(|error| Error::output(file.get_ref().path(), error))
 }
 
+/// Elements that were written, to be compared with those that should have been.
+enum WrittenElements<T> {
+    InFile(OpenFile<T>),
+    Given(Digest),
+}
+
+impl<T: Scalar> WrittenElements<T> {
+    fn digest(&mut self) -> Result<Digest, String> {
+        match self {
+            Self::InFile((shape, read)) => digest_elements(shape, read),
+            Self::Given(digest) => Ok(*digest),
+        }
+    }
+}
+
+/// Digests the elements of a file, which are read from front to back.
+fn digest_elements<T: Scalar>(
+    shape: &FileShape,
+    read: &mut ReadElements<T>,
+) -> Result<Digest, String> {
+    let order = shape.order;
+    let mut digest = Digest::default();
+    let whole = orient(&Region::new(0..shape.rows, 0..shape.cols), order);
+    let mut elements = Vec::new();
+    for piece in cut_pieces(&whole, whole.rows, DIGESTED, 0) {
+        elements.resize(piece.len(), T::ZERO);
+        read(&mut elements)?;
+        match order {
+            Order::Columns => {
+                let first = piece.col * whole.rows + piece.row;
+                add_run(&mut digest, whole.rows, first, &elements);
+            }
+            Order::Rows => {
+                for (at, element) in elements.iter().enumerate() {
+                    let (row, col) = (piece.col + at / piece.rows, piece.row + at % piece.rows);
+                    digest.add_column(row, col, std::slice::from_ref(element));
+                }
+            }
+        }
+    }
+    // The end of the file.
+    read(&mut [])?;
+    Ok(digest)
+}
+
+/// Adds elements to a digest that lie one after the other, column after column of `rows` elements, from number `first` on.
+fn add_run<T: Scalar>(digest: &mut Digest, rows: usize, first: usize, mut elements: &[T]) {
+    let mut at = first;
+    while !elements.is_empty() {
+        let (col, row) = (at / rows, at % rows);
+        let (column, rest) = elements.split_at(elements.len().min(rows - row));
+        digest.add_column(row, col, column);
+        at += column.len();
+        elements = rest;
+    }
+}
+
+/// Returns the digest of the matrix in the file at `path`, with its numbers as elements of `T`; for one process.
+///
+/// # Errors
+/// [`Error::File`] if the file is missing or broken.
+pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
+    let (shape, mut read) = open_file::<T>(path)?;
+    digest_elements(&shape, &mut read).map_err(|reason| Error::file(path, reason))
+}
+
 /// Writes `matrix` to the file at `path`.
 ///
 /// # Errors
@@ -287,5 +404,5 @@ fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) ->
 /// All ranks, with the same `path`.
 pub fn write<T: Scalar>(comm: &dyn Comm, path: &Path, matrix: &Matrix<T>) -> Result<Moved, Error> {
     let shape = (matrix.spread().rows(), matrix.spread().cols());
-    reserve(comm, path, shape, T::TYPE)?.write(comm, matrix)
+    reserve(comm, path, shape, T::TYPE)?.write(comm, matrix, matrix.digest())
 }

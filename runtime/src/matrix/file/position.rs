@@ -13,8 +13,9 @@ use super::npy::{self, Header};
 use super::pieces::{cut_pieces, orient};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::fault::flip_bit;
 use crate::matrix::copy::{Strides, copy_lines, replace};
-use crate::matrix::{Matrix, Order, Region, digest};
+use crate::matrix::{Digest, Matrix, Order, Region, digest};
 use crate::output::{PartialFile, longest_file};
 
 /// Bytes that are read or written at a time.
@@ -155,7 +156,7 @@ impl SharedTarget {
 pub(super) fn write_in_place<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
-    target: Option<SharedTarget>,
+    target: Option<&SharedTarget>,
     matrix: &Matrix<T>,
 ) -> Result<bool, Error> {
     let Some(target) = target else {
@@ -172,6 +173,28 @@ pub(super) fn write_in_place<T: Scalar>(
     agree(comm, written.map_err(|error| Error::output(path, error))).map(|()| true)
 }
 
+/// Reads this rank's part of the file again, and returns the digest of its elements.
+pub(super) fn digest_part<T: Scalar>(
+    target: &SharedTarget,
+    matrix: &Matrix<T>,
+) -> Result<Digest, String> {
+    let file = File::open(&target.name).map_err(|error| error.to_string())?;
+    let (part, line_len) = (matrix.part(), matrix.spread().rows());
+    let mut digest = Digest::default();
+    let mut elements = Vec::new();
+    for piece in cut_pieces(&part, line_len, PIECE_BYTES / size_of::<T>(), 0) {
+        elements.resize(piece.len(), T::ZERO);
+        let first = piece.col * line_len + piece.row;
+        let place = target.start + (size_of::<T>() * first) as u64;
+        file.read_exact_at(bytemuck::cast_slice_mut(&mut elements), place)
+            .map_err(npy::read_failure)?;
+        for (col, column) in piece.col_range().zip(elements.chunks_exact(piece.rows)) {
+            digest.add_column(piece.row, col, column);
+        }
+    }
+    Ok(digest)
+}
+
 fn write_part<T: Scalar>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Result<()> {
     let (part, line_len) = (matrix.part(), matrix.spread().rows());
     let mut bytes = Vec::new();
@@ -182,6 +205,7 @@ fn write_part<T: Scalar>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Res
             let elements = &matrix.local().col(col)[place.row_range()];
             bytes.extend_from_slice(bytemuck::cast_slice(elements));
         }
+        flip_bit("copied", &mut bytes);
         let first = piece.col * line_len + piece.row;
         file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;
     }

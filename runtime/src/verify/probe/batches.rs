@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use isochron_devices::{ElementType, Scalar, View, ViewMut};
-use pulp::Arch;
+use pulp::{Arch, Simd, WithSimd};
 
 use crate::matrix::{Operand, Region};
 
 /// Columns of a batch: the sum of one row's elements of a batch is added to the row's total at once.
 pub(super) const BATCH: usize = 8;
-/// Real numbers of a batch's column: a batch and its sums stay in a core's first cache.
-const COLUMN: usize = 256;
+/// Real numbers of a batch's column: a batch and its sums stay in a core's own caches.
+const COLUMN: usize = 1024;
 /// Columns that are copied or converted at a time, if the elements cannot be read in place.
 const COPIED: usize = 32;
 
@@ -112,11 +112,6 @@ fn read_columns<'b, T: Scalar>(view: View<'b, T>, converted: &'b mut Vec<f64>) -
         .collect()
 }
 
-/// Runs arithmetic over slices by the widest vector instructions that this processor has.
-fn vectorize<R>(work: impl FnOnce() -> R) -> R {
-    Arch::new().dispatch(work)
-}
-
 /// Totals in twice the precision of `f64`: each is `high + low`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
@@ -133,15 +128,37 @@ impl Totals {
     }
 
     /// Adds the sum of the columns, each times its factor, to the totals from `first` on.
-    pub(super) fn add(
+    pub(super) fn add(&mut self, first: usize, columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+        let range = first..first + columns[0].len();
+        Arch::new().dispatch(AddProducts {
+            high: &mut self.high[range.clone()],
+            low: &mut self.low[range],
+            columns,
+            factors,
+        });
+    }
+
+    /// As [`add`](Self::add), and adds to each line's size the magnitudes of its numbers, each times the size of its column.
+    pub(super) fn add_sized(
         &mut self,
         first: usize,
         columns: &[&[f64]; BATCH],
         factors: &[f64; BATCH],
+        sizes: &mut [f64],
+        column_sizes: &[f64; BATCH],
     ) {
         let range = first..first + columns[0].len();
-        let (high, low) = (&mut self.high[range.clone()], &mut self.low[range]);
-        vectorize(|| add_products(columns, factors, high, low));
+        let products = AddProducts {
+            high: &mut self.high[range.clone()],
+            low: &mut self.low[range.clone()],
+            columns,
+            factors,
+        };
+        Arch::new().dispatch(AddSizedProducts {
+            products,
+            sizes: &mut sizes[range],
+            column_sizes,
+        });
     }
 
     /// Returns the totals, rounded once.
@@ -156,104 +173,160 @@ impl Totals {
 
 /// # References
 /// Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2, theorem B (the error of a sum).
-#[inline(always)]
-fn add_products(
-    columns: &[&[f64]; BATCH],
-    factors: &[f64; BATCH],
-    high: &mut [f64],
-    low: &mut [f64],
-) {
-    let len = high.len();
-    let columns = columns.map(|column| &column[..len]);
-    let low = &mut low[..len];
-    for i in 0..len {
-        let sum = add_in_pairs(std::array::from_fn(|at| factors[at] * columns[at][i]));
-        let total = high[i] + sum;
-        let added = total - high[i];
-        low[i] += (high[i] - (total - added)) + (sum - added);
-        high[i] = total;
-    }
+struct AddProducts<'a> {
+    high: &'a mut [f64],
+    low: &'a mut [f64],
+    columns: &'a [&'a [f64]; BATCH],
+    factors: &'a [f64; BATCH],
 }
 
-/// Adds the sum of the columns' magnitudes, each times its factor.
-pub(super) fn add_sizes(
-    sizes: &mut [f64],
-    columns: &[&[f64]; BATCH],
-    factors: &[f64; BATCH],
-) {
+impl WithSimd for AddProducts<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn add(sizes: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-        let len = sizes.len();
-        let columns = columns.map(|column| &column[..len]);
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let len = self.high.len();
+        let low = &mut self.low[..len];
+        let [f0, f1, f2, f3, f4, f5, f6, f7] = *self.factors;
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = self.columns.map(|column| &column[..len]);
         for i in 0..len {
-            sizes[i] += add_in_pairs(std::array::from_fn(|at| {
-                factors[at] * columns[at][i].abs()
-            }));
+            let left = (f0 * c0[i] + f1 * c1[i]) + (f2 * c2[i] + f3 * c3[i]);
+            let right = (f4 * c4[i] + f5 * c5[i]) + (f6 * c6[i] + f7 * c7[i]);
+            let (high, sum) = (self.high[i], left + right);
+            let total = high + sum;
+            let added = total - high;
+            low[i] += (high - (total - added)) + (sum - added);
+            self.high[i] = total;
         }
     }
-    vectorize(|| add(sizes, columns, factors));
 }
 
-/// Adds the sum of the columns' squares, each number times its column's factor.
-pub(super) fn add_squares(
-    squares: &mut [f64],
-    columns: &[&[f64]; BATCH],
-    factors: &[f64; BATCH],
-) {
+/// [`AddProducts`], and to each line's size the magnitudes of its numbers, each times the size of its column.
+struct AddSizedProducts<'a> {
+    products: AddProducts<'a>,
+    sizes: &'a mut [f64],
+    column_sizes: &'a [f64; BATCH],
+}
+
+impl WithSimd for AddSizedProducts<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn add(squares: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-        let len = squares.len();
-        let columns = columns.map(|column| &column[..len]);
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let AddProducts {
+            high,
+            low,
+            columns,
+            factors,
+        } = self.products;
+        let len = high.len();
+        let (low, sizes) = (&mut low[..len], &mut self.sizes[..len]);
+        let [f0, f1, f2, f3, f4, f5, f6, f7] = *factors;
+        let [s0, s1, s2, s3, s4, s5, s6, s7] = *self.column_sizes;
+        let [c0, c1, c2, c3, c4, c5, c6, c7] = columns.map(|column| &column[..len]);
         for i in 0..len {
-            squares[i] += add_in_pairs(std::array::from_fn(|at| {
-                let scaled = factors[at] * columns[at][i];
-                scaled * scaled
-            }));
+            let [x0, x1, x2, x3] = [c0[i], c1[i], c2[i], c3[i]];
+            let [x4, x5, x6, x7] = [c4[i], c5[i], c6[i], c7[i]];
+            let left = (f0 * x0 + f1 * x1) + (f2 * x2 + f3 * x3);
+            let right = (f4 * x4 + f5 * x5) + (f6 * x6 + f7 * x7);
+            let left_size = (s0 * x0.abs() + s1 * x1.abs()) + (s2 * x2.abs() + s3 * x3.abs());
+            let right_size = (s4 * x4.abs() + s5 * x5.abs()) + (s6 * x6.abs() + s7 * x7.abs());
+            sizes[i] += left_size + right_size;
+            let (first, sum) = (high[i], left + right);
+            let total = first + sum;
+            let added = total - first;
+            low[i] += (first - (total - added)) + (sum - added);
+            high[i] = total;
         }
     }
-    vectorize(|| add(squares, columns, factors));
 }
 
-/// Counts the numbers that are not zero; `present` is 1 for the columns that count.
-pub(super) fn count_terms(
-    counts: &mut [f64],
-    columns: &[&[f64]; BATCH],
-    present: &[f64; BATCH],
-) {
-    #[inline(always)]
-    fn count(counts: &mut [f64], columns: &[&[f64]; BATCH], present: &[f64; BATCH]) {
-        let len = counts.len();
-        let columns = columns.map(|column| &column[..len]);
-        for i in 0..len {
-            counts[i] += add_in_pairs(std::array::from_fn(|at| {
-                if columns[at][i] == 0.0 {
-                    0.0
-                } else {
-                    present[at]
+/// Defines a function that adds to each line's sum the terms of its numbers in the columns.
+macro_rules! row_sums {
+    ($(#[$doc:meta])* $name:ident, $kernel:ident, |$factor:ident, $number:ident| $term:expr) => {
+        $(#[$doc])*
+        pub(super) fn $name(
+            sums: &mut [f64],
+            columns: &[&[f64]; BATCH],
+            factors: &[f64; BATCH],
+        ) {
+            Arch::new().dispatch($kernel { sums, columns, factors });
+        }
+
+        struct $kernel<'a> {
+            sums: &'a mut [f64],
+            columns: &'a [&'a [f64]; BATCH],
+            factors: &'a [f64; BATCH],
+        }
+
+        impl WithSimd for $kernel<'_> {
+            type Output = ();
+
+            #[inline(always)]
+            fn with_simd<S: Simd>(self, _simd: S) {
+                #[inline(always)]
+                fn term($factor: f64, $number: f64) -> f64 {
+                    $term
                 }
-            }));
-        }
-    }
-    vectorize(|| count(counts, columns, present));
-}
-
-/// Returns the sum of a column's magnitudes.
-pub(super) fn sum_sizes(column: &[f64]) -> f64 {
-    #[inline(always)]
-    fn sum(column: &[f64]) -> f64 {
-        let (lines, rest) = column.as_chunks::<BATCH>();
-        let mut sums = [0.0; BATCH];
-        for line in lines {
-            for (sum, number) in sums.iter_mut().zip(line) {
-                *sum += number.abs();
+                let len = self.sums.len();
+                let [f0, f1, f2, f3, f4, f5, f6, f7] = *self.factors;
+                let [c0, c1, c2, c3, c4, c5, c6, c7] = self.columns.map(|column| &column[..len]);
+                for i in 0..len {
+                    let left = (term(f0, c0[i]) + term(f1, c1[i])) + (term(f2, c2[i]) + term(f3, c3[i]));
+                    let right = (term(f4, c4[i]) + term(f5, c5[i])) + (term(f6, c6[i]) + term(f7, c7[i]));
+                    self.sums[i] += left + right;
+                }
             }
         }
-        add_in_pairs(sums) + rest.iter().map(|number| number.abs()).sum::<f64>()
-    }
-    vectorize(|| sum(column))
+    };
 }
 
-#[inline(always)]
-fn add_in_pairs(x: [f64; BATCH]) -> f64 {
-    ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]))
+row_sums!(
+    /// Adds the columns' magnitudes, each times its factor.
+    add_sizes,
+    AddSizes,
+    |factor, number| factor * number.abs()
+);
+
+row_sums!(
+    /// Adds the columns' squares, each number times its column's factor.
+    add_squares,
+    AddSquares,
+    |factor, number| (factor * number) * (factor * number)
+);
+
+row_sums!(
+    /// Adds the columns' factors where the number is not zero.
+    add_present,
+    AddPresent,
+    |factor, number| if number == 0.0 { 0.0 } else { factor }
+);
+
+/// Returns the sum of a column's magnitudes, and the sum of its squares.
+pub(super) fn size_column(column: &[f64]) -> [f64; 2] {
+    Arch::new().dispatch(SizeColumn(column))
+}
+
+struct SizeColumn<'a>(&'a [f64]);
+
+impl WithSimd for SizeColumn<'_> {
+    type Output = [f64; 2];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> [f64; 2] {
+        // So many sums at a time that none waits for the one before.
+        let (lines, rest) = self.0.as_chunks::<32>();
+        let (mut sizes, mut squares) = ([0.0; 32], [0.0; 32]);
+        for line in lines {
+            for ((size, square), number) in sizes.iter_mut().zip(&mut squares).zip(line) {
+                *size += number.abs();
+                *square += number * number;
+            }
+        }
+        for (at, number) in rest.iter().enumerate() {
+            sizes[at] += number.abs();
+            squares[at] += number * number;
+        }
+        [sizes.iter().sum(), squares.iter().sum()]
+    }
 }

@@ -13,7 +13,7 @@ use crate::matrix::{HeldMatrix, Operand};
 use crate::multiply::Scalars;
 
 /// Rounding of one element in units of `u·√t·g`: the residuals of random matrices stay below it.
-const ROUNDING: f64 = 2.0;
+const ROUNDING: f64 = 1.8;
 /// Roundings of an element whatever its number of terms, among them those of the check itself.
 const FEW_ROUNDINGS: f64 = 2.0;
 /// The most residuals whose elements are examined.
@@ -121,9 +121,13 @@ impl<T: Scalar> Probe<T> {
     fn subtract(&self, found: &[f64]) -> Vec<f64> {
         let Scalars { alpha, beta } = self.scalars;
         let mut residuals: Vec<f64> = found.iter().map(|found| -found).collect();
-        let imaginary = Complex64::I * alpha.value();
-        for (products, factor) in self.products.iter().zip([alpha.value(), imaginary]) {
-            add_multiple::<T>(&mut residuals, factor, &products.round());
+        add_multiple::<T>(&mut residuals, alpha.value(), &self.products.round());
+        if let Some(turned) = &self.turned {
+            add_multiple::<T>(
+                &mut residuals,
+                Complex64::I * alpha.value(),
+                &turned.round(),
+            );
         }
         if let Some((added, _)) = &self.added {
             add_multiple::<T>(&mut residuals, beta.value(), &added.round());
@@ -162,7 +166,9 @@ fn add_multiple<T: Scalar>(to: &mut [f64], factor: Complex64, numbers: &[f64]) {
 
 /// Adds the values of each element's parts.
 pub(super) fn fold(values: &[f64], parts: usize) -> impl Iterator<Item = f64> {
-    values.chunks_exact(parts).map(|of_element| of_element.iter().sum())
+    values
+        .chunks_exact(parts)
+        .map(|of_element| of_element.iter().sum())
 }
 
 /// Returns a residual in units of its bound; infinite if that is no number, and for a nonzero residual with bound zero.

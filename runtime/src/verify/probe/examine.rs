@@ -128,9 +128,13 @@ fn read_elements<T: Scalar>(numbers: &[f64]) -> impl Iterator<Item = Complex64> 
 fn sum_over_ranks(comm: &dyn Comm, elements: &mut [Element]) -> Result<(), Error> {
     let mut numbers: Vec<f64> = elements
         .iter()
-        .flat_map(|Element { product: [sum, rest], size, found }| {
-            [sum.re, sum.im, rest.re, rest.im, *size, found.re, found.im]
-        })
+        .flat_map(
+            |Element {
+                 product: [sum, rest],
+                 size,
+                 found,
+             }| { [sum.re, sum.im, rest.re, rest.im, *size, found.re, found.im] },
+        )
         .collect();
     comm.sum_f64(&mut numbers)?;
     let (numbers, _) = numbers.as_chunks();

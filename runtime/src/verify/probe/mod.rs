@@ -10,12 +10,10 @@ mod vector;
 use isochron_devices::Scalar;
 
 use self::batches::{
-    BATCH, Batch, Totals, add_sizes, add_squares, count_parts, count_terms, find_part, pass_over,
+    BATCH, Batch, Totals, add_present, add_squares, count_parts, find_part, pass_over,
 };
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
-use self::vector::{
-    Groups, draw_vector, size_columns,
-};
+use self::vector::{Groups, draw_vector, find_norms};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -36,7 +34,7 @@ const CERTAINLY_WRONG: f64 = 32.0;
 /// Roundings are independent or nearly so. An element errs by less than `u·√k·g` with `g = (|A|·|B|)_ij`, and a sum of its
 /// errors over a group with random signs by the root of the sum of their squares. By the triangle inequality that root is
 /// at most `h = Σ_p |a_ip|·√(Σ_{j∈G} |b_pj·x_j|²)`, which costs no more than a product with a vector. So the bound of a
-/// residual is `2·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|beta|·√(Σ|c0_ij·x_j|²)` is
+/// residual is `1.8·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|beta|·√(Σ|c0_ij·x_j|²)` is
 /// added to `|alpha|·h`, and for products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|`, where `f` is the smallest
 /// normal number.
 ///
@@ -61,8 +59,10 @@ pub struct Probe<T = f64> {
     k: usize,
     /// The probe vector; `None` until a matrix has shown the sizes of columns.
     vector: Option<Vec<f64>>,
-    /// This rank's share of `A·Y` and, for complex elements, of the same with the imaginary parts of `Y = B·x`.
-    products: Vec<Totals>,
+    /// This rank's share of `A·Y`, with the real parts of `Y = B·x`.
+    products: Totals,
+    /// The same with the imaginary parts, if the elements are complex: to be multiplied by i.
+    turned: Option<Totals>,
     /// This rank's share of `h`, for each real part of an element.
     sizes: Vec<f64>,
     /// Nonzero real terms of each line of A.
@@ -104,7 +104,8 @@ impl<T: Scalar> Probe<T> {
             rows,
             k: 0,
             vector: None,
-            products: vec![Totals::zeros(lines * groups.count()); count_parts::<T>()],
+            products: Totals::zeros(lines * groups.count()),
+            turned: (T::TYPE.is_complex()).then(|| Totals::zeros(lines * groups.count())),
             sizes: vec![0.0; lines * groups.count()],
             terms: vec![0.0; lines],
             added: None,
@@ -122,10 +123,10 @@ impl<T: Scalar> Probe<T> {
         factors: Option<[Operand<'_, T>; 2]>,
     ) -> Result<(), Error> {
         let Scalars { alpha, beta } = self.scalars;
-        let mut sizes = size_columns(comm, c)?;
+        let mut sizes = find_norms(comm, c)?;
         if let Some([a, b]) = factors {
-            let of_a = size_columns(comm, &a)?.iter().sum::<f64>() / a.cols().max(1) as f64;
-            let of_b = size_columns(comm, &b)?;
+            let of_a = find_norms(comm, &a)?.iter().sum::<f64>() / (a.cols().max(1) as f64).sqrt();
+            let of_b = find_norms(comm, &b)?;
             let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
             for (size, of_b) in sizes.iter_mut().zip(of_b) {
                 *size = beta * *size + alpha * of_a * of_b;
@@ -159,7 +160,7 @@ impl<T: Scalar> Probe<T> {
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let vector = match self.vector.take() {
             Some(vector) => vector,
-            None => draw_vector(self.seed, &self.groups, &size_columns(comm, &b)?),
+            None => draw_vector(self.seed, &self.groups, &find_norms(comm, &b)?),
         };
         let probed = self.multiply_b(comm, &b, &vector)?;
         self.vector = Some(vector);
@@ -184,10 +185,10 @@ impl<T: Scalar> Probe<T> {
         all.append(&mut squares);
         comm.sum_f64(&mut all)?;
         let (products, squares) = all.split_at(all.len() / 2);
+        let of_part = |part| products.iter().skip(part).step_by(parts).copied().collect();
         Ok(ProbedRows {
-            products: (0..parts)
-                .map(|part| products.iter().skip(part).step_by(parts).copied().collect())
-                .collect(),
+            real: of_part(0),
+            imaginary: if parts == 2 { of_part(1) } else { Vec::new() },
             roots: fold(squares, parts).map(f64::sqrt).collect(),
         })
     }
@@ -221,17 +222,17 @@ impl<T: Scalar> Probe<T> {
             let mut present = [0.0; BATCH];
             present[..batch.cols.len()].fill(1.0);
             let terms = &mut self.terms[first..first + lines];
-            count_terms(terms, &batch.columns, &present);
+            add_present(terms, &batch.columns, &present);
             for group in 0..self.groups.count() {
                 let first = group * self.rows * parts + first;
                 let of_group = group * k..(group + 1) * k;
-                for (totals, products) in self.products.iter_mut().zip(&probed.products) {
-                    let y = batch.pick(&products[of_group.clone()]);
-                    totals.add(first, &batch.columns, &y);
+                let pick = |values: &[f64]| batch.pick(&values[of_group.clone()]);
+                let roots = pick(&probed.roots);
+                let real = pick(&probed.real);
+                (self.products).add_sized(first, &batch.columns, &real, &mut self.sizes, &roots);
+                if let Some(turned) = &mut self.turned {
+                    turned.add(first, &batch.columns, &pick(&probed.imaginary));
                 }
-                let roots = batch.pick(&probed.roots[of_group]);
-                let sizes = &mut self.sizes[first..first + lines];
-                add_sizes(sizes, &batch.columns, &roots);
             }
         });
     }
@@ -288,8 +289,10 @@ fn judge(residual: f64, finds: f64) -> Verdict {
 
 /// `Y = B·x` and the roots of the sums of squares, group by group, on every rank.
 struct ProbedRows {
-    /// The real parts of Y and, for complex elements, the imaginary ones.
-    products: Vec<Vec<f64>>,
+    /// The real parts of Y.
+    real: Vec<f64>,
+    /// The imaginary parts, if the elements are complex.
+    imaginary: Vec<f64>,
     /// `√(Σ_{j∈G} |b_pj·x_j|²)`.
     roots: Vec<f64>,
 }

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use isochron_devices::Scalar;
 
-use super::batches::{find_part, pass_over, sum_sizes};
+use super::batches::{find_part, pass_over, size_column};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{Operand, hash};
 
 /// Columns of a group: rounding adds up to `√GROUP` times that of one element.
-const GROUP: usize = 256;
+const GROUP: usize = 512;
 /// The most groups. Beyond `GROUP·MOST_GROUPS` columns a group grows, so that the check's cost stays proportional to the
 /// matrices.
 const MOST_GROUPS: usize = 32;
@@ -70,20 +70,32 @@ fn find_scale(size: f64) -> f64 {
     }
 }
 
-/// Returns the size of each column, the sum of the magnitudes of its elements, over all ranks.
+/// Returns the Euclidean norm of each column, over all ranks. If squares overflow or vanish, the sum of its magnitudes stands
+/// for it.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn size_columns<T: Scalar>(
+pub(super) fn find_norms<T: Scalar>(
     comm: &dyn Comm,
     factor: &Operand<'_, T>,
 ) -> Result<Vec<f64>, Error> {
-    let mut sizes = vec![0.0; factor.cols()];
+    let n = factor.cols();
+    let mut sums = vec![0.0; 2 * n];
     pass_over(factor, &find_part(factor), |batch| {
         for (col, column) in batch.cols.clone().zip(batch.columns) {
-            sizes[col] += sum_sizes(column);
+            let [sizes, squares] = size_column(column);
+            sums[col] += sizes;
+            sums[n + col] += squares;
         }
     });
-    comm.sum_f64(&mut sizes)?;
-    Ok(sizes)
+    comm.sum_f64(&mut sums)?;
+    let (sizes, squares) = sums.split_at(n);
+    let norms = sizes.iter().zip(squares).map(|(&size, &square)| {
+        if square.is_normal() {
+            square.sqrt()
+        } else {
+            size
+        }
+    });
+    Ok(norms.collect())
 }

@@ -1,0 +1,94 @@
+//! `isochron check`: a result file, compared with the report of the run that wrote it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use isochron_core::Error;
+use isochron_core::internal::input::read_text;
+use isochron_core::matrix::Digest;
+use isochron_core::matrix::file::digest_file;
+use isochron_devices::ElementType;
+use num_complex::{Complex32, Complex64};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// The file, and the report with its digest.
+#[derive(Args)]
+pub struct CheckArguments {
+    /// File with a result (.npy or .mtx)
+    file: PathBuf,
+    /// Report of the run that wrote it (JSON), as `mxm --report` or --json wrote it
+    #[arg(long, value_name = "FILE")]
+    report: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The fields of a report that matter here.
+#[derive(Deserialize)]
+struct WrittenResult {
+    element: ElementType,
+    digest: Option<String>,
+}
+
+#[derive(Serialize)]
+struct CheckAnswer {
+    schema: u32,
+    file: String,
+    expected: String,
+    found: String,
+    is_same: bool,
+}
+
+/// Runs the command and returns its output.
+pub fn run(arguments: &CheckArguments) -> Result<String, Failure> {
+    let path = &arguments.report;
+    let text = read_text(path).map_err(|error| Error::file(path, error))?;
+    let written: WrittenResult =
+        serde_json::from_str(&text).map_err(|error| Error::file(path, error))?;
+    let Some(expected) = written.digest else {
+        let reason = "has no digest: its run wrote no file, run it with --out";
+        return Err(Error::file(path, reason).into());
+    };
+    let found = digest_as(written.element, arguments)?.to_string();
+    let answer = CheckAnswer {
+        schema: 1,
+        file: arguments.file.display().to_string(),
+        is_same: found == expected,
+        expected,
+        found,
+    };
+    if !answer.is_same {
+        if arguments.json {
+            output::print(&output::json_line(&answer)?)?;
+        }
+        return Err(Failure::run(format!(
+            "{} is not the result of {}: the digest of its elements is {}, not {}",
+            answer.file,
+            path.display(),
+            answer.found,
+            answer.expected
+        )));
+    }
+    if arguments.json {
+        return output::json_line(&answer);
+    }
+    let CheckAnswer { file, found, .. } = &answer;
+    Ok(format!(
+        "{file} is the result of {}: digest {found}\n",
+        path.display()
+    ))
+}
+
+fn digest_as(element: ElementType, arguments: &CheckArguments) -> Result<Digest, Error> {
+    let path = &arguments.file;
+    match element {
+        ElementType::F32 => digest_file::<f32>(path),
+        ElementType::F64 => digest_file::<f64>(path),
+        ElementType::C32 => digest_file::<Complex32>(path),
+        ElementType::C64 => digest_file::<Complex64>(path),
+    }
+}
