@@ -1,9 +1,23 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
+//!
+//! A small file that several ranks need is read by the head rank, which passes its content on. A file that several ranks read
+//! themselves is one [`SeenFile`], or has one [content](agree_on_content). No file may change [while it is read](WatchedFile).
+
+mod content;
+mod digest;
+mod file_system;
+mod seen;
+mod watched;
 
 use std::fs::{self, File, FileType};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::rc::Rc;
+
+pub use content::agree_on_content;
+pub use seen::{SeenFile, read_kernel_id};
+pub use watched::{FileReader, WatchedFile};
 
 use crate::output::{follow_links, stands_for_open_file};
 
@@ -21,13 +35,14 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 /// Reads a text: a file, or an open stream such as `/dev/stdin`.
 ///
 /// # Errors
-/// As [`open_file`], and for bytes that are no UTF-8.
+/// As [`open_file`]; for a file that changes while it is read, and for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let file = match stands_for_open_file(&follow_links(path)?) {
-        true => File::open(path),
-        false => open_file(path),
-    };
-    io::read_to_string(file?)
+    if stands_for_open_file(&follow_links(path)?) {
+        return io::read_to_string(File::open(path)?);
+    }
+    let file = Rc::new(WatchedFile::open(path)?);
+    let text = io::read_to_string(FileReader::from(Rc::clone(&file)));
+    file.check_content().and(text)
 }
 
 fn describe_kind(kind: FileType) -> Option<&'static str> {
