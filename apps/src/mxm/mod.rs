@@ -522,6 +522,7 @@ impl MatrixSource<'_> {
 
     /// Ends the reading of the files.
     fn close(&mut self) -> Result<(), Error> {
-        std::mem::take(&mut self.files).close(self.comm)
+        self.moved.seconds += std::mem::take(&mut self.files).close(self.comm)?;
+        Ok(())
     }
 }

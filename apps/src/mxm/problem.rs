@@ -1,6 +1,7 @@
 //! The multiplication that the options and files ask for.
 
 use std::iter;
+use std::time::Instant;
 
 use isochron_core::Error;
 use isochron_core::comm::Comm;
@@ -155,16 +156,21 @@ impl MatrixFiles {
         notices.map(str::to_owned).collect()
     }
 
-    /// Looks at all files for the last time.
+    /// Looks at all files for the last time; returns the seconds that it took.
     ///
     /// # Errors
     /// [`Error::File`] on every rank for a file that has changed.
     ///
     /// # Collective
     /// All ranks.
-    pub fn close(self, comm: &dyn Comm) -> Result<(), Error> {
-        let mut files = self.files.into_iter().flatten();
-        files.try_for_each(|file| file.close(comm))
+    pub fn close(self, comm: &dyn Comm) -> Result<f64, Error> {
+        let mut seconds = 0.0;
+        for file in self.files.into_iter().flatten() {
+            let begin = Instant::now();
+            file.close(comm)?;
+            seconds += begin.elapsed().as_secs_f64();
+        }
+        Ok(seconds)
     }
 }
 

@@ -58,7 +58,7 @@ fn describe_difference(name: &str, by_rank: &[Settings]) -> Option<String> {
 }
 
 /// Lists ascending ranks, neighbours as a range: "ranks 0-3, 7".
-pub(crate) fn list_ranks(ranks: &[usize]) -> String {
+fn list_ranks(ranks: &[usize]) -> String {
     let mut text = if ranks.len() == 1 { "rank" } else { "ranks" }.to_owned();
     for (idx, run) in ranks.chunk_by(|a, b| a + 1 == *b).enumerate() {
         let comma = if idx == 0 { "" } else { "," };

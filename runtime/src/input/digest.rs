@@ -5,16 +5,18 @@
 /// Each word of eight bytes is mixed with its place by a one-to-one map, and the results are added up modulo 2⁶⁴. So another
 /// word always has another digest, and words that change places have one as well, but for a chance of 2⁻⁶⁴.
 pub(super) fn digest_bytes(at: u64, bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(8);
-    let mut last = [0; 8];
-    last[..words.remainder().len()].copy_from_slice(words.remainder());
-    let rest = (!words.remainder().is_empty()).then_some(last);
-    let words = words.map(|word| word.try_into().unwrap_or_default());
-    words
-        .chain(rest)
-        .zip((at..).step_by(8))
-        .map(|(word, at)| mix_word(u64::from_le_bytes(word), at))
-        .fold(0, u64::wrapping_add)
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (mut at, mut sum) = (at, 0u64);
+    for word in words {
+        sum = sum.wrapping_add(mix_word(u64::from_le_bytes(*word), at));
+        at += 8;
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        sum = sum.wrapping_add(mix_word(u64::from_le_bytes(last), at));
+    }
+    sum
 }
 
 fn mix_word(word: u64, at: u64) -> u64 {

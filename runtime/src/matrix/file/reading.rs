@@ -8,7 +8,6 @@ use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::{FileShape, Format, HEAD, ReadElements, do_on_head, head, npy, position};
-use crate::comm::settings::list_ranks;
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::input::{SeenFile, WatchedFile};
@@ -94,10 +93,13 @@ fn describe_others(
     };
     let own = (comm.rank() == first).then(|| comm.host().to_owned());
     let host = comm.share(first, own)?;
+    let more = match others.len() - 1 {
+        0 => String::new(),
+        more => format!(", like {more} more,"),
+    };
     Ok(Some(format!(
-        "{}: the file that rank {HEAD} sees is read for all ranks, since {} (rank {first} on {host}) may have another one of this name",
+        "{}: the file of rank {HEAD} is read for all ranks: rank {first} on {host}{more} may have another one of this name",
         path.display(),
-        list_ranks(others),
     )))
 }
 
