@@ -32,17 +32,27 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a text: a file, or an open stream such as `/dev/stdin`.
+/// How often a text is read that changes meanwhile.
+const READS: usize = 3;
+
+/// Reads a text: a file, or an open stream such as `/dev/stdin`. A file that changes while it is read is read again.
 ///
 /// # Errors
-/// As [`open_file`]; for a file that changes while it is read, and for bytes that are no UTF-8.
+/// As [`open_file`]; for a file that changes during each of three readings, and for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     if stands_for_open_file(&follow_links(path)?) {
         return io::read_to_string(File::open(path)?);
     }
-    let file = Rc::new(WatchedFile::open(path)?);
-    let text = io::read_to_string(FileReader::from(Rc::clone(&file)));
-    file.check_content().and(text)
+    let mut again = 1..READS;
+    loop {
+        let file = Rc::new(WatchedFile::open(path)?);
+        let text = io::read_to_string(FileReader::from(Rc::clone(&file)));
+        match file.check_content() {
+            Ok(()) => return text,
+            Err(_) if again.next().is_some() => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn describe_kind(kind: FileType) -> Option<&'static str> {
@@ -62,6 +72,19 @@ fn describe_kind(kind: FileType) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::injected::run_after_reads;
+
+    #[test]
+    fn a_text_that_changes_while_it_is_read_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, new] = ["file", "new"].map(|name| folder.path().join(name));
+        for name in [&path, &new] {
+            fs::write(name, name.to_str().unwrap()).unwrap();
+        }
+        let [to, from] = [path.clone(), new.clone()];
+        run_after_reads(1, move || fs::rename(from, to).unwrap());
+        assert_eq!(read_text(&path).unwrap(), new.to_str().unwrap());
+    }
 
     #[test]
     fn what_is_no_file_is_named_at_once() {
