@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::watched::{FileState, WatchedFile};
+use super::watched::{FileVersion, WatchedFile};
 
 /// The identity of the running kernel. Every start of a machine has its own.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -19,7 +19,7 @@ pub struct SeenFile {
     kernel: String,
     device: u64,
     is_shared: bool,
-    state: FileState,
+    state: FileVersion,
 }
 
 impl From<&WatchedFile> for SeenFile {

@@ -36,7 +36,7 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// The facts that tell a file with its content from any other one on the same device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct FileState {
+pub(super) struct FileVersion {
     inode: u64,
     len: u64,
     /// Times of the last change of content and status: seconds since 1970, and nanoseconds.
@@ -44,7 +44,7 @@ pub(super) struct FileState {
     changed: (i64, i64),
 }
 
-impl From<&Metadata> for FileState {
+impl From<&Metadata> for FileVersion {
     fn from(metadata: &Metadata) -> Self {
         Self {
             inode: metadata.ino(),
@@ -55,7 +55,7 @@ impl From<&Metadata> for FileState {
     }
 }
 
-impl FileState {
+impl FileVersion {
     pub(super) fn inode(&self) -> u64 {
         self.inode
     }
@@ -83,7 +83,7 @@ pub struct WatchedFile {
     file: File,
     device: u64,
     file_system: FileSystem,
-    state: FileState,
+    state: FileVersion,
     /// What was read, if times do not tell of every change.
     seen: Option<RefCell<SeenBytes>>,
 }
@@ -132,7 +132,7 @@ impl WatchedFile {
         self.file_system
     }
 
-    pub(super) fn state(&self) -> FileState {
+    pub(super) fn state(&self) -> FileVersion {
         self.state
     }
 
@@ -206,7 +206,7 @@ impl WatchedFile {
 }
 
 /// Returns the state of a file once a later change would change it.
-fn settle(file: &File, file_system: FileSystem) -> io::Result<FileState> {
+fn settle(file: &File, file_system: FileSystem) -> io::Result<FileVersion> {
     let skew = match file_system.is_shared() {
         true => SKEW,
         false => Duration::ZERO,
@@ -228,10 +228,10 @@ fn settle(file: &File, file_system: FileSystem) -> io::Result<FileState> {
 }
 
 /// Looks at a file. Opening it again asks the server of a network file system, whose last answer may be some seconds old.
-fn look(file: &File) -> io::Result<FileState> {
+fn look(file: &File) -> io::Result<FileVersion> {
     let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let metadata = again.as_ref().unwrap_or(file).metadata()?;
-    Ok(FileState::from(&metadata))
+    Ok(FileVersion::from(&metadata))
 }
 
 fn changed() -> io::Error {
