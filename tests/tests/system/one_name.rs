@@ -97,8 +97,11 @@ fn make_matrices() -> [WholeMatrix; 3] {
     })
 }
 
+/// A difference by its name, and the change that makes it.
+type Difference = (&'static str, fn(&mut WholeMatrix));
+
 /// Ways in which the second rank's file differs.
-const DIFFERENCES: [(&str, fn(&mut WholeMatrix)); 5] = [
+const DIFFERENCES: [Difference; 5] = [
     ("one element", |own| {
         let middle = own.numbers.len() * 23 / 64;
         own.numbers[middle] += 1.0;
