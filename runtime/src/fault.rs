@@ -1,4 +1,4 @@
-//! Faults that tests inject into the writing of files.
+//! Faults that tests inject into the reading and writing of files.
 
 use std::fs::File;
 use std::io;
@@ -92,6 +92,26 @@ pub(crate) mod injected {
         let done = work();
         FAULT.set(None);
         done
+    }
+
+    type Action = Box<dyn FnOnce()>;
+
+    thread_local! {
+        static AFTER_READS: Cell<Option<(usize, Action)>> = const { Cell::new(None) };
+    }
+
+    /// Runs `action` on this thread after this number of further reads of input files.
+    pub fn run_after_reads(reads: usize, action: impl FnOnce() + 'static) {
+        AFTER_READS.set(Some((reads, Box::new(action))));
+    }
+
+    /// Passes a read of an input file.
+    pub fn pass_read() {
+        match AFTER_READS.take() {
+            Some((0 | 1, action)) => action(),
+            Some((reads, action)) => AFTER_READS.set(Some((reads - 1, action))),
+            None => {}
+        }
     }
 
     pub fn strike(stage: &'static str) -> io::Result<()> {

@@ -532,7 +532,7 @@ fn files_of<T: Element>(comm: &dyn Comm, folder: &Path) -> usize {
             let written: Matrix<T> = Matrix::generate(even, comm.rank(), uniform(3)).unwrap();
             let path = folder.join(format!("{}-{rows}x{cols}.{ending}", T::TYPE));
             file::write(comm, &path, &written).unwrap();
-            let shape = file::read_shape(comm, &path).unwrap();
+            let shape = file::open(comm, &path).unwrap().shape();
             assert_eq!((shape.rows, shape.cols), (rows, cols));
             // Text does not say how precise it is.
             let is_held = shape.element == shape.element.and(T::TYPE);
@@ -576,7 +576,7 @@ pub fn failures(comm: &dyn Comm) -> usize {
     let refused = shared(|| Err(Error::Shape("made up".to_string()))).unwrap_err();
     assert_eq!(refused.to_string(), error.to_string());
     assert_eq!(refused.class(), ErrorClass::Input);
-    let missing = file::read_shape(comm, Path::new("no-such-file.npy")).unwrap_err();
+    let missing = file::open(comm, Path::new("no-such-file.npy")).unwrap_err();
     assert!(
         missing.to_string().contains("no-such-file.npy"),
         "{missing}"

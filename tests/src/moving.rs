@@ -1,5 +1,6 @@
 //! Redistribution and files on any number of ranks. Functions are as in [`cases`](crate::cases).
 
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use isochron::Error;
@@ -411,15 +412,45 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
         bytes_of_others(&fourth)
     );
 
-    // Of the same length and with the same header, but with another last element.
+    // Of the same length and with the same header, but with another element.
     let mut bytes = std::fs::read(&shared[1]).unwrap();
-    let last = bytes.len() - 1;
-    bytes[last] ^= u8::from(rank > 0);
+    let other = bytes.len() * 23 / 64;
+    bytes[other] ^= u8::from(rank > 0);
     std::fs::write(by_rows, bytes).unwrap();
     comm.barrier().unwrap();
     assert_eq!(read_same(comm, by_rows, &third), bytes_of_others(&third));
     std::env::set_current_dir(before).unwrap();
-    6
+    for (number, path) in [&shared[0], &shared[1], &folder.join("rank-0/by-rows.npy")]
+        .into_iter()
+        .enumerate()
+    {
+        let opened = file::open(comm, path).unwrap();
+        let is_between_parts = number > 0;
+        if is_between_parts {
+            opened.read::<f64>(comm, third.clone()).unwrap();
+        }
+        comm.barrier().unwrap();
+        rewrite_on_head(comm, path);
+        let refused = match is_between_parts {
+            true => opened.close(comm).unwrap_err(),
+            false => opened.read::<f64>(comm, third.clone()).unwrap_err(),
+        };
+        let text = refused.to_string();
+        assert!(text.contains("changed while it was read"), "{text}");
+    }
+    9
+}
+
+/// Writes another last byte, and puts the time of change back.
+fn rewrite_on_head(comm: &dyn Comm, path: &Path) {
+    if comm.rank() == 0 {
+        let last = std::fs::read(path).unwrap().len() - 1;
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        file.write_all_at(&[1], last as u64).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+    comm.barrier().unwrap();
 }
 
 /// Reads a file of [`FILE`]; returns the bytes that all ranks sent for it.

@@ -127,7 +127,7 @@ impl SystemArguments {
 
 /// Reads the size of a square matrix.
 fn read_size(comm: &dyn Comm, path: &Path) -> Result<usize, Error> {
-    let shape = file::read_shape(comm, path)?;
+    let shape = file::open(comm, path)?.shape();
     if shape.rows != shape.cols {
         let found = format!(
             "holds a {}×{} matrix, and A is square",

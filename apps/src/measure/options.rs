@@ -3,6 +3,7 @@
 use clap::{Args, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::input::agree_on_content;
 use isochron_core::internal::{KernelStore, bind_rank};
 use isochron_core::store::{
     KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
@@ -132,7 +133,8 @@ impl KernelArguments {
     /// kernel names the `others` that the command has too.
     ///
     /// # Errors
-    /// On every rank, when any rank fails: those of [`bind_rank`], [`KernelChoice::open`] and [`KernelStore::open`].
+    /// On every rank, when any rank fails: those of [`bind_rank`], [`KernelChoice::open`], [`agree_on_content`] of its library
+    /// and [`KernelStore::open`].
     ///
     /// # Collective
     /// All ranks.
@@ -165,6 +167,9 @@ impl KernelArguments {
             },
         };
         let (run, blas) = agree(comm, choice.open(self.isolate, others))?;
+        if !choice.is_built_in() {
+            agree_on_content(comm, KernelPlace::parse(&self.kernel).file)?;
+        }
         let work = agree(comm, self.describe_work(&choice, blas))?;
         // Nothing tells which BLAS a process of its own has chosen, so times of such a kernel belong to no key.
         let has_key = choice.name != "gemm" || work.blas.is_some();

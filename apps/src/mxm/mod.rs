@@ -11,7 +11,7 @@ mod progress;
 mod text;
 mod ways;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,7 +46,7 @@ use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::FinishedRun;
 use given::GivenPlan;
-use problem::find_problem;
+use problem::{MatrixFiles, find_problem};
 use progress::{MeasuringLimits, ProgressLine};
 
 /// The matrices, the balancing and the output.
@@ -196,7 +196,7 @@ pub fn run<'a>(
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
     check_models(arguments)?;
     arguments.balancing.check(arguments.strategy)?;
-    let problem = find_problem(comm, arguments, given.as_ref())?;
+    let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
     let line = match arguments.quiet {
         true => None,
@@ -240,10 +240,10 @@ pub fn run<'a>(
     }
     let (run, out) = ((&mut session, &mut watch), outputs.out);
     let (report, record) = match plan.problem().element() {
-        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, out),
-        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, out),
-        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, out),
-        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, out),
+        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, files, out),
+        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, files, out),
+        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, files, out),
+        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, files, out),
     }?;
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
@@ -346,6 +346,7 @@ fn multiply_as<T: Element>(
     (session, watch): (&mut Session, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
     plan: &Plan,
+    files: MatrixFiles,
     out: Option<OutputFile>,
 ) -> Result<(Report, Option<RunRecord>), Error> {
     let shared = Arc::clone(session.comm());
@@ -364,14 +365,17 @@ fn multiply_as<T: Element>(
         comm,
         arguments,
         moved: Moved::default(),
-        notices: Vec::new(),
+        notices: files.list_notices(),
+        files,
     };
     let mut c = match scalars.beta == T::ZERO {
         true => agree(comm, session.zeros(plan))?,
-        false => source.make_matrix(arguments.c.as_deref(), plan.c(), 2)?,
+        false => source.make_matrix(plan.c(), 2)?,
     };
     let whole = if plan.k_parts() == 1 {
-        Some(source.make_factors::<T>(plan.a(), plan.b())?)
+        let factors = source.make_factors::<T>(plan.a(), plan.b())?;
+        source.close()?;
+        Some(factors)
     } else {
         None
     };
@@ -386,7 +390,7 @@ fn multiply_as<T: Element>(
         session.multiply(plan, scalars, (a, b), &mut c)?
     } else {
         watch.enter(AccountPhase::Multiply);
-        session.multiply_in_parts(
+        let execution = session.multiply_in_parts(
             plan,
             scalars,
             &mut |part: &PartOfK| {
@@ -399,7 +403,10 @@ fn multiply_as<T: Element>(
                 Ok((a, b))
             },
             &mut c,
-        )?
+        )?;
+        watch.enter(AccountPhase::Matrices);
+        source.close()?;
+        execution
     };
     watch.enter(AccountPhase::Check);
     // Before the check: what is written has to be what was checked.
@@ -488,8 +495,9 @@ impl Outputs {
 struct MatrixSource<'a> {
     comm: &'a dyn Comm,
     arguments: &'a MxmArguments,
+    files: MatrixFiles,
     moved: Moved,
-    /// Numbers that are not finite.
+    /// Files that are not the same on all hosts, and numbers that are not finite.
     notices: Vec<String>,
 }
 
@@ -500,28 +508,28 @@ impl MatrixSource<'_> {
         a: Spread,
         b: Spread,
     ) -> Result<(Matrix<T>, Matrix<T>), Error> {
-        let files = [&self.arguments.a, &self.arguments.b].map(|file| file.as_deref());
-        let a = self.make_matrix(files[0], a, 0)?;
-        Ok((a, self.make_matrix(files[1], b, 1)?))
+        let a = self.make_matrix(a, 0)?;
+        Ok((a, self.make_matrix(b, 1)?))
     }
 
-    /// Reads the matrix from a file, or generates it with a seed for `which` of the three.
+    /// Reads A (0), B (1) or C (2) from its file, or generates it with a seed of its own.
     fn make_matrix<T: Element>(
         &mut self,
-        path: Option<&Path>,
         spread: Spread,
-        which: u64,
+        which: usize,
     ) -> Result<Matrix<T>, Error> {
         let comm = self.comm;
-        let Some(path) = path else {
-            let seed = self.arguments.seed.wrapping_mul(3).wrapping_add(which);
+        let Some(file) = self.files.find(which) else {
+            let seed = self.arguments.seed.wrapping_mul(3);
+            let seed = seed.wrapping_add(which as u64);
             let generator = match self.arguments.verify {
                 Verify::Exact => Generator::Integers { seed },
                 _ => Generator::Uniform { seed },
             };
             return agree(comm, Matrix::generate(spread, comm.rank(), generator));
         };
-        let (matrix, took) = file::read(comm, path, spread)?;
+        let path = file.path();
+        let (matrix, took) = file.read(comm, spread)?;
         self.moved = self.moved.and(took);
         if let Some(found) = matrix.find_not_finite(comm)? {
             if self.arguments.verify != Verify::None {
@@ -532,5 +540,11 @@ impl MatrixSource<'_> {
             self.notices.push(notice);
         }
         Ok(matrix)
+    }
+
+    /// Ends the reading of the files.
+    fn close(&mut self) -> Result<(), Error> {
+        self.moved.seconds += std::mem::take(&mut self.files).close(self.comm)?;
+        Ok(())
     }
 }

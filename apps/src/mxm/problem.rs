@@ -1,12 +1,12 @@
 //! The multiplication that the options and files ask for.
 
 use std::iter;
-use std::path::Path;
+use std::time::Instant;
 
 use isochron_core::Error;
 use isochron_core::comm::Comm;
 use isochron_core::matrix::Op;
-use isochron_core::matrix::file::{self, FileShape};
+use isochron_core::matrix::file::{self, FileShape, InputFile};
 use isochron_core::multiply::{Plan, Problem};
 use isochron_devices::{ElementType, Scalar};
 use isochron_hierarchy::decide::SplitChoice;
@@ -16,7 +16,7 @@ use super::MxmArguments;
 use super::given::GivenPlan;
 use crate::failure::Failure;
 
-/// Finds the multiplication: that of the options, of the files or of the plan.
+/// Finds the multiplication: that of the options, of the files or of the plan. Returns the open files, too.
 ///
 /// # Errors
 /// On every rank, if something is missing or does not fit together.
@@ -27,17 +27,16 @@ pub(super) fn find_problem(
     comm: &dyn Comm,
     arguments: &MxmArguments,
     given: Option<&GivenPlan>,
-) -> Result<Problem, Failure> {
+) -> Result<(Problem, MatrixFiles), Failure> {
     let planned = given.map(|given| given.plan().problem());
     let [op_a, op_b] = planned.map_or([Op::N; 2], Problem::ops);
     let ops = [
         arguments.op_a.unwrap_or(op_a),
         arguments.op_b.unwrap_or(op_b),
     ];
-    let a = StoredMatrix::read(comm, arguments.a.as_deref())?;
-    let b = StoredMatrix::read(comm, arguments.b.as_deref())?;
-    let c = StoredMatrix::read(comm, arguments.c.as_deref())?;
-    let asked = match (given_shape(arguments), &a, &b) {
+    let files = MatrixFiles::open(comm, arguments)?;
+    let [a, b, c] = [0, 1, 2].map(|which| files.find(which));
+    let asked = match (given_shape(arguments), a, b) {
         (Some(shape), ..) => Some(shape),
         (None, Some(a), Some(b)) => Some(shape_of_factors(ops, a, b)?),
         _ => None,
@@ -47,14 +46,15 @@ pub(super) fn find_problem(
         let message = "no size: give --size, or --m --n --k, or the files --a and --b";
         return Err(Failure::input(message));
     };
-    if let Some(StoredMatrix { path, shape }) = &c
-        && (shape.rows, shape.cols) != (m, n)
+    if let Some(c) = c
+        && shape_as(c, Op::N) != (m, n)
     {
-        let found = format!("{} is {}×{}", path.display(), shape.rows, shape.cols);
+        let FileShape { rows, cols, .. } = c.shape();
+        let found = format!("{} is {rows}×{cols}", c.path().display());
         return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")).into());
     }
     let stored = [a, b, c].into_iter().flatten();
-    let of_files = stored.map(|stored| stored.shape.element);
+    let of_files = stored.map(|file| file.shape().element);
     let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
     check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
@@ -69,10 +69,11 @@ pub(super) fn find_problem(
         None => asked,
     };
     let Some(given) = given else {
-        return Ok(asked);
+        return Ok((asked, files));
     };
     let chosen = choose_planned(&asked, given.plan());
-    Ok(chosen.map_err(|error| given.name_file(error))?)
+    let chosen = chosen.map_err(|error| given.name_file(error))?;
+    Ok((chosen, files))
 }
 
 /// Returns the multiplication of a plan; refuses one for another than is asked for, and names the difference.
@@ -121,39 +122,76 @@ fn given_shape(arguments: &MxmArguments) -> Option<(usize, usize, usize)> {
     size.or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
-/// The header of a matrix in a file.
-struct StoredMatrix<'a> {
-    path: &'a Path,
-    shape: FileShape,
+/// The files of A, B and C, open until their last element has been read.
+#[derive(Debug, Default)]
+pub struct MatrixFiles {
+    files: [Option<InputFile>; 3],
 }
 
-impl<'a> StoredMatrix<'a> {
-    fn read(comm: &dyn Comm, path: Option<&'a Path>) -> Result<Option<Self>, Error> {
-        let read = path.map(|path| {
-            let shape = file::read_shape(comm, path)?;
-            Ok(Self { path, shape })
-        });
-        read.transpose()
+impl MatrixFiles {
+    /// Opens the files that the options name.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn open(comm: &dyn Comm, arguments: &MxmArguments) -> Result<Self, Error> {
+        let mut files = Self::default();
+        let paths = [&arguments.a, &arguments.b, &arguments.c];
+        for (file, path) in files.files.iter_mut().zip(paths) {
+            *file = path
+                .as_ref()
+                .map(|path| file::open(comm, path))
+                .transpose()?;
+        }
+        Ok(files)
     }
 
-    /// Returns the rows and columns of `op` of the matrix.
-    fn shape_as(&self, op: Op) -> (usize, usize) {
-        match op {
-            Op::N => (self.shape.rows, self.shape.cols),
-            Op::T | Op::C => (self.shape.cols, self.shape.rows),
+    /// Returns the file of A (0), B (1) or C (2).
+    pub fn find(&self, which: usize) -> Option<&InputFile> {
+        self.files[which].as_ref()
+    }
+
+    /// Lists the findings about the files, one line each.
+    pub fn list_notices(&self) -> Vec<String> {
+        let notices = self.files.iter().flatten().filter_map(InputFile::notice);
+        notices.map(str::to_owned).collect()
+    }
+
+    /// Looks at all files for the last time; returns the seconds that it took.
+    ///
+    /// # Errors
+    /// [`Error::File`] on every rank for a file that has changed.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn close(self, comm: &dyn Comm) -> Result<f64, Error> {
+        let mut seconds = 0.0;
+        for file in self.files.into_iter().flatten() {
+            let begin = Instant::now();
+            file.close(comm)?;
+            seconds += begin.elapsed().as_secs_f64();
         }
+        Ok(seconds)
+    }
+}
+
+/// Returns the rows and columns of `op` of a matrix.
+fn shape_as(file: &InputFile, op: Op) -> (usize, usize) {
+    let shape = file.shape();
+    match op {
+        Op::N => (shape.rows, shape.cols),
+        Op::T | Op::C => (shape.cols, shape.rows),
     }
 }
 
 fn shape_of_factors(
     [op_a, op_b]: [Op; 2],
-    a: &StoredMatrix<'_>,
-    b: &StoredMatrix<'_>,
+    a: &InputFile,
+    b: &InputFile,
 ) -> Result<(usize, usize, usize), Error> {
-    let (m, k) = a.shape_as(op_a);
-    let (rows, n) = b.shape_as(op_b);
+    let (m, k) = shape_as(a, op_a);
+    let (rows, n) = shape_as(b, op_b);
     if k != rows {
-        let (a, b) = (a.path.display(), b.path.display());
+        let (a, b) = (a.path().display(), b.path().display());
         let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
         return Err(Error::Shape(reason));
     }

@@ -29,6 +29,8 @@ mod memcheck;
 mod mig;
 mod numpy;
 #[cfg(target_os = "linux")]
+mod one_name;
+#[cfg(target_os = "linux")]
 mod outputs;
 mod own_loops;
 mod plans;

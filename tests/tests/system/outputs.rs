@@ -17,7 +17,7 @@ use crate::command::Folder;
 const REAL: &str = "%%MatrixMarket matrix array real general\n";
 
 impl Folder {
-    fn make_pipe(&self, name: &str) -> String {
+    pub fn make_pipe(&self, name: &str) -> String {
         let path = self.path(name);
         let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
         assert!(made.success());

@@ -147,7 +147,7 @@ fn parse_entry(text: &str, is_complex: bool) -> Result<(usize, usize, Complex64)
 mod tests {
     use std::path::Path;
 
-    use super::super::{read, read_shape};
+    use super::super::open;
     use crate::comm::LocalComm;
     use crate::error::Error;
     use crate::matrix::Spread;
@@ -162,8 +162,9 @@ mod tests {
 
     fn read_file(path: &Path) -> Result<(usize, usize, Vec<f64>), Error> {
         let comm = LocalComm::new();
-        let shape = read_shape(&comm, path)?;
-        let (matrix, _) = read::<f64>(&comm, path, Spread::whole(shape.rows, shape.cols))?;
+        let file = open(&comm, path)?;
+        let shape = file.shape();
+        let (matrix, _) = file.read::<f64>(&comm, Spread::whole(shape.rows, shape.cols))?;
         let local = matrix.local();
         let elements = (0..shape.cols)
             .flat_map(|col| local.col(col).to_vec())

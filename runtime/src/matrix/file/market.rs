@@ -1,13 +1,14 @@
 //! Matrix Market's text formats: `array`, column after column, and `coordinate`, which becomes a dense matrix.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::rc::Rc;
 
 use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 
 use super::coordinate::{CoordinateElements, find_shortest_entry};
 use super::{FileShape, OpenFile, ReadElements};
+use crate::input::{FileReader, WatchedFile};
 use crate::matrix::Order;
 use crate::output::PartialFile;
 
@@ -19,7 +20,7 @@ const MAX_HEADER: u64 = 100;
 
 /// Lines with their numbers, comments and empty ones left out.
 pub(super) struct NumberedLines {
-    file: BufReader<File>,
+    file: BufReader<FileReader>,
     line: String,
     pub number: usize,
 }
@@ -60,10 +61,10 @@ impl NumberedLines {
     }
 }
 
-pub(super) fn open_market<T: Scalar>(file: File) -> Result<OpenFile<T>, String> {
-    let size = file.metadata().map_err(|error| error.to_string())?.len();
+pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T>, String> {
+    let size = file.len();
     let mut lines = NumberedLines {
-        file: BufReader::with_capacity(1 << 20, file),
+        file: BufReader::with_capacity(1 << 20, file.into()),
         line: String::new(),
         number: 0,
     };

@@ -1,9 +1,9 @@
 //! Matrices in files, read and written in pieces.
 //!
-//! If all ranks see the same `.npy` file, each reads or writes its own part, at the positions of its elements. Otherwise the
-//! head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to the ranks that hold
-//! them. Writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its own part
-//! and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array` or sparse `coordinate`).
+//! If all ranks are known to see the same `.npy` file, each reads or writes its own part, at the positions of its elements.
+//! Otherwise the head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to the ranks
+//! that hold them. Writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its
+//! own part and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array` or sparse `coordinate`).
 //! An `.mtx` file has no positions and goes through the head.
 
 mod coordinate;
@@ -12,24 +12,26 @@ mod market;
 mod npy;
 mod pieces;
 mod position;
+mod reading;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Instant;
 
 use isochron_devices::{ElementType, Scalar};
-use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use self::pieces::{cut_pieces, orient};
 use super::redistribute::Moved;
-use super::{Digest, Matrix, Order, Region, Spread};
+use super::{Digest, Matrix, Order, Region};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::fault::flip_in_file;
-use crate::input;
+use crate::input::WatchedFile;
 use crate::output::PartialFile;
+
+pub use reading::{InputFile, open, read};
 
 /// Rank that opens files.
 const HEAD: usize = 0;
@@ -56,7 +58,7 @@ pub struct FileShape {
 
 /// Functions of a format for matrices of `T`.
 struct Format<T> {
-    open: fn(File) -> Result<OpenFile<T>, String>,
+    open: fn(Rc<WatchedFile>) -> Result<OpenFile<T>, String>,
     write_header: fn(&mut BufWriter<PartialFile>, usize, usize) -> io::Result<()>,
     write_elements: fn(&mut BufWriter<PartialFile>, &[T]) -> io::Result<()>,
     /// Returns the length of a file with a number of elements of a type.
@@ -90,79 +92,12 @@ impl<T: Scalar> Format<T> {
     }
 }
 
-fn open_file<T: Scalar>(path: &Path) -> Result<OpenFile<T>, Error> {
-    let format = Format::of_path(path)?;
-    let file = input::open_file(path).map_err(|error| Error::file(path, error))?;
-    (format.open)(file).map_err(|reason| Error::file(path, reason))
-}
-
 /// Does on the head what may fail there; the other ranks get `None`.
 fn do_on_head<R>(
     comm: &dyn Comm,
     action: impl FnOnce() -> Result<R, Error>,
 ) -> Result<Option<R>, Error> {
     agree(comm, (comm.rank() == HEAD).then(action).transpose())
-}
-
-/// Reads the shape of the matrix in the file at `path`, without reading the elements.
-///
-/// # Errors
-/// [`Error::File`] on every rank if the head rank cannot read the header, or the file is plainly too short.
-///
-/// # Collective
-/// All ranks.
-pub fn read_shape(comm: &dyn Comm, path: &Path) -> Result<FileShape, Error> {
-    let call = CollectiveCall::new(comm, "file::read_shape");
-    let _call = call.with_debug("path", &path).enter()?;
-    let opened = do_on_head(comm, || open_file::<Complex64>(path))?;
-    comm.share(HEAD, opened.map(|(shape, _)| shape))
-}
-
-/// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it. Numbers of
-/// another type in the file become the nearest ones of `f64`, and these the nearest of `T`: infinite beyond its range.
-///
-/// # Errors
-/// [`Error::File`] on every rank if the file is missing, broken, truncated, of another shape than `spread`, or holds complex
-/// numbers and `T` is real; [`Error::Spread`] if a rank of `spread` holds more than one rectangle; [`Error::Allocation`].
-///
-/// # Collective
-/// All ranks, with the same arguments.
-pub fn read<T: Scalar>(
-    comm: &dyn Comm,
-    path: &Path,
-    spread: Spread,
-) -> Result<(Matrix<T>, Moved), Error> {
-    let begin = Instant::now();
-    let _call = CollectiveCall::new(comm, "file::read")
-        .with_debug("path", &path)
-        .with("element", &T::TYPE)
-        .with_spread("spread", &spread)
-        .enter()?;
-    let mut opened = do_on_head(comm, || open_file(path))?;
-    let shape: FileShape = comm.share(HEAD, opened.as_ref().map(|(shape, _)| *shape))?;
-    let wanted = (spread.rows(), spread.cols());
-    if (shape.rows, shape.cols) != wanted {
-        let found = format!(
-            "holds a {}×{} matrix, wanted {}×{}",
-            shape.rows, shape.cols, wanted.0, wanted.1
-        );
-        return Err(Error::file(path, found));
-    }
-    if shape.element.is_complex() && !T::TYPE.is_complex() {
-        let found = format!("holds complex numbers, and {} has none", T::TYPE);
-        return Err(Error::file(path, found));
-    }
-    let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
-    let in_place = Format::<T>::of_path(path)?.has_positions
-        && position::read_in_place(comm, path, &mut matrix)?;
-    let mut moved = if in_place {
-        Moved::default()
-    } else {
-        let read = opened.as_mut().map(|(_, read)| read);
-        head::read_pieces(comm, path, (shape.order, read), &mut matrix)?
-    };
-    moved.seconds = begin.elapsed().as_secs_f64();
-    Ok((matrix, moved))
 }
 
 /// Space for a matrix in a file.
@@ -210,7 +145,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// [`Error::Output`] on every rank if a rank that writes fails, or the elements in the file are others; [`Error::Shape`]
-    /// for a [window](Spread::within): no rank holds the rest.
+    /// for a [window](super::Spread::within): no rank holds the rest.
     ///
     /// # Collective
     /// All ranks.
@@ -304,9 +239,9 @@ impl<T: Scalar> MatrixOutput<T> {
     fn reread(&mut self) -> Result<WrittenElements<T>, Error> {
         let partial = self.file.get_mut();
         let reopened = partial.reopen().and_then(|file| {
-            file.as_ref()
-                .map_or(Ok(()), |file| flip_in_file("written", file))?;
-            Ok(file)
+            let Some(file) = file else { return Ok(None) };
+            flip_in_file("written", &file)?;
+            WatchedFile::of_writer(file).map(Rc::new).map(Some)
         });
         let failed = |reason: String| Error::output(partial.path(), reason);
         match reopened.map_err(|error| failed(error.to_string()))? {
@@ -391,8 +326,15 @@ fn add_run<T: Scalar>(digest: &mut Digest, rows: usize, first: usize, mut elemen
 /// # Errors
 /// [`Error::File`] if the file is missing or broken.
 pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
-    let (shape, mut read) = open_file::<T>(path)?;
-    digest_elements(&shape, &mut read).map_err(|reason| Error::file(path, reason))
+    let failed = |reason: String| Error::file(path, reason);
+    let open = Format::<T>::of_path(path)?.open;
+    let file = WatchedFile::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = Rc::new(file);
+    let (shape, mut read) = open(Rc::clone(&file)).map_err(failed)?;
+    let digest = digest_elements(&shape, &mut read).map_err(failed)?;
+    let unchanged = file.check_content();
+    unchanged.map_err(|error| failed(error.to_string()))?;
+    Ok(digest)
 }
 
 /// Writes `matrix` to the file at `path`.

@@ -1,7 +1,7 @@
 //! NumPy's `.npy` format: npyz reads the header, the elements are a stream of bytes.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, Write};
+use std::io::{BufWriter, ErrorKind, Write};
+use std::rc::Rc;
 
 use bytemuck::Pod;
 use isochron_devices::{ElementType, Scalar};
@@ -9,8 +9,12 @@ use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use num_complex::{Complex32, Complex64};
 
 use super::{FileShape, OpenFile};
+use crate::input::WatchedFile;
 use crate::matrix::Order;
 use crate::output::PartialFile;
+
+/// Largest number of bytes before the elements. NumPy itself reads no longer headers unless it is asked to.
+const MAX_HEADER: u64 = 10_000;
 
 /// Conversion of stored numbers, in this host's byte order, to elements.
 type Conversion<T> = fn(&[u8], &mut [T]);
@@ -83,12 +87,49 @@ impl<T: Scalar> Header<T> {
     }
 }
 
+/// Returns the number of bytes before the elements, as the first bytes of a file tell it; `None` if these are of no version
+/// of the format.
+fn count_header(first: &[u8]) -> Option<u64> {
+    match *first {
+        [_, _, _, _, _, _, 1, _, low, high, ..] => {
+            Some(10 + u64::from(u16::from_le_bytes([low, high])))
+        }
+        [_, _, _, _, _, _, 2 | 3, _, a, b, c, d, ..] => {
+            Some(12 + u64::from(u32::from_le_bytes([a, b, c, d])))
+        }
+        _ => None,
+    }
+}
+
+/// Reads the bytes before the elements. No length is believed before the file has it.
+fn read_header_bytes(file: &WatchedFile) -> Result<Vec<u8>, String> {
+    let mut bytes = vec![0; file.len().min(12) as usize];
+    file.read_exact_at(&mut bytes, 0).map_err(read_failure)?;
+    let len = match count_header(&bytes) {
+        Some(len) if bytes.starts_with(b"\x93NUMPY") => len,
+        _ => return Ok(bytes),
+    };
+    if len > file.len() {
+        let found = file.len();
+        return Err(format!(
+            "truncated: a header of {len} bytes in a file of {found}"
+        ));
+    }
+    if len > MAX_HEADER {
+        return Err(format!(
+            "not a matrix: its header has {len} bytes, wanted at most {MAX_HEADER}"
+        ));
+    }
+    bytes.resize(len as usize, 0);
+    file.read_exact_at(&mut bytes, 0).map_err(read_failure)?;
+    Ok(bytes)
+}
+
 /// Reads the header, and checks that the file has the length that it says.
-pub(super) fn read_header<T: Scalar>(file: &mut BufReader<File>) -> Result<Header<T>, String> {
-    let metadata = file.get_ref().metadata();
-    let size = metadata.map_err(|error| error.to_string())?.len();
+pub(super) fn read_header<T: Scalar>(file: &WatchedFile) -> Result<Header<T>, String> {
+    let bytes = read_header_bytes(file)?;
     let header =
-        NpyHeader::from_reader(&mut *file).map_err(|error| format!("not a NumPy file: {error}"))?;
+        NpyHeader::from_reader(&bytes[..]).map_err(|error| format!("not a NumPy file: {error}"))?;
     let (rows, cols) = match *header.shape() {
         [rows, cols] => (rows, cols),
         // A vector is a column.
@@ -104,12 +145,12 @@ pub(super) fn read_header<T: Scalar>(file: &mut BufReader<File>) -> Result<Heade
         return Err("holds records; wanted numbers".to_string());
     };
     let (element, convert) = choose_conversion(&kind)?;
-    let start = file.stream_position().map_err(|error| error.to_string())?;
+    let start = bytes.len() as u64;
     let wanted = rows
         .checked_mul(cols)
         .and_then(|n| n.checked_mul(kind.size_field()));
     let wanted = wanted.ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
-    let found = size.saturating_sub(start);
+    let found = file.len() - start;
     if found != wanted {
         let word = if found < wanted {
             "truncated"
@@ -141,14 +182,14 @@ pub(super) fn read_header<T: Scalar>(file: &mut BufReader<File>) -> Result<Heade
 
 /// Opens a file of integers of 1 to 8 bytes, floating-point numbers (except half precision) or complex numbers. Integers
 /// beyond 2⁵³ are rounded.
-pub(super) fn open_npy<T: Scalar>(file: File) -> Result<OpenFile<T>, String> {
-    let mut file = BufReader::with_capacity(1 << 20, file);
-    let header = read_header(&mut file)?;
+pub(super) fn open_npy<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T>, String> {
+    let header = read_header(&file)?;
     let shape = header.shape;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut at) = (Vec::new(), header.start);
     let read_elements = Box::new(move |out: &mut [T]| {
         bytes.resize(out.len() * header.width, 0);
-        file.read_exact(&mut bytes).map_err(read_failure)?;
+        file.read_exact_at(&mut bytes, at).map_err(read_failure)?;
+        at += bytes.len() as u64;
         header.decode_numbers(&mut bytes, out);
         Ok(()) // The length was checked with the header.
     });

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read as _, Seek as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -14,71 +14,22 @@ use super::pieces::{cut_pieces, orient};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::fault::flip_bit;
+use crate::input::WatchedFile;
 use crate::matrix::copy::{Strides, copy_lines, replace};
-use crate::matrix::{Digest, Matrix, Order, Region, digest};
+use crate::matrix::{Digest, Matrix, Order, Region};
 use crate::output::{PartialFile, longest_file};
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 4 << 20;
 /// Longest gap, in bytes, that is read along with the lines on both sides of it: reading it costs less than another call.
 const MAX_GAP_BYTES: usize = 16 << 10;
-/// Number of samples by which ranks compare the files that they see, and bytes of each.
-const SAMPLES: u64 = 33;
-const SAMPLE_BYTES: u64 = 4096;
 
-/// Reads this rank's part of the file at `path` if all ranks see the same file; returns `false` if they do not.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn read_in_place<T: Scalar>(
-    comm: &dyn Comm,
-    path: &Path,
+/// Reads this rank's part of a file.
+pub(super) fn read_part<T: Scalar>(
+    file: &WatchedFile,
+    header: &Header<T>,
     matrix: &mut Matrix<T>,
-) -> Result<bool, Error> {
-    let seen = open_if_seen(path);
-    let all = comm.gather(&seen.as_ref().map(|(_, _, digest)| *digest))?;
-    let same = all
-        .iter()
-        .all(|digest| digest.is_some() && *digest == all[0]);
-    let (Some((file, header, _)), true) = (seen, same) else {
-        tracing::debug!(file = %path.display(), "ranks do not see the same file: the head reads it");
-        return Ok(false);
-    };
-    let read = read_part(&file, &header, matrix)
-        .map_err(|error| Error::file(path, npy::read_failure(error)));
-    agree(comm, read).map(|()| true)
-}
-
-/// Opens the file, if this rank sees one. The number is the same on ranks that see alike files, by length, header and samples
-/// of elements. Numbers of devices and inodes would differ between hosts that share a file system.
-fn open_if_seen<T: Scalar>(path: &Path) -> Option<(File, Header<T>, u64)> {
-    // Opening a pipe would take it from the rank that reads it.
-    if !std::fs::metadata(path).ok()?.is_file() {
-        return None;
-    }
-    let mut reader = BufReader::new(File::open(path).ok()?);
-    let header = npy::read_header(&mut reader).ok()?;
-    let digest = digest_file(&mut reader, header.start).ok()?;
-    Some((reader.into_inner(), header, digest))
-}
-
-/// Digests length, header and samples of a file, with elements from byte `start` on.
-fn digest_file(reader: &mut BufReader<File>, start: u64) -> io::Result<u64> {
-    let len = reader.get_ref().metadata()?.len();
-    let mut seen = Vec::new();
-    reader.rewind()?;
-    reader.by_ref().take(start).read_to_end(&mut seen)?;
-    for sample in 0..SAMPLES {
-        let room = len.saturating_sub(SAMPLE_BYTES);
-        let at = (u128::from(room) * u128::from(sample) / u128::from(SAMPLES - 1)) as u64;
-        let from = seen.len();
-        seen.resize(from + SAMPLE_BYTES.min(len) as usize, 0);
-        reader.get_ref().read_exact_at(&mut seen[from..], at)?;
-    }
-    Ok(digest(&(len, seen)))
-}
-
-fn read_part<T: Scalar>(file: &File, header: &Header<T>, matrix: &mut Matrix<T>) -> io::Result<()> {
+) -> io::Result<()> {
     let order = header.shape.order;
     let whole = Region::new(0..matrix.spread().rows(), 0..matrix.spread().cols());
     let (part, line_len) = (orient(&matrix.part(), order), orient(&whole, order).rows);

@@ -4,10 +4,8 @@
 //! were cloned often have the same. Containers of one kernel and one name share its cores and its memory, so they are one
 //! host.
 
+use isochron_core::internal::input::read_kernel_id;
 use serde::{Deserialize, Serialize};
-
-/// The identity of the running kernel. Every start of a machine has its own.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A rank's host, as far as the rank can tell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,10 +19,9 @@ pub(super) struct OwnHost {
 impl OwnHost {
     /// Reads the identity of this host, which gives itself this name.
     pub(super) fn read(name: &str) -> Self {
-        let boot = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
         Self {
             name: name.to_owned(),
-            boot: boot.trim().to_owned(),
+            boot: read_kernel_id(),
         }
     }
 }

@@ -1,9 +1,23 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
+//!
+//! A small file that several ranks need is read by the head rank, which passes its content on. A file that several ranks read
+//! themselves is one [`SeenFile`], or has one [content](agree_on_content). No file may change [while it is read](WatchedFile).
+
+mod content;
+mod digest;
+mod file_system;
+mod seen;
+mod watched;
 
 use std::fs::{self, File, FileType};
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
+use std::rc::Rc;
+
+pub use content::agree_on_content;
+pub use seen::{SeenFile, read_kernel_id};
+pub use watched::{FileReader, WatchedFile};
 
 use crate::output::{follow_links, stands_for_open_file};
 
@@ -18,16 +32,27 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Reads a text: a file, or an open stream such as `/dev/stdin`.
+/// How often a text is read that changes meanwhile.
+const READS: usize = 3;
+
+/// Reads a text: a file, or an open stream such as `/dev/stdin`. A file that changes while it is read is read again.
 ///
 /// # Errors
-/// As [`open_file`], and for bytes that are no UTF-8.
+/// As [`open_file`]; for a file that changes during each of three readings, and for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let file = match stands_for_open_file(&follow_links(path)?) {
-        true => File::open(path),
-        false => open_file(path),
-    };
-    io::read_to_string(file?)
+    if stands_for_open_file(&follow_links(path)?) {
+        return io::read_to_string(File::open(path)?);
+    }
+    let mut again = 1..READS;
+    loop {
+        let file = Rc::new(WatchedFile::open(path)?);
+        let text = io::read_to_string(FileReader::from(Rc::clone(&file)));
+        match file.check_content() {
+            Ok(()) => return text,
+            Err(_) if again.next().is_some() => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn describe_kind(kind: FileType) -> Option<&'static str> {
@@ -47,6 +72,19 @@ fn describe_kind(kind: FileType) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::injected::run_after_reads;
+
+    #[test]
+    fn a_text_that_changes_while_it_is_read_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, new] = ["file", "new"].map(|name| folder.path().join(name));
+        for name in [&path, &new] {
+            fs::write(name, name.to_str().unwrap()).unwrap();
+        }
+        let [to, from] = [path.clone(), new.clone()];
+        run_after_reads(1, move || fs::rename(from, to).unwrap());
+        assert_eq!(read_text(&path).unwrap(), new.to_str().unwrap());
+    }
 
     #[test]
     fn what_is_no_file_is_named_at_once() {

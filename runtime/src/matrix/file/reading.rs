@@ -1,0 +1,415 @@
+//! Reading of matrices.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+use isochron_devices::Scalar;
+use num_complex::Complex64;
+
+use super::{FileShape, Format, HEAD, ReadElements, do_on_head, head, npy, position};
+use crate::comm::{CollectiveCall, Comm, agree};
+use crate::error::Error;
+use crate::input::{SeenFile, WatchedFile};
+use crate::matrix::redistribute::Moved;
+use crate::matrix::{Matrix, Spread};
+
+/// A file with a matrix, open on the ranks that read it. It must not change until it is [closed](Self::close).
+#[derive(Debug)]
+pub struct InputFile {
+    path: PathBuf,
+    shape: FileShape,
+    /// `None` on ranks which get their elements from the head.
+    file: Option<Rc<WatchedFile>>,
+    /// `true` if each rank reads its own part.
+    is_in_place: bool,
+    notice: Option<String>,
+}
+
+/// Opens the file at `path`, and reads the shape of its matrix.
+///
+/// # Errors
+/// [`Error::File`] on every rank if the head rank cannot read the header, or the file is plainly too short.
+///
+/// # Collective
+/// All ranks, with the same path.
+pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
+    let call = CollectiveCall::new(comm, "file::open");
+    let _call = call.with_debug("path", &path).enter()?;
+    let opened = do_on_head(comm, || open_with_shape(path))?;
+    let shape = comm.share(HEAD, opened.as_ref().map(|(_, shape)| *shape))?;
+    let file = match opened {
+        Some((file, _)) => Some(file),
+        None => WatchedFile::open(path).ok().map(Rc::new),
+    };
+    let seen = comm.gather(&file.as_deref().map(SeenFile::from))?;
+    let others = find_others(&seen);
+    let is_in_place =
+        Format::<f64>::of_path(path)?.has_positions && others.is_empty() && !seen.contains(&None);
+    if !is_in_place {
+        tracing::debug!(file = %path.display(), "the head reads the file for all ranks");
+    }
+    Ok(InputFile {
+        path: path.to_path_buf(),
+        shape,
+        file: file.filter(|_| is_in_place || comm.rank() == HEAD),
+        is_in_place,
+        notice: describe_others(comm, path, &others)?,
+    })
+}
+
+fn open_with_shape(path: &Path) -> Result<(Rc<WatchedFile>, FileShape), Error> {
+    let open = Format::<Complex64>::of_path(path)?.open;
+    let file = WatchedFile::open(path).map_err(|error| Error::file(path, error))?;
+    let file = Rc::new(file);
+    match open(Rc::clone(&file)) {
+        Ok((shape, _)) => Ok((file, shape)),
+        Err(reason) => Err(Error::file(path, reason)),
+    }
+}
+
+/// Returns the ranks with a file that is not known to be the head's.
+fn find_others(seen: &[Option<SeenFile>]) -> Vec<usize> {
+    let head = seen[HEAD].as_ref();
+    let ranks = seen.iter().enumerate();
+    ranks
+        .filter(|(_, own)| own.is_some() && !own.as_ref().zip(head).is_some_and(is_one_file))
+        .map(|(rank, _)| rank)
+        .collect()
+}
+
+fn is_one_file((own, head): (&SeenFile, &SeenFile)) -> bool {
+    own.is_known_to_be(head)
+}
+
+/// Describes the ranks with a file of their own; `None` without one.
+fn describe_others(
+    comm: &dyn Comm,
+    path: &Path,
+    others: &[usize],
+) -> Result<Option<String>, Error> {
+    let Some(&first) = others.first() else {
+        return Ok(None);
+    };
+    let own = (comm.rank() == first).then(|| comm.host().to_owned());
+    let host = comm.share(first, own)?;
+    let more = match others.len() - 1 {
+        0 => String::new(),
+        more => format!(", like {more} more,"),
+    };
+    Ok(Some(format!(
+        "{}: the file of rank {HEAD} is read for all ranks: rank {first} on {host}{more} may have another one of this name",
+        path.display(),
+    )))
+}
+
+impl InputFile {
+    /// The file, as it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The shape of the matrix.
+    pub fn shape(&self) -> FileShape {
+        self.shape
+    }
+
+    /// Describes the ranks which may have another file of this name on their hosts, the same on all ranks.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
+    /// Reads the matrix onto `spread`, and returns the messages that this rank sent for it. Numbers of another type in the
+    /// file become the nearest ones of `f64`, and these the nearest of `T`: infinite beyond its range.
+    ///
+    /// # Errors
+    /// [`Error::File`] on every rank if the file is broken, truncated, of another shape than `spread`, holds complex
+    /// numbers and `T` is real, or has changed since it was opened; [`Error::Spread`] if a rank of `spread` holds more than
+    /// one rectangle; [`Error::Allocation`].
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn read<T: Scalar>(
+        &self,
+        comm: &dyn Comm,
+        spread: Spread,
+    ) -> Result<(Matrix<T>, Moved), Error> {
+        let begin = Instant::now();
+        let _call = CollectiveCall::new(comm, "InputFile::read")
+            .with_debug("path", &self.path)
+            .with("element", &T::TYPE)
+            .with_spread("spread", &spread)
+            .enter()?;
+        self.check_shape::<T>(&spread)?;
+        let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
+        let mut moved = if self.is_in_place {
+            agree(comm, self.read_part(&mut matrix))?;
+            Moved::default()
+        } else {
+            let mut read = do_on_head(comm, || self.read_elements())?;
+            head::read_pieces(
+                comm,
+                &self.path,
+                (self.shape.order, read.as_mut()),
+                &mut matrix,
+            )?
+        };
+        moved.seconds = begin.elapsed().as_secs_f64();
+        Ok((matrix, moved))
+    }
+
+    /// Looks at the file for the last time, once nothing more is read.
+    ///
+    /// # Errors
+    /// [`Error::File`] on every rank if the file has changed since it was opened.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn close(self, comm: &dyn Comm) -> Result<(), Error> {
+        let call = CollectiveCall::new(comm, "InputFile::close");
+        let _call = call.with_debug("path", &self.path).enter()?;
+        let file = self.file.as_deref();
+        let checked = file.map_or(Ok(()), WatchedFile::check_content);
+        agree(
+            comm,
+            checked.map_err(|error| Error::file(&self.path, error)),
+        )
+    }
+
+    fn check_shape<T: Scalar>(&self, spread: &Spread) -> Result<(), Error> {
+        let (found, wanted) = (&self.shape, (spread.rows(), spread.cols()));
+        if (found.rows, found.cols) != wanted {
+            let reason = format!(
+                "holds a {}×{} matrix, wanted {}×{}",
+                found.rows, found.cols, wanted.0, wanted.1
+            );
+            return Err(Error::file(&self.path, reason));
+        }
+        if found.element.is_complex() && !T::TYPE.is_complex() {
+            let reason = format!("holds complex numbers, and {} has none", T::TYPE);
+            return Err(Error::file(&self.path, reason));
+        }
+        Ok(())
+    }
+
+    /// Returns the open file, on ranks that read it.
+    fn opened(&self) -> Result<Rc<WatchedFile>, Error> {
+        let file = self.file.clone();
+        file.ok_or_else(|| Error::file(&self.path, "is not open on this rank"))
+    }
+
+    /// Reads the part of this rank.
+    fn read_part<T: Scalar>(&self, matrix: &mut Matrix<T>) -> Result<(), Error> {
+        let file = self.opened()?;
+        let read = npy::read_header(&file).and_then(|header| {
+            position::read_part(&file, &header, matrix).map_err(npy::read_failure)
+        });
+        blame_change(&file, read).map_err(|reason| Error::file(&self.path, reason))
+    }
+
+    /// Begins to read the elements from front to back.
+    fn read_elements<T: Scalar>(&self) -> Result<ReadElements<T>, Error> {
+        let file = self.opened()?;
+        let opened = (Format::<T>::of_path(&self.path)?.open)(Rc::clone(&file));
+        let opened = blame_change(&file, opened);
+        let (_, mut read) = opened.map_err(|reason| Error::file(&self.path, reason))?;
+        Ok(Box::new(move |out| {
+            let is_end = out.is_empty();
+            match read(out) {
+                Ok(()) if !is_end => Ok(()),
+                done => blame_change(&file, done),
+            }
+        }))
+    }
+}
+
+/// Refuses what was read from a file that has changed, whatever it was.
+fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, String> {
+    file.check().map_err(|error| error.to_string())?;
+    outcome
+}
+
+/// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it.
+///
+/// # Errors
+/// As [`open`], [`InputFile::read`] and [`InputFile::close`].
+///
+/// # Collective
+/// All ranks, with the same arguments.
+pub fn read<T: Scalar>(
+    comm: &dyn Comm,
+    path: &Path,
+    spread: Spread,
+) -> Result<(Matrix<T>, Moved), Error> {
+    let file = open(comm, path)?;
+    let read = file.read(comm, spread)?;
+    file.close(comm)?;
+    Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+    use crate::comm::LocalComm;
+    use crate::fault::injected::run_after_reads;
+    use crate::matrix::Generator;
+
+    const SIZE: usize = 40;
+
+    /// Writes a matrix to a file of this name.
+    fn write_matrix(folder: &Path, name: &str) -> PathBuf {
+        let comm = LocalComm::new();
+        let generator = Generator::Uniform { seed: 1 };
+        let matrix: Matrix<f64> =
+            Matrix::generate(Spread::whole(SIZE, SIZE), 0, generator).unwrap();
+        let path = folder.join(name);
+        super::super::write(&comm, &path, &matrix).unwrap();
+        path
+    }
+
+    /// Writes other elements in place, and puts the time of change back.
+    fn rewrite(path: &Path) {
+        let bytes = fs::read(path).unwrap();
+        let file = File::options().write(true).open(path).unwrap();
+        let modified = file.metadata().unwrap().modified().unwrap();
+        let last = bytes.len() - 2; // A digit, in a text.
+        file.write_all_at(&[bytes[last] ^ 1], last as u64).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+
+    fn open_to_read(path: &Path, is_in_place: bool) -> Result<InputFile, Error> {
+        let opened = open(&LocalComm::new(), path)?;
+        Ok(InputFile {
+            is_in_place: is_in_place && opened.is_in_place,
+            ..opened
+        })
+    }
+
+    fn read_part(file: &InputFile) -> Result<(Matrix<f64>, Moved), Error> {
+        file.read(&LocalComm::new(), Spread::whole(SIZE, SIZE))
+    }
+
+    fn assert_changed<R>(outcome: Result<R, Error>, what: &str) {
+        let told = outcome.err().map(|error| error.to_string());
+        let told = told.unwrap_or_else(|| panic!("{what}: no error"));
+        assert!(told.contains("changed while it was read"), "{what}: {told}");
+    }
+
+    const WAYS: [(&str, bool); 3] = [("a.npy", true), ("a.npy", false), ("a.mtx", false)];
+
+    #[test]
+    fn a_file_rewritten_after_any_read_is_found_although_its_time_is_put_back() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_in_place) in WAYS {
+            let path = write_matrix(folder.path(), name);
+            let opened = open_to_read(&path, is_in_place).unwrap();
+            read_part(&opened).unwrap();
+            opened.close(&LocalComm::new()).unwrap();
+            let mut reads = 1;
+            loop {
+                let rewritten = path.clone();
+                run_after_reads(reads, move || rewrite(&rewritten));
+                let opened = open_to_read(&path, is_in_place);
+                let read = opened.and_then(|file| {
+                    read_part(&file)?;
+                    file.close(&LocalComm::new())
+                });
+                // The reads are over if one more is waited for.
+                let is_pending = read.is_ok();
+                if is_pending {
+                    run_after_reads(0, || ());
+                    break;
+                }
+                assert_changed(read, &format!("{name}, read {reads}"));
+                reads += 1;
+            }
+            assert!(reads > 2, "{name}: {reads}");
+        }
+    }
+
+    #[test]
+    fn a_file_rewritten_between_parts_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_in_place) in WAYS {
+            let path = write_matrix(folder.path(), name);
+            let opened = open_to_read(&path, is_in_place).unwrap();
+            read_part(&opened).unwrap();
+            rewrite(&path);
+            assert_changed(read_part(&opened), name);
+            assert_changed(opened.close(&LocalComm::new()), name);
+            let opened = open_to_read(&path, is_in_place).unwrap();
+            // A new file of the same content under the name is another one.
+            let copy = folder.path().join("copy");
+            fs::copy(&path, &copy).unwrap();
+            fs::rename(&copy, &path).unwrap();
+            assert_changed(read_part(&opened), name);
+        }
+    }
+
+    #[test]
+    fn lengths_that_the_file_does_not_have_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let numpy = |version: u8, len: &[u8], text: &str| {
+            [&b"\x93NUMPY"[..], &[version, 0], len, text.as_bytes()].concat()
+        };
+        let nested = format!("{}1{}", "(".repeat(9_000), ")".repeat(900));
+        let shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967295), }";
+        let market = "%%MatrixMarket matrix array real general\n";
+        for (name, bytes, reason) in [
+            (
+                "a.npy",
+                numpy(2, &[255; 4], "{}"),
+                "truncated: a header of 4294967307 bytes",
+            ),
+            (
+                "a.npy",
+                numpy(3, &[255; 4], ""),
+                "truncated: a header of 4294967307 bytes",
+            ),
+            (
+                "a.npy",
+                numpy(1, &[255; 2], &" ".repeat(70_000)),
+                "wanted at most 10000",
+            ),
+            ("a.npy", numpy(1, &[0x2f], ""), "not a NumPy file"),
+            ("a.npy", numpy(9, &[1; 4], ""), "not a NumPy file"),
+            (
+                "a.npy",
+                numpy(1, &9_901u16.to_le_bytes(), &nested),
+                "not a NumPy file",
+            ),
+            (
+                "a.npy",
+                numpy(1, &[shape.len() as u8, 0], shape),
+                "an impossible shape",
+            ),
+            (
+                "a.mtx",
+                format!("{market}4294967296 4294967295\n").into_bytes(),
+                "truncated",
+            ),
+            (
+                "a.mtx",
+                format!("{market}4294967296 4294967296\n").into_bytes(),
+                "an impossible shape",
+            ),
+            (
+                "a.mtx",
+                format!(
+                    "{}4 4 18446744073709551615\n",
+                    market.replace("array", "coordinate")
+                )
+                .into_bytes(),
+                "truncated",
+            ),
+        ] {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            let refused = open(&LocalComm::new(), &path).unwrap_err().to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+}
