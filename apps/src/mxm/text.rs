@@ -304,10 +304,10 @@ fn check_line(report: &Report) -> String {
     match (&report.verify, report.verified) {
         (Some(verify), Some(passed)) => {
             let finds = verify.finds.map_or(String::new(), |finds| {
-                format!(", an error of {finds:.1e} of an element would be found")
+                format!("would find {finds:.1e} of an element, ")
             });
             format!(
-                "{} by {}: largest residual {:.2} of its bound{finds}\n",
+                "{} by {}: {finds}residual {:.3} of its bound\n",
                 verdict_word(passed),
                 verify.method,
                 verify.residual.unwrap_or(f64::INFINITY)

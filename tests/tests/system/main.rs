@@ -17,6 +17,8 @@ mod c_interface;
 mod cluster;
 mod command;
 mod cuda;
+#[cfg(target_os = "linux")]
+mod damage;
 mod docs;
 mod elements;
 mod embedding;

@@ -12,9 +12,10 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 20] = [
+pub const SCHEMAS: [&str; 21] = [
     "platform",
     "report",
+    "check",
     "plan",
     "record",
     "topology",
@@ -252,6 +253,18 @@ fn partitions_are_as_their_schema_says() {
         "partition --units 25 --models {falling} --algorithm gpa --fit akima"
     )));
     check_documents("partition", &documents);
+}
+
+#[test]
+fn result_checks_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [out, report] =
+        ["c.npy", "c.json"].map(|name| folder.path().join(name).display().to_string());
+    run_json(&format!(
+        "mxm --size 30 --strategy homogeneous --out {out} --report {report}"
+    ));
+    let document = run_json(&format!("check {out} --report {report}"));
+    check_documents("check", slice::from_ref(&document));
 }
 
 #[test]
