@@ -229,7 +229,7 @@ fn run_command<'a>(
         Subcommands::Topology(arguments) => topology::run(arguments),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
-        Subcommands::Model(arguments) => model::run(arguments),
+        Subcommands::Model(arguments) => return model::run(arguments).map(|()| None),
         Subcommands::TraceModel(arguments) => trace_model::run(arguments),
         Subcommands::Models(command) => models::run(command),
     }?;

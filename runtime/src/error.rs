@@ -177,6 +177,7 @@ impl Error {
                 | DeviceError::UnknownGrouping(_)
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
+                | DeviceError::BlasMemory { .. }
                 | DeviceError::Config { .. }
                 | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. },

@@ -1,7 +1,7 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
 
 use std::fs::{self, File, FileType};
-use std::io;
+use std::io::{self, BufReader};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -23,11 +23,19 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open_file`], and for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    io::read_to_string(open_text(path)?)
+}
+
+/// Opens a text: a file, or an open stream such as `/dev/stdin`.
+///
+/// # Errors
+/// As [`open_file`].
+pub fn open_text(path: &Path) -> io::Result<BufReader<File>> {
     let file = match stands_for_open_file(&follow_links(path)?) {
         true => File::open(path),
         false => open_file(path),
     };
-    io::read_to_string(file?)
+    Ok(BufReader::new(file?))
 }
 
 fn describe_kind(kind: FileType) -> Option<&'static str> {
