@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_hierarchy::printable::escape;
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 
@@ -75,7 +76,7 @@ pub fn print_parts(
 /// Writes a note to standard error, in one line.
 pub fn note(text: &str) {
     // If standard error is closed, there is no place for it.
-    let _ = writeln!(io::stderr(), "isochron: {text}");
+    let _ = writeln!(io::stderr(), "isochron: {}", escape(text));
 }
 
 /// Makes the folder that `--out` names.

@@ -1,5 +1,7 @@
 //! Aligned columns of text.
 
+use isochron_hierarchy::printable::show_name;
+
 /// A table with words in its first columns and numbers in the others.
 pub struct TextTable {
     n_words: usize,
@@ -25,12 +27,12 @@ impl TextTable {
         table
     }
 
-    /// Adds a row.
+    /// Adds a row. Its cells are printed as [names](show_name).
     pub fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
         let before = self.cells.len();
         for cell in cells {
+            let cell = show_name(&cell);
             self.text += &cell;
-            // No cell comes near 4 GiB.
             self.cells.push(cell.len() as u32);
         }
         self.rows.push((self.cells.len() - before) as u32);
@@ -70,7 +72,6 @@ impl std::fmt::Display for TextTable {
         self.visit_rows(|row| {
             line.clear();
             for (column, (&(cell, own), &width)) in row.iter().zip(&widths).enumerate() {
-                // A width in a format may be at most 65535.
                 let space = std::iter::repeat_n(' ', width - own);
                 if column < self.n_words {
                     line += cell;
@@ -98,10 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn a_column_may_have_any_width() {
-        let long = "x".repeat(100_000);
+    fn names_that_others_chose_keep_to_their_cells() {
         let mut table = TextTable::new(1, "name|s");
-        table.add_row([long.clone(), "1".to_owned()]);
-        assert!(table.to_string().ends_with(&format!("\n{long}  1\n")));
+        for name in ["x".repeat(100_000), "a\u{202e}\nb".to_owned()] {
+            table.add_row([name, "1".to_owned()]);
+        }
+        let [half, rest] = [40, 39].map(|length| "x".repeat(length));
+        let (heading, blank) = (" ".repeat(76), " ".repeat(68));
+        assert_eq!(
+            table.to_string(),
+            format!("name{heading}  s\n{half}…{rest}  1\na\\u{{202e}}\\nb{blank}  1\n")
+        );
     }
 }

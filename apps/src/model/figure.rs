@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::printable::show_name;
 use isochron_plot::{Curve, Mark, Plot, color};
 
 use super::{FileModels, MeasuredSize, MeasuredTime, ModelKey, NamedModel};
@@ -49,7 +50,7 @@ impl FileModels {
             Ok::<_, Infallible>(())
         });
         Plot {
-            title: self.file.clone(),
+            title: show_name(&self.file).into_owned(),
             x_name: self.labels.axis,
             y_name,
             curves,

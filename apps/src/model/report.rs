@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::iter;
 
 use isochron_hierarchy::model::Reason;
+use isochron_hierarchy::printable::escape;
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
@@ -115,7 +116,7 @@ pub(super) fn write_json(files: &[FileModels], out: &mut dyn Write) -> io::Resul
 impl FileModels {
     /// Writes the measured times with their flags, and the values of the models.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{}\n{}\n", self.file, self.time_table())?;
+        write!(out, "{}\n{}\n", escape(&self.file), self.time_table())?;
         if self.grid() == Some(false) {
             out.write_all(
                 b"not every height was measured at every width: elsewhere the speed is a mean of the \

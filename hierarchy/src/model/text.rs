@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{ModelError, Point};
+use crate::printable::show_name;
 
 /// The value of the `format` header that this version writes, and the only one that it reads.
 const FORMAT: &str = "isochron-points 1";
@@ -169,6 +170,7 @@ fn read_comment(headers: &mut Headers, format: &str, comment: &str) -> Result<()
     };
     let (key, value) = (key.trim(), value.trim());
     if key == FORMAT_KEY && value != format {
+        let value = show_name(value);
         return Err(format!("format \"{value}\" is not \"{format}\""));
     }
     headers.insert(key.to_owned(), value.to_owned());
@@ -207,7 +209,7 @@ pub(super) fn read_fields<const N: usize>(
 ) -> Result<([u64; N], f64, u32, f64), String> {
     let count = line.split_whitespace().count();
     if !(N + 1..=N + 3).contains(&count) {
-        let names = names.join(" ");
+        let (line, names) = (show_name(line), names.join(" "));
         return Err(format!(
             "{count} fields in \"{line}\": expected {names} t [reps [ci]]"
         ));
@@ -231,7 +233,7 @@ fn read_number<N: std::str::FromStr>(
 ) -> Result<N, String> {
     field
         .parse()
-        .map_err(|_| format!("{name} = \"{field}\" is not {wanted}"))
+        .map_err(|_| format!("{name} = \"{}\" is not {wanted}", show_name(field)))
 }
 
 #[cfg(test)]

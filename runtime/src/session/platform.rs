@@ -37,6 +37,7 @@ use std::path::{Path, PathBuf};
 
 use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 
 use super::known::scale;
@@ -409,7 +410,8 @@ impl DeviceSpec {
 fn check_name(name: &str) -> Result<(), String> {
     match name.contains(char::is_control) {
         true => Err(format!(
-            "name = {name:?}: control characters are not allowed"
+            "name = \"{}\": control characters are not allowed",
+            show_name(name)
         )),
         false => Ok(()),
     }
@@ -430,7 +432,7 @@ fn describe_mistake(error: &toml::de::Error, source: &str) -> String {
     };
     let line = before.matches('\n').count();
     let text = source.lines().nth(line).unwrap_or_default().trim();
-    let text = text.replace(char::is_control, " ");
+    let text = show_name(text);
     format!("line {} (`{text}`): {message}", 1 + line)
 }
 
