@@ -177,7 +177,7 @@ mod tests {
             "host = \"a \\\"host\\\"\"\n",
             "cores = [2,3]\n",
             "cores = 2\n",
-            "kind = \"cuda\"\ngpu = 1 # NVIDIA H200\ncores = [2,3]\n",
+            "kind = \"cuda\"\ngpu = 1 # NVIDIA\\nH200\ncores = [2,3]\n",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

@@ -37,8 +37,10 @@ pub enum MeasuredFile {
 /// Reads a points file or a surface file, whichever its header names.
 fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
     match internal::read_measured(path)? {
-        internal::MeasuredFile::Points(file) => accept(path, file.points).map(MeasuredFile::Points),
-        internal::MeasuredFile::Surface(file) => {
+        internal::AnyPointsFile::Points(file) => {
+            accept(path, file.points).map(MeasuredFile::Points)
+        }
+        internal::AnyPointsFile::Surface(file) => {
             make_surface(path, file.points).map(MeasuredFile::Surface)
         }
     }

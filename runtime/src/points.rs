@@ -10,7 +10,7 @@ use crate::input::open_text;
 
 /// The content of a file of measured times.
 #[derive(Debug)]
-pub enum MeasuredFile {
+pub enum AnyPointsFile {
     /// Times of sizes.
     Points(ModelFile),
     /// Times of heights and widths.
@@ -21,7 +21,7 @@ pub enum MeasuredFile {
 ///
 /// # Errors
 /// [`Error::File`] for a file that cannot be read, with the line for a broken one.
-pub fn read_measured(path: &Path) -> Result<MeasuredFile, Error> {
+pub fn read_measured(path: &Path) -> Result<AnyPointsFile, Error> {
     read_any(path).map_err(|failed| failed.of_file(path))
 }
 
@@ -70,14 +70,14 @@ impl From<ModelError> for Failed {
     }
 }
 
-fn read_any(path: &Path) -> Result<MeasuredFile, Failed> {
+fn read_any(path: &Path) -> Result<AnyPointsFile, Failed> {
     let mut file = open_text(path)?;
     let head = read_head(&mut file)?;
     let mut whole = head.as_bytes().chain(file);
     Ok(if names_surface(&head) {
-        MeasuredFile::Surface(SurfaceFile::read(next_line(&mut whole))?)
+        AnyPointsFile::Surface(SurfaceFile::read(next_line(&mut whole))?)
     } else {
-        MeasuredFile::Points(ModelFile::read(next_line(&mut whole))?)
+        AnyPointsFile::Points(ModelFile::read(next_line(&mut whole))?)
     })
 }
 
@@ -144,7 +144,7 @@ mod tests {
         file.write_all(text.as_bytes()).unwrap();
         let parsed = ModelFile::parse(text).unwrap();
         assert_eq!(read_points(file.path()).unwrap(), parsed);
-        let MeasuredFile::Points(any) = read_measured(file.path()).unwrap() else {
+        let AnyPointsFile::Points(any) = read_measured(file.path()).unwrap() else {
             panic!("no points");
         };
         assert_eq!(any, parsed);

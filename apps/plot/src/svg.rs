@@ -148,7 +148,7 @@ mod tests {
         svg.upward_text((1.0, 2.0), "<");
         let text = svg.finish();
         assert!(
-            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\\u{{1}}</text>"),
+            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\\u{1}</text>"),
             "{text}"
         );
         assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));

@@ -6,7 +6,7 @@ use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::printable::show_name;
 use isochron_plot::{Curve, Mark, Plot, color};
 
-use super::{FileModels, MeasuredSize, MeasuredTime, ModelKey, NamedModel};
+use super::{FileModels, MeasuredTime, ModelKey, NamedModel, TimedSize};
 
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
@@ -62,7 +62,7 @@ impl FileModels {
     fn has_model_of(&self, time: &MeasuredTime) -> bool {
         self.keys.iter().any(|key| match *key {
             ModelKey::Fit(_) => true,
-            ModelKey::N(width) => matches!(time.size, MeasuredSize::Blocks { n, .. } if n == width),
+            ModelKey::N(width) => matches!(time.size, TimedSize::Blocks { n, .. } if n == width),
         })
     }
 

@@ -79,7 +79,7 @@ struct SizeLabels {
 #[derive(Serialize)]
 struct MeasuredTime {
     #[serde(flatten)]
-    size: MeasuredSize,
+    size: TimedSize,
     t_s: f64,
     reps: u32,
     ci_s: f64,
@@ -89,12 +89,12 @@ struct MeasuredTime {
 /// The size of a measured time.
 #[derive(Clone, Copy, Serialize)]
 #[serde(untagged)]
-enum MeasuredSize {
+enum TimedSize {
     Units { d: u64 },
     Blocks { m: u64, n: u64 },
 }
 
-impl MeasuredSize {
+impl TimedSize {
     /// Returns the size that models are functions of.
     fn main(self) -> u64 {
         match self {
@@ -280,7 +280,7 @@ impl FileModels {
         match &self.measured {
             MeasuredFile::Points(points) => points.iter().try_for_each(|point| {
                 visit(MeasuredTime {
-                    size: MeasuredSize::Units { d: point.d },
+                    size: TimedSize::Units { d: point.d },
                     t_s: point.t_s,
                     reps: point.reps,
                     ci_s: point.ci_s,
@@ -289,7 +289,7 @@ impl FileModels {
             }),
             MeasuredFile::Surface(surface) => surface.points().iter().try_for_each(|point| {
                 visit(MeasuredTime {
-                    size: MeasuredSize::Blocks {
+                    size: TimedSize::Blocks {
                         m: point.m,
                         n: point.n,
                     },

@@ -9,7 +9,7 @@ use isochron_hierarchy::printable::escape;
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
-use super::{FileModels, MeasuredSize, ModelKey, NamedModel};
+use super::{FileModels, ModelKey, NamedModel, TimedSize};
 use crate::table::TextTable;
 
 /// All files as JSON.
@@ -26,7 +26,7 @@ struct FileDocument<'a>(&'a FileModels);
 struct TimeList<'a>(&'a FileModels);
 
 /// The models of a file.
-struct ModelList<'a>(&'a FileModels);
+struct ModelSeries<'a>(&'a FileModels);
 
 /// A model as JSON.
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ impl Serialize for FileDocument<'_> {
         if let Some(flags) = &file.flags {
             map.serialize_entry("flags", flags)?;
         }
-        map.serialize_entry(file.labels.models, &ModelList(file))?;
+        map.serialize_entry(file.labels.models, &ModelSeries(file))?;
         map.end()
     }
 }
@@ -72,7 +72,7 @@ impl Serialize for TimeList<'_> {
     }
 }
 
-impl Serialize for ModelList<'_> {
+impl Serialize for ModelSeries<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.keys.iter().map(|&key| ModelDocument {
             key,
@@ -147,8 +147,8 @@ impl FileModels {
         let flags = self.flags.as_deref().unwrap_or_default();
         let Ok(()) = self.visit_times(|time| {
             let mut row = match time.size {
-                MeasuredSize::Units { d } => vec![d.to_string()],
-                MeasuredSize::Blocks { m, n } => vec![m.to_string(), n.to_string()],
+                TimedSize::Units { d } => vec![d.to_string()],
+                TimedSize::Blocks { m, n } => vec![m.to_string(), n.to_string()],
             };
             row.extend([
                 six_digits(time.t_s),

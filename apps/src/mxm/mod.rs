@@ -354,6 +354,7 @@ fn multiply_as<T: Element>(
         beta: T::of(arguments.beta.unwrap_or(beta)),
     };
     watch.enter(AccountPhase::Matrices);
+    session.check_memory(plan)?;
     session.reserve::<T>(plan)?;
     let mut source = MatrixSource {
         comm,
@@ -405,7 +406,7 @@ fn multiply_as<T: Element>(
         moved = moved.and(out.write(comm, &c)?);
     }
     report.add_redistribution(comm, moved)?;
-    report.notices = source.notices;
+    report.notices.extend(source.notices);
     Ok((report, execution.record))
 }
 

@@ -100,11 +100,9 @@ pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
 /// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly, [`DeviceError::BlasMemory`] if
 /// the system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the variable does not name a BLAS.
 pub fn find_blas(choice: &BlasChoice, threads: usize) -> Result<FoundBlas, DeviceError> {
-    find_with(
-        choice,
-        std::env::var(BLAS_VARIABLE).ok().as_deref(),
-        threads,
-    )
+    let variable = std::env::var(BLAS_VARIABLE).ok();
+    // The check of a library is a product as well.
+    find_with(choice, variable.as_deref(), threads.max(1))
 }
 
 fn choose_found(found: FoundBlas) -> Arc<dyn Blas> {

