@@ -8,6 +8,7 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::FoundDevices;
 use isochron_devices::{Grouping, Topology};
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -126,7 +127,7 @@ fn write_platform(nodes: &[FoundNode]) -> String {
         for device in &node.devices {
             let _ = write!(text, "\n[[node.device]]\nname = {}\n", json!(device.name));
             if let Some((ordinal, model)) = &device.gpu {
-                let model = model.replace(char::is_control, " ");
+                let model = show_name(model);
                 let _ = write!(text, "kind = \"cuda\"\ngpu = {ordinal} # {model}\n");
             }
             let _ = writeln!(text, "cores = {}", device.describe_cores());
@@ -176,7 +177,7 @@ mod tests {
             "host = \"a \\\"host\\\"\"\n",
             "cores = [2,3]\n",
             "cores = 2\n",
-            "kind = \"cuda\"\ngpu = 1 # NVIDIA H200\ncores = [2,3]\n",
+            "kind = \"cuda\"\ngpu = 1 # NVIDIA\\nH200\ncores = [2,3]\n",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }

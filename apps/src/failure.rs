@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use isochron_core::ErrorClass;
+use isochron_hierarchy::printable::show_text;
 
 /// A message for the user and the exit status.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Failure {
     /// Prints the message; returns the exit status.
     pub fn print(&self) -> u8 {
         // If standard error is closed, the status has to say it all.
-        let _ = writeln!(std::io::stderr(), "isochron: {}", self.message);
+        let _ = writeln!(std::io::stderr(), "isochron: {}", show_text(&self.message));
         self.status
     }
 }

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod address_space;
 mod balance;
 mod check;
 mod choices;
@@ -47,7 +48,8 @@ use failure::Failure;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::launched_rank;
-use isochron_devices::internal::own_libraries;
+pub use isochron_devices::internal::ReportingHeap;
+use isochron_devices::internal::{own_libraries, prepare_heap};
 use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
@@ -120,8 +122,12 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     }
     let launch = Launch::of_process(Instant::now());
     own_libraries();
+    prepare_heap(launched_rank());
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    if let Some(status) = address_space::refuse_little_space() {
+        return ExitCode::from(status);
+    }
     let log = log::start(launched_rank());
     let status = match connect() {
         Ok(comm) => {
@@ -227,7 +233,7 @@ fn run_command<'a>(
         Subcommands::Topology(arguments) => topology::run(arguments),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
-        Subcommands::Model(arguments) => model::run(arguments),
+        Subcommands::Model(arguments) => return model::run(arguments).map(|()| None),
         Subcommands::TraceModel(arguments) => trace_model::run(arguments),
         Subcommands::Models(command) => models::run(command),
     }?;

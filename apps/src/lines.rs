@@ -1,5 +1,7 @@
 //! Prose for people: lines that fit the screen, and numbers with their nouns.
 
+use isochron_hierarchy::printable::show_text;
+
 /// Returns the width of text on standard output: that of its terminal, up to 120 characters, or else 80.
 pub fn output_width() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
@@ -9,7 +11,7 @@ pub fn output_width() -> usize {
 }
 
 /// Breaks the lines of a text at spaces, so that each has at most `width` characters if its words allow it. The rest of a
-/// broken line is indented. A no-break space is written as a space that is never broken at.
+/// broken line is indented. Hidden characters are [escaped](show_text). A no-break space is written as a space that is never broken at.
 pub fn wrap(text: &str, width: usize) -> String {
     let mut wrapped = String::new();
     for line in text.lines() {
@@ -23,7 +25,7 @@ pub fn wrap(text: &str, width: usize) -> String {
                 wrapped.push(' ');
                 used += 1;
             }
-            wrapped += &word.replace('\u{a0}', " ");
+            wrapped += &show_text(&word.replace('\u{a0}', " "));
             used += length;
         }
         wrapped.push('\n');

@@ -1,11 +1,12 @@
 //! Standard output, notes on standard error and written files: the one place that writes them.
 
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_hierarchy::printable::escape;
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 
@@ -57,17 +58,25 @@ pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Err
 
 /// Writes an answer to standard output.
 pub fn print(answer: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
+    print_parts(|stdout| stdout.write_all(answer.as_bytes()))
+}
+
+/// Writes an answer to standard output as it is made, for one that is longer than what it is made of.
+pub fn print_parts(
+    write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let stdout = io::stdout().lock();
     // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
     let _ = seek(&stdout, SeekFrom::End(0));
-    let written = stdout.write_all(answer.as_bytes());
+    let mut stdout = BufWriter::new(stdout);
+    let written = write(&mut stdout);
     check_printed(written.and_then(|()| stdout.flush()))
 }
 
 /// Writes a note to standard error, in one line.
 pub fn note(text: &str) {
     // If standard error is closed, there is no place for it.
-    let _ = writeln!(io::stderr(), "isochron: {text}");
+    let _ = writeln!(io::stderr(), "isochron: {}", escape(text));
 }
 
 /// Makes the folder that `--out` names.

@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use isochron_core::internal::input::read_text;
-use isochron_hierarchy::model::{
-    Fit, ModelError, ModelFile, Point, SpeedModel, Surface, SurfaceFile,
-};
+use isochron_core::internal;
+use isochron_hierarchy::model::{Fit, Point, SpeedModel, Surface, SurfacePoint};
 use isochron_hierarchy::partition::PartitionError;
 
 use crate::failure::Failure;
@@ -38,17 +36,19 @@ pub enum MeasuredFile {
 
 /// Reads a points file or a surface file, whichever its header names.
 fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
-    let text = read_file(path)?;
-    if names_surface(&text) {
-        parse_surface(path, &text).map(MeasuredFile::Surface)
-    } else {
-        parse_points(path, &text).map(MeasuredFile::Points)
+    match internal::read_measured(path)? {
+        internal::AnyPointsFile::Points(file) => {
+            accept(path, file.points).map(MeasuredFile::Points)
+        }
+        internal::AnyPointsFile::Surface(file) => {
+            make_surface(path, file.points).map(MeasuredFile::Surface)
+        }
     }
 }
 
 /// Reads a points file with at least one point.
 pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
-    parse_points(path, &read_file(path)?)
+    accept(path, internal::read_points(path)?.points)
 }
 
 /// The kind of names that models have.
@@ -89,7 +89,7 @@ pub fn read_models(
 ) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
     let mut models = Vec::new();
     for (path, points) in paths.iter().zip(kind.read_points(paths)?) {
-        let model = fit.model(&points);
+        let model = fit.model(points);
         models.push(model.map_err(|error| Failure::of_file(path, error))?);
     }
     Ok(models)
@@ -97,16 +97,12 @@ pub fn read_models(
 
 /// Reads a surface file and makes a model of it.
 pub fn read_surface(path: &Path) -> Result<Surface, Failure> {
-    parse_surface(path, &read_file(path)?)
+    make_surface(path, internal::read_surface(path)?.points)
 }
 
 /// Borrows models as the partitioners take them.
 pub fn borrow_models(models: &[Box<dyn SpeedModel>]) -> Vec<&dyn SpeedModel> {
     models.iter().map(|model| &**model).collect()
-}
-
-fn read_file(path: &Path) -> Result<String, Failure> {
-    read_text(path).map_err(|error| Failure::of_file(path, error))
 }
 
 /// The columns of [`format_point`].
@@ -139,55 +135,15 @@ pub fn format_model(
     format!("\n{}{table}", wrap(&format!("{description}{file}"), width))
 }
 
-/// Returns `true` if a header above the points names the format of surfaces, of any version.
-fn names_surface(text: &str) -> bool {
-    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let headers = lines
-        .filter(|line| !line.is_empty())
-        .map_while(|line| line.strip_prefix('#'));
-    headers
-        .filter_map(|header| header.split_once(':'))
-        .any(|(key, value)| {
-            key.trim() == "format" && value.trim().split(' ').next() == Some("isochron-surface")
-        })
-}
-
-fn parse_points(path: &Path, text: &str) -> Result<Vec<Point>, Failure> {
-    accept_points(path, ModelFile::parse(text).map(|file| file.points))
-}
-
-fn parse_surface(path: &Path, text: &str) -> Result<Surface, Failure> {
-    let points = accept_points(path, SurfaceFile::parse(text).map(|file| file.points))?;
+fn make_surface(path: &Path, points: Vec<SurfacePoint>) -> Result<Surface, Failure> {
+    let points = accept(path, points)?;
     Surface::from_points(points).map_err(|error| Failure::of_file(path, error))
 }
 
-fn accept_points<P>(path: &Path, parsed: Result<Vec<P>, ModelError>) -> Result<Vec<P>, Failure> {
-    match parsed {
-        Ok(points) if points.is_empty() => Err(Failure::of_file(path, "holds no points")),
-        parsed => parsed.map_err(|error| Failure::of_file(path, error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_surface;
-
-    #[test]
-    fn the_format_header_above_the_points_tells_surfaces() {
-        for text in [
-            "# format: isochron-surface 1\n4 4 1\n",
-            "\u{feff}\r\n# device: gpu\r\n\r\n#format:isochron-surface 2\r\n",
-        ] {
-            assert!(names_surface(text), "{text:?}");
-        }
-        for text in [
-            "",
-            "4 1\n",
-            "# format: isochron-points 1\n",
-            "# a format: isochron-surface 1\n",
-            "4 1\n# format: isochron-surface 1\n",
-        ] {
-            assert!(!names_surface(text), "{text:?}");
-        }
+/// Refuses a file without points.
+fn accept<P>(path: &Path, points: Vec<P>) -> Result<Vec<P>, Failure> {
+    match points.is_empty() {
+        true => Err(Failure::of_file(path, "holds no points")),
+        false => Ok(points),
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
+use isochron_hierarchy::printable::escape;
 use rustix::fs::OFlags;
 use rustix::termios::tcgetwinsize;
 
@@ -53,7 +54,7 @@ impl TerminalLine {
             return;
         };
         let width = tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_col));
-        let text = cut_text(text, if width > 0 { width } else { WIDTH });
+        let text = cut_text(&escape(text), if width > 0 { width } else { WIDTH });
         // If the terminal is closed, there is no one to tell.
         let _ = write!(terminal, "\r{text}\x1b[K");
         self.written.set(Some(Instant::now()));

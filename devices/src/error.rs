@@ -62,6 +62,28 @@ pub enum DeviceError {
         /// The reason.
         reason: String,
     },
+    /// The system refuses the memory that a BLAS library needs.
+    #[error(
+        "the BLAS library {library} cannot be used: it needs {} MiB of address space, and the system refuses them: raise the \
+         limit (`ulimit -v`, or that of the batch system)", bytes.div_ceil(1 << 20)
+    )]
+    BlasMemory {
+        /// The library.
+        library: String,
+        /// Bytes needed.
+        bytes: u64,
+    },
+    /// The system starts no further thread.
+    #[error(
+        "cannot start {threads}: {reason}: raise the limit on processes (`ulimit -u`), on the address space (`ulimit -v`) or \
+         that of the control group (pids.max), or start fewer ranks on this host"
+    )]
+    Threads {
+        /// The threads and their purpose.
+        threads: String,
+        /// The system's reason.
+        reason: String,
+    },
     /// A value in the description of a device is not allowed.
     #[error("device {device}: {reason}")]
     Config {
@@ -213,4 +235,22 @@ pub enum DeviceError {
         /// The allowed values.
         must_be: &'static str,
     },
+}
+
+impl DeviceError {
+    /// Makes a [`DeviceError::BlasMemory`].
+    pub(crate) fn refused_library(library: &str, bytes: u64) -> Self {
+        Self::BlasMemory {
+            library: library.to_owned(),
+            bytes,
+        }
+    }
+
+    /// Makes a [`DeviceError::Threads`].
+    pub(crate) fn no_threads(threads: impl Into<String>, reason: impl ToString) -> Self {
+        Self::Threads {
+            threads: threads.into(),
+            reason: reason.to_string(),
+        }
+    }
 }

@@ -17,6 +17,7 @@ pub use crate::memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memo
 pub use crate::share::share_cores;
 // For the command and for benchmarks, whose process is theirs alone.
 pub use crate::blas::cblas::own_libraries;
+pub use crate::heap::{ReportingHeap, prepare_heap};
 // For tests and benchmarks.
 pub use crate::cuda::plan::Placement;
 pub use crate::recorded::RecordedWorker;

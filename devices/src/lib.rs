@@ -62,6 +62,7 @@ mod discover;
 mod element;
 mod error;
 mod grouping;
+mod heap;
 mod heat;
 mod host_cores;
 mod huge_pages;

@@ -7,16 +7,18 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// Starts the `count >= 1` threads of the device called `name`.
 ///
 /// # Errors
-/// [`DeviceError::Config`] if the system starts none.
+/// [`DeviceError::Threads`] if the system does not start them.
 pub fn start_threads(name: &str, count: usize) -> Result<ThreadPool, DeviceError> {
     let thread_name = name.to_owned();
     ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |i| format!("{thread_name}-{i}"))
         .build()
-        .map_err(|error| DeviceError::Config {
-            device: name.to_owned(),
-            reason: format!("cannot start {count} threads: {error}"),
+        .map_err(|error| {
+            DeviceError::no_threads(
+                format!("a thread for each of the {count} cores of device {name}"),
+                error,
+            )
         })
 }
 

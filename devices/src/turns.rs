@@ -5,6 +5,8 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use isochron_hierarchy::printable::show_name;
+
 /// Longest wait for a core, once a job: a process that was stopped while it held one must not stop the others.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -130,7 +132,7 @@ fn name_holder(lock: &File) -> Option<String> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let id = find_holder(&locks, inode)?;
     let command = fs::read_to_string(format!("/proc/{id}/comm")).ok()?;
-    Some(format!("process {id} ({})", command.trim().escape_debug()))
+    Some(format!("process {id} ({})", show_name(command.trim())))
 }
 
 /// Finds the process that holds the file with this inode in the lines of `/proc/locks`.

@@ -137,6 +137,7 @@ pub mod layout;
 pub mod model;
 pub mod partition;
 pub mod predict;
+pub mod printable;
 pub mod rebalance;
 
 pub use partition::{SplitOptions, split};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use isochron_devices::DeviceError;
+use isochron_devices::internal::MemoryScope;
 use isochron_hierarchy::adaptive::AdaptiveError;
 use isochron_hierarchy::balance::BalanceError;
 use isochron_hierarchy::decide::DecideError;
@@ -89,8 +90,9 @@ pub enum Error {
     Settings(String),
     /// A host has less memory than the plan needs.
     #[error(
-        "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available",
-        to_mib(*needed_bytes - *available_bytes), to_mib(*needed_bytes), name_rank(*rank), to_mib(*available_bytes)
+        "host {host} lacks {} MiB: the plan needs {} MiB there{} and {} MiB are available{}{}",
+        to_mib(needed_bytes.saturating_sub(*available_bytes)), to_mib(*needed_bytes), name_rank(*rank),
+        to_mib(*available_bytes), name_bound(bound), compare_with_plan(*planned_bytes, *available_bytes)
     )]
     Memory {
         /// Name of the host, as its ranks know it.
@@ -102,9 +104,16 @@ pub enum Error {
         needed_bytes: u64,
         /// Bytes that they have available.
         available_bytes: u64,
+        /// The processes that share this memory.
+        bound: MemoryScope,
+        /// Bytes that they had available when the plan was made; `None` while it is made.
+        planned_bytes: Option<u64>,
     },
     /// An allocation failed although the plan had accounted for it.
-    #[error("cannot allocate {} MiB for {what}", to_mib(*bytes))]
+    #[error(
+        "cannot allocate {} MiB for {what}: other programs have taken memory since the plan was made, or a limit is near \
+         (`ulimit -v`): use a smaller problem or more hosts", to_mib(*bytes)
+    )]
     Allocation {
         /// Purpose of the memory.
         what: &'static str,
@@ -177,6 +186,7 @@ impl Error {
                 | DeviceError::UnknownGrouping(_)
                 | DeviceError::Memory { .. }
                 | DeviceError::Blas { .. }
+                | DeviceError::BlasMemory { .. }
                 | DeviceError::Config { .. }
                 | DeviceError::KernelLibrary { .. }
                 | DeviceError::Measure { .. },
@@ -235,6 +245,24 @@ fn name_rank(rank: Option<usize>) -> String {
     rank.map_or(String::new(), |rank| {
         format!(", most of it by rank {rank},")
     })
+}
+
+fn name_bound(bound: &MemoryScope) -> &'static str {
+    match bound {
+        MemoryScope::Host => "",
+        MemoryScope::Group(..) => " in its control group",
+        MemoryScope::Process => " under the limit on the address space (`ulimit -v`)",
+    }
+}
+
+fn compare_with_plan(planned_bytes: Option<u64>, available_bytes: u64) -> String {
+    match planned_bytes {
+        Some(bytes) if bytes > available_bytes => format!(
+            "; {} MiB were when it was planned, so other programs have taken memory since",
+            to_mib(bytes)
+        ),
+        _ => String::new(),
+    }
 }
 
 fn to_mib(bytes: u64) -> u64 {

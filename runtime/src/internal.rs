@@ -8,6 +8,7 @@ pub use crate::comm::settings::describe_differences;
 pub use crate::comm::launched::launched_rank;
 pub use crate::comm::rounds::MeasureRounds;
 pub use crate::multiply::plan::format_utc;
+pub use crate::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
 pub use crate::session::kernel_store::{KernelStore, KnownKernel};

@@ -48,6 +48,7 @@ pub mod internal;
 pub mod matrix;
 pub mod multiply;
 mod output;
+mod points;
 pub mod prelude;
 pub mod progress;
 pub mod rebalance;

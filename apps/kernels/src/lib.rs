@@ -18,7 +18,7 @@
 //!
 //! let kernel = FftRows::new(KernelParameters { width: 64, ..KernelParameters::default() });
 //! let config = MeasureConfig { max_seconds: 0.05, ..MeasureConfig::default() };
-//! let mut run = OwnRun::new("fft", Box::new(kernel), limit_run_s(&config));
+//! let mut run = OwnRun::new("fft", Box::new(kernel), limit_run_s(&config))?;
 //! let of_10_rows = measure_kernel(&mut run, 10, &config, &mut repeat_alone)?;
 //! assert!(of_10_rows.found.t_s > 0.0);
 //! # Ok::<(), isochron_devices::DeviceError>(())

@@ -88,7 +88,7 @@ fn the_kernels_in_c_run_and_do_the_same_work_as_those_in_rust() {
 fn check_run(name: &str, kernel: LibraryKernel, blas: &Arc<dyn isochron_devices::Blas>) {
     let ours = make_kernel(name, KernelParameters::default(), blas).expect("a kernel");
     assert_eq!(kernel.complexity(7), ours.complexity(7), "{name}");
-    let mut run = OwnRun::new(name, Box::new(kernel), f64::INFINITY);
+    let mut run = OwnRun::new(name, Box::new(kernel), f64::INFINITY).expect("a run");
     for d in [1, 6] {
         run.initialize(d).expect("memory");
         let done = run.execute().expect("a run");

@@ -6,7 +6,7 @@
 //! * [`Timeline`]: bars in lanes over time;
 //! * [`Svg`]: the elements that all of them are made of, for other pictures.
 //!
-//! The crate knows nothing of devices, models or reports, and depends on nothing.
+//! The crate knows nothing of devices, models or reports. It shares the rule by which names are printed.
 //!
 //! # Example
 //! The speed of a device by its model, with two measurements, as a picture and as text:

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use isochron_hierarchy::printable;
+
 /// An SVG document under construction, on a white background.
 ///
 /// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)` or `(width, height)`.
@@ -129,8 +131,9 @@ impl Svg {
 
 /// Returns text that cannot be taken for markup, without characters that no document may hold.
 fn escape(text: &str) -> String {
-    let text = text.replace(char::is_control, "\u{fffd}");
-    let text = text.replace('&', "&amp;").replace('"', "&quot;");
+    let text = printable::escape(text)
+        .replace('&', "&amp;")
+        .replace('"', "&quot;");
     text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -145,7 +148,7 @@ mod tests {
         svg.upward_text((1.0, 2.0), "<");
         let text = svg.finish();
         assert!(
-            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}</text>"),
+            text.contains(">a&lt;b&gt;&amp;&quot;c&quot;\\u{1}</text>"),
             "{text}"
         );
         assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));

@@ -1,5 +1,7 @@
 //! A plot in characters.
 
+use isochron_hierarchy::printable::show_name;
+
 use crate::axis::LinearAxis;
 use crate::plots::Plot;
 
@@ -32,11 +34,11 @@ pub fn draw_in_terminal(plot: &Plot) -> String {
         let (column, row) = grid.place((mark.x, mark.y));
         grid.cells[row][column] = MARK;
     }
-    let mut text = format!("{}\n{}\n", plot.title, y.title(plot.y_name));
+    let mut text = format!("{}\n{}\n", show_name(&plot.title), y.title(plot.y_name));
     text += &grid.with_axes();
     text += &format!("{:>1$}\n", x.title(plot.x_name), MARGIN + 1 + WIDTH);
     let curves = plot.curves.iter();
-    let names = curves.map(|curve| format!("{} {}", curve.symbol, curve.name));
+    let names = curves.map(|curve| format!("{} {}", curve.symbol, show_name(&curve.name)));
     let legend: Vec<String> = std::iter::once(format!("{MARK} measured"))
         .chain(names)
         .collect();

@@ -12,6 +12,7 @@ use isochron_core::hierarchy::rebalance::{count_moved, list_ranges};
 use isochron_core::matrix::file;
 use isochron_core::prelude::{Generator, Matrix, Spread, StoredMut};
 use isochron_core::rebalance::migrate_units;
+use isochron_devices::internal::MemoryScope;
 use isochron_kernels::{SystemRows, multiply_row};
 
 use crate::numbers::{parse_positive, parse_whole};
@@ -306,6 +307,8 @@ fn check_memory(comm: &dyn Comm, rows: &[u64], n: usize) -> Result<(), Error> {
             rank: None,
             needed_bytes,
             available_bytes,
+            bound: MemoryScope::Host,
+            planned_bytes: None,
         })
     });
     lacking.map_or(Ok(()), Err)

@@ -86,7 +86,7 @@ impl KernelChoice {
             Some(kernel) => kernel,
             None => Box::new(LibraryKernel::open(KernelPlace::parse(&self.name))?),
         };
-        let run = OwnRun::new(&self.name, kernel, self.limit_s);
+        let run = OwnRun::new(&self.name, kernel, self.limit_s)?;
         let run = run.with_quota(self.quota).with_crash_note(crash);
         Ok((Box::new(run), blas_name))
     }

@@ -1,9 +1,12 @@
 //! Measured times and models as plots.
 
+use std::convert::Infallible;
+
 use isochron_hierarchy::model::Fit;
+use isochron_hierarchy::printable::show_name;
 use isochron_plot::{Curve, Mark, Plot, color};
 
-use super::{FileModels, MeasuredTime, ModelKey, NamedModel};
+use super::{FileModels, MeasuredTime, ModelKey, NamedModel, TimedSize};
 
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
@@ -26,45 +29,54 @@ impl FileModels {
     ) -> Plot {
         let places = self.curve_places();
         let mut curves = Vec::new();
-        for (index, model) in self.models.iter().enumerate() {
-            let (symbol, color, dashed) = curve_style(index, model.key);
+        for (index, &key) in self.keys.iter().enumerate() {
+            let (symbol, color, dashed) = curve_style(index, key);
+            let model = self.make_model(key);
             curves.push(Curve {
-                name: model.name(),
+                name: key.name(),
                 symbol,
                 color,
                 dashed,
-                points: places.iter().map(|&x| (x, value(model, x))).collect(),
+                points: places.iter().map(|&x| (x, value(&model, x))).collect(),
             });
         }
         // A constant matters least.
         curves.sort_by_key(|curve| curve.name == Fit::Cpm.to_string());
-        let drawn = self.times.iter().filter(|time| self.has_model_of(time));
-        let marks = drawn.map(|time| make_mark(time.sizes[self.labels.size] as f64, time));
+        let mut marks = Vec::new();
+        let Ok(()) = self.visit_times(|time| {
+            if self.has_model_of(&time) {
+                marks.push(make_mark(time.size.main() as f64, &time));
+            }
+            Ok::<_, Infallible>(())
+        });
         Plot {
-            title: self.file.clone(),
+            title: show_name(&self.file).into_owned(),
             x_name: self.labels.axis,
             y_name,
             curves,
-            marks: marks.collect(),
+            marks,
         }
     }
 
     /// Returns `true` if a time was measured where a model is shown: for a surface, at the width of a section.
     fn has_model_of(&self, time: &MeasuredTime) -> bool {
-        self.models.iter().any(|model| match model.key {
+        self.keys.iter().any(|key| match *key {
             ModelKey::Fit(_) => true,
-            ModelKey::N(width) => time.sizes["n"] == width,
+            ModelKey::N(width) => matches!(time.size, TimedSize::Blocks { n, .. } if n == width),
         })
     }
 
     /// Returns even steps from 0 to 5 % beyond the largest size, and all sizes: curves may have corners there.
     /// Ascending.
     fn curve_places(&self) -> Vec<f64> {
-        let measured = self.times.iter().map(|time| time.sizes[self.labels.size]);
-        let sizes = measured.chain(self.sizes.iter().copied());
-        let end = 1.05 * sizes.clone().max().unwrap_or(1) as f64;
+        let mut sizes = self.sizes.clone();
+        let Ok(()) = self.visit_times(|time| {
+            sizes.push(time.size.main());
+            Ok::<_, Infallible>(())
+        });
+        let end = 1.05 * sizes.iter().copied().max().unwrap_or(1) as f64;
         let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-        let mut places: Vec<f64> = even.chain(sizes.map(|d| d as f64)).collect();
+        let mut places: Vec<f64> = even.chain(sizes.into_iter().map(|d| d as f64)).collect();
         places.sort_unstable_by(f64::total_cmp);
         places.dedup();
         places
@@ -72,7 +84,7 @@ impl FileModels {
 }
 
 fn speed_mark(x: f64, time: &MeasuredTime) -> Mark {
-    let units = time.sizes.values().product::<u64>() as f64;
+    let units = time.size.units() as f64;
     Mark::of_speed(x, units, time.t_s, time.ci_s)
 }
 

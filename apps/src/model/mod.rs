@@ -3,12 +3,12 @@
 mod figure;
 mod report;
 
-use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use isochron_core::internal::output::check_distinct;
-use isochron_hierarchy::model::{Fit, Flag, ModelError, PiecewiseFpm, Point, SpeedModel, Surface};
+use isochron_hierarchy::model::{Fit, Flag, ModelError, Point, SpeedModel, Surface};
 use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
 use strum::VariantArray as _;
@@ -55,16 +55,15 @@ pub struct ModelArguments {
     json: bool,
 }
 
-/// A file with the models made from it. Models are functions of one size: of units, or of a surface's height in blocks.
+/// A file and the models to make from it, one at a time: files may have millions of points. Models are functions of one
+/// size: of units, or of a surface's height in blocks.
 struct FileModels {
     file: String,
     labels: &'static SizeLabels,
-    times: Vec<MeasuredTime>,
-    /// Of a surface: `true` if every measured height was measured at every measured width.
-    grid: Option<bool>,
+    measured: MeasuredFile,
     /// Of points: the sizes that contradict their neighbours.
     flags: Option<Vec<Flag>>,
-    models: Vec<NamedModel>,
+    keys: Vec<ModelKey>,
     /// The sizes to show, ascending, once each.
     sizes: Vec<u64>,
 }
@@ -79,13 +78,37 @@ struct SizeLabels {
 /// A measured time with its speed in units per second.
 #[derive(Serialize)]
 struct MeasuredTime {
-    /// `d` of a point, `m` and `n` of a surface's.
     #[serde(flatten)]
-    sizes: BTreeMap<&'static str, u64>,
+    size: TimedSize,
     t_s: f64,
     reps: u32,
     ci_s: f64,
     speed: f64,
+}
+
+/// The size of a measured time.
+#[derive(Clone, Copy, Serialize)]
+#[serde(untagged)]
+enum TimedSize {
+    Units { d: u64 },
+    Blocks { m: u64, n: u64 },
+}
+
+impl TimedSize {
+    /// Returns the size that models are functions of.
+    fn main(self) -> u64 {
+        match self {
+            Self::Units { d } => d,
+            Self::Blocks { m, .. } => m,
+        }
+    }
+
+    fn units(self) -> u64 {
+        match self {
+            Self::Units { d } => d,
+            Self::Blocks { m, n } => m * n,
+        }
+    }
 }
 
 struct NamedModel {
@@ -101,8 +124,8 @@ enum ModelKey {
     N(u64),
 }
 
-/// Runs the command; returns the text that it prints.
-pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
+/// Runs the command.
+pub fn run(arguments: &ModelArguments) -> Result<(), Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
@@ -119,20 +142,29 @@ pub fn run(arguments: &ModelArguments) -> Result<String, Failure> {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
         file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
     }
-    if arguments.json {
-        return report::format_json(&models);
-    }
-    let mut texts = Vec::new();
-    for model in &models {
-        let mut text = model.format_text();
+    output::print_parts(|out| match arguments.json {
+        true => report::write_json(&models, out),
+        false => write_texts(&models, arguments, out),
+    })
+}
+
+fn write_texts(
+    models: &[FileModels],
+    arguments: &ModelArguments,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for (index, model) in models.iter().enumerate() {
+        if index > 0 {
+            writeln!(out)?;
+        }
+        model.write_text(out)?;
         if arguments.plot {
             for plot in model.plots(arguments.time) {
-                text += &format!("\n{}", draw_in_terminal(&plot));
+                write!(out, "\n{}", draw_in_terminal(&plot))?;
             }
         }
-        texts.push(text);
     }
-    Ok(texts.join("\n"))
+    Ok(())
 }
 
 impl FileModels {
@@ -148,40 +180,32 @@ impl FileModels {
                 let reason = "--width: goes with surface files, and these are points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Points(points) => Self::of_points(file, &points, arguments),
+            MeasuredFile::Points(points) => Self::of_points(file, points, arguments),
             MeasuredFile::Surface(_) if !fit.is_empty() => {
                 let reason = "--fit: does not go with surfaces, which are linear between points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Surface(surface) => Self::of_surface(file, &surface, arguments),
+            MeasuredFile::Surface(surface) => Self::of_surface(file, surface, arguments),
         };
         models.map_err(|error| Failure::of_file(path, error))
     }
 
     fn of_points(
         file: String,
-        points: &[Point],
+        points: Vec<Point>,
         given: &ModelArguments,
     ) -> Result<Self, ModelError> {
         let wanted = match &given.fit[..] {
             [] => Fit::VARIANTS,
             fits => fits,
         };
-        let mut models: Vec<NamedModel> = Vec::new();
-        for &fit in wanted {
-            let key = ModelKey::Fit(fit);
-            if models.iter().all(|known| known.key != key) {
-                let model = fit.model(points)?;
-                models.push(NamedModel { key, model });
+        let flags = Flag::find(&points)?;
+        let mut keys: Vec<ModelKey> = Vec::new();
+        for key in wanted.iter().copied().map(ModelKey::Fit) {
+            if !keys.contains(&key) {
+                keys.push(key);
             }
         }
-        let times = points.iter().map(|point| MeasuredTime {
-            sizes: BTreeMap::from([("d", point.d)]),
-            t_s: point.t_s,
-            reps: point.reps,
-            ci_s: point.ci_s,
-            speed: point.speed(),
-        });
         Ok(Self {
             file,
             labels: &SizeLabels {
@@ -189,35 +213,26 @@ impl FileModels {
                 axis: "size, units",
                 models: "fits",
             },
-            times: times.collect(),
-            grid: None,
-            flags: Some(PiecewiseFpm::from_points(points.to_vec())?.flags()),
-            models,
+            flags: Some(flags),
+            keys,
             sizes: choose_sizes(&given.at, points.iter().map(|point| point.d)),
+            measured: MeasuredFile::Points(points),
         })
     }
 
     /// Cuts a surface at the given widths, or at the measured ones.
     fn of_surface(
         file: String,
-        surface: &Surface,
+        surface: Surface,
         given: &ModelArguments,
     ) -> Result<Self, ModelError> {
         let points = surface.points();
-        let mut models = Vec::new();
+        let mut keys = Vec::new();
         for width in choose_sizes(&given.width, points.iter().map(|point| point.n)) {
-            models.push(NamedModel {
-                key: ModelKey::N(width),
-                model: Box::new(surface.at_width(width as f64)?),
-            });
+            surface.at_width(width as f64)?;
+            keys.push(ModelKey::N(width));
         }
-        let times = points.iter().map(|point| MeasuredTime {
-            sizes: BTreeMap::from([("m", point.m), ("n", point.n)]),
-            t_s: point.t_s,
-            reps: point.reps,
-            ci_s: point.ci_s,
-            speed: point.speed(),
-        });
+        let sizes = choose_sizes(&given.at, points.iter().map(|point| point.m));
         Ok(Self {
             file,
             labels: &SizeLabels {
@@ -225,23 +240,79 @@ impl FileModels {
                 axis: "height, blocks",
                 models: "sections",
             },
-            times: times.collect(),
-            grid: Some(surface.is_grid()),
             flags: None,
-            models,
-            sizes: choose_sizes(&given.at, points.iter().map(|point| point.m)),
+            keys,
+            sizes,
+            measured: MeasuredFile::Surface(surface),
         })
+    }
+
+    /// Makes the model of this key.
+    ///
+    /// # Panics
+    /// If it cannot be made, which is known since this value was.
+    fn make_model(&self, key: ModelKey) -> NamedModel {
+        let made: Result<Box<dyn SpeedModel>, ModelError> = match (&self.measured, key) {
+            (MeasuredFile::Points(points), ModelKey::Fit(fit)) => fit.model(points),
+            (MeasuredFile::Surface(surface), ModelKey::N(width)) => surface
+                .at_width(width as f64)
+                .map(|model| Box::new(model) as _),
+            _ => unreachable!("points have fits, and surfaces have sections"),
+        };
+        // The points and the widths were checked in `of_points` and `of_surface`.
+        let model = made.unwrap_or_else(|error| panic!("a model of valid points: {error}"));
+        NamedModel { key, model }
+    }
+
+    /// Returns for a surface whether every measured height was measured at every measured width.
+    fn grid(&self) -> Option<bool> {
+        match &self.measured {
+            MeasuredFile::Points(_) => None,
+            MeasuredFile::Surface(surface) => Some(surface.is_grid()),
+        }
+    }
+
+    /// Calls `visit` with each measured time.
+    fn visit_times<E>(
+        &self,
+        mut visit: impl FnMut(MeasuredTime) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match &self.measured {
+            MeasuredFile::Points(points) => points.iter().try_for_each(|point| {
+                visit(MeasuredTime {
+                    size: TimedSize::Units { d: point.d },
+                    t_s: point.t_s,
+                    reps: point.reps,
+                    ci_s: point.ci_s,
+                    speed: point.speed(),
+                })
+            }),
+            MeasuredFile::Surface(surface) => surface.points().iter().try_for_each(|point| {
+                visit(MeasuredTime {
+                    size: TimedSize::Blocks {
+                        m: point.m,
+                        n: point.n,
+                    },
+                    t_s: point.t_s,
+                    reps: point.reps,
+                    ci_s: point.ci_s,
+                    speed: point.speed(),
+                })
+            }),
+        }
+    }
+}
+
+impl ModelKey {
+    fn name(self) -> String {
+        match self {
+            Self::Fit(fit) => fit.to_string(),
+            Self::N(width) => format!("n = {width}"),
+        }
     }
 }
 
 impl NamedModel {
-    fn name(&self) -> String {
-        match self.key {
-            ModelKey::Fit(fit) => fit.to_string(),
-            ModelKey::N(width) => format!("n = {width}"),
-        }
-    }
-
     /// Returns the speed in units per second. The model of a section counts rows.
     fn speed(&self, size: f64) -> f64 {
         let speed = self.model.speed(size);

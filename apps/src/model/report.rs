@@ -1,14 +1,15 @@
 //! Measured times and models as tables and as JSON.
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io::{self, Write};
 use std::iter;
 
-use isochron_hierarchy::model::{Flag, Reason};
-use serde::Serialize;
+use isochron_hierarchy::model::Reason;
+use isochron_hierarchy::printable::escape;
+use serde::ser::{SerializeMap as _, SerializeSeq as _};
+use serde::{Serialize, Serializer};
 
-use super::{FileModels, MeasuredTime, ModelKey, NamedModel};
-use crate::failure::Failure;
-use crate::output;
+use super::{FileModels, ModelKey, NamedModel, TimedSize};
 use crate::table::TextTable;
 
 /// All files as JSON.
@@ -18,89 +19,123 @@ struct ModelsDocument<'a> {
     models: Vec<FileDocument<'a>>,
 }
 
-/// One file as JSON.
-#[derive(Serialize)]
-struct FileDocument<'a> {
-    file: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grid: Option<bool>,
-    points: &'a [MeasuredTime],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    flags: Option<&'a [Flag]>,
-    /// `fits` or `sections`.
-    #[serde(flatten)]
-    models: BTreeMap<&'a str, Vec<ModelDocument<'a>>>,
-}
+/// One file as JSON. Its lists are written as they are made.
+struct FileDocument<'a>(&'a FileModels);
+
+/// The measured times of a file.
+struct TimeList<'a>(&'a FileModels);
+
+/// The models of a file.
+struct ModelSeries<'a>(&'a FileModels);
 
 /// A model as JSON.
 #[derive(Serialize)]
 struct ModelDocument<'a> {
     #[serde(flatten)]
     key: ModelKey,
-    at: Vec<ModelValue<'a>>,
+    at: ValueList<'a>,
 }
 
+/// The values of a model at the sizes to show.
+struct ValueList<'a>(&'a FileModels, NamedModel);
+
 /// The speed and the time of a model at a size, `d` or `m`.
-#[derive(Serialize)]
 struct ModelValue<'a> {
-    #[serde(flatten)]
-    size: BTreeMap<&'a str, u64>,
+    name: &'a str,
+    size: u64,
     speed: f64,
     time_s: f64,
 }
 
-/// Formats all files for scripts.
-pub(super) fn format_json(files: &[FileModels]) -> Result<String, Failure> {
-    output::json_line(&ModelsDocument {
+impl Serialize for FileDocument<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let file = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("file", &file.file)?;
+        if let Some(grid) = file.grid() {
+            map.serialize_entry("grid", &grid)?;
+        }
+        map.serialize_entry("points", &TimeList(file))?;
+        if let Some(flags) = &file.flags {
+            map.serialize_entry("flags", flags)?;
+        }
+        map.serialize_entry(file.labels.models, &ModelSeries(file))?;
+        map.end()
+    }
+}
+
+impl Serialize for TimeList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        self.0.visit_times(|time| list.serialize_element(&time))?;
+        list.end()
+    }
+}
+
+impl Serialize for ModelSeries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.keys.iter().map(|&key| ModelDocument {
+            key,
+            at: ValueList(self.0, self.0.make_model(key)),
+        }))
+    }
+}
+
+impl Serialize for ValueList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(file, model) = self;
+        serializer.collect_seq(file.sizes.iter().map(|&size| ModelValue {
+            name: file.labels.size,
+            size,
+            speed: model.speed(size as f64),
+            time_s: model.time_s(size as f64),
+        }))
+    }
+}
+
+impl Serialize for ModelValue<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(self.name, &self.size)?;
+        map.serialize_entry("speed", &self.speed)?;
+        map.serialize_entry("time_s", &self.time_s)?;
+        map.end()
+    }
+}
+
+/// Writes all files for scripts, as one line.
+pub(super) fn write_json(files: &[FileModels], out: &mut dyn Write) -> io::Result<()> {
+    let document = ModelsDocument {
         schema: 1,
-        models: files.iter().map(FileModels::document).collect(),
-    })
+        models: files.iter().map(FileDocument).collect(),
+    };
+    serde_json::to_writer(&mut *out, &document)?;
+    writeln!(out)
 }
 
 impl FileModels {
-    fn document(&self) -> FileDocument<'_> {
-        let models = self.models.iter().map(|model| ModelDocument {
-            key: model.key,
-            at: self.list_values(model),
-        });
-        FileDocument {
-            file: &self.file,
-            grid: self.grid,
-            points: &self.times,
-            flags: self.flags.as_deref(),
-            models: BTreeMap::from([(self.labels.models, models.collect())]),
+    /// Writes the measured times with their flags, and the values of the models.
+    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "{}\n{}\n", escape(&self.file), self.time_table())?;
+        if self.grid() == Some(false) {
+            out.write_all(
+                b"not every height was measured at every width: elsewhere the speed is a mean of the \
+                  measured ones, the near ones counting most\n\n",
+            )?;
         }
-    }
-
-    fn list_values(&self, model: &NamedModel) -> Vec<ModelValue<'_>> {
-        let sizes = self.sizes.iter();
-        let values = sizes.map(|&size| ModelValue {
-            size: BTreeMap::from([(self.labels.size, size)]),
-            speed: model.speed(size as f64),
-            time_s: model.time_s(size as f64),
-        });
-        values.collect()
-    }
-
-    /// Formats the measured times with their flags, and the values of the models.
-    pub(super) fn format_text(&self) -> String {
-        let mut text = format!("{}\n{}\n", self.file, self.time_table());
-        if self.grid == Some(false) {
-            text += "not every height was measured at every width: elsewhere the speed is a mean of the \
-                     measured ones, the near ones counting most\n\n";
+        let flags = self.flags.as_deref().unwrap_or_default();
+        for flag in flags {
+            writeln!(out, "{flag}")?;
         }
-        let flags: String = self
-            .flags
-            .iter()
-            .flatten()
-            .map(|flag| format!("{flag}\n"))
-            .collect();
         if !flags.is_empty() {
-            text += &format!("{flags}\n");
+            writeln!(out)?;
         }
-        let speeds = self.value_table(NamedModel::speed);
-        let times = self.value_table(NamedModel::time_s);
-        text + &format!("speed, units/s\n{speeds}\ntime, s\n{times}")
+        write!(
+            out,
+            "speed, units/s\n{}",
+            self.value_table(NamedModel::speed)
+        )?;
+        write!(out, "\ntime, s\n{}", self.value_table(NamedModel::time_s))
     }
 
     fn time_table(&self) -> TextTable {
@@ -109,30 +144,40 @@ impl FileModels {
             None => "m|n|time s|reps|ci s|units/s",
         };
         let mut table = TextTable::new(0, heading);
-        for time in &self.times {
-            let mut row: Vec<String> = time.sizes.values().map(u64::to_string).collect();
+        let flags = self.flags.as_deref().unwrap_or_default();
+        let Ok(()) = self.visit_times(|time| {
+            let mut row = match time.size {
+                TimedSize::Units { d } => vec![d.to_string()],
+                TimedSize::Blocks { m, n } => vec![m.to_string(), n.to_string()],
+            };
             row.extend([
                 six_digits(time.t_s),
                 time.reps.to_string(),
                 six_digits(time.ci_s),
                 six_digits(time.speed),
             ]);
-            let mut flags = self.flags.iter().flatten();
-            let flag = flags.find(|flag| flag.d == time.sizes[self.labels.size]);
-            row.extend(flag.map(|flag| describe_reason(flag.reason).to_owned()));
+            // Flags ascend.
+            let flag = flags.binary_search_by_key(&time.size.main(), |flag| flag.d);
+            row.extend(flag.map(|at| describe_reason(flags[at].reason).to_owned()));
             table.add_row(row);
-        }
+            Ok::<_, Infallible>(())
+        });
         table
     }
 
     /// Makes a table with a column for each model.
     fn value_table(&self, value: fn(&NamedModel, f64) -> f64) -> TextTable {
-        let names: Vec<String> = self.models.iter().map(NamedModel::name).collect();
+        let names: Vec<String> = self.keys.iter().map(|key| key.name()).collect();
         let heading = format!("{}|{}", self.labels.size, names.join("|"));
+        let columns = self.keys.iter().map(|&key| {
+            let model = self.make_model(key);
+            let sizes = self.sizes.iter();
+            sizes.map(|&size| value(&model, size as f64)).collect()
+        });
+        let columns: Vec<Vec<f64>> = columns.collect();
         let mut table = TextTable::new(0, &heading);
-        for &size in &self.sizes {
-            let models = self.models.iter();
-            let values = models.map(|model| six_digits(value(model, size as f64)));
+        for (row, size) in self.sizes.iter().enumerate() {
+            let values = columns.iter().map(|values| six_digits(values[row]));
             table.add_row(iter::once(size.to_string()).chain(values));
         }
         table

@@ -360,6 +360,7 @@ fn multiply_as<T: Element>(
         beta: T::of(arguments.beta.unwrap_or(beta)),
     };
     watch.enter(AccountPhase::Matrices);
+    session.check_memory(plan)?;
     session.reserve::<T>(plan)?;
     let mut source = MatrixSource {
         comm,
@@ -432,7 +433,7 @@ fn multiply_as<T: Element>(
         report.digest = Some(digest.sum_over_ranks(comm)?.to_string());
     }
     report.add_redistribution(comm, moved)?;
-    report.notices = source.notices;
+    report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
     Ok((report, execution.record))
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use isochron_core::comm::{agree, share_outcome};
-use isochron_core::internal::input::read_text;
+use isochron_core::internal::read_points;
 use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
-use isochron_hierarchy::model::{ModelFile, Point};
+use isochron_hierarchy::model::Point;
 
 use super::RowsArguments;
 use super::stored::StoredSizes;
@@ -140,8 +140,7 @@ fn read_functions(
 
 /// Reads the points of a file that was measured with this kernel and these rows, as far as its headers tell.
 fn read_function(path: &Path, kernel: &str, width: usize) -> Result<Vec<Point>, Error> {
-    let text = read_text(path).map_err(|error| Error::file(path, error))?;
-    let file = ModelFile::parse(&text).map_err(|error| Error::file(path, error))?;
+    let file = read_points(path)?;
     for (key, wanted) in [("kernel", kernel.to_owned()), (WIDTH, width.to_string())] {
         if let Some(found) = file.headers.get(key).filter(|found| **found != wanted) {
             let reason = format!("its {key} is {found}, and {wanted} is needed");

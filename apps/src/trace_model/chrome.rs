@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -168,8 +169,9 @@ impl ChromeTrace {
                     let OpenSpan {
                         name: begun, line, ..
                     } = span;
+                    let [name, begun] = [name, &begun].map(show_name);
                     return Err(format!(
-                        "`E` of {name:?} ends `B` of {begun:?} in line {line}"
+                        "`E` of \"{name}\" ends `B` of \"{begun}\" in line {line}"
                     ));
                 }
                 span.size = size.or(span.size);

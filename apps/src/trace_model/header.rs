@@ -7,6 +7,7 @@
 //! each of them the number of its tasks, the threads and the node of each task, and the number of communicators.
 //! Between applications Extrae writes a comma, and Paraver a colon.
 
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 
 /// The parts of the header that models need.
@@ -99,17 +100,26 @@ fn split_outside(text: &str, separator: char) -> Vec<&str> {
 fn parse_end(text: &str) -> Result<(u64, f64), String> {
     let (end, unit) = text.split_once('_').unwrap_or((text, "us"));
     let unit_s = UNITS.iter().find(|(name, _)| *name == unit);
-    let (_, unit_s) =
-        unit_s.ok_or_else(|| format!("the header has the unknown unit of time {unit:?}"))?;
+    let (_, unit_s) = unit_s.ok_or_else(|| {
+        format!(
+            "the header has the unknown unit of time \"{}\"",
+            show_name(unit)
+        )
+    })?;
     let end = end.parse();
-    let end =
-        end.map_err(|_| format!("the header has the time {text:?}: a whole number is one"))?;
+    let end = end.map_err(|_| {
+        format!(
+            "the header has the time \"{}\": a whole number is one",
+            show_name(text)
+        )
+    })?;
     Ok((end, *unit_s))
 }
 
 fn parse_application(text: &str) -> Result<Vec<u64>, String> {
     parse_nodes(text).ok_or_else(|| {
-        format!("the header has the application {text:?}: `TASKS(THREADS:NODE,...)` is one")
+        let text = show_name(text);
+        format!("the header has the application \"{text}\": `TASKS(THREADS:NODE,...)` is one")
     })
 }
 

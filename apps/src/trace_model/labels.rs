@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
@@ -77,7 +78,11 @@ impl EventLabels {
                 (line, Section::Values) => labels.add_value(line, &kinds),
             };
             read.ok_or_else(|| {
-                format!("{}: line {number}: {line:?} names no event", path.display())
+                let line = show_name(line);
+                format!(
+                    "{}: line {number}: \"{line}\" names no event",
+                    path.display()
+                )
             })?;
         }
         Ok(labels)

@@ -142,7 +142,7 @@ impl FigureRun {
     fn draw_models(&self, index: usize, fit: Fit) -> anyhow::Result<Vec<Curve>> {
         let mut curves = Vec::new();
         for (node, color) in NODE_COLORS.into_iter().enumerate() {
-            let model = fit.model(&self.list_points(node, index))?;
+            let model = fit.model(self.list_points(node, index))?;
             let places = self.list_places().into_iter();
             let speeds = places.map(|rows| (rows, self.trial.find_speed(rows, model.time_s(rows))));
             curves.push(Curve {

@@ -1,15 +1,16 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
+use super::room::{Buffers, ReservedThreads, check_opening, check_packing};
 use super::{Blas, BlasGemm, EmbeddedBlas, has_work};
 use crate::{DeviceError, PanelPair, Scalar, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A function such as `cblas_dgemm` with 32-bit integers (LP64). `S` is `T` for real numbers, whose factors are passed
 /// by value, and `*const T` for complex ones, passed by address.
@@ -40,6 +41,8 @@ type GivesLong = unsafe extern "C" fn() -> isize;
 type GivesText = unsafe extern "C" fn() -> *const c_char;
 type IntGivesText = unsafe extern "C" fn(c_int) -> *const c_char;
 type FillsText = unsafe extern "C" fn(*mut c_char, c_int);
+type TakesBuffer = unsafe extern "C" fn(c_int) -> *mut c_void;
+type GivesBufferBack = unsafe extern "C" fn(*mut c_void);
 
 const COLUMN_MAJOR: c_int = 102;
 const NO_TRANSPOSE: c_int = 111;
@@ -68,6 +71,8 @@ pub struct CblasLibrary {
     name: String,
     /// For MKL: `MKL_Set_Num_Threads_Local`, and the number of threads of a call.
     threads: Option<(TakesIntGivesInt, c_int)>,
+    /// For OpenBLAS: the buffers of its products.
+    buffers: Option<Arc<Buffers>>,
     sgemm: Option<CblasGemm<f32, f32>>,
     dgemm: Option<CblasGemm<f64, f64>>,
     cgemm: Option<CblasGemm<Complex32, *const Complex32>>,
@@ -88,7 +93,9 @@ impl CblasLibrary {
     /// from here are sequential. A program that sets its layers does so before.
     ///
     /// # Errors
-    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers.
+    /// [`DeviceError::Blas`] if it cannot be opened, has no `cblas_dgemm`, or uses 64-bit integers;
+    /// [`DeviceError::BlasMemory`] if the system refuses the memory that it needs; [`DeviceError::Threads`] if no thread can
+    /// be started to load it.
     pub fn open(file: &str) -> Result<Self, DeviceError> {
         Self::open_threaded(file, 1)
     }
@@ -103,22 +110,27 @@ impl CblasLibrary {
     pub fn open_threaded(file: &str, threads: usize) -> Result<Self, DeviceError> {
         // No machine has more threads than fit into an integer.
         let threads = c_int::try_from(threads).unwrap_or(c_int::MAX);
+        Self::open_for(file, threads, 1)
+    }
+
+    /// Opens `file` with up to `threads` threads of its own, if there is memory for products of `callers` threads at once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub(super) fn open_for(
+        file: &str,
+        threads: c_int,
+        callers: usize,
+    ) -> Result<Self, DeviceError> {
         let mut known = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(library) = known.get(&(file.to_owned(), threads)) {
             return Ok(library.clone());
         }
+        check_room(file, callers)?;
         let opened = if is_mkl(file) || threads != 1 {
             load_library(file, threads)
         } else {
-            std::thread::scope(|scope| {
-                let loader = scope.spawn(|| {
-                    use_one_unit();
-                    load_library(file, threads)
-                });
-                let panicked = "it panicked while it was loaded";
-                let loaded = loader.join();
-                loaded.unwrap_or_else(|_| Err(panicked.to_owned()))
-            })
+            load_on_one_unit(file)?
         };
         let library = opened.map_err(|reason| DeviceError::Blas {
             library: file.to_owned(),
@@ -136,6 +148,36 @@ static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTree
 fn is_mkl(file: &str) -> bool {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.starts_with("libmkl")
+}
+
+/// Makes sure that the system grants the memory for a library, and for products of `threads` threads. A library that is not
+/// found needs none.
+///
+/// # Errors
+/// [`DeviceError::BlasMemory`].
+fn check_room(file: &str, threads: usize) -> Result<(), DeviceError> {
+    let found = find_file(file).and_then(|path| path.metadata().ok());
+    let checked = found.map_or(Ok(()), |found| check_opening(file, found.len(), threads));
+    checked.map_err(|bytes| DeviceError::refused_library(file, bytes))
+}
+
+/// Loads a library in a thread that is bound to one processing unit.
+///
+/// # Errors
+/// [`DeviceError::Threads`] if the thread cannot be started.
+fn load_on_one_unit(file: &str) -> Result<Result<CblasLibrary, String>, DeviceError> {
+    let load = || {
+        use_one_unit();
+        load_library(file, 1)
+    };
+    std::thread::scope(|scope| {
+        let loader = std::thread::Builder::new().spawn_scoped(scope, load);
+        let loader = loader.map_err(|error| {
+            DeviceError::no_threads(format!("a thread that loads {file}"), error)
+        })?;
+        let panicked = || Err("it panicked while it was loaded".to_owned());
+        Ok(loader.join().unwrap_or_else(|_| panicked()))
+    })
 }
 
 /// Loads a library for the rest of the process.
@@ -159,7 +201,13 @@ fn open_shared(file: &str) -> Result<Library, String> {
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use super::own_copy::open_copy;
+use super::own_copy::{find_file, open_copy};
+
+/// Finds nothing: this system's loader knows.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn find_file(_file: &str) -> Option<std::path::PathBuf> {
+    None
+}
 
 /// Opens the library itself: this system loads no second copy.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
@@ -222,6 +270,14 @@ impl Drop for LocalThreads {
 impl Blas for CblasLibrary {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
+        let reserved = match &self.buffers {
+            Some(buffers) => buffers.reserve(threads),
+            None => check_packing(threads).map(|()| ReservedThreads::default()),
+        };
+        reserved.map_err(|bytes| DeviceError::refused_library(&self.name, bytes))
     }
 }
 
@@ -332,6 +388,7 @@ impl RawLibrary {
             CblasLibrary {
                 name,
                 threads: local,
+                buffers: self.find_buffers(prefix),
                 sgemm: self.find_symbol(&format!("{prefix}cblas_sgemm")),
                 dgemm: self.find_symbol(&format!("{prefix}cblas_dgemm")),
                 cgemm: self.find_symbol(&format!("{prefix}cblas_cgemm")),
@@ -404,6 +461,23 @@ impl RawLibrary {
             return Err("it uses 64-bit integers, and 32-bit ones are needed (LP64)".to_owned());
         }
         Ok((openblas_product(&config), core))
+    }
+
+    /// Finds the functions of OpenBLAS that take buffers and give them back. The prefix of a build may be missing there.
+    ///
+    /// # Safety
+    /// As [`find_symbol`](Self::find_symbol).
+    unsafe fn find_buffers(&self, prefix: &str) -> Option<Arc<Buffers>> {
+        [prefix, ""].into_iter().find_map(|prefix| {
+            // SAFETY: the signatures are those of OpenBLAS's common.h; no other library has these functions.
+            unsafe {
+                let take =
+                    self.find_symbol::<TakesBuffer>(&format!("{prefix}blas_memory_alloc"))?;
+                let free = format!("{prefix}blas_memory_free");
+                let give_back = self.find_symbol::<GivesBufferBack>(&free)?;
+                Some(Arc::new(Buffers::new(take, give_back)))
+            }
+        })
     }
 
     fn prepare_blis(&self, threads: c_int) -> Result<(String, String), String> {

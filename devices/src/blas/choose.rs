@@ -84,16 +84,25 @@ pub enum FoundBlas {
 /// # Errors
 /// As [`find_blas`].
 pub fn choose_blas(choice: &BlasChoice) -> Result<Arc<dyn Blas>, DeviceError> {
-    Ok(choose_found(find_blas(choice)?))
+    let found = find_blas(choice, 1)?;
+    if let FoundBlas::Candidates(candidates) = &found {
+        for notice in candidates.notices() {
+            tracing::warn!("{notice}");
+        }
+    }
+    Ok(choose_found(found))
 }
 
-/// Opens the libraries for `choice` as [`choose_blas`] does, and measures none of them.
+/// Opens the libraries for `choice` as [`choose_blas`] does, and measures none of them. A library that lacks memory for
+/// products of `threads` threads at once is no candidate.
 ///
 /// # Errors
-/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly; [`DeviceError::UnknownBlas`]
-/// if the variable does not name a BLAS.
-pub fn find_blas(choice: &BlasChoice) -> Result<FoundBlas, DeviceError> {
-    find_with(choice, std::env::var(BLAS_VARIABLE).ok().as_deref())
+/// [`DeviceError::Blas`] with the library if a named one is missing or computes wrongly, [`DeviceError::BlasMemory`] if
+/// the system refuses the memory that it needs; [`DeviceError::UnknownBlas`] if the variable does not name a BLAS.
+pub fn find_blas(choice: &BlasChoice, threads: usize) -> Result<FoundBlas, DeviceError> {
+    let variable = std::env::var(BLAS_VARIABLE).ok();
+    // The check of a library is a product as well.
+    find_with(choice, variable.as_deref(), threads.max(1))
 }
 
 fn choose_found(found: FoundBlas) -> Arc<dyn Blas> {
@@ -107,7 +116,11 @@ fn choose_found(found: FoundBlas) -> Arc<dyn Blas> {
 }
 
 /// Does the work of [`find_blas`], with the variable's value as an argument.
-fn find_with(choice: &BlasChoice, variable: Option<&str>) -> Result<FoundBlas, DeviceError> {
+fn find_with(
+    choice: &BlasChoice,
+    variable: Option<&str>,
+    threads: usize,
+) -> Result<FoundBlas, DeviceError> {
     let choice = match (choice, variable) {
         (BlasChoice::Auto | BlasChoice::AutoAs(_), Some(text)) if !text.is_empty() => text
             .parse()
@@ -116,52 +129,60 @@ fn find_with(choice: &BlasChoice, variable: Option<&str>) -> Result<FoundBlas, D
     };
     let named = match &choice {
         BlasChoice::Auto => None,
-        BlasChoice::AutoAs(name) => find_by_name(name),
+        BlasChoice::AutoAs(name) => find_by_name(name, threads),
         BlasChoice::Embedded => Some(Arc::new(EmbeddedBlas) as Arc<dyn Blas>),
-        BlasChoice::OpenBlas => Some(open_first(OPENBLAS)?),
-        BlasChoice::Mkl => Some(open_first(MKL)?),
-        BlasChoice::Blis => Some(open_first(BLIS)?),
-        BlasChoice::Path(path) => Some(open_checked(path)?),
+        BlasChoice::OpenBlas => Some(open_first(OPENBLAS, threads)?),
+        BlasChoice::Mkl => Some(open_first(MKL, threads)?),
+        BlasChoice::Blis => Some(open_first(BLIS, threads)?),
+        BlasChoice::Path(path) => Some(open_checked(path, threads)?),
     };
     let named = named.inspect(|blas| tracing::debug!(%choice, blas = blas.name(), "chose a BLAS"));
     Ok(match named {
         Some(blas) => FoundBlas::Named(blas),
-        None => FoundBlas::Candidates(BlasCandidates::new(available_blas())),
+        None => FoundBlas::Candidates(open_installed(threads)),
     })
 }
 
 /// Opens the installed BLAS with this name; `None` if it is not here.
-fn find_by_name(name: &str) -> Option<Arc<dyn Blas>> {
+fn find_by_name(name: &str, threads: usize) -> Option<Arc<dyn Blas>> {
     if name == EmbeddedBlas.name() {
         return Some(Arc::new(EmbeddedBlas));
     }
     let files = [MKL, OPENBLAS, BLIS].concat().into_iter();
-    let mut libraries = files.filter_map(|file| open_checked(file).ok());
+    let mut libraries = files.filter_map(|file| open_checked(file, threads).ok());
     libraries.find(|blas| blas.name() == name)
 }
 
 /// Opens every BLAS that can be used here, the embedded one last.
 pub fn available_blas() -> Vec<Arc<dyn Blas>> {
+    open_installed(1).into_libraries()
+}
+
+/// Opens every BLAS that can be used here by `threads` threads at once, the embedded one last.
+fn open_installed(threads: usize) -> BlasCandidates {
     let mut found: Vec<Arc<dyn Blas>> = Vec::new();
+    let mut notices = Vec::new();
     for names in [MKL, OPENBLAS, BLIS] {
-        match open_first(names) {
+        match open_first(names, threads) {
             Ok(blas) => found.push(blas),
+            Err(error @ (DeviceError::BlasMemory { .. } | DeviceError::Threads { .. })) => {
+                notices.push(error.to_string());
+            }
             Err(error) => tracing::debug!(%error, "BLAS left out"),
         }
     }
     found.push(Arc::new(EmbeddedBlas));
-    found
+    BlasCandidates::new(found, notices)
 }
 
 /// Opens the first of these libraries that can be used; the error names them all. A reason that all share is given
-/// once.
-fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
+/// once. Memory that one of them lacks is the error.
+fn open_first(names: &[&str], threads: usize) -> Result<Arc<dyn Blas>, DeviceError> {
     let mut reasons = Vec::new();
     for name in names {
-        match open_checked(name) {
-            Ok(blas) => return Ok(blas),
+        match open_checked(name, threads) {
             Err(DeviceError::Blas { reason, .. }) => reasons.push(reason),
-            Err(error) => reasons.push(error.to_string()),
+            opened => return opened,
         }
     }
     if reasons.windows(2).all(|pair| pair[0] == pair[1]) {
@@ -177,8 +198,9 @@ fn open_first(names: &[&str]) -> Result<Arc<dyn Blas>, DeviceError> {
     })
 }
 
-fn open_checked(file: &str) -> Result<Arc<dyn Blas>, DeviceError> {
-    let blas = CblasLibrary::open(file)?;
+fn open_checked(file: &str, threads: usize) -> Result<Arc<dyn Blas>, DeviceError> {
+    let blas = CblasLibrary::open_for(file, 1, threads)?;
+    let _room = blas.reserve(threads)?;
     if !computes_exactly(&blas) {
         return Err(DeviceError::Blas {
             library: file.to_owned(),
@@ -244,7 +266,7 @@ mod tests {
         choice: &BlasChoice,
         variable: Option<&str>,
     ) -> Result<Arc<dyn Blas>, DeviceError> {
-        find_with(choice, variable).map(choose_found)
+        find_with(choice, variable, 1).map(choose_found)
     }
 
     #[test]
@@ -268,7 +290,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_reported_once_with_the_loaders_reason() {
-        let refused = open_first(&["libnowhere.so.3", "libnowhere.so"]).err();
+        let refused = open_first(&["libnowhere.so.3", "libnowhere.so"], 1).err();
         assert_eq!(
             refused.map(|error| error.to_string()).as_deref(),
             Some(
@@ -276,7 +298,7 @@ mod tests {
                  cannot open shared object file: No such file or directory"
             )
         );
-        let refused = open_first(&["libnowhere.so", "libm.so.6"]).err();
+        let refused = open_first(&["libnowhere.so", "libm.so.6"], 1).err();
         let message = refused.map_or_else(String::new, |error| error.to_string());
         for part in [
             "libnowhere.so: cannot open",

@@ -9,16 +9,18 @@ pub(crate) mod choose;
 mod embedded;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod own_copy;
+mod room;
 pub(crate) mod trial;
 
 pub use cblas::CblasLibrary;
 pub(crate) use cblas::find_reason;
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
+pub use room::ReservedThreads;
 
 pub(crate) use trial::BlasCandidates;
 
-use crate::{Scalar, View, ViewMut};
+use crate::{DeviceError, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::fmt;
 
@@ -29,6 +31,16 @@ pub trait Blas:
 {
     /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
     fn name(&self) -> &str;
+
+    /// Makes sure of the memory that `threads` threads need to multiply at once: once a system refuses it, a product has
+    /// no way to say so. It holds until the returned value is dropped.
+    ///
+    /// # Errors
+    /// [`DeviceError::BlasMemory`] if the system refuses it.
+    fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
+        let reserved = room::check_packing(threads).map(|()| ReservedThreads::default());
+        reserved.map_err(|bytes| DeviceError::refused_library(self.name(), bytes))
+    }
 }
 
 /// The multiplication of a [`Blas`] for elements of one type.

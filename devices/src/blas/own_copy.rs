@@ -66,7 +66,7 @@ fn copy_to_memory(path: &Path, bytes: &[u8]) -> io::Result<File> {
 
 /// Finds the file that the system's loader takes for `file`: in `LD_LIBRARY_PATH`, in its cache, in its own folders. Loading it
 /// to ask would run it.
-fn find_file(file: &str) -> Option<PathBuf> {
+pub(super) fn find_file(file: &str) -> Option<PathBuf> {
     if file.contains('/') {
         return Some(PathBuf::from(file)).filter(|path| path.exists());
     }

@@ -25,20 +25,34 @@ static MEASURED: Mutex<BTreeMap<(ElementType, Vec<String>), TrialTimes>> =
 
 /// The libraries from which the fastest is chosen, in a fixed order; there is at least one.
 #[derive(Debug)]
-pub struct BlasCandidates(Vec<Arc<dyn Blas>>);
+pub struct BlasCandidates {
+    libraries: Vec<Arc<dyn Blas>>,
+    /// The reasons why installed libraries are not among them, for lack of memory.
+    notices: Vec<String>,
+}
 
 impl BlasCandidates {
-    /// Takes libraries; without any it is [`EmbeddedBlas`].
-    pub(super) fn new(mut libraries: Vec<Arc<dyn Blas>>) -> Self {
+    /// Takes libraries, without any [`EmbeddedBlas`], and the reasons for leaving others out.
+    pub(super) fn new(mut libraries: Vec<Arc<dyn Blas>>, notices: Vec<String>) -> Self {
         if libraries.is_empty() {
             libraries.push(Arc::new(EmbeddedBlas));
         }
-        Self(libraries)
+        Self { libraries, notices }
+    }
+
+    /// Returns one line for each installed library that lacks memory and is not among them.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Returns the libraries.
+    pub(super) fn into_libraries(self) -> Vec<Arc<dyn Blas>> {
+        self.libraries
     }
 
     /// Returns their names.
     pub fn names(&self) -> Vec<String> {
-        self.0.iter().map(ToString::to_string).collect()
+        self.libraries.iter().map(ToString::to_string).collect()
     }
 
     /// Measures each of them with elements of this type, once in a process.
@@ -56,14 +70,14 @@ impl BlasCandidates {
 
     fn time_all<T: Scalar>(&self) -> TrialTimes {
         let mut trial = BlasTrial::<T>::new();
-        let mut times = vec![Vec::new(); self.0.len()];
+        let mut times = vec![Vec::new(); self.libraries.len()];
         // Every library runs once a round: the clock of the processor wanders, and should favour none.
         for _ in 0..ROUNDS {
-            for (times_s, blas) in times.iter_mut().zip(&self.0) {
+            for (times_s, blas) in times.iter_mut().zip(&self.libraries) {
                 times_s.push(trial.time_s(blas.as_ref()).max(LEAST_S));
             }
         }
-        for (times_s, blas) in times.iter().zip(&self.0) {
+        for (times_s, blas) in times.iter().zip(&self.libraries) {
             let speed_flops_per_s = BlasTrial::<T>::flop() / find_best(times_s);
             tracing::debug!(blas = blas.name(), element = %T::TYPE, speed_flops_per_s, "tried");
         }
@@ -72,15 +86,18 @@ impl BlasCandidates {
 
     /// Takes the fastest by these times, one entry for each candidate.
     pub fn take_fastest(&self, times: &[Vec<f64>]) -> Arc<dyn Blas> {
-        let fastest = pick_fastest(times).and_then(|index| self.0.get(index));
-        let blas = fastest.unwrap_or(&self.0[0]);
+        let fastest = pick_fastest(times).and_then(|index| self.libraries.get(index));
+        let blas = fastest.unwrap_or(&self.libraries[0]);
         tracing::debug!(blas = blas.name(), "chose a BLAS by its times");
         Arc::clone(blas)
     }
 
     /// Takes the one of this name.
     pub fn take(&self, name: &str) -> Option<Arc<dyn Blas>> {
-        self.0.iter().find(|blas| blas.name() == name).cloned()
+        self.libraries
+            .iter()
+            .find(|blas| blas.name() == name)
+            .cloned()
     }
 }
 
@@ -166,7 +183,7 @@ mod tests {
 
     #[test]
     fn libraries_are_measured_once_for_each_type() {
-        let candidates = BlasCandidates::new(Vec::new());
+        let candidates = BlasCandidates::new(Vec::new(), Vec::new());
         assert_eq!(candidates.names(), [EmbeddedBlas.name()]);
         for element in [ElementType::F32, ElementType::C64] {
             let times = candidates.measure(element);

@@ -1,6 +1,6 @@
 //! The worker of a group of CPU cores.
 
-use crate::blas::Blas;
+use crate::blas::{Blas, ReservedThreads};
 use crate::cpu::place::{Seen, ThreadPlace, columns_by_domain};
 use crate::cpu::thread_cpu_time_s;
 use crate::threads::{bind_threads, confine_threads, start_threads};
@@ -43,6 +43,8 @@ use std::time::Instant;
 pub struct CpuWorker {
     info: DeviceInfo,
     blas: Arc<dyn Blas>,
+    /// The library's memory for these threads.
+    _room: ReservedThreads,
     /// `None` for one thread that is not bound: the calling thread then does the work itself.
     pool: Option<ThreadPool>,
     topology: Arc<Topology>,
@@ -61,7 +63,8 @@ impl CpuWorker {
     /// every core of the process, but not on those that [`Topology::with_allowed_pus`] has taken away.
     ///
     /// # Errors
-    /// [`DeviceError::Config`] if there is no core or a thread cannot be started; [`DeviceError::Binding`] and
+    /// [`DeviceError::Config`] if there is no core; [`DeviceError::Threads`] if a thread cannot be started;
+    /// [`DeviceError::BlasMemory`] if the library lacks memory for that many threads; [`DeviceError::Binding`] and
     /// [`DeviceError::BindingTogether`] if one cannot be bound, as with a topology that is not this machine's.
     pub fn new(
         topology: Arc<Topology>,
@@ -76,6 +79,7 @@ impl CpuWorker {
                 reason: "it has no cores".to_owned(),
             });
         }
+        let room = blas.reserve(cores.len())?;
         let has_threads = pin || cores.len() > 1 || topology.units_left().is_some();
         let pool = has_threads
             .then(|| start_threads(name, cores.len()))
@@ -99,6 +103,7 @@ impl CpuWorker {
         Ok(Self {
             info,
             blas,
+            _room: room,
             pool,
             seen: cores.iter().map(|_| Seen::default()).collect(),
             has_domains: pin && topology.numa_nodes().len() > 1,

@@ -95,16 +95,18 @@ pub struct OwnRun {
 
 impl OwnRun {
     /// Makes runs of a kernel that are interrupted after `limit_s` seconds, without a CPU quota.
-    #[must_use]
-    pub fn new(name: &str, kernel: Box<dyn Kernel>, limit_s: f64) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// [`DeviceError::Threads`] if the thread that interrupts them cannot be started.
+    pub fn new(name: &str, kernel: Box<dyn Kernel>, limit_s: f64) -> Result<Self, DeviceError> {
+        Ok(Self {
             name: name.to_owned(),
             kernel,
-            watch: RunWatch::new(limit_s),
+            watch: RunWatch::new(limit_s)?,
             quota: RunQuota::default(),
             crash: None,
             d: 0,
-        }
+        })
     }
 
     /// Lets runs take the seconds that they do in the long run under this quota.
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_run_that_takes_too_long_is_interrupted() {
-        let mut run = OwnRun::new("waiting", Box::new(Waiting(0)), 0.01);
+        let mut run = OwnRun::new("waiting", Box::new(Waiting(0)), 0.01).unwrap();
         run.initialize(9).unwrap();
         for _ in 0..2 {
             let RunEnd::Stopped(time_s) = run.execute().unwrap() else {
@@ -253,7 +255,7 @@ mod tests {
 
     #[test]
     fn failures_name_the_kernel_the_function_and_the_size() {
-        let mut run = OwnRun::new("waiting", Box::new(Waiting(0)), f64::INFINITY);
+        let mut run = OwnRun::new("waiting", Box::new(Waiting(0)), f64::INFINITY).unwrap();
         let error = run.initialize(0).unwrap_err();
         assert!(matches!(error, DeviceError::KernelMemory { .. }));
         assert_eq!(

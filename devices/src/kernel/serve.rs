@@ -121,7 +121,7 @@ mod tests {
 
     fn serve(requests: &str) -> Vec<Answer> {
         let mut answers = Vec::new();
-        let run = OwnRun::new("counter", Box::new(Counter), f64::INFINITY);
+        let run = OwnRun::new("counter", Box::new(Counter), f64::INFINITY).unwrap();
         serve_kernel(Ok(Box::new(run)), &mut requests.as_bytes(), &mut answers).unwrap();
         let lines = String::from_utf8(answers).unwrap();
         lines

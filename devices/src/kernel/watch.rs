@@ -1,9 +1,10 @@
 //! A clock that interrupts runs which take too long.
 
+use crate::DeviceError;
 use isochron_kernel::Interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Longest time between two looks at the clock.
@@ -30,18 +31,23 @@ pub(super) struct RunWatch {
 
 impl RunWatch {
     /// Starts to watch runs that may take `limit_s` seconds, infinite without a limit.
-    pub fn new(limit_s: f64) -> Self {
+    ///
+    /// # Errors
+    /// [`DeviceError::Threads`] if the thread cannot be started.
+    pub fn new(limit_s: f64) -> Result<Self, DeviceError> {
         let (watched, start) = (Arc::new(Watched::default()), Instant::now());
         // A limit beyond the largest duration is none.
         let limit = Duration::try_from_secs_f64(limit_s).ok();
         let shared = Arc::clone(&watched);
-        let thread =
-            limit.map(|limit| std::thread::spawn(move || watch_runs(&shared, start, limit)));
-        Self {
+        let start_thread = |limit| Builder::new().spawn(move || watch_runs(&shared, start, limit));
+        let thread = limit.map(start_thread).transpose().map_err(|error| {
+            DeviceError::no_threads("a thread that watches the runs of a kernel", error)
+        })?;
+        Ok(Self {
             watched,
             start,
             thread,
-        }
+        })
     }
 
     /// Runs `run` with its flag; returns its result and its seconds.

@@ -27,10 +27,7 @@ impl Drivers {
             .num_threads(devices.max(1))
             .thread_name(|i| format!("driver-{i}"))
             .build()
-            .map_err(|error| DeviceError::Config {
-                device: "team".to_owned(),
-                reason: format!("cannot start {devices} driver threads: {error}"),
-            })?;
+            .map_err(|error| DeviceError::no_threads("a thread that drives each device", error))?;
         Ok(Self { pool })
     }
 

@@ -94,9 +94,8 @@ impl AkimaFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let knots: Vec<Knot> = (average_sizes(&points).iter())
-            .map(|mean| mean.knot)
-            .collect();
+        let means = average_sizes(&points).into_iter();
+        let knots: Vec<Knot> = means.map(|mean| mean.knot).collect();
         let slopes = limit_slopes(&knots, akima_slopes(&knots));
         let pieces: Vec<Cubic> = (knots.windows(2).zip(slopes.windows(2)))
             .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))

@@ -1,5 +1,7 @@
 //! The choice of a model by name.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
@@ -29,21 +31,26 @@ fn unknown_fit(name: &str) -> ModelError {
 }
 
 impl Fit {
-    /// Builds the model of these points, in any order; sizes may repeat.
+    /// Builds the model of these points, in any order; sizes may repeat. Models that keep their points copy those that are
+    /// only lent.
     ///
     /// # Errors
     /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
     /// [`ModelError::InvalidInterval`] for a bad one.
-    pub fn model(self, points: &[Point]) -> Result<Box<dyn SpeedModel>, ModelError> {
+    pub fn model<'p>(
+        self,
+        points: impl Into<Cow<'p, [Point]>>,
+    ) -> Result<Box<dyn SpeedModel>, ModelError> {
+        let points = points.into();
         if points.is_empty() {
             return Err(ModelError::NoPoints);
         }
         Ok(match self {
-            Self::Cpm => Box::new(Cpm::from_points(points)?),
-            Self::PiecewiseSpeed => Box::new(PiecewiseFpm::from_points(points.to_vec())?),
-            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(points)?),
-            Self::Akima => Box::new(AkimaFpm::from_points(points.to_vec())?),
-            Self::RawPiecewise => Box::new(Polyline::from_points(points)?),
+            Self::Cpm => Box::new(Cpm::from_points(&points)?),
+            Self::PiecewiseSpeed => Box::new(PiecewiseFpm::from_points(points.into_owned())?),
+            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(&points)?),
+            Self::Akima => Box::new(AkimaFpm::from_points(points.into_owned())?),
+            Self::RawPiecewise => Box::new(Polyline::from_points(&points)?),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Means of repeated measurements of one size.
 
+use std::cmp::Ordering;
+
 use super::{Knot, Point, Polyline, SpeedModel};
 
 /// A measured speed and its precision.
@@ -20,7 +22,10 @@ pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
     let line = Polyline::from_means(&means);
     means.extend(list_floors(points).into_iter().filter(|floor| {
         let d = floor.knot.d;
-        let is_new = line.knots().iter().all(|knot| knot.d != d);
+        let is_new = line
+            .knots()
+            .binary_search_by(|knot| knot.d.total_cmp(&d))
+            .is_err();
         is_new && (line.knots().is_empty() || line.time_s(d) < floor.knot.time_s())
     }));
     means.sort_by(|a, b| a.knot.d.total_cmp(&b.knot.d));
@@ -32,12 +37,12 @@ pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
 /// The order of the points does not matter, not even to the last digit. Sizes that are the same number
 /// in floating point, as neighbours above 2⁵³ are, count as one size.
 pub(super) fn average_measured(points: &[Point]) -> Vec<Mean> {
-    average_by_size(points.iter().filter(|point| point.reps > 0))
+    average_by_size(points, |point| point.reps > 0)
 }
 
 /// Returns the floors, ascending in `d`. No size takes less than the floor of a smaller one.
 fn list_floors(points: &[Point]) -> Vec<Mean> {
-    let mut floors = average_by_size(points.iter().filter(|point| point.reps == 0));
+    let mut floors = average_by_size(points, |point| point.reps == 0);
     let mut least_s: f64 = 0.0;
     for Mean { knot, .. } in &mut floors {
         least_s = least_s.max(knot.time_s());
@@ -46,15 +51,30 @@ fn list_floors(points: &[Point]) -> Vec<Mean> {
     floors
 }
 
-fn average_by_size<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Mean> {
-    let mut sorted: Vec<Point> = points.copied().collect();
-    sorted.sort_unstable_by(|a, b| {
-        a.d.cmp(&b.d)
-            .then(a.t_s.total_cmp(&b.t_s))
-            .then(a.reps.cmp(&b.reps))
-            .then(a.ci_s.total_cmp(&b.ci_s))
-    });
-    sorted
+/// Averages the points that `is_wanted` takes. Points that are in order, as those of a file, are not copied.
+fn average_by_size(points: &[Point], is_wanted: fn(&Point) -> bool) -> Vec<Mean> {
+    let is_ready = points.iter().all(is_wanted) && points.is_sorted_by(|a, b| order(a, b).is_le());
+    if is_ready {
+        return average_sorted(points);
+    }
+    let mut sorted: Vec<Point> = points
+        .iter()
+        .filter(|point| is_wanted(point))
+        .copied()
+        .collect();
+    sorted.sort_unstable_by(order);
+    average_sorted(&sorted)
+}
+
+fn order(a: &Point, b: &Point) -> Ordering {
+    a.d.cmp(&b.d)
+        .then(a.t_s.total_cmp(&b.t_s))
+        .then(a.reps.cmp(&b.reps))
+        .then(a.ci_s.total_cmp(&b.ci_s))
+}
+
+fn average_sorted(points: &[Point]) -> Vec<Mean> {
+    points
         .chunk_by(|a, b| a.d as f64 == b.d as f64)
         .map(|same| {
             let d = same[0].d as f64;

@@ -115,11 +115,11 @@ impl PiecewiseFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let means = average_sizes(&points);
-        let knots: Vec<Knot> = means.iter().map(|mean| mean.knot).collect();
+        let means = average_sizes(&points).into_iter();
+        let knots: Vec<Knot> = means.map(|mean| mean.knot).collect();
         Self {
-            raw: Polyline::from_means(&means),
             fit: Polyline::through(restrict_shape(&knots)),
+            raw: Polyline::through(knots),
             points,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::text::{FORMAT_KEY, read_fields, read_lines, write_headers};
+use super::text::{FORMAT_KEY, lines_of, read_fields, read_lines, write_headers};
 use super::{ModelError, SurfacePoint};
 
 /// The value of the `format` header that this version writes, and the only one that it reads.
@@ -50,8 +50,18 @@ impl SurfaceFile {
     /// * a line that is not three to five numbers, or has a carriage return inside;
     /// * a point without a usable speed or confidence interval.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
+        Self::read(lines_of(text))
+    }
+
+    /// Reads a surface file line by line, as [`ModelFile::read`](super::ModelFile::read).
+    ///
+    /// # Errors
+    /// Those of `next_line`, and as [`parse`](Self::parse).
+    pub fn read<E: From<ModelError>>(
+        next_line: impl FnMut(&mut String) -> Result<bool, E>,
+    ) -> Result<Self, E> {
         let mut points = Vec::new();
-        let headers = read_lines(text, FORMAT, |headers, content| {
+        let headers = read_lines(next_line, FORMAT, |headers, content| {
             if !headers.contains_key(FORMAT_KEY) {
                 return Err(format!("no line \"# format: {FORMAT}\" above the points"));
             }

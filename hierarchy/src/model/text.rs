@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{ModelError, Point};
+use crate::printable::show_name;
 
 /// The value of the `format` header that this version writes, and the only one that it reads.
 const FORMAT: &str = "isochron-points 1";
@@ -61,8 +62,30 @@ impl ModelFile {
     /// * a line that is not two to four numbers, or has a carriage return inside;
     /// * a point without a usable speed or confidence interval, or a `d` below that of the line before.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
+        Self::read(lines_of(text))
+    }
+
+    /// Reads a points file line by line, so that only its points are kept in memory. `next_line` appends the next line to
+    /// an empty text, or returns `false` at the end.
+    ///
+    /// ```
+    /// use isochron_hierarchy::model::{ModelError, ModelFile};
+    ///
+    /// let mut lines = ["100 0.5\n", "200 1.5\n"].into_iter();
+    /// let file = ModelFile::read::<ModelError>(|line| {
+    ///     Ok(lines.next().map(|next| line.push_str(next)).is_some())
+    /// })?;
+    /// assert_eq!(file.points.len(), 2);
+    /// # Ok::<(), ModelError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `next_line`, and as [`parse`](Self::parse).
+    pub fn read<E: From<ModelError>>(
+        next_line: impl FnMut(&mut String) -> Result<bool, E>,
+    ) -> Result<Self, E> {
         let mut points: Vec<Point> = Vec::new();
-        let headers = read_lines(text, FORMAT, |_, content| {
+        let headers = read_lines(next_line, FORMAT, |_, content| {
             let point = read_point(content)?;
             if let Some(last) = points.last()
                 && point.d < last.d
@@ -95,19 +118,32 @@ impl fmt::Display for ModelFile {
 /// Values by key.
 pub(super) type Headers = BTreeMap<String, String>;
 
-/// Reads a text of this format line by line. `read_point` reads the lines that are neither empty nor
+/// Returns a function that appends the lines of a text, one at each call, and returns `false` at the end.
+pub(super) fn lines_of(text: &str) -> impl FnMut(&mut String) -> Result<bool, ModelError> {
+    let mut lines = text.lines();
+    move |line| Ok(lines.next().map(|next| line.push_str(next)).is_some())
+}
+
+/// Reads a text of this format line by line, as [`ModelFile::read`]. `read_point` reads the lines that are neither empty nor
 /// comments, given the headers above, `format` among them. Returns the other headers.
 ///
 /// # Errors
-/// [`ModelError::Syntax`].
-pub(super) fn read_lines(
-    text: &str,
+/// Those of `next_line`, and [`ModelError::Syntax`].
+pub(super) fn read_lines<E: From<ModelError>>(
+    mut next_line: impl FnMut(&mut String) -> Result<bool, E>,
     format: &str,
     mut read_point: impl FnMut(&Headers, &str) -> Result<(), String>,
-) -> Result<Headers, ModelError> {
+) -> Result<Headers, E> {
     let mut headers = Headers::new();
-    let lines = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).lines();
-    for (index, content) in lines.map(str::trim).enumerate() {
+    let mut text = String::new();
+    let mut number = 0;
+    while next_line(&mut text)? {
+        number += 1;
+        let line = match number {
+            1 => text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text),
+            _ => &text,
+        };
+        let content = line.trim();
         let read = if content.contains('\r') {
             // Read as white space, it would join two lines into one point.
             Err("carriage return without line feed".to_owned())
@@ -119,9 +155,10 @@ pub(super) fn read_lines(
             read_point(&headers, content)
         };
         read.map_err(|reason| ModelError::Syntax {
-            line: index + 1,
+            line: number,
             reason,
         })?;
+        text.clear();
     }
     headers.remove(FORMAT_KEY);
     Ok(headers)
@@ -133,6 +170,7 @@ fn read_comment(headers: &mut Headers, format: &str, comment: &str) -> Result<()
     };
     let (key, value) = (key.trim(), value.trim());
     if key == FORMAT_KEY && value != format {
+        let value = show_name(value);
         return Err(format!("format \"{value}\" is not \"{format}\""));
     }
     headers.insert(key.to_owned(), value.to_owned());
@@ -169,27 +207,33 @@ pub(super) fn read_fields<const N: usize>(
     names: [&str; N],
     units: &str,
 ) -> Result<([u64; N], f64, u32, f64), String> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    if !(N + 1..=N + 3).contains(&fields.len()) {
-        let (count, names) = (fields.len(), names.join(" "));
+    let count = line.split_whitespace().count();
+    if !(N + 1..=N + 3).contains(&count) {
+        let (line, names) = (show_name(line), names.join(" "));
         return Err(format!(
             "{count} fields in \"{line}\": expected {names} t [reps [ci]]"
         ));
     }
+    let mut fields = line.split_whitespace();
     let mut sizes = [0; N];
-    for ((size, name), field) in sizes.iter_mut().zip(names).zip(&fields) {
-        *size = read_number(name, field, &format!("a whole number of {units}"))?;
+    for ((size, name), field) in sizes.iter_mut().zip(names).zip(&mut fields) {
+        *size = read_number(name, field, format_args!("a whole number of {units}"))?;
     }
-    let t_s = read_number("t", fields[N], "seconds")?;
-    let reps = (fields.get(N + 1)).map_or(Ok(1), |f| read_number("reps", f, "a whole number"))?;
-    let ci_s = (fields.get(N + 2)).map_or(Ok(0.0), |f| read_number("ci", f, "seconds"))?;
+    let mut next = || fields.next();
+    let t_s = read_number("t", next().unwrap_or_default(), "seconds")?;
+    let reps = next().map_or(Ok(1), |field| read_number("reps", field, "a whole number"))?;
+    let ci_s = next().map_or(Ok(0.0), |field| read_number("ci", field, "seconds"))?;
     Ok((sizes, t_s, reps, ci_s))
 }
 
-fn read_number<N: std::str::FromStr>(name: &str, field: &str, wanted: &str) -> Result<N, String> {
+fn read_number<N: std::str::FromStr>(
+    name: &str,
+    field: &str,
+    wanted: impl fmt::Display,
+) -> Result<N, String> {
     field
         .parse()
-        .map_err(|_| format!("{name} = \"{field}\" is not {wanted}"))
+        .map_err(|_| format!("{name} = \"{}\" is not {wanted}", show_name(field)))
 }
 
 #[cfg(test)]
@@ -237,6 +281,21 @@ mod tests {
             "line 2: carriage return without line feed"
         );
         assert!(error("1 1\n\u{feff}2 2\n").starts_with("line 2: d = "));
+    }
+
+    #[test]
+    fn an_error_of_the_source_ends_the_reading() {
+        let mut lines = 0;
+        let read = ModelFile::read(|line| {
+            lines += 1;
+            line.push_str("7 1\n");
+            if lines < 3 {
+                Ok(true)
+            } else {
+                Err(ModelError::NoPoints)
+            }
+        });
+        assert_eq!((read, lines), (Err(ModelError::NoPoints), 3));
     }
 
     #[test]

@@ -90,7 +90,7 @@ fn fit_points(
         reps: 1,
         ci_s: 0.0,
     });
-    let model = fit.model(&points.collect::<Vec<_>>());
+    let model = fit.model(points.collect::<Vec<_>>());
     model.map_err(|reason| PartitionError::Points { index, reason })
 }
 

@@ -10,7 +10,7 @@ mod seen;
 mod watched;
 
 use std::fs::{self, File, FileType};
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
@@ -34,21 +34,32 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 
 /// How often a text is read that changes meanwhile.
 const READS: usize = 3;
+/// Bytes of a text that are read at a time.
+const READ_BYTES: usize = 64 << 10;
 
 /// Reads a text: a file, or an open stream such as `/dev/stdin`. A file that changes while it is read is read again.
 ///
 /// # Errors
-/// As [`open_file`]; for a file that changes during each of three readings, and for bytes that are no UTF-8.
+/// As [`read_unchanged`], and for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    read_unchanged(path, |text| io::read_to_string(text))?
+}
+
+/// Reads a file, or an open stream, by `read`; a file that changes meanwhile again from its beginning.
+///
+/// # Errors
+/// As [`open_file`], and for a file that changes during each of three readings.
+pub fn read_unchanged<R>(path: &Path, read: impl Fn(&mut dyn BufRead) -> R) -> io::Result<R> {
     if stands_for_open_file(&follow_links(path)?) {
-        return io::read_to_string(File::open(path)?);
+        return Ok(read(&mut BufReader::new(File::open(path)?)));
     }
     let mut again = 1..READS;
     loop {
         let file = Rc::new(WatchedFile::open(path)?);
-        let text = io::read_to_string(FileReader::from(Rc::clone(&file)));
+        let reader = FileReader::from(Rc::clone(&file));
+        let found = read(&mut BufReader::with_capacity(READ_BYTES, reader));
         match file.check_content() {
-            Ok(()) => return text,
+            Ok(()) => return Ok(found),
             Err(_) if again.next().is_some() => {}
             Err(error) => return Err(error),
         }

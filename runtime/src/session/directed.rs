@@ -7,7 +7,7 @@ use isochron_devices::{DeviceKind, JobNeeds, UpdateTime};
 
 use super::Session;
 use super::clock::{HostClock, VisitTimes};
-use super::memory::{MemoryNeed, make_room, share_memory};
+use super::memory::{AvailableMemory, MemoryNeed, make_room, share_memory};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
@@ -174,7 +174,9 @@ impl Session {
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         let bytes = plan.memory_bytes(rank);
-        make_room(self.comm.as_ref(), &mut self.team, bytes, (&job, &slices))?;
+        let work = (&job, &slices[..]);
+        let team = &mut self.team;
+        self.available = make_room(comm.as_ref(), team, bytes, work, &AvailableMemory::new())?;
         self.replay = Some(record);
         Ok(plan)
     }

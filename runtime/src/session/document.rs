@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isochron_devices::MeasureTally;
 use serde::{Deserialize, Serialize};
 
-use super::{Session, memory};
+use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
 use crate::matrix::Region;
@@ -123,7 +123,7 @@ impl Session {
         let call = CollectiveCall::new(comm.as_ref(), "Session::adopt");
         let _call = call.with_digest("plan", &plan).enter()?;
         self.check_given(&plan)?;
-        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, &|_| 0)
+        self.fit_to_memory(plan, &|_| 0)
     }
 
     /// Checks that a plan is possible, and was made for these ranks and devices.

@@ -20,7 +20,7 @@ pub(super) struct ChosenLibrary {
     pub blas: Arc<dyn Blas>,
     /// The origin of the choice; `None` if the library is named.
     pub known: Option<KnownFrom>,
-    /// The reasons for a new choice, one line each.
+    /// The reasons for a new choice, and for leaving libraries out, one line each.
     pub words: Vec<String>,
     /// The times behind new choices of all ranks, the same on each of them.
     pub measured: Vec<(StoreKey, StoredSample)>,
@@ -65,12 +65,13 @@ pub(super) fn choose_library(
     rank: ChoosingRank,
     (mode, store): (StoreMode, Option<&ModelStore>),
 ) -> Result<ChosenLibrary, Error> {
-    let found = agree(comm, find_blas(choice).map_err(Error::from))?;
+    let found = agree(comm, find_blas(choice, rank.cores).map_err(Error::from))?;
     let element = rank.element;
     let candidates = match &found {
         FoundBlas::Candidates(candidates) => Some(candidates),
         FoundBlas::Named(_) => None,
     };
+    let lacking = candidates.map_or(Vec::new(), |candidates| candidates.notices().to_vec());
     let job = match mode {
         StoreMode::None => JobChoice::default(),
         StoreMode::Read | StoreMode::ReadWrite => {
@@ -94,7 +95,7 @@ pub(super) fn choose_library(
     Ok(ChosenLibrary {
         blas,
         known,
-        words: job.list_words(comm.rank()),
+        words: [lacking, job.list_words(comm.rank())].concat(),
         measured: job.list_measured(),
     })
 }

@@ -32,6 +32,9 @@ struct RankDemand {
 /// The ranks that share a memory: a host, the part of it that a bound covers, and the rank if the bound is its own.
 type PoolKey = (String, MemoryScope, Option<usize>);
 
+/// The bytes available in each memory of a job.
+pub(super) type AvailableMemory = BTreeMap<PoolKey, u64>;
+
 /// A memory, and the demand of all ranks that share it.
 #[derive(Debug, Clone, Copy, Default)]
 struct MemoryPool {
@@ -68,12 +71,21 @@ pub(super) fn share_memory(
     bounds: &[MemoryBound],
 ) -> Result<u64, Error> {
     let pools = sum_by_pool(gather_demands(comm, need, bounds)?);
-    refuse_excess(&pools)?;
+    refuse_excess(&pools, &AvailableMemory::new())?;
+    Ok(find_rest(comm, bounds, &pools))
+}
+
+/// Returns the bytes left for each gathering device of this rank.
+fn find_rest(
+    comm: &dyn Comm,
+    bounds: &[MemoryBound],
+    pools: &BTreeMap<PoolKey, MemoryPool>,
+) -> u64 {
     let mine = bounds
         .iter()
         .map(|bound| &pools[&pool_key(comm.host(), bound, comm.rank())]);
     let each = mine.map(|pool| (pool.available() - pool.needed) / pool.gathering.max(1) as u64);
-    Ok(each.min().unwrap_or(u64::MAX))
+    each.min().unwrap_or(u64::MAX)
 }
 
 /// Returns the key of the memory that a rank's bound covers.
@@ -84,18 +96,20 @@ fn pool_key(host: &str, bound: &MemoryBound, rank: usize) -> PoolKey {
 
 /// Checks that the host has room for `bytes` of this rank and for its devices' needs on these slices, before any of it is
 /// taken. Devices that gather in host memory are limited to the memory left after the matrices, whatever they had before.
+/// Returns the memory that is available, which an error compares with what was `planned`.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, if not even the devices' least need is left.
 ///
 /// # Collective
-/// All ranks.
+/// All ranks, with the same `planned`.
 pub(super) fn make_room(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     bytes: u64,
     (job, slices): (&JobShape, &[usize]),
-) -> Result<(), Error> {
+    planned: &AvailableMemory,
+) -> Result<AvailableMemory, Error> {
     let devices = team.infos().iter();
     let gpus = devices.filter(|device| device.kind == DeviceKind::Cuda);
     let need = MemoryNeed {
@@ -105,11 +119,34 @@ pub(super) fn make_room(
     };
     // Read once: memory granted now must not be refused below because another program took a little in between.
     let bounds = memory_bounds();
-    let each = share_memory(comm, need, &bounds)?;
-    team.limit_memory(each);
+    let pools = sum_by_pool(gather_demands(comm, need, &bounds)?);
+    refuse_excess(&pools, planned)?;
+    team.limit_memory(find_rest(comm, &bounds, &pools));
     let of_devices = team.memory_needed(job, slices).map_err(Error::from);
     let bytes = bytes.saturating_add(agree(comm, of_devices)?);
-    share_memory(comm, MemoryNeed { bytes, ..need }, &bounds).map(drop)
+    let pools = sum_by_pool(gather_demands(comm, MemoryNeed { bytes, ..need }, &bounds)?);
+    refuse_excess(&pools, planned)?;
+    let available = pools.into_iter().map(|(key, pool)| (key, pool.available()));
+    Ok(available.collect())
+}
+
+/// Looks at the memory again just before the matrices of a plan are made: other programs may have taken some since it was
+/// [planned](fit_to_memory).
+///
+/// # Errors
+/// [`Error::Memory`] on every rank, with the memory that was available then.
+///
+/// # Collective
+/// All ranks, with the same plan.
+pub(super) fn look_again(
+    comm: &dyn Comm,
+    team: &mut DeviceTeam,
+    plan: &Plan,
+    planned: &AvailableMemory,
+) -> Result<(), Error> {
+    let rank = comm.rank();
+    let work = (&plan.job_shape(rank), &plan.slices(rank)[..]);
+    make_room(comm, team, plan.memory_bytes(rank), work, planned).map(drop)
 }
 
 /// Makes room for updates of this job on every rank, then writes their operands: writing matrices would disturb ranks that
@@ -128,13 +165,13 @@ pub(super) fn prepare_operands<T: Scalar>(
 ) -> Result<(), Error> {
     let (rows, cols, width) = (job.rows, job.cols, job.depth.k_max);
     let missing = operands.missing_bytes(rows, cols, width);
-    make_room(comm, team, missing, (job, slices))?;
+    make_room(comm, team, missing, (job, slices), &AvailableMemory::new())?;
     let prepared = operands.prepare(team, job, slices);
     agree(comm, prepared.map_err(Error::from))
 }
 
 /// Returns the plan, or the first [leaner](Plan::make_leaner) one with the same shares for which [`make_room`] finds
-/// memory. `count_lent` counts the bytes of matrices that this rank holds already.
+/// memory, and the memory that was available. `count_lent` counts the bytes of matrices that this rank holds already.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the leanest.
@@ -146,14 +183,14 @@ pub(super) fn fit_to_memory(
     team: &mut DeviceTeam,
     mut plan: Plan,
     count_lent: &dyn Fn(&Plan) -> u64,
-) -> Result<Plan, Error> {
-    let rank = comm.rank();
+) -> Result<(Plan, AvailableMemory), Error> {
+    let (rank, planned) = (comm.rank(), AvailableMemory::new());
     loop {
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         let bytes = plan.memory_bytes(rank).saturating_sub(count_lent(&plan));
-        let refused = match make_room(comm, team, bytes, (&job, &slices)) {
+        let refused = match make_room(comm, team, bytes, (&job, &slices), &planned) {
             Err(error @ Error::Memory { .. }) => error,
-            done => return done.map(|()| plan),
+            done => return done.map(|available| (plan, available)),
         };
         plan = plan.make_leaner().ok_or(refused)?;
         tracing::info!(
@@ -197,14 +234,19 @@ fn sum_by_pool(demands: Vec<RankDemand>) -> BTreeMap<PoolKey, MemoryPool> {
     pools
 }
 
-fn refuse_excess(pools: &BTreeMap<PoolKey, MemoryPool>) -> Result<(), Error> {
+fn refuse_excess(
+    pools: &BTreeMap<PoolKey, MemoryPool>,
+    planned: &AvailableMemory,
+) -> Result<(), Error> {
     let worst = pools.iter().max_by_key(|(_, pool)| pool.lacking_bytes());
     match worst.filter(|(_, pool)| pool.lacking_bytes() > 0) {
-        Some(((host, ..), pool)) => Err(Error::Memory {
-            host: host.clone(),
+        Some((key, pool)) => Err(Error::Memory {
+            host: key.0.clone(),
             rank: Some(pool.most.1),
             needed_bytes: pool.needed,
             available_bytes: pool.available(),
+            bound: key.1.clone(),
+            planned_bytes: planned.get(key).copied(),
         }),
         None => Ok(()),
     }
@@ -259,6 +301,8 @@ pub(super) fn check_total(comm: &dyn Comm, needed: u64) -> Result<(), Error> {
         rank: None,
         needed_bytes: needed,
         available_bytes: available,
+        bound: MemoryScope::Host,
+        planned_bytes: None,
     })
 }
 
@@ -289,13 +333,14 @@ mod tests {
     }
 
     fn refused(demands: Vec<RankDemand>) -> Option<(String, Option<usize>, u64, u64)> {
-        match refuse_excess(&sum_by_pool(demands)) {
+        match refuse_excess(&sum_by_pool(demands), &AvailableMemory::new()) {
             Ok(()) => None,
             Err(Error::Memory {
                 host,
                 rank,
                 needed_bytes,
                 available_bytes,
+                ..
             }) => Some((host, rank, needed_bytes, available_bytes)),
             Err(other) => panic!("{other}"),
         }
@@ -311,6 +356,87 @@ mod tests {
             demand("a", bytes(70), 99),
         ];
         assert_eq!(refused(together), Some(("a".to_string(), Some(2), 120, 99)));
+    }
+
+    #[test]
+    fn memory_that_others_took_since_the_plan_is_said() {
+        let planned = sum_by_pool(vec![demand("a", bytes(0), 900 << 20)]);
+        let planned: AvailableMemory = planned
+            .into_iter()
+            .map(|(key, pool)| (key, pool.available()))
+            .collect();
+        let now = sum_by_pool(vec![demand("a", bytes(500 << 20), 300 << 20)]);
+        let error = refuse_excess(&now, &planned).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "host a lacks 200 MiB: the plan needs 500 MiB there, most of it by rank 0, and 300 MiB are available; 900 MiB \
+             were when it was planned, so other programs have taken memory since"
+        );
+        let own = limited("a", bytes(2 << 20), &[(MemoryScope::Process, 1 << 20)]);
+        let error = refuse_excess(&sum_by_pool(vec![own]), &planned).unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.ends_with("under the limit on the address space (`ulimit -v`)"),
+            "{error}"
+        );
+    }
+
+    /// Limits the address space of this process to `bytes` more than it has.
+    #[cfg(target_os = "linux")]
+    fn limit_growth(bytes: u64) {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+        let kib = size.unwrap().split_whitespace().next().unwrap();
+        let limit = Rlimit {
+            current: Some(1024 * kib.parse::<u64>().unwrap() + bytes),
+            ..getrlimit(Resource::As)
+        };
+        setrlimit(Resource::As, limit).unwrap();
+    }
+
+    /// Makes a plan, loses the memory for it, looks again and tells the error, if the environment names a file for it.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn losing_memory() {
+        use crate::prelude::*;
+        let Some(told) = std::env::var_os("MEMORY_TEST_TELLS") else {
+            return;
+        };
+        limit_growth(1 << 30);
+        let builder = Session::builder().blas(BlasChoice::Embedded);
+        let mut session = builder.build(LocalComm::new()).unwrap();
+        let problem = Problem::new(2048, 2048, 2048, 32).unwrap();
+        let balance = BalanceConfig {
+            strategy: Strategy::Homogeneous,
+            ..BalanceConfig::default()
+        };
+        let plan = session.plan(problem, &balance).unwrap();
+        session.check_memory(&plan).unwrap();
+        limit_growth(64 << 20);
+        let error = session.check_memory(&plan).unwrap_err();
+        std::fs::write(told, error.to_string()).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_plan_that_no_longer_fits_is_refused_with_both_numbers() {
+        let told = tempfile::NamedTempFile::new().unwrap();
+        let own = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(own);
+        child.args(["--exact", "session::memory::tests::losing_memory"]);
+        let output = child
+            .env("MEMORY_TEST_TELLS", told.path())
+            .output()
+            .unwrap();
+        let text = std::fs::read_to_string(told.path()).unwrap();
+        for part in [
+            "lacks ",
+            "are available under the limit on the address space (`ulimit -v`); ",
+            "were when it was planned, so other programs have taken memory since",
+        ] {
+            assert!(text.contains(part), "{text}: {output:?}");
+        }
     }
 
     #[test]

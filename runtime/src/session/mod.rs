@@ -21,6 +21,7 @@ mod load;
 mod log;
 mod measuring;
 mod memory;
+mod overrun;
 mod platform;
 mod rank_gpu;
 mod report;
@@ -68,6 +69,7 @@ use libraries::{ChoosingRank, choose_library};
 use load::Load;
 use log::LineLog;
 use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
+use memory::AvailableMemory;
 use rank_gpu::RankGpu;
 
 /// The ranks of a job and this rank's devices.
@@ -108,6 +110,8 @@ pub struct Session {
     leaves_c: bool,
     /// The record whose decisions the next multiplication repeats.
     replay: Option<RunRecord>,
+    /// The memory that was available when the last plan was made.
+    available: AvailableMemory,
     /// The [`RunMemory`] that was reserved for the next multiplication.
     reserved: Option<Box<dyn Any>>,
     /// The model store, on the head rank.
@@ -220,6 +224,7 @@ impl Session {
             keeps_records: false,
             leaves_c: false,
             replay: None,
+            available: AvailableMemory::new(),
             reserved: None,
         })
     }
@@ -312,7 +317,39 @@ impl Session {
         let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
         let plan = (places.suit)(plan);
         let count_lent = places.count_lent;
-        memory::fit_to_memory(self.comm.as_ref(), &mut self.team, plan, count_lent)
+        self.fit_to_memory(plan, count_lent)
+    }
+
+    /// Makes a plan fit the memory, and notes how much there is.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    fn fit_to_memory(
+        &mut self,
+        plan: Plan,
+        count_lent: &dyn Fn(&Plan) -> u64,
+    ) -> Result<Plan, Error> {
+        let comm = Arc::clone(&self.comm);
+        let (plan, available) =
+            memory::fit_to_memory(comm.as_ref(), &mut self.team, plan, count_lent)?;
+        self.available = available;
+        Ok(plan)
+    }
+
+    /// Looks at the memory of all hosts again, just before the matrices of a plan are made. Other programs may have taken
+    /// some since it was planned.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Memory`] with the memory that was available when it was planned, and now.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan, before any of them makes a matrix.
+    pub fn check_memory(&mut self, plan: &Plan) -> Result<(), Error> {
+        let comm = Arc::clone(&self.comm);
+        let call = CollectiveCall::new(comm.as_ref(), "Session::check_memory");
+        let _call = call.with_digest("plan", plan).enter()?;
+        plan.check_ranks(comm.size())?;
+        memory::look_again(comm.as_ref(), &mut self.team, plan, &self.available)
     }
 
     /// Notes that a model of this rank's times suits the partitioner badly.

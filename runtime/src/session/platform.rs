@@ -37,12 +37,14 @@ use std::path::{Path, PathBuf};
 
 use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
 use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
+use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 
 use super::known::scale;
 use crate::comm::{Comm, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
 use crate::input::read_text;
+use crate::points::read_points;
 
 /// The most cores of a device, which is more than any host has. Paced devices may ask for more than there are.
 const MAX_CORES: usize = 65536;
@@ -408,7 +410,8 @@ impl DeviceSpec {
 fn check_name(name: &str) -> Result<(), String> {
     match name.contains(char::is_control) {
         true => Err(format!(
-            "name = {name:?}: control characters are not allowed"
+            "name = \"{}\": control characters are not allowed",
+            show_name(name)
         )),
         false => Ok(()),
     }
@@ -429,7 +432,7 @@ fn describe_mistake(error: &toml::de::Error, source: &str) -> String {
     };
     let line = before.matches('\n').count();
     let text = source.lines().nth(line).unwrap_or_default().trim();
-    let text = text.replace(char::is_control, " ");
+    let text = show_name(text);
     format!("line {} (`{text}`): {message}", 1 + line)
 }
 
@@ -607,8 +610,11 @@ impl SavedModel {
     /// Reads a points file that names its block size. If the updates had another inner dimension, which the header
     /// `panel` tells, their times become those of the block size.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let source = read_text(path).map_err(|error| error.to_string())?;
-        let file = ModelFile::parse(&source).map_err(|error| error.to_string())?;
+        let file = match read_points(path) {
+            Ok(file) => file,
+            Err(Error::File { reason, .. }) => return Err(reason),
+            Err(error) => return Err(error.to_string()),
+        };
         let block = read_size(&file, "block").ok_or("the header `# block: N` is missing")?;
         let panel = read_size(&file, "panel").unwrap_or(block);
         if file.points.is_empty() {
@@ -619,7 +625,7 @@ impl SavedModel {
             kernel: file.headers.get("kernel").cloned(),
             element: element.transpose()?,
             block,
-            points: scale_points(&file.points, block as f64 / panel as f64),
+            points: scale_points(file.points, block as f64 / panel as f64),
         })
     }
 }
@@ -630,8 +636,8 @@ fn read_size(file: &ModelFile, key: &str) -> Option<u64> {
     size.filter(|&size| size > 0)
 }
 
-fn scale_points(points: &[Point], factor: f64) -> Vec<Point> {
-    let scaled = points.iter().map(|point| scale(*point, factor));
+fn scale_points(points: Vec<Point>, factor: f64) -> Vec<Point> {
+    let scaled = points.into_iter().map(|point| scale(point, factor));
     scaled.collect()
 }
 

@@ -10,6 +10,7 @@ use isochron_hierarchy::predict::{Candidate, Links, Way};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
+use super::overrun::describe_overrun;
 use crate::comm::{Comm, LinkOrigin};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
@@ -93,7 +94,7 @@ pub struct Report {
     /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
     /// elements that ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
     pub redistribution: Moved,
-    /// Unusual facts about the operands, one line each.
+    /// Unusual facts about the operands and the prediction of a loaded plan, one line each.
     pub notices: Vec<String>,
     /// Time account of the head rank's process; `null` if the program kept none.
     pub account: Option<Account>,
@@ -336,7 +337,9 @@ impl Report {
             bytes: nodes.iter().map(|node| node.bytes).sum(),
             nodes,
             redistribution: Moved::default(),
-            notices: Vec::new(),
+            notices: describe_overrun(plan, execution.wall_s)
+                .into_iter()
+                .collect(),
             overflow: None,
             digest: None,
             account: None,

@@ -27,6 +27,8 @@ mod gpu_campaign;
 mod gpu_ranks;
 mod killed_rank;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
 mod memcheck;
 mod mig;
 mod numpy;

@@ -255,6 +255,85 @@ fn a_plan_says_what_it_was_chosen_from() {
     }
 }
 
+/// Multiplies every number at `path` in a document, of which `*` stands for all elements of a list.
+fn scale_numbers(document: &mut Value, path: &[&str], factor: f64) {
+    match (path, document) {
+        ([], number) => *number = json!(number.as_f64().expect("a number") * factor),
+        (["*", rest @ ..], Value::Array(list)) => {
+            list.iter_mut()
+                .for_each(|value| scale_numbers(value, rest, factor));
+        }
+        ([key, rest @ ..], document) => scale_numbers(&mut document[*key], rest, factor),
+    }
+}
+
+#[test]
+fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
+    let folder = TempDir::new().unwrap();
+    let [path, platform] = ["plan.json", "slow.toml"].map(|name| folder.path().join(name));
+    // Two nodes that need 0.38 s each, whatever else runs.
+    let points = folder.path().join("slow.points");
+    std::fs::write(points, "# block: 8\n1 0.004\n64 0.256\n").unwrap();
+    let node = "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"slow.points\"\n";
+    std::fs::write(&platform, format!("schema = 1\n{node}{node}")).unwrap();
+    let [file, platform] = [&path, &platform].map(|path| path.to_str().unwrap());
+    let shape = [
+        "--m",
+        "64",
+        "--n",
+        "64",
+        "--k",
+        "24",
+        "--block",
+        "8",
+        "--platform",
+        platform,
+    ];
+    for (mpi, strategy) in libraries().into_iter().zip(["fpm", "adaptive"]) {
+        keep_plan(
+            &mpi,
+            &[&shape[..], &["--strategy", strategy]].concat(),
+            &path,
+        );
+        let plan: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        for (factor, is_said) in [(1.0, false), (0.5, false), (0.05, true)] {
+            let mut faster = plan.clone();
+            let decision = &mut faster["decision"];
+            scale_numbers(decision, &["candidates", "*", "wall_s"], factor);
+            scale_numbers(decision, &["balance", "times_s", "*"], factor);
+            std::fs::write(&path, faster.to_string()).unwrap();
+            let load = [
+                "--load-plan",
+                file,
+                "--platform",
+                platform,
+                "--store",
+                "none",
+            ];
+            let text = mpi.isochron(2, &mxm(&load)).success();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = format!("note: the plan in {file} predicts 0.0");
+            assert_eq!(text.contains(&words), is_said, "{factor}: {text}");
+            assert_eq!(
+                text.contains("times as long: devices or links"),
+                is_said,
+                "{text}"
+            );
+            if is_said {
+                let report = mpi
+                    .isochron(2, &mxm(&[&load[..], &["--json"]].concat()))
+                    .success();
+                let report: Report = serde_json::from_str(&report).unwrap();
+                assert!(
+                    report.notices[0].contains("times as long"),
+                    "{:?}",
+                    report.notices
+                );
+            }
+        }
+    }
+}
+
 /// Expects that `mxm` on this number of ranks refuses its plan for `reason`, which it says once.
 fn refuse_plan(mpi: &Mpi, ranks: usize, arguments: &[&str], reason: &str) {
     let command = mpi.command(ranks, &mpi.isochron, &mxm(arguments));

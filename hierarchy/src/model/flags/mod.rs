@@ -8,22 +8,33 @@ use bounds::least_between;
 pub use flag::{Flag, Reason};
 use neighbours::flag_neighbours;
 
-use super::Knot;
-use super::means::Mean;
+use std::collections::BTreeMap;
+
+use super::means::{Mean, average_measured};
 use super::shape::restrict_shape;
+use super::{Knot, ModelError, Point};
+
+impl Flag {
+    /// Returns the flags of measured points in any order, ascending in `d`. Floors are not considered. The cost is
+    /// `O(n log n)` for `n` points.
+    ///
+    /// # Errors
+    /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
+    pub fn find(points: &[Point]) -> Result<Vec<Self>, ModelError> {
+        points.iter().try_for_each(Point::check)?;
+        Ok(find_contradictions(&average_measured(points)))
+    }
+}
 
 /// Returns the flags of `means`, both ascending in `d`.
 pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
-    let mut flags: Vec<Option<Flag>> = vec![None; means.len()];
-    for (index, flag) in flag_neighbours(means) {
-        flags[index] = Some(flag);
-    }
-    let rest = (0..means.len()).filter(|&i| flags[i].is_none()).collect();
-    for (index, flag) in flag_out_of_shape(means, rest) {
-        flags[index] = Some(flag);
-    }
+    let mut flags: BTreeMap<usize, Flag> = flag_neighbours(means).into_iter().collect();
+    let rest = (0..means.len())
+        .filter(|i| !flags.contains_key(i))
+        .collect();
+    flags.extend(flag_out_of_shape(means, rest));
     // A bound below 0 helps to find the outlier, but is of no use to a reader.
-    (flags.into_iter().flatten())
+    (flags.into_values())
         .map(|flag| Flag {
             allowed: flag.allowed.max(0.0),
             ..flag

@@ -149,3 +149,27 @@ fn models_are_plotted() {
         refused(line, files, &[message]);
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn long_points_files_take_little_memory() {
+    use std::fmt::Write as _;
+    use std::process::Command;
+
+    let folder = Folder::new();
+    let mut text = String::new();
+    for d in 1..=200_000 {
+        writeln!(text, "{} {}e-6 3 1e-9", 16 * d, 16 * d).expect("a text");
+    }
+    let file = folder.write("long.points", &text);
+    let [mpi, _] = isochron_tests::launch::libraries();
+    for (mib, line) in [
+        (60, "partition --units 1000 --models"),
+        (150, "model --json"),
+    ] {
+        let mut command = Command::new("bash");
+        let limited = format!("ulimit -v {}; exec \"$0\" {line} \"$1\"", mib << 10);
+        command.args(["-c", &limited]).arg(&mpi.isochron).arg(&file);
+        isochron_tests::launch::run(command, isochron_tests::launch::HANGS).success();
+    }
+}

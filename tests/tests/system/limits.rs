@@ -1,0 +1,148 @@
+//! Limits on the address space and on threads: a result or an error that says what to do, and never a wait without end.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use isochron_tests::launch::{Mpi, Outcome, is_whole, libraries, run};
+
+/// A job of two small ranks that takes longer hangs.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// Least limit in MiB under which both MPI libraries begin.
+const MPI_BEGINS: u64 = 150;
+
+/// The limits in MiB that are tried: below MPI's need, at the least, where OpenBLAS would find no buffers, and above.
+fn limits() -> Vec<u64> {
+    if is_whole() {
+        (1..=20).map(|step| 50 * step).chain([1024]).collect()
+    } else {
+        vec![100, 150, 300, 450]
+    }
+}
+
+/// Runs a command on two ranks. The address space of the first is limited, or of both.
+fn run_limited(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) -> Outcome {
+    let program = mpi.isochron.to_str().expect("a name");
+    let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", mib << 10);
+    let limited: Vec<&str> = ["-c", &script, program]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
+    let mut command = mpi.command(1 + usize::from(all), Path::new("bash"), &limited);
+    if !all {
+        command.args([":", "-n", "1", program]).args(arguments);
+    }
+    run(command, HANGS)
+}
+
+fn check(mpi: &Mpi, mib: u64, all: bool, arguments: &[&str]) {
+    let case = format!("{} under {mib} MiB, all ranks: {all}", mpi.name);
+    let Outcome {
+        status,
+        stdout,
+        stderr,
+    } = run_limited(mpi, mib, all, arguments);
+    assert!(!stderr.contains("panicked"), "{case}: {stderr}");
+    if mib >= MPI_BEGINS {
+        assert!(matches!(status, Some(0..=2)), "{case}: {status:?} {stderr}");
+        assert!(!stderr.contains("memory allocation of"), "{case}: {stderr}");
+        let ends_well = status == Some(0) && stdout.contains("verified by");
+        assert!(
+            ends_well || stderr.contains("isochron: "),
+            "{case}: {stderr}"
+        );
+    } else {
+        // Launchers that speak PMI end the job by a signal. Below 100 MiB the system's loader or MPI's start may fail.
+        assert_ne!(status, Some(0), "{case}");
+        assert!(
+            mib < 100 || stderr.contains("MPI needs 80 MiB to begin"),
+            "{case}: {stderr}"
+        );
+    }
+}
+
+#[test]
+fn every_limit_on_the_address_space_ends_in_a_result_or_an_error() {
+    for mpi in libraries() {
+        let limits = limits().into_iter();
+        for (mib, all) in mpi.take_turns(limits.flat_map(|mib| [(mib, true), (mib, false)])) {
+            // If the loader fails on one rank before MPI begins, MPICH's launcher waits for it.
+            if all || mib >= 100 || mpi.name != "mpich" {
+                check(&mpi, mib, all, &["mxm", "--size", "512", "--store", "none"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn files_are_read_and_written_under_a_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [a, b, c] = ["a.npy", "b.npy", "c.npy"].map(|name| folder.path().join(name));
+    let [a, b, c] = [&a, &b, &c].map(|path| path.to_str().expect("a name"));
+    for mpi in libraries() {
+        let made = ["mxm", "--size", "512", "--store", "none", "--out"];
+        for file in [a, b] {
+            mpi.isochron(1, &[&made[..], &[file]].concat()).success();
+        }
+        let limits = limits().into_iter().filter(|&mib| mib >= MPI_BEGINS);
+        for mib in mpi.take_turns(limits) {
+            let arguments = ["mxm", "--a", a, "--b", b, "--store", "none", "--out", c];
+            check(&mpi, mib, true, &arguments);
+        }
+    }
+}
+
+#[test]
+fn openblas_without_room_for_its_buffers_is_left_out_with_a_notice() {
+    let [mpi, _] = libraries();
+    let arguments = ["mxm", "--size", "256", "--store", "none"];
+    let unlimited = mpi.isochron(2, &arguments).success();
+    if !unlimited.contains("OpenBLAS") {
+        eprintln!("skipped: OpenBLAS is not installed, or is not the fastest");
+        return;
+    }
+    let text = run_limited(&mpi, 300, true, &arguments).success();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("BLAS gemm (embedded)"), "{text}");
+    let notice = "note: the BLAS library libopenblas.so.0 cannot be used: it needs";
+    assert!(text.contains(notice), "{text}");
+    assert!(text.contains("raise the limit (`ulimit -v`"), "{text}");
+    let named = [&arguments[..], &["--blas", "openblas"]].concat();
+    let error = run_limited(&mpi, 300, true, &named).failure(2);
+    assert!(error.contains("libopenblas.so.0 cannot be used"), "{error}");
+}
+
+#[test]
+fn threads_that_cannot_start_are_an_error_that_names_the_limit() {
+    let [mpi, _] = libraries();
+    // The superuser has no limit.
+    let script =
+        "ulimit -u $1; shift; exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$@\"";
+    let program = mpi.isochron.to_str().expect("a name");
+    for arguments in [
+        &["mxm", "--size", "64", "--store", "none"][..],
+        &[
+            "measure",
+            "naive-gemm",
+            "--points",
+            "2",
+            "--max-seconds",
+            "1",
+        ],
+    ] {
+        let mut command = Command::new("bash");
+        command
+            .args(["-c", script, "bash", "1", program])
+            .args(arguments);
+        let outcome = run(command, HANGS);
+        if outcome.stderr.contains("setpriv: ") {
+            eprintln!("skipped: only root may become another user");
+            return;
+        }
+        let error = outcome.failure(1);
+        assert!(error.contains("cannot start a"), "{error}");
+        assert!(error.contains("(`ulimit -u`)"), "{error}");
+        assert!(!error.contains("panicked"), "{error}");
+    }
+}
