@@ -43,8 +43,9 @@ const CERTAINLY_WRONG: f64 = 32.0;
 /// again, and the result is wrong if one errs by more than `u·min(t + 4, 64·√t)·g`; in exact arithmetic no right one errs
 /// by more than `t + 4`. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
 ///
-/// One wrong element is found if it is off by `64·u·√k·g`, with uniform elements and up to 16384 columns. Two columns that
-/// changed places are found unless their `ξ` agree to about `u·√k`. The check itself sums in twice double precision.
+/// One wrong element is found if it is off by `64·u·√t·‖a_i‖·‖b_j‖` or more, with up to 16384 columns, whatever the scales of
+/// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself sums
+/// in twice double precision.
 ///
 /// # References
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, theorem
