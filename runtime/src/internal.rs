@@ -15,6 +15,11 @@ pub use crate::session::updates::{keep_samples, prepare_updates};
 // For tests: a session learns by itself.
 pub use crate::multiply::learning::{LearningDirector, LearningSettings};
 
+/// The watch over silent ranks.
+pub mod watch {
+    pub use crate::watch::*;
+}
+
 /// Input files of the command.
 pub mod input {
     pub use crate::input::*;
