@@ -47,7 +47,7 @@ use failure::Failure;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::launched_rank;
-use isochron_core::internal::watch::{Phase, Wait, Watch, enter};
+use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, enter};
 use isochron_devices::internal::own_libraries;
 use launch::Launch;
 use mxm::FinishedRun;
@@ -131,7 +131,7 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
         Ok(comm) => {
             prepare();
             let outcome = run_on_ranks(&comm, (log, &mut watch), &launch);
-            enter(Phase::End);
+            enter(RankPhase::End);
             let ending = Wait::begin();
             drop(comm);
             drop((ending, watch));
@@ -173,7 +173,7 @@ impl Subcommands {
 /// The exit status of a failure, whose message is printed.
 fn run_on_ranks<'a>(
     comm: &Arc<dyn Comm>,
-    (log, watch): (Result<(), Error>, &mut Option<Watch>),
+    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
     launch: &'a Launch,
 ) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
@@ -216,14 +216,14 @@ fn print_message(message: &clap::Error) -> Result<(), Failure> {
 
 fn agree_on_launch(
     comm: &dyn Comm,
-    (log, watch): (Result<(), Error>, &mut Option<Watch>),
+    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
     launch: &Launch,
 ) -> Result<(), Failure> {
     launch.agree(comm)?;
     agree(comm, log)?;
     if launch.find_watch().is_some() {
-        *watch = Watch::join(watch.take(), comm)?;
-        enter(Phase::Work);
+        *watch = RankWatch::join(watch.take(), comm)?;
+        enter(RankPhase::Work);
     }
     Ok(())
 }

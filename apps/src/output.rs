@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
-use isochron_core::internal::watch::{Phase, enter_within};
+use isochron_core::internal::watch::{RankPhase, enter_within};
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
 
@@ -59,7 +59,7 @@ pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Err
 /// Writes an answer to standard output.
 pub fn print(answer: &str) -> Result<(), Failure> {
     // The reader of a pipe may take any time.
-    let _printing = enter_within(Phase::Print);
+    let _printing = enter_within(RankPhase::Print);
     let mut stdout = io::stdout().lock();
     // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
     let _ = seek(&stdout, SeekFrom::End(0));

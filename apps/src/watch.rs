@@ -1,7 +1,7 @@
 //! The watch of a command over silent ranks.
 
 use clap::Args;
-use isochron_core::internal::watch::{Phase, Watch, WatchSettings, enter};
+use isochron_core::internal::watch::{RankPhase, RankWatch, WatchSettings, enter};
 use signal_hook::low_level;
 
 use crate::numbers::parse_positive;
@@ -39,14 +39,14 @@ impl WatchArguments {
     };
 
     /// Starts to watch this rank.
-    pub fn start(self) -> Option<Watch> {
+    pub fn start(self) -> Option<RankWatch> {
         let timeout = self.stall_timeout.unwrap_or(StallTimeout(Some(TIMEOUT_S)));
-        let watch = Watch::start(WatchSettings {
+        let watch = RankWatch::start(WatchSettings {
             timeout_s: timeout.0,
             say: note,
             end: || low_level::exit(1),
         });
-        enter(Phase::Start);
+        enter(RankPhase::Start);
         watch
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::progress::ProgressLine;
-use isochron_core::internal::watch::{self, Phase};
+use isochron_core::internal::watch::{self, RankPhase};
 use isochron_core::session::Account;
 
 /// A phase of the process; [`Account`] has the seconds of each.
@@ -19,7 +19,7 @@ pub(super) enum AccountPhase {
     End,
 }
 
-impl From<AccountPhase> for Phase {
+impl From<AccountPhase> for RankPhase {
     fn from(phase: AccountPhase) -> Self {
         match phase {
             AccountPhase::Start => Self::Start,

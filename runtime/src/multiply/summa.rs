@@ -22,6 +22,9 @@ use crate::matrix::{HeldMatrix, Matrix};
 use crate::progress::{Observer, Progress, tell};
 use crate::watch::expect_work;
 
+/// A job that computes less in a second, and of which no prediction is known, is taken for one that does not go on.
+const SLOWEST_FLOP_S: f64 = 1e8;
+
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
 
@@ -247,8 +250,10 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     fn expect_steps(&self) {
         let balance = self.plan.decision().balance.as_ref();
         let work_s = balance.and_then(|balance| balance.times_s.get(self.comm.rank()));
-        let work_s = work_s.copied().unwrap_or(0.0);
-        expect_work(work_s / self.steps.1.max(1) as f64, work_s);
+        match work_s.copied().filter(|&work_s| work_s > 0.0) {
+            Some(work_s) => expect_work(work_s / self.steps.1.max(1) as f64, work_s),
+            None => expect_work(0.0, self.plan.problem().flop() / SLOWEST_FLOP_S),
+        }
     }
 
     /// Tells the observer that another step begins.

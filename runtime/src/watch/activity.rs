@@ -15,7 +15,7 @@ use crate::fault;
 /// A phase of a rank's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumIter, FromRepr)]
 #[repr(u32)]
-pub enum Phase {
+pub enum RankPhase {
     /// The process starts, and joins the others.
     #[default]
     Start,
@@ -41,7 +41,7 @@ pub enum Phase {
     End,
 }
 
-impl Phase {
+impl RankPhase {
     /// Describes the phase behind "it was".
     pub(super) fn describe(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Phase {
 }
 
 static WAKER: OnceLock<OwnedFd> = OnceLock::new();
-static PHASE: AtomicU32 = AtomicU32::new(Phase::Start as u32);
+static PHASE: AtomicU32 = AtomicU32::new(RankPhase::Start as u32);
 static STEP: AtomicU32 = AtomicU32::new(0);
 static STEPS: AtomicU32 = AtomicU32::new(0);
 /// Waits for other ranks that have begun and not ended.
@@ -78,21 +78,21 @@ static STEP_US: AtomicU64 = AtomicU64::new(0);
 static WORK_US: AtomicU64 = AtomicU64::new(0);
 
 /// Enters a phase, which begins without expectations.
-pub fn enter(phase: Phase) {
+pub fn enter(phase: RankPhase) {
     expect_work(0.0, 0.0);
     switch_to(phase);
     fault::pass_phase(&phase.name());
 }
 
 /// Enters a phase within another one, which goes on when the returned value is dropped.
-pub fn enter_within(phase: Phase) -> Within {
-    let outer = Phase::from_repr(PHASE.load(Relaxed)).unwrap_or_default();
+pub fn enter_within(phase: RankPhase) -> Within {
+    let outer = RankPhase::from_repr(PHASE.load(Relaxed)).unwrap_or_default();
     switch_to(phase);
     fault::pass_phase(&phase.name());
     Within(outer)
 }
 
-fn switch_to(phase: Phase) {
+fn switch_to(phase: RankPhase) {
     PHASE.store(phase as u32, Relaxed);
     STEP.store(0, Relaxed);
     STEPS.store(0, Relaxed);
@@ -120,7 +120,7 @@ pub(super) fn make_waker() -> Option<BorrowedFd<'static>> {
 
 /// A phase within another one.
 #[must_use]
-pub struct Within(Phase);
+pub struct Within(RankPhase);
 
 impl Drop for Within {
     fn drop(&mut self) {
@@ -130,7 +130,7 @@ impl Drop for Within {
 
 /// Notes that a step of a multiplication begins, counted from 0.
 pub(crate) fn begin_step(step: usize, steps: usize) {
-    PHASE.store(Phase::Multiply as u32, Relaxed);
+    PHASE.store(RankPhase::Multiply as u32, Relaxed);
     STEP.store(saturate(step) + 1, Relaxed);
     STEPS.store(saturate(steps), Relaxed);
     note_progress();
@@ -176,7 +176,7 @@ impl Drop for Wait {
 /// The activity at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Activity {
-    pub phase: Phase,
+    pub phase: RankPhase,
     /// The step, from 1; 0 outside of the steps.
     pub step: u32,
     pub steps: u32,
@@ -191,7 +191,7 @@ pub(super) struct Activity {
 impl Activity {
     pub(super) fn read() -> Self {
         Self {
-            phase: Phase::from_repr(PHASE.load(Relaxed)).unwrap_or_default(),
+            phase: RankPhase::from_repr(PHASE.load(Relaxed)).unwrap_or_default(),
             step: STEP.load(Relaxed),
             steps: STEPS.load(Relaxed),
             waits: WAITS.load(Relaxed) > 0,

@@ -1,6 +1,6 @@
 //! The cause of a standstill, in words.
 
-use super::judge::{ProcessState, Seen};
+use super::judge::{ProcessState, SeenRank};
 
 /// Most ranks that a line names.
 const MOST_NAMED: usize = 4;
@@ -38,7 +38,7 @@ impl Cause {
     }
 
     /// Describes the cause in one line. `states` are those of the ranks' processes.
-    pub fn describe(&self, seen: &[Seen], states: &[ProcessState]) -> String {
+    pub fn describe(&self, seen: &[SeenRank], states: &[ProcessState]) -> String {
         let rank = self.ranks[0];
         let (names, seconds) = (self.name_ranks(seen), self.stands_s);
         let is_one = self.ranks.len() == 1;
@@ -88,7 +88,7 @@ impl Cause {
     }
 
     /// Describes the work of a rank that makes no progress, in brackets.
-    fn describe_work(&self, seen: &[Seen]) -> String {
+    fn describe_work(&self, seen: &[SeenRank]) -> String {
         let Some(sign) = seen[self.ranks[0]].sign else {
             return String::new();
         };
@@ -107,7 +107,7 @@ impl Cause {
     }
 
     /// Describes the end of the standstill.
-    pub fn describe_end(&self, seen: &[Seen]) -> String {
+    pub fn describe_end(&self, seen: &[SeenRank]) -> String {
         let seconds = self.stands_s;
         match (self.kind, self.ranks.len()) {
             (Kind::Waiting | Kind::Unheard, _) => format!("the ranks go on after {seconds:.0} s"),
@@ -117,7 +117,7 @@ impl Cause {
     }
 
     /// Names the ranks with the host of the first one, and the others' where they differ.
-    fn name_ranks(&self, seen: &[Seen]) -> String {
+    fn name_ranks(&self, seen: &[SeenRank]) -> String {
         if let [rank] = self.ranks[..] {
             return format!("rank {rank} on {}", seen[rank].host);
         }

@@ -259,7 +259,7 @@ fn parse_v6(text: &str) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::super::activity::Activity;
-    use super::super::pulse::{Pulse, QUIET_S, Work};
+    use super::super::pulse::{ProcessWork, Pulse, QUIET_S};
     use super::*;
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         let describe = |endpoint: &Endpoint| endpoint.describe("a");
         let peers = [describe(&head), describe(&other)];
         let strangers = [describe(&stranger), peers[0].clone()];
-        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), Work::default);
+        let sign = Pulse::new(QUIET_S).beat(1.0, Activity::default(), ProcessWork::default);
         let speakers = [0, 1];
         let mut channels = [(head, 0), (other, 1)]
             .map(|(endpoint, me)| endpoint.join(&peers, me, &speakers).unwrap());

@@ -1,7 +1,7 @@
 //! The watch over silent ranks: who holds up the job, said on standard error, and the end of a job that stands still.
 //!
 //! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
-//! So each rank of the command has a watcher, a thread that sleeps, reads once a second what the rank [does](Phase), and
+//! So each rank of the command has a watcher, a thread that sleeps, reads once a second what the rank [does](RankPhase), and
 //! sends it to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
 //!
 //! 1. a rank that gives no signs any more;
@@ -26,7 +26,7 @@ mod sign;
 mod start;
 mod watcher;
 
-pub use activity::{Phase, Wait, Within, enter, enter_within, expect_work, note_progress};
-pub use watcher::{Watch, WatchSettings};
+pub use activity::{RankPhase, Wait, Within, enter, enter_within, expect_work, note_progress};
+pub use watcher::{RankWatch, WatchSettings};
 
 pub(crate) use activity::begin_step;

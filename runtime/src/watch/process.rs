@@ -7,7 +7,7 @@ use std::os::unix::process::parent_id;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::judge::ProcessState;
-use super::pulse::Work;
+use super::pulse::ProcessWork;
 use crate::comm::launched::find_rank;
 
 /// Returns `true` if a debugger traces this process. It takes no memory, since it is asked every second.
@@ -46,7 +46,7 @@ pub fn read_numbering() -> String {
 }
 
 /// Measures the work of this process so far.
-pub fn measure_work() -> Work {
+pub fn measure_work() -> ProcessWork {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let own_s = time.tv_sec as f64 + time.tv_nsec as f64 / 1e9;
     let counts = fs::read_to_string("/proc/self/io").unwrap_or_default();
@@ -54,7 +54,7 @@ pub fn measure_work() -> Work {
     let counts =
         counts.filter(|(name, _)| !name.starts_with("sys") && !name.starts_with("cancelled"));
     let bytes = counts.filter_map(|(_, value)| value.parse::<u64>().ok());
-    Work {
+    ProcessWork {
         cpu_s: own_s
             + list_children(std::process::id())
                 .into_iter()

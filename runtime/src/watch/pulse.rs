@@ -1,6 +1,6 @@
 //! The time that this rank has spent without progress, and the time that it may spend.
 
-use super::activity::{Activity, Phase};
+use super::activity::{Activity, RankPhase};
 use super::sign::Sign;
 
 /// Longest time in seconds that counts between two looks, which are a second apart.
@@ -27,6 +27,9 @@ const STEPS_LATE: f64 = 8.0;
 /// Anything may take this many times the longest time without progress so far in the same phase.
 const TIMES_LATE: f64 = 2.0;
 
+/// The first steps, of which there are this part of all, may take as long as all work is expected to take.
+const SEEN_PART: u32 = 4;
+
 /// Seconds between two looks at the work of the process.
 const WORK_S: f64 = 3.0;
 /// Less than this part of a core is no computation, but the polling of messages.
@@ -36,7 +39,7 @@ const LEAST_BYTES_S: f64 = 20e3;
 
 /// Work of the process, counted from any moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Work {
+pub struct ProcessWork {
     /// CPU time of the process and of its children.
     pub cpu_s: f64,
     /// Bytes read and written.
@@ -58,7 +61,7 @@ pub struct Pulse {
     /// The step with which the phase began.
     first_step: u32,
     /// The last look at the work, and the seconds since then.
-    known: Option<Work>,
+    known: Option<ProcessWork>,
     since_s: f64,
     is_busy: bool,
     sends: bool,
@@ -78,7 +81,7 @@ impl Pulse {
         &mut self,
         elapsed_s: f64,
         now: Activity,
-        measure: impl FnOnce() -> Work,
+        measure: impl FnOnce() -> ProcessWork,
     ) -> Sign {
         let elapsed_s = elapsed_s.min(LONGEST_PAUSE_S);
         let before = std::mem::replace(&mut self.now, now);
@@ -100,7 +103,7 @@ impl Pulse {
     }
 
     /// Looks at the work of a quiet process once in a while.
-    fn look_at_work(&mut self, elapsed_s: f64, measure: impl FnOnce() -> Work) {
+    fn look_at_work(&mut self, elapsed_s: f64, measure: impl FnOnce() -> ProcessWork) {
         self.since_s += elapsed_s;
         match self.known {
             Some(_) if self.since_s < WORK_S => {}
@@ -119,24 +122,37 @@ impl Pulse {
 
     fn describe(&self) -> Sign {
         let Activity { phase, step, .. } = self.now;
-        let done = f64::from(step.saturating_sub(self.first_step));
-        let mean_s = match done > 0.0 {
-            true => (self.phase_s - self.quiet_s).max(0.0) / done,
+        let done = step.saturating_sub(self.first_step);
+        let mean_s = match done > 0 {
+            true => (self.phase_s - self.quiet_s).max(0.0) / f64::from(done),
             false => 0.0,
         };
         let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
         let known_s = expected_s.max(TIMES_LATE * self.longest_s);
-        let is_foreign = matches!(
-            phase,
-            Phase::Devices | Phase::Libraries | Phase::Plan | Phase::Multiply | Phase::Work
-        );
-        let (patience_s, bound_s) = match (phase, self.is_busy) {
-            (Phase::Print, _) => (f64::INFINITY, f64::INFINITY),
-            (_, true) if is_foreign && expected_s > 0.0 => (known_s, known_s),
-            (_, true) if is_foreign => (known_s.max(BUSY_S), f64::INFINITY),
-            (_, true) => (known_s.max(BUSY_ALONE_S), f64::INFINITY),
-            (_, false) if is_foreign => (known_s, known_s),
-            (_, false) => (0.0, known_s),
+        let patience_s = match phase {
+            RankPhase::Print => f64::INFINITY,
+            RankPhase::Multiply if expected_s > 0.0 => known_s,
+            RankPhase::Devices
+            | RankPhase::Libraries
+            | RankPhase::Plan
+            | RankPhase::Multiply
+            | RankPhase::Work => known_s.max(if self.is_busy { BUSY_S } else { 0.0 }),
+            _ if self.is_busy => known_s.max(BUSY_ALONE_S),
+            _ => 0.0,
+        };
+        let is_bounded = match phase {
+            RankPhase::Print => false,
+            RankPhase::Devices | RankPhase::Libraries | RankPhase::Plan => true,
+            RankPhase::Multiply => expected_s > 0.0 || self.now.work_s > 0.0 || !self.is_busy,
+            _ => !self.is_busy,
+        };
+        // Some devices put off the work of many steps to one.
+        let seen_enough =
+            phase == RankPhase::Multiply && done >= (self.now.steps / SEEN_PART).max(1);
+        let work_s = if seen_enough { 0.0 } else { self.now.work_s };
+        let bound_s = match is_bounded {
+            true => known_s.max(work_s),
+            false => f64::INFINITY,
         };
         Sign {
             phase,
@@ -149,7 +165,7 @@ impl Pulse {
             has_ended: false,
             quiet_s: self.quiet_s,
             patience_s: patience_s.max(self.limit_s),
-            bound_s: bound_s.max(self.now.work_s),
+            bound_s,
             step_s: mean_s,
         }
     }
@@ -159,14 +175,14 @@ impl Pulse {
 mod tests {
     use super::*;
 
-    fn work(cpu_s: f64) -> Work {
-        Work {
+    fn work(cpu_s: f64) -> ProcessWork {
+        ProcessWork {
             cpu_s,
-            ..Work::default()
+            ..ProcessWork::default()
         }
     }
 
-    fn computing(phase: Phase, step: u32) -> Activity {
+    fn computing(phase: RankPhase, step: u32) -> Activity {
         Activity {
             phase,
             step,
@@ -188,52 +204,56 @@ mod tests {
     #[test]
     fn progress_ends_the_quiet_time() {
         let mut pulse = Pulse::new(QUIET_S);
-        let quiet = beat_for(&mut pulse, 9, computing(Phase::Multiply, 1), 0.0);
+        let quiet = beat_for(&mut pulse, 9, computing(RankPhase::Multiply, 1), 0.0);
         assert_eq!(quiet.quiet_s, 8.0);
-        let sign = beat_for(&mut pulse, 1, computing(Phase::Multiply, 2), 0.0);
+        let sign = beat_for(&mut pulse, 1, computing(RankPhase::Multiply, 2), 0.0);
         assert_eq!(sign.quiet_s, 0.0);
-        let sign = beat_for(&mut pulse, 1, computing(Phase::Check, 2), 0.0);
+        let sign = beat_for(&mut pulse, 1, computing(RankPhase::Check, 2), 0.0);
         assert_eq!(sign.quiet_s, 0.0);
     }
 
     #[test]
     fn a_suspended_process_does_not_count_the_time() {
         let mut pulse = Pulse::new(QUIET_S);
-        let now = computing(Phase::Multiply, 1);
+        let now = computing(RankPhase::Multiply, 1);
         beat_for(&mut pulse, 3, now, 0.0);
-        let sign = pulse.beat(3600.0, now, Work::default);
+        let sign = pulse.beat(3600.0, now, ProcessWork::default);
         assert_eq!(sign.quiet_s, 2.0 + LONGEST_PAUSE_S);
     }
 
     #[test]
     fn a_process_that_sleeps_gets_less_patience_than_one_that_computes() {
-        for (phase, asleep_s, busy_s) in [
-            (Phase::Libraries, QUIET_S, BUSY_S),
-            (Phase::Check, QUIET_S, BUSY_ALONE_S),
-            (Phase::Write, QUIET_S, BUSY_ALONE_S),
+        for (phase, asleep_s, busy_s, bound_s) in [
+            (RankPhase::Libraries, QUIET_S, BUSY_S, 0.0),
+            // Nothing says how long it may take, so it is not ended.
+            (RankPhase::Check, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
+            (RankPhase::Write, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
         ] {
             let mut pulse = Pulse::new(QUIET_S);
             let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.02);
             assert_eq!((sign.patience_s, sign.bound_s), (asleep_s, 0.0));
             let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.9);
-            // Nothing says how long it may take, so it is not ended.
-            assert_eq!((sign.patience_s, sign.bound_s), (busy_s, f64::INFINITY));
+            assert_eq!((sign.patience_s, sign.bound_s), (busy_s, bound_s));
         }
     }
 
     #[test]
     fn a_step_may_take_as_long_as_the_prediction_and_the_steps_before_it_let_expect() {
         let mut pulse = Pulse::new(QUIET_S);
-        let mut now = computing(Phase::Multiply, 1);
+        let mut now = computing(RankPhase::Multiply, 1);
         (now.step_s, now.work_s) = (5.0, 500.0);
         let sign = beat_for(&mut pulse, 20, now, 0.0);
         assert_eq!((sign.patience_s, sign.bound_s), (40.0, 500.0));
+        now.step = 26;
+        now.done = 26;
+        let sign = beat_for(&mut pulse, 1, now, 0.0);
+        assert_eq!((sign.patience_s, sign.bound_s), (40.0, 40.0));
         // Without a prediction, paced devices sleep through most of a step.
         let mut pulse = Pulse::new(QUIET_S);
         for step in 1..=4 {
-            beat_for(&mut pulse, 6, computing(Phase::Multiply, step), 0.0);
+            beat_for(&mut pulse, 6, computing(RankPhase::Multiply, step), 0.0);
         }
-        let sign = beat_for(&mut pulse, 20, computing(Phase::Multiply, 5), 0.0);
+        let sign = beat_for(&mut pulse, 20, computing(RankPhase::Multiply, 5), 0.0);
         assert!(sign.patience_s > 40.0, "{sign:?}");
         assert_eq!(sign.patience_s, sign.bound_s);
     }
@@ -243,7 +263,7 @@ mod tests {
         let sign = beat_for(
             &mut Pulse::new(QUIET_S),
             1000,
-            computing(Phase::Print, 0),
+            computing(RankPhase::Print, 0),
             0.0,
         );
         assert_eq!(sign.patience_s, f64::INFINITY);

@@ -1,6 +1,6 @@
 //! A sign of life: the few numbers that a rank tells the others about itself, and their form on the network.
 
-use super::activity::Phase;
+use super::activity::RankPhase;
 
 /// Bytes of the secret of a job, which tells its datagrams from others.
 pub const TOKEN_BYTES: usize = 16;
@@ -18,7 +18,7 @@ const ENDS_JOB: u32 = 1 << 13;
 /// A rank's activity, and the seconds that it has spent without progress.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sign {
-    pub phase: Phase,
+    pub phase: RankPhase,
     /// The step, from 1; 0 outside of the steps.
     pub step: u32,
     pub steps: u32,
@@ -106,7 +106,7 @@ impl Word {
         let [quiet_s, patience_s, bound_s, step_s] =
             std::array::from_fn(|_| numbers.next().unwrap_or(0.0));
         let sign = Sign {
-            phase: Phase::from_repr(flags & (WAITS - 1))?,
+            phase: RankPhase::from_repr(flags & (WAITS - 1))?,
             step,
             steps,
             waits: flags & WAITS != 0,
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_word_is_read_as_it_was_written_by_those_who_know_the_token() {
         let token = *b"sixteen bytes ..";
-        for (number, phase) in (0..).zip(Phase::iter()) {
+        for (number, phase) in (0..).zip(RankPhase::iter()) {
             let word = Word {
                 rank: 70_000 + number,
                 sign: Sign {

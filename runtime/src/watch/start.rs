@@ -90,13 +90,13 @@ impl StartJudge {
 
 #[cfg(test)]
 mod tests {
-    use super::super::activity::Phase;
+    use super::super::activity::RankPhase;
     use super::super::pulse::QUIET_S;
     use super::*;
 
     fn waiting(quiet_s: f64) -> Sign {
         Sign {
-            phase: Phase::Start,
+            phase: RankPhase::Start,
             step: 0,
             steps: 0,
             waits: true,

@@ -43,7 +43,7 @@ pub struct WatchSettings {
 
 /// The watch of this rank, which ends when it is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct RankWatch {
     shared: Arc<Shared>,
     settings: WatchSettings,
     thread: Option<JoinHandle<()>>,
@@ -68,7 +68,7 @@ struct Ranks {
     peers: Vec<Peer>,
 }
 
-impl Watch {
+impl RankWatch {
     /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread left: a job
     /// without watch is better than none.
     pub fn start(settings: WatchSettings) -> Option<Self> {
@@ -140,7 +140,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for RankWatch {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         wake_watcher();

@@ -31,7 +31,7 @@ pub enum ProcessState {
 
 /// A rank as this one sees it.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct SeenRank {
     pub host: String,
     /// The last sign; `None` if there was none.
     pub sign: Option<Sign>,
@@ -42,7 +42,7 @@ pub(super) struct Seen {
 /// The judge of one rank.
 #[derive(Debug)]
 pub struct Judge {
-    ranks: Vec<Seen>,
+    ranks: Vec<SeenRank>,
     me: usize,
     /// The head rank, and the deputy if there is one.
     speakers: Vec<usize>,
@@ -80,7 +80,7 @@ pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
 impl Judge {
     /// Makes the judge of rank `me`, where the ranks are on these hosts.
     pub fn new(hosts: &[String], me: usize, timeout_s: Option<f64>) -> Self {
-        let seen = hosts.iter().map(|host| Seen {
+        let seen = hosts.iter().map(|host| SeenRank {
             host: host.clone(),
             sign: None,
             heard_s: 0.0,

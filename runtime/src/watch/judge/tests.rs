@@ -1,11 +1,11 @@
-use super::super::activity::Phase;
+use super::super::activity::RankPhase;
 use super::super::pulse::QUIET_S;
 use super::*;
 
 /// The sign of a rank in the steps, after `quiet_s` without progress.
 fn sign(waits: bool, quiet_s: f64) -> Sign {
     Sign {
-        phase: Phase::Multiply,
+        phase: RankPhase::Multiply,
         step: 41,
         steps: 96,
         waits,
