@@ -29,6 +29,7 @@ use crate::numbers::parse_whole;
 use crate::output;
 use crate::table::TextTable;
 use crate::terminal_line::{TerminalLine, describe_interval, describe_slowest};
+use crate::watch::WatchArguments;
 
 /// The kernel, its units, and the limits of balancing.
 #[derive(Args)]
@@ -47,6 +48,8 @@ pub struct DpaArguments {
     /// continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    pub watch: WatchArguments,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,

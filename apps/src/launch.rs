@@ -13,6 +13,7 @@ use isochron_core::store::STORE_VARIABLE;
 use crate::CliArguments;
 use crate::failure::Failure;
 use crate::log;
+use crate::watch::WatchArguments;
 
 /// Options that describe a node and not the job: unlike nodes may need unlike values.
 const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
@@ -58,6 +59,12 @@ impl Launch {
             command,
             settings,
         }
+    }
+
+    /// Returns how the ranks are watched, if the command is one of the whole job.
+    pub fn find_watch(&self) -> Option<WatchArguments> {
+        let arguments = self.arguments.as_ref().ok()?;
+        arguments.command.find_watch()
     }
 
     /// Refuses ranks that were not all started with the same version, command, options and environment.

@@ -37,6 +37,7 @@ mod table;
 mod terminal_line;
 mod topology;
 mod trace_model;
+mod watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,11 +49,13 @@ use failure::Failure;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::launched_rank;
+use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, enter};
 pub use isochron_devices::internal::ReportingHeap;
 use isochron_devices::internal::{own_libraries, prepare_heap};
 use launch::Launch;
 use mxm::FinishedRun;
 use signal_hook::consts::SIGXFSZ;
+use watch::WatchArguments;
 
 /// The end of every command's help text.
 const HELP_END: &str = "\
@@ -129,11 +132,18 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
         return ExitCode::from(status);
     }
     let log = log::start(launched_rank());
-    let status = match connect() {
+    let mut watch = launch.find_watch().and_then(WatchArguments::start);
+    let starting = Wait::begin();
+    let connected = connect();
+    drop(starting);
+    let status = match connected {
         Ok(comm) => {
             prepare();
-            let outcome = run_on_ranks(&comm, log, &launch);
+            let outcome = run_on_ranks(&comm, (log, &mut watch), &launch);
+            enter(RankPhase::End);
+            let ending = Wait::begin();
             drop(comm);
+            drop((ending, watch));
             outcome.map_or_else(|status| status, publish)
         }
         Err(error) if launched_rank() == 0 => Failure::from(error).print(),
@@ -146,18 +156,39 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     ExitCode::from(status)
 }
 
+impl Subcommands {
+    /// Returns how the ranks are watched, if this is a command of the whole job.
+    fn find_watch(&self) -> Option<WatchArguments> {
+        match self {
+            Self::Mxm(arguments) => Some(arguments.watch),
+            Self::Measure(arguments) => Some(arguments.watch),
+            Self::Balance(arguments) => Some(arguments.watch),
+            Self::Fft2d(arguments) | Self::Dgemv(arguments) => Some(arguments.watch),
+            Self::Jacobi(arguments) => Some(arguments.watch),
+            Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
+            Self::Devices(_) | Self::Config(_) => Some(WatchArguments::DEFAULT),
+            Self::Check(_)
+            | Self::Partition(_)
+            | Self::Layout(_)
+            | Self::Model(_)
+            | Self::TraceModel(_)
+            | Self::Models(_) => None,
+        }
+    }
+}
+
 /// Runs the command on all ranks of the job; returns the results to publish after the end of MPI.
 ///
 /// # Errors
 /// The exit status of a failure, whose message is printed.
 fn run_on_ranks<'a>(
     comm: &Arc<dyn Comm>,
-    log: Result<(), Error>,
+    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
     launch: &'a Launch,
 ) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
     let outcome = match (
-        agree_on_launch(comm.as_ref(), log, launch),
+        agree_on_launch(comm.as_ref(), (log, watch), launch),
         &launch.arguments,
     ) {
         (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
@@ -195,11 +226,16 @@ fn print_message(message: &clap::Error) -> Result<(), Failure> {
 
 fn agree_on_launch(
     comm: &dyn Comm,
-    log: Result<(), Error>,
+    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
     launch: &Launch,
 ) -> Result<(), Failure> {
     launch.agree(comm)?;
-    Ok(agree(comm, log)?)
+    agree(comm, log)?;
+    if launch.find_watch().is_some() {
+        *watch = RankWatch::join(watch.take(), comm)?;
+        enter(RankPhase::Work);
+    }
+    Ok(())
 }
 
 fn run_command<'a>(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::watch::{RankPhase, enter_within};
 use isochron_hierarchy::printable::escape;
 use rustix::fs::{SeekFrom, seek};
 use serde::Serialize;
@@ -65,6 +66,8 @@ pub fn print(answer: &str) -> Result<(), Failure> {
 pub fn print_parts(
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
+    // The reader of a pipe may take any time.
+    let _printing = enter_within(RankPhase::Print);
     let stdout = io::stdout().lock();
     // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
     let _ = seek(&stdout, SeekFrom::End(0));

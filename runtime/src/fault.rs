@@ -1,18 +1,45 @@
-//! Faults that tests inject into the reading and writing of files.
+//! Faults that tests inject: into the reading and writing of files, and into the ranks of a job.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use isochron_devices::Scalar;
 use rustix::process::{Signal, getpid, kill_process};
 
+use crate::comm::launched::launched_rank;
 use crate::matrix::Matrix;
 
 /// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
 /// the second by `STAGE:2`.
 const KILLED_AT: &str = "ISOCHRON_TEST_KILLED_AT";
+
+/// Names a phase of the work and a rank, as `multiply:1`. The rank stops there by SIGSTOP, in tests of whole jobs: the first
+/// time that it gets there, or the second by `multiply:1:2`.
+const STOPPED_AT: &str = "ISOCHRON_TEST_STOPPED_AT";
+
+/// Passes a phase of a rank's work. Tests stop the rank there; else it does nothing.
+pub(crate) fn pass_phase(phase: &str) {
+    static STOPPED: OnceLock<Option<String>> = OnceLock::new();
+    let stopped = STOPPED.get_or_init(|| std::env::var(STOPPED_AT).ok());
+    static PASSED: AtomicU32 = AtomicU32::new(0);
+    let Some((name, place)) = stopped.as_deref().and_then(|at| at.split_once(':')) else {
+        return;
+    };
+    let (rank, time) = place.split_once(':').unwrap_or((place, "1"));
+    if name == phase
+        && rank == launched_rank().to_string()
+        && (PASSED.fetch_add(1, Ordering::Relaxed) + 1).to_string() == time
+    {
+        // The watch tells the phase meanwhile.
+        std::thread::sleep(Duration::from_millis(500));
+        // A test notices that it does not happen.
+        let _ = kill_process(getpid(), Signal::STOP);
+    }
+}
 
 /// Passes a stage of writing. Tests let it fail or end the process there; else it does nothing.
 pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {

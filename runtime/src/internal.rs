@@ -18,6 +18,10 @@ pub use crate::multiply::learning::{LearningDirector, LearningSettings};
 
 // For tests of the command: a bit of a result flips.
 pub use crate::fault::flip_element;
+/// The watch over silent ranks.
+pub mod watch {
+    pub use crate::watch::*;
+}
 
 /// Input files of the command.
 pub mod input {

@@ -55,6 +55,7 @@ pub mod rebalance;
 pub mod session;
 pub mod store;
 pub mod verify;
+mod watch;
 
 pub use error::{Error, ErrorClass};
 pub use isochron_devices as devices;

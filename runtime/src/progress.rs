@@ -1,5 +1,7 @@
 //! The progress of planning and of a multiplication.
 
+use crate::watch;
+
 /// A point that a rank has reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
@@ -28,6 +30,19 @@ pub enum Progress {
         /// Its rank.
         rank: usize,
     },
+}
+
+/// Tells the watch over silent ranks, and the observer if there is one, that this rank has reached a point.
+pub(crate) fn tell(observer: Option<&dyn Observer>, progress: Progress) {
+    match progress {
+        Progress::Multiplying { step, steps } => watch::begin_step(step, steps),
+        Progress::Measuring { .. } | Progress::Measured { .. } | Progress::Slowest { .. } => {
+            watch::note_progress();
+        }
+    }
+    if let Some(observer) = observer {
+        observer.observe(progress);
+    }
 }
 
 /// Receives the progress of this rank.

@@ -40,6 +40,7 @@ use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::numbers::{parse_least_zero, parse_whole};
 use crate::output;
+use crate::watch::WatchArguments;
 use balancing::{Balancing, BalancingOptions};
 use check::{SystemVerdict, check_solution};
 use report::{JacobiDocument, JacobiRank, list_ranks};
@@ -68,6 +69,8 @@ pub struct JacobiArguments {
     /// Platform file whose paces the ranks follow. Each rank computes on one core
     #[arg(long, value_name = "FILE", help_heading = "Balancing")]
     platform: Option<PathBuf>,
+    #[command(flatten)]
+    pub watch: WatchArguments,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,

@@ -32,6 +32,7 @@ use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
+use crate::watch::WatchArguments;
 use devices::{DeviceArguments, MXM};
 use options::{OpenWork, name_kernels};
 use part::Size;
@@ -87,6 +88,8 @@ pub struct MeasureArguments {
     /// surfaces end in .surface. The same command continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    pub watch: WatchArguments,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     json: bool,

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::progress::ProgressLine;
+use isochron_core::internal::watch::{self, RankPhase};
 use isochron_core::session::Account;
 
 /// A phase of the process; [`Account`] has the seconds of each.
@@ -16,6 +17,21 @@ pub(super) enum AccountPhase {
     Check,
     Write,
     End,
+}
+
+impl From<AccountPhase> for RankPhase {
+    fn from(phase: AccountPhase) -> Self {
+        match phase {
+            AccountPhase::Start => Self::Start,
+            AccountPhase::Devices => Self::Devices,
+            AccountPhase::Matrices => Self::Matrices,
+            AccountPhase::Plan => Self::Plan,
+            AccountPhase::Multiply => Self::Multiply,
+            AccountPhase::Check => Self::Check,
+            AccountPhase::Write => Self::Write,
+            AccountPhase::End => Self::End,
+        }
+    }
 }
 
 /// A stopwatch that runs in exactly one phase at any time.
@@ -43,6 +59,7 @@ impl Stopwatch<'_> {
 
     /// Ends the phase and enters the next.
     pub(super) fn enter(&mut self, next: AccountPhase) {
+        watch::enter(next.into());
         self.enter_at(next, Instant::now());
         if let Some(line) = self.line {
             line.clear();

@@ -21,6 +21,7 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::flip_element;
 use isochron_core::internal::output::{PartialFile, check_distinct};
+use isochron_core::internal::watch::expect_work;
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
 use isochron_core::matrix::{Generator, Matrix, Op, Spread, file};
@@ -42,12 +43,16 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::named_values::{name_all, name_blas};
 use crate::numbers::{parse_complex, parse_whole};
 use crate::output::{self, create_file, name_path};
+use crate::watch::WatchArguments;
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::FinishedRun;
 use given::GivenPlan;
 use problem::{MatrixFiles, find_problem};
 use progress::{MeasuringLimits, ProgressLine};
+
+/// A disk that writes fewer bytes a second is taken for one that does not answer.
+const SLOWEST_DISK_BYTES_S: f64 = 5e6;
 
 /// The matrices, the balancing and the output.
 #[derive(Args)]
@@ -153,6 +158,8 @@ pub struct MxmArguments {
     /// Seed of the generated matrices and of the check
     #[arg(long, default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
     seed: u64,
+    #[command(flatten)]
+    pub watch: WatchArguments,
     /// File for the report (JSON)
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -429,6 +436,8 @@ fn multiply_as<T: Element>(
     let mut moved = source.moved;
     let mut report = Report::gather(session, plan, &execution, verdict)?;
     if let (Some(out), Some(digest), Some(true) | None) = (out, digest, report.verified) {
+        let c_bytes = plan.problem().m() * plan.problem().n() * size_of::<T>();
+        expect_work(0.0, c_bytes as f64 / SLOWEST_DISK_BYTES_S);
         moved = moved.and(out.write(comm, &c, digest)?);
         report.digest = Some(digest.sum_over_ranks(comm)?.to_string());
     }

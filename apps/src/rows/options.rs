@@ -14,6 +14,7 @@ use crate::measure::DEFAULTS;
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
+use crate::watch::WatchArguments;
 
 /// The matrix, the division of its rows, and the runs.
 #[derive(Args)]
@@ -55,6 +56,8 @@ pub struct RowsArguments {
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite, help_heading = "Output")]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     pub store: StoreMode,
+    #[command(flatten)]
+    pub watch: WatchArguments,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,

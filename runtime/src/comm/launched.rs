@@ -24,11 +24,13 @@ const LAUNCH_VARIABLES: [&str; 4] = [
 
 /// Returns this process's rank as its launcher numbers it, before any communicator exists; 0 without a launcher.
 pub fn launched_rank() -> usize {
-    LAUNCH_VARIABLES
-        .iter()
-        .chain(&["SLURM_PROCID"])
-        .find_map(|name| std::env::var(name).ok()?.parse().ok())
-        .unwrap_or(0)
+    find_rank(&|name| std::env::var(name).ok()).unwrap_or(0)
+}
+
+/// Returns the rank that a launcher has put into the environment of a process.
+pub(crate) fn find_rank(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+    let mut names = LAUNCH_VARIABLES.iter().chain(&["SLURM_PROCID"]);
+    names.find_map(|name| var(name)?.parse().ok())
 }
 
 /// Returns this process's index among those that its launcher has started on this host, and their number, as the launcher says.

@@ -18,7 +18,7 @@ use crate::comm::{Comm, agree, share_outcome};
 use crate::error::Error;
 use crate::matrix::redistribute::Movement;
 use crate::matrix::{Frame, Matrix, Order, Region, Spread};
-use crate::progress::{Observer, Progress};
+use crate::progress::{Observer, Progress, tell};
 
 /// The assignments of a multiplication, and their director if there is one.
 pub(super) struct Course<'d, T: 'static> {
@@ -335,9 +335,8 @@ impl<'d, T: Scalar> Course<'d, T> {
 
     /// Tells the observer of the head rank which node took longest since the last decision.
     fn tell_slowest(&self, logs: &[StepLog]) {
-        let observer = self.observer.filter(|_| self.comm.rank() == 0);
-        if let (Some(observer), Some(rank)) = (observer, find_slowest(logs)) {
-            observer.observe(Progress::Slowest { rank });
+        if let Some(rank) = find_slowest(logs).filter(|_| self.comm.rank() == 0) {
+            tell(self.observer, Progress::Slowest { rank });
         }
     }
 

@@ -19,7 +19,11 @@ use crate::error::Error;
 use crate::matrix::copy::replace;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Matrix};
-use crate::progress::{Observer, Progress};
+use crate::progress::{Observer, Progress, tell};
+use crate::watch::expect_work;
+
+/// A job that computes less in a second, and of which no prediction is known, is taken for one that does not go on.
+const SLOWEST_FLOP_S: f64 = 1e8;
 
 /// Makes a part of A and of B.
 pub type MakePart<'m, T> = dyn FnMut(&PartOfK) -> Result<(Matrix<T>, Matrix<T>), Error> + 'm;
@@ -130,6 +134,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
                 (&made.0, &made.1)
             }
         };
+        self.expect_steps();
         let plan = part.plan();
         let operands = StepOperands {
             comm,
@@ -241,12 +246,20 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         seconds
     }
 
+    /// Notes the time that this rank's steps take by the plan's prediction, for the watch over silent ranks.
+    fn expect_steps(&self) {
+        let balance = self.plan.decision().balance.as_ref();
+        let work_s = balance.and_then(|balance| balance.times_s.get(self.comm.rank()));
+        match work_s.copied().filter(|&work_s| work_s > 0.0) {
+            Some(work_s) => expect_work(work_s / self.steps.1.max(1) as f64, work_s),
+            None => expect_work(0.0, self.plan.problem().flop() / SLOWEST_FLOP_S),
+        }
+    }
+
     /// Tells the observer that another step begins.
     fn tell_progress(&mut self) {
         let (step, steps) = self.steps;
-        if let Some(observer) = self.observer {
-            observer.observe(Progress::Multiplying { step, steps });
-        }
+        tell(self.observer, Progress::Multiplying { step, steps });
         self.steps.0 += 1;
     }
 

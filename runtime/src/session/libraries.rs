@@ -14,6 +14,7 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::multiply::KnownFrom;
 use crate::store::{LibrarySource, ModelStore, StoreKey, StoreMode, StoredSample};
+use crate::watch::{RankPhase, enter_within};
 
 /// The BLAS of this rank.
 pub(super) struct ChosenLibrary {
@@ -65,6 +66,7 @@ pub(super) fn choose_library(
     rank: ChoosingRank,
     (mode, store): (StoreMode, Option<&ModelStore>),
 ) -> Result<ChosenLibrary, Error> {
+    let _trying = enter_within(RankPhase::Libraries);
     let found = agree(comm, find_blas(choice, rank.cores).map_err(Error::from))?;
     let element = rank.element;
     let candidates = match &found {

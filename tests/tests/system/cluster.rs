@@ -1,7 +1,7 @@
 //! Ranks on several emulated hosts, over TCP.
 
 use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
-use isochron_tests::launch::{HANGS, Mpi, cluster_program, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, Running, cluster_program, libraries, run};
 use serde_json::Value;
 
 /// Describes `hosts` hosts with links like these.
@@ -192,4 +192,38 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
         (&report["verified"], &report["bytes"]),
         (&true.into(), &0.into())
     );
+}
+
+#[test]
+fn a_silent_host_is_named_by_the_others() {
+    let spec = spec("silent", 2, ("1gbit", "100us"));
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    // The second victim is the head rank, for which the other one speaks.
+    let jobs = [1, 0].map(|victim| {
+        let ranks = cluster.mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1]);
+        let mut command = ranks.expect("a rank a host");
+        let stop = format!("ISOCHRON_TEST_STOPPED_AT=step:{victim}");
+        command.arg("env").arg(stop).arg(&mpi.isochron);
+        let line =
+            "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none";
+        command
+            .args(line.split(' '))
+            .args(["--stall-timeout", "10"]);
+        (Running::start(command), victim)
+    });
+    for (job, victim) in jobs {
+        let told = job.wait(HANGS).failure(1);
+        let (rank, host) = (victim, victim + 1);
+        let silent = format!("isochron: rank {rank} on iso-{host} has been silent for 10 s: ");
+        let found = told.lines().find(|line| line.starts_with(&silent));
+        let line = found.unwrap_or_else(|| panic!("{told}"));
+        assert!(line.contains("it was multiplying"), "{told}");
+        let end =
+            " (stopped, or its host or link is gone); the job ends, after 10 s without progress";
+        assert!(line.ends_with(end), "{told}");
+        assert_eq!(told.matches("isochron: ").count(), 1, "{told}");
+    }
 }

@@ -41,5 +41,6 @@ mod plans;
 mod python;
 mod ranks;
 mod records;
+mod silence;
 mod store;
 mod wrong_input;

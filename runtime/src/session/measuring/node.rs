@@ -18,7 +18,7 @@ use isochron_hierarchy::partition::apportion;
 use super::MEASUREMENT_SHARE;
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
-use crate::progress::{Observer, Progress};
+use crate::progress::{Observer, Progress, tell};
 use crate::session::known::KnownDevice;
 use crate::session::memory;
 use crate::store::{StoredSample, add_sample};
@@ -228,10 +228,8 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Counts a measurement of all nodes, and tells the observer.
     pub(super) fn note_iteration(&mut self) {
         self.iterations += 1;
-        if let Some(observer) = self.observer {
-            let iteration = self.iterations;
-            observer.observe(Progress::Measuring { iteration });
-        }
+        let iteration = self.iterations;
+        tell(self.observer, Progress::Measuring { iteration });
     }
 
     /// Tells the observer which of these values of the nodes is largest, with their imbalance if they are the times of a
@@ -239,8 +237,8 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     pub(super) fn note_measured(&self, values: &[f64], imbalance: Option<f64>) {
         let ranks = (0..values.len()).filter(|&rank| values[rank] > 0.0);
         let slowest = ranks.max_by(|&a, &b| values[a].total_cmp(&values[b]));
-        if let (Some(observer), Some(slowest)) = (self.observer, slowest) {
-            observer.observe(Progress::Measured { slowest, imbalance });
+        if let Some(slowest) = slowest {
+            tell(self.observer, Progress::Measured { slowest, imbalance });
         }
     }
 

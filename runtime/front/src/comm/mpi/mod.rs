@@ -25,6 +25,7 @@ use std::sync::Arc;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, InFlight, MessageSpan, Pause, Settings, agree};
 use isochron_core::internal::describe_differences;
+use isochron_core::internal::watch::note_progress;
 use mpi::Threading;
 use mpi::environment::{self, Universe};
 use mpi::ffi;
@@ -289,12 +290,16 @@ impl MpiComm {
         self.check_usable(call)?;
         let _returned = self.return_errors();
         for request in requests {
+            let was_under_way = *request != null_request();
             // SAFETY: MPI runs, and the request was made by this module and is live or null.
             let (code, is_complete) = unsafe { test_request(request) };
             self.check_code(call, code)?;
             if !is_complete {
                 self.look_for_failure()?;
                 return Ok(false);
+            }
+            if was_under_way {
+                note_progress();
             }
         }
         Ok(true)

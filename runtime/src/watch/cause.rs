@@ -1,0 +1,157 @@
+//! The cause of a standstill, in words.
+
+use super::judge::{ProcessState, SeenRank};
+
+/// Most ranks that a line names.
+const MOST_NAMED: usize = 4;
+
+/// The way in which ranks hold up a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// They give no signs any more.
+    Silent,
+    /// They make no progress, and wait for no other rank.
+    Busy,
+    /// All ranks wait for each other.
+    Waiting,
+    /// No sign of them has ever come, and all others wait.
+    Unheard,
+    /// This rank waits, and no sign comes here.
+    Alone,
+}
+
+/// The cause of a standstill.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cause {
+    pub kind: Kind,
+    /// The ranks, at least one.
+    pub ranks: Vec<usize>,
+    /// Seconds of standstill.
+    pub stands_s: f64,
+}
+
+impl Cause {
+    /// Returns `true` if both are about the same rank.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && (self.kind == Kind::Waiting || self.ranks.contains(&other.ranks[0]))
+    }
+
+    /// Describes the cause in one line. `states` are those of the ranks' processes.
+    pub fn describe(&self, seen: &[SeenRank], states: &[ProcessState]) -> String {
+        let rank = self.ranks[0];
+        let (names, seconds) = (self.name_ranks(seen), self.stands_s);
+        let is_one = self.ranks.len() == 1;
+        let activity = seen[rank]
+            .sign
+            .map(|sign| sign.describe())
+            .unwrap_or_default();
+        match self.kind {
+            Kind::Silent => {
+                let (have, was) = if is_one {
+                    ("has", "it was")
+                } else {
+                    ("have", "they were")
+                };
+                let guess = describe_state(states[0]);
+                format!("{names} {have} been silent for {seconds:.0} s: {was} {activity} ({guess})")
+            }
+            Kind::Busy => {
+                let (makes, is) = if is_one {
+                    ("makes", "it is")
+                } else {
+                    ("make", "they are")
+                };
+                let details = self.describe_work(seen);
+                format!("{names} {makes} no progress for {seconds:.0} s: {is} {activity}{details}")
+            }
+            Kind::Waiting if seen.len() == 1 => {
+                format!("{names} has waited for {seconds:.0} s: it is {activity}")
+            }
+            Kind::Waiting => format!(
+                "all ranks have waited for messages for {seconds:.0} s: {names} longest, {activity} (a link is gone, or a message \
+                 is lost)"
+            ),
+            Kind::Unheard => {
+                let guess = match states[0] {
+                    ProcessState::Unknown => "stopped, or no datagrams pass",
+                    state => describe_state(state),
+                };
+                format!(
+                    "the other ranks have waited for {seconds:.0} s, and {names} gave no sign since the start ({guess})"
+                )
+            }
+            Kind::Alone => format!(
+                "{names} has waited for other ranks for {seconds:.0} s: it is {activity} (no signs of them come here)"
+            ),
+        }
+    }
+
+    /// Describes the work of a rank that makes no progress, in brackets.
+    fn describe_work(&self, seen: &[SeenRank]) -> String {
+        let Some(sign) = seen[self.ranks[0]].sign else {
+            return String::new();
+        };
+        let mut details = Vec::new();
+        if sign.step_s > 0.0 {
+            let step_s = sign.step_s;
+            details.push(format!("the steps before took {step_s:.2} s each"));
+        }
+        if !sign.is_busy {
+            details.push("it uses no processor".to_owned());
+        }
+        match details.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", details.join("; ")),
+        }
+    }
+
+    /// Describes the end of the standstill.
+    pub fn describe_end(&self, seen: &[SeenRank]) -> String {
+        let seconds = self.stands_s;
+        match (self.kind, self.ranks.len()) {
+            (Kind::Waiting | Kind::Unheard, _) => format!("the ranks go on after {seconds:.0} s"),
+            (_, 1) => format!("{} goes on after {seconds:.0} s", self.name_ranks(seen)),
+            _ => format!("{} go on after {seconds:.0} s", self.name_ranks(seen)),
+        }
+    }
+
+    /// Names the ranks with the host of the first one, and the others' where they differ.
+    fn name_ranks(&self, seen: &[SeenRank]) -> String {
+        if let [rank] = self.ranks[..] {
+            return format!("rank {rank} on {}", seen[rank].host);
+        }
+        let mut hosts: Vec<&str> = Vec::new();
+        for &rank in &self.ranks {
+            if !hosts.contains(&seen[rank].host.as_str()) {
+                hosts.push(&seen[rank].host);
+            }
+        }
+        let ranks: Vec<_> = self.ranks.iter().map(ToString::to_string).collect();
+        format!("ranks {} on {}", join_few(&ranks), join_few(&hosts))
+    }
+}
+
+/// Describes why a rank is silent.
+fn describe_state(state: ProcessState) -> &'static str {
+    match state {
+        ProcessState::Stopped => "its process is stopped",
+        ProcessState::Traced => "a debugger holds it",
+        ProcessState::Gone => "its process is gone",
+        ProcessState::Unknown => "stopped, or its host or link is gone",
+    }
+}
+
+/// Joins the first words, and the number of the others.
+fn join_few(words: &[impl AsRef<str>]) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        _ if words.len() > MOST_NAMED => {
+            let others = words.len() - (MOST_NAMED - 1);
+            format!("{} and {others} others", words[..MOST_NAMED - 1].join(", "))
+        }
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
+    }
+}

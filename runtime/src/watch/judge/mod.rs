@@ -1,0 +1,349 @@
+//! The judgement over silent ranks: who is the cause of a standstill, and when it is said.
+//!
+//! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks,
+//! and so does a deputy, which speaks once the head is lost. The others know the signs of these two and their own.
+
+use super::cause::{Cause, Kind};
+use super::pulse::{LONGEST_PAUSE_S, limit_quiet};
+use super::sign::Sign;
+
+/// Longest pause in seconds between two lines about the same rank. The first ones double.
+const LONGEST_REPEAT_S: f64 = 320.0;
+/// Ranks that have been silent for this part of the time are named together with the first one.
+const SILENT_TOGETHER: f64 = 0.7;
+/// Part of the time that some rank has to stand still before silent ones are its cause.
+const STANDS_STILL: f64 = 0.5;
+/// Waiting takes this many times longer before it is a standstill if messages are under way.
+const SENDING: f64 = 6.0;
+
+/// The state of a process that sends no signs, as its host tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessState {
+    /// It is stopped by a signal.
+    Stopped,
+    /// A debugger holds it.
+    Traced,
+    /// There is no such process.
+    Gone,
+    /// It exists; or its host is another one, and nothing is known.
+    Unknown,
+}
+
+/// A rank as this one sees it.
+#[derive(Debug, Clone)]
+pub(super) struct SeenRank {
+    pub host: String,
+    /// The last sign; `None` if there was none.
+    pub sign: Option<Sign>,
+    /// The time of that sign, or of the start.
+    heard_s: f64,
+}
+
+/// The judge of one rank.
+#[derive(Debug)]
+pub struct Judge {
+    ranks: Vec<SeenRank>,
+    me: usize,
+    /// The head rank, and the deputy if there is one.
+    speakers: Vec<usize>,
+    /// Seconds since the start, without those in which this process did not run.
+    now_s: f64,
+    /// Seconds of standstill after which the job is ended.
+    timeout_s: Option<f64>,
+    named: Option<Named>,
+}
+
+/// A cause that was named.
+#[derive(Debug)]
+struct Named {
+    cause: Cause,
+    /// The time of standstill at which it is named again.
+    next_s: f64,
+}
+
+/// Words for the users.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A line.
+    Line(String),
+    /// A line, after which the job ends.
+    End(String),
+}
+
+/// Returns the ranks that judge over all: the head, and the lowest rank on another host, or else rank 1.
+pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
+    let other = hosts.iter().position(|host| *host != hosts[0]);
+    let deputy = other.or((hosts.len() > 1).then_some(1));
+    std::iter::once(0).chain(deputy).collect()
+}
+
+impl Judge {
+    /// Makes the judge of rank `me`, where the ranks are on these hosts.
+    pub fn new(hosts: &[String], me: usize, timeout_s: Option<f64>) -> Self {
+        let seen = hosts.iter().map(|host| SeenRank {
+            host: host.clone(),
+            sign: None,
+            heard_s: 0.0,
+        });
+        Self {
+            ranks: seen.collect(),
+            me,
+            speakers: choose_speakers(hosts),
+            now_s: 0.0,
+            timeout_s,
+            named: None,
+        }
+    }
+
+    /// Takes in the sign of a rank.
+    pub fn hear(&mut self, rank: usize, sign: Sign) {
+        if let Some(seen) = self.ranks.get_mut(rank) {
+            (seen.sign, seen.heard_s) = (Some(sign), self.now_s);
+        }
+    }
+
+    /// Lets time pass, and returns what is to be said. `look` tells the state of the process of a rank.
+    pub fn advance(
+        &mut self,
+        seconds: f64,
+        look: &mut dyn FnMut(usize) -> ProcessState,
+    ) -> Vec<Said> {
+        self.now_s += seconds.min(LONGEST_PAUSE_S);
+        let cause = self.find_cause().filter(|cause| self.may_speak(cause));
+        let mut said = Vec::new();
+        let is_over = self
+            .named
+            .as_ref()
+            .is_some_and(|named| self.is_over(&named.cause));
+        if let Some(named) = self.named.take_if(|_| is_over) {
+            said.extend(self.describe_end_of(&named.cause).map(Said::Line));
+        }
+        let Some(cause) = cause else {
+            return said;
+        };
+        let states: Vec<_> = cause.ranks.iter().map(|&rank| look(rank)).collect();
+        let ends = self.ends_job(&cause, &states);
+        let same = self
+            .named
+            .as_ref()
+            .filter(|named| named.cause.is_same(&cause));
+        let due_s = same.map_or(0.0, |named| named.next_s);
+        if ends || cause.stands_s >= due_s {
+            let line = cause.describe(&self.ranks, &states);
+            if ends {
+                let timeout_s = self.timeout_s.unwrap_or_default();
+                let reason = format!("after {timeout_s:.0} s without progress");
+                said.push(Said::End(format!("{line}; the job ends, {reason}")));
+            } else {
+                said.push(Said::Line(line));
+            }
+            let next_s = (2.0 * cause.stands_s).min(cause.stands_s + LONGEST_REPEAT_S);
+            self.named = Some(Named { cause, next_s });
+        } else if let Some(named) = &mut self.named {
+            named.cause = cause;
+        }
+        said
+    }
+
+    /// Returns the seconds of standstill after which a rank is named.
+    fn limit_s(&self) -> f64 {
+        limit_quiet(self.timeout_s)
+    }
+
+    /// Returns the seconds since the last sign of a rank.
+    fn silent_s(&self, rank: usize) -> f64 {
+        match rank == self.me {
+            true => 0.0,
+            false => self.now_s - self.ranks[rank].heard_s,
+        }
+    }
+
+    /// Lists the ranks whose signs come here, and that have not ended.
+    fn list_watched(&self) -> impl Iterator<Item = usize> {
+        let judges_all = self.speakers.contains(&self.me);
+        let all = 0..self.ranks.len();
+        all.filter(move |&rank| judges_all || rank == self.me || self.speakers.contains(&rank))
+            .filter(|&rank| !self.ranks[rank].sign.is_some_and(|sign| sign.has_ended))
+    }
+
+    /// Lists the watched ranks that give signs, with their signs.
+    fn list_alive(&self) -> impl Iterator<Item = (usize, Sign)> {
+        let limit_s = SILENT_TOGETHER * self.limit_s();
+        let alive = self
+            .list_watched()
+            .filter(move |&rank| self.silent_s(rank) < limit_s);
+        alive.filter_map(|rank| Some((rank, self.ranks[rank].sign?)))
+    }
+
+    /// Returns the seconds that a rank has spent without progress, as far as is known.
+    fn quiet_s(&self, (rank, sign): (usize, Sign)) -> f64 {
+        sign.quiet_s + self.silent_s(rank)
+    }
+
+    /// Finds the ranks that hold up the job: silent ones first, then those that make no progress and do not wait. If all
+    /// wait, the one that has waited longest stands for them.
+    fn find_cause(&self) -> Option<Cause> {
+        let cause = self.find_silent().or_else(|| self.find_busy());
+        cause.or_else(|| self.find_waiting())
+    }
+
+    fn find_silent(&self) -> Option<Cause> {
+        let limit_s = self.limit_s();
+        let heard = self
+            .list_watched()
+            .filter(|&rank| self.ranks[rank].sign.is_some());
+        let heard: Vec<_> = heard.map(|rank| (rank, self.silent_s(rank))).collect();
+        let stands_s = heard
+            .iter()
+            .map(|(_, silent_s)| *silent_s)
+            .fold(0.0, f64::max);
+        if stands_s < limit_s || !self.stands_still(STANDS_STILL * limit_s) {
+            return None;
+        }
+        let silent = heard
+            .into_iter()
+            .filter(|(_, silent_s)| *silent_s >= SILENT_TOGETHER * limit_s);
+        let ranks = silent.map(|(rank, _)| rank).collect();
+        Some(Cause {
+            kind: Kind::Silent,
+            ranks,
+            stands_s,
+        })
+    }
+
+    /// Returns `true` if a rank that gives signs has made no progress for this time.
+    fn stands_still(&self, seconds: f64) -> bool {
+        self.list_alive()
+            .any(|(rank, sign)| self.quiet_s((rank, sign)) >= seconds)
+    }
+
+    fn find_busy(&self) -> Option<Cause> {
+        let limit_s = self.limit_s();
+        let late = self.list_alive().filter(|(rank, sign)| {
+            !sign.waits && self.quiet_s((*rank, *sign)) >= sign.patience_s.max(limit_s)
+        });
+        let mut late: Vec<_> = late.map(|seen| (seen.0, self.quiet_s(seen))).collect();
+        late.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let stands_s = late.first()?.1;
+        let ranks = late.into_iter().map(|(rank, _)| rank).collect();
+        Some(Cause {
+            kind: Kind::Busy,
+            ranks,
+            stands_s,
+        })
+    }
+
+    fn find_waiting(&self) -> Option<Cause> {
+        let alive: Vec<_> = self.list_alive().collect();
+        let all_wait = !alive.is_empty() && alive.iter().all(|(_, sign)| sign.waits);
+        let times = alive.iter().map(|&seen| self.quiet_s(seen));
+        let stands_s = times.fold(f64::INFINITY, f64::min);
+        let sends = alive.iter().any(|(_, sign)| sign.sends);
+        let limit_s = if sends { SENDING } else { 1.0 } * self.limit_s();
+        if !all_wait || stands_s < limit_s {
+            return None;
+        }
+        let judges_all = self.speakers.contains(&self.me);
+        let unheard = self
+            .list_watched()
+            .filter(|&rank| self.ranks[rank].sign.is_none());
+        let unheard: Vec<_> = unheard.collect();
+        if judges_all && !unheard.is_empty() {
+            return Some(Cause {
+                kind: Kind::Unheard,
+                ranks: unheard,
+                stands_s,
+            });
+        }
+        let kind = if judges_all {
+            Kind::Waiting
+        } else {
+            Kind::Alone
+        };
+        let longest = |a: &&(usize, Sign), b: &&(usize, Sign)| {
+            self.quiet_s(**a).total_cmp(&self.quiet_s(**b))
+        };
+        let (rank, _) = *alive.iter().max_by(longest)?;
+        Some(Cause {
+            kind,
+            ranks: vec![rank],
+            stands_s,
+        })
+    }
+
+    /// Returns `true` if it is on this rank to speak: the head, else the deputy, else the first rank of each host and any rank
+    /// about itself.
+    fn may_speak(&self, cause: &Cause) -> bool {
+        let before = self
+            .speakers
+            .iter()
+            .take_while(|&&speaker| speaker != self.me);
+        let mut before = before.copied();
+        if !before.all(|speaker| self.is_lost(speaker)) {
+            return false;
+        }
+        let is_speaker = self.speakers.contains(&self.me);
+        let host = &self.ranks[self.me].host;
+        let mut others = (0..self.me).filter(|rank| !self.speakers.contains(rank));
+        let is_first = !others.any(|rank| self.ranks[rank].host == *host);
+        is_speaker || is_first || cause.kind == Kind::Busy
+    }
+
+    /// Returns `true` if no signs of a rank come here, or no more.
+    fn is_lost(&self, rank: usize) -> bool {
+        let ended = self.ranks[rank].sign.is_some_and(|sign| sign.has_ended);
+        ended || self.silent_s(rank) >= self.limit_s()
+    }
+
+    fn ends_job(&self, cause: &Cause, states: &[ProcessState]) -> bool {
+        let Some(timeout_s) = self.timeout_s else {
+            return false;
+        };
+        if self.is_traced() || states.contains(&ProcessState::Traced) {
+            return false;
+        }
+        let is_over = cause.stands_s >= timeout_s;
+        match cause.kind {
+            Kind::Silent => is_over && self.stands_still(STANDS_STILL * timeout_s),
+            Kind::Busy => {
+                let mut late = self
+                    .list_alive()
+                    .filter(|(rank, sign)| cause.ranks.contains(rank) && !sign.waits);
+                late.any(|seen| self.quiet_s(seen) >= seen.1.bound_s.max(timeout_s))
+            }
+            Kind::Waiting => is_over,
+            // A rank that is not heard may compute.
+            Kind::Unheard => is_over && !states.contains(&ProcessState::Unknown),
+            Kind::Alone => false,
+        }
+    }
+
+    fn is_traced(&self) -> bool {
+        let mut signs = self.ranks.iter().filter_map(|seen| seen.sign);
+        signs.any(|sign| sign.is_traced && !sign.has_ended)
+    }
+
+    /// Returns `true` if ranks that were named give signs again, or make progress.
+    fn is_over(&self, cause: &Cause) -> bool {
+        let limit_s = self.limit_s();
+        let mut ranks = cause.ranks.iter().copied();
+        match cause.kind {
+            Kind::Silent => ranks.all(|rank| self.silent_s(rank) < limit_s),
+            Kind::Busy => ranks.any(|rank| {
+                let sign = self.ranks[rank].sign;
+                sign.is_some_and(|sign| self.quiet_s((rank, sign)) < limit_s)
+            }),
+            Kind::Waiting | Kind::Unheard | Kind::Alone => !self.stands_still(limit_s),
+        }
+    }
+
+    /// Describes the end of a standstill; nothing if the rank has ended.
+    fn describe_end_of(&self, cause: &Cause) -> Option<String> {
+        let seen = &self.ranks[*cause.ranks.first()?];
+        let has_ended = seen.sign.is_some_and(|sign| sign.has_ended);
+        (!has_ended).then(|| cause.describe_end(&self.ranks))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,373 @@
+use super::super::activity::RankPhase;
+use super::super::pulse::QUIET_S;
+use super::*;
+
+/// The sign of a rank in the steps, after `quiet_s` without progress.
+fn sign(waits: bool, quiet_s: f64) -> Sign {
+    Sign {
+        phase: RankPhase::Multiply,
+        step: 41,
+        steps: 96,
+        waits,
+        sends: false,
+        is_busy: false,
+        is_traced: false,
+        has_ended: false,
+        quiet_s,
+        patience_s: QUIET_S,
+        bound_s: 0.0,
+        step_s: 0.25,
+    }
+}
+
+/// A job with made-up signs: each rank's, or `None` while it is silent.
+struct Job {
+    judges: Vec<(usize, Judge)>,
+    signs: Vec<Option<Sign>>,
+    /// What each judge has said, and when.
+    said: Vec<(usize, f64, Said)>,
+    now_s: f64,
+    state: ProcessState,
+}
+
+impl Job {
+    /// Makes a job with ranks on these hosts, judged by some of them.
+    fn new(hosts: &[&str], judges: &[usize], timeout_s: Option<f64>) -> Self {
+        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let judges = judges.iter();
+        let judges = judges.map(|&me| (me, Judge::new(&hosts, me, timeout_s)));
+        Self {
+            judges: judges.collect(),
+            signs: vec![Some(sign(false, 0.0)); hosts.len()],
+            said: Vec::new(),
+            now_s: 0.0,
+            state: ProcessState::Unknown,
+        }
+    }
+
+    /// Lets seconds pass, in which ranks that wait or are quiet stay so. A silent rank's judge does not run.
+    fn pass(&mut self, seconds: u32) -> &mut Self {
+        for _ in 0..seconds {
+            self.now_s += 1.0;
+            for sign in self.signs.iter_mut().flatten() {
+                sign.quiet_s += f64::from(u8::from(sign.waits || sign.quiet_s > 0.0));
+            }
+            let heard: Vec<_> = self.signs.iter().copied().enumerate().collect();
+            for (me, judge) in &mut self.judges {
+                if self.signs[*me].is_none() {
+                    continue;
+                }
+                for &(rank, sign) in &heard {
+                    if let Some(sign) = sign {
+                        judge.hear(rank, sign);
+                    }
+                }
+                let state = self.state;
+                let said = judge.advance(1.0, &mut |_| state).into_iter();
+                self.said.extend(said.map(|said| (*me, self.now_s, said)));
+            }
+        }
+        self
+    }
+
+    /// All ranks but these wait from now on.
+    fn wait_but(&mut self, others: &[usize]) -> &mut Self {
+        for (rank, place) in self.signs.iter_mut().enumerate() {
+            if !others.contains(&rank) {
+                *place = Some(sign(true, 0.0));
+            }
+        }
+        self
+    }
+
+    fn set(&mut self, rank: usize, sign: Option<Sign>) -> &mut Self {
+        self.signs[rank] = sign;
+        self
+    }
+
+    /// Returns what was said since the last time: by which rank, and the words.
+    fn take_said(&mut self) -> Vec<(usize, String)> {
+        let said = std::mem::take(&mut self.said).into_iter();
+        said.map(|(me, _, said)| match said {
+            Said::Line(line) => (me, line),
+            Said::End(line) => (me, format!("END {line}")),
+        })
+        .collect()
+    }
+}
+
+#[test]
+fn a_stopped_rank_is_named_and_its_victims_are_not() {
+    let mut job = Job::new(&["a", "b", "b"], &[0, 1, 2], Some(600.0));
+    job.pass(20).set(2, None).wait_but(&[2]).pass(15);
+    let line = "rank 2 on b has been silent for 10 s: it was multiplying, step 41 of 96 (stopped, or its host or link is gone)";
+    assert_eq!(job.take_said(), [(0, line.to_owned())]);
+}
+
+#[test]
+fn the_state_of_a_process_of_this_host_is_told() {
+    for (state, words) in [
+        (ProcessState::Stopped, "(its process is stopped)"),
+        (ProcessState::Gone, "(its process is gone)"),
+    ] {
+        let mut job = Job::new(&["a", "a"], &[0], None);
+        job.state = state;
+        let said = job.pass(1).set(1, None).wait_but(&[1]).pass(12).take_said();
+        assert!(said[0].1.ends_with(words), "{said:?}");
+    }
+}
+
+#[test]
+fn lines_come_after_pauses_that_grow_and_one_when_it_goes_on() {
+    let mut job = Job::new(&["a", "b"], &[0], None);
+    job.pass(1).set(1, None).wait_but(&[1]).pass(1300);
+    let times: Vec<_> = job.said.iter().map(|(_, now_s, _)| *now_s).collect();
+    assert_eq!(
+        times,
+        [10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 960.0, 1280.0]
+    );
+    job.said.clear();
+    job.set(1, Some(sign(false, 0.0)))
+        .set(0, Some(sign(false, 0.0)))
+        .pass(50);
+    assert_eq!(
+        job.take_said(),
+        [(0, "rank 1 on b goes on after 1300 s".to_owned())]
+    );
+}
+
+#[test]
+fn the_ranks_of_a_host_that_is_gone_are_named_together() {
+    let mut job = Job::new(&["a", "b", "b", "b", "b", "b"], &[0], None);
+    job.pass(1).set(3, None).pass(1);
+    for rank in [1, 2, 4, 5] {
+        job.set(rank, None);
+    }
+    let said = job.wait_but(&[1, 2, 3, 4, 5]).pass(12).take_said();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0]
+            .1
+            .starts_with("ranks 1, 2, 3 and 2 others on b have been silent for"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_deputy_on_another_host_speaks_for_a_silent_head() {
+    let mut job = Job::new(&["a", "a", "b", "b"], &[0, 1, 2, 3], Some(30.0));
+    let said = job.pass(5).set(0, None).wait_but(&[0]).pass(12).take_said();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, 2);
+    assert!(
+        said[0]
+            .1
+            .starts_with("rank 0 on a has been silent for 10 s"),
+        "{said:?}"
+    );
+    let said = job.pass(20).take_said();
+    assert!(
+        said.iter()
+            .any(|(me, line)| *me == 2 && line.starts_with("END rank 0")),
+        "{said:?}"
+    );
+    // If the deputy is lost too, the first rank of each host speaks, about those that it has heard.
+    let mut job = Job::new(&["a", "a", "b", "b", "b"], &[0, 1, 2, 3, 4], None);
+    job.pass(5).set(0, None).set(2, None).wait_but(&[0, 2]);
+    let said = job.pass(12).take_said();
+    let speakers: Vec<_> = said.iter().map(|(me, _)| *me).collect();
+    assert_eq!(speakers, [1, 3], "{said:?}");
+    assert!(
+        said[0]
+            .1
+            .starts_with("ranks 0 and 2 on a and b have been silent"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_rank_that_computes_without_end_is_named_and_ended() {
+    let mut job = Job::new(&["a", "b"], &[0, 1], Some(60.0));
+    job.pass(5)
+        .wait_but(&[1])
+        .set(1, Some(sign(false, 0.5)))
+        .pass(12);
+    let line = "rank 1 on b makes no progress for 10 s: it is multiplying, step 41 of 96 (the steps before took 0.25 s each; it \
+                uses no processor)";
+    assert_eq!(job.take_said(), [(0, line.to_owned())]);
+    let said = job.pass(60).take_said();
+    assert!(
+        said.iter()
+            .any(|(me, line)| *me == 0 && line.starts_with("END rank 1")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended() {
+    let long = Sign {
+        patience_s: 100.0,
+        bound_s: f64::INFINITY,
+        is_busy: true,
+        ..sign(false, 0.5)
+    };
+    let mut job = Job::new(&["a", "b"], &[0, 1], Some(200.0));
+    job.pass(5).wait_but(&[1]).set(1, Some(long));
+    assert_eq!(job.pass(90).take_said(), []);
+    let said = job.pass(1000).take_said();
+    assert!(!said.is_empty());
+    assert!(
+        said.iter().all(|(_, line)| !line.starts_with("END")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
+    let mut job = Job::new(&["a", "b"], &[0, 1], Some(80.0));
+    let said = job.pass(5).wait_but(&[]).pass(12).take_said();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0]
+            .1
+            .starts_with("all ranks have waited for messages for 10 s: rank "),
+        "{said:?}"
+    );
+    job.set(0, Some(sign(false, 0.0)))
+        .set(1, Some(sign(true, 0.0)));
+    assert_eq!(
+        job.pass(1).take_said(),
+        [(0, "the ranks go on after 12 s".to_owned())]
+    );
+    let sending = Sign {
+        sends: true,
+        ..sign(true, 0.0)
+    };
+    job.set(0, Some(sending)).set(1, Some(sending));
+    assert_eq!(job.pass(50).take_said(), []);
+    assert_eq!(job.pass(15).take_said().len(), 1);
+    let said = job.pass(20).take_said();
+    assert!(
+        said.iter()
+            .any(|(_, line)| line.starts_with("END all ranks")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_suspended_job_just_goes_on() {
+    let hosts = ["a", "b"].map(str::to_owned);
+    let mut judge = Judge::new(&hosts, 0, Some(60.0));
+    let mut beat = |seconds: f64, is_heard: bool| {
+        judge.hear(0, sign(true, 2.0));
+        if is_heard {
+            judge.hear(1, sign(false, 0.0));
+        }
+        judge.advance(seconds, &mut |_| ProcessState::Unknown)
+    };
+    for _ in 0..5 {
+        assert_eq!(beat(1.0, true), []);
+    }
+    // All processes were stopped for an hour; this one is the first to run again.
+    assert_eq!(beat(3600.0, false), []);
+    assert_eq!(beat(1.0, false), []);
+    assert_eq!(beat(1.0, true), []);
+}
+
+#[test]
+fn a_silent_rank_that_holds_up_nobody_is_not_named() {
+    let mut job = Job::new(&["a", "b"], &[0], Some(60.0));
+    // Its datagrams are lost, and the others make progress.
+    job.pass(1).set(1, None);
+    assert_eq!(job.pass(100).take_said(), []);
+}
+
+#[test]
+fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
+    let mut job = Job::new(&["a", "b", "c"], &[0], None);
+    job.pass(1).set(1, None).wait_but(&[1]).pass(12);
+    assert_eq!(job.take_said().len(), 1);
+    // The others still have work that does not need it.
+    job.set(0, Some(sign(true, 0.0)))
+        .set(2, Some(sign(false, 0.0)));
+    assert_eq!(job.pass(4).take_said(), []);
+    assert_eq!(job.pass(6).take_said().len(), 1);
+    job.set(1, Some(sign(true, 0.0)));
+    let said = job.pass(1).take_said();
+    assert!(
+        said[0].1.starts_with("rank 1 on b goes on after "),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn ranks_that_have_ended_are_not_missed() {
+    let ended = Sign {
+        has_ended: true,
+        ..sign(false, 0.0)
+    };
+    let mut job = Job::new(&["a", "b"], &[0, 1], Some(60.0));
+    job.pass(1).set(1, Some(ended)).pass(1).set(1, None);
+    job.wait_but(&[1]);
+    // What the head rank itself does is judged on.
+    let said = job.pass(20).take_said();
+    assert!(
+        said.iter().all(|(_, line)| !line.contains("rank 1")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn nothing_ends_under_a_debugger() {
+    for state in [ProcessState::Traced, ProcessState::Unknown] {
+        let mut job = Job::new(&["a", "a", "a"], &[0], Some(20.0));
+        job.state = state;
+        let traced = Sign {
+            is_traced: state == ProcessState::Unknown,
+            ..sign(true, 0.0)
+        };
+        job.pass(1).wait_but(&[1]).set(2, Some(traced)).set(1, None);
+        let said = job.pass(100).take_said();
+        assert!(!said.is_empty());
+        assert!(
+            said.iter().all(|(_, line)| !line.starts_with("END")),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn where_no_datagrams_pass_each_host_speaks_for_itself_and_nothing_ends() {
+    let hosts = ["a", "b", "c", "c"].map(str::to_owned);
+    for (me, speaks) in [(0, true), (1, true), (2, true), (3, false)] {
+        let mut judge = Judge::new(&hosts, me, Some(60.0));
+        let mut said = Vec::new();
+        for second in 0..100 {
+            judge.hear(me, sign(true, f64::from(second)));
+            said.extend(judge.advance(1.0, &mut |_| ProcessState::Unknown));
+        }
+        assert_eq!(!said.is_empty(), speaks, "{me}: {said:?}");
+        assert!(
+            said.iter().all(|said| matches!(said, Said::Line(_))),
+            "{me}: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_short_timeout_names_and_ends_at_once() {
+    let mut job = Job::new(&["a", "b"], &[0], Some(4.0));
+    let said = job.pass(5).set(1, None).wait_but(&[1]).pass(6).take_said();
+    assert!(
+        said[0]
+            .1
+            .starts_with("END rank 1 on b has been silent for 4 s"),
+        "{said:?}"
+    );
+    assert!(
+        said[0]
+            .1
+            .ends_with("; the job ends, after 4 s without progress"),
+        "{said:?}"
+    );
+}

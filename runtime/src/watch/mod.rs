@@ -1,0 +1,32 @@
+//! The watch over silent ranks: who holds up the job, said on standard error, and the end of a job that stands still.
+//!
+//! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
+//! So each rank of the command has a watcher, a thread that sleeps, reads once a second what the rank [does](RankPhase), and
+//! sends it to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
+//!
+//! 1. a rank that gives no signs any more;
+//! 2. a rank that makes no progress, and does not wait for others. A rank that computes, reads or writes gets more time, and
+//!    a step as much as was predicted and earlier steps let expect;
+//! 3. all, if all wait for each other.
+//!
+//! The first line comes after 10 s, and again after pauses that grow. After [`WatchSettings::timeout_s`] the job ends, unless
+//! the cause may be at work or a debugger is attached. A watcher that did not run itself does not count that time, so a job
+//! that was suspended as a whole just goes on.
+//!
+//! Sessions and communicators note what they do, which costs some stores. Programs that embed the runtime have no watcher:
+//! the time between two of their calls is their own.
+
+mod activity;
+mod cause;
+mod channel;
+mod judge;
+mod process;
+mod pulse;
+mod sign;
+mod start;
+mod watcher;
+
+pub use activity::{RankPhase, Wait, Within, enter, enter_within, expect_work, note_progress};
+pub use watcher::{RankWatch, WatchSettings};
+
+pub(crate) use activity::begin_step;

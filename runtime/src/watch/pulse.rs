@@ -1,0 +1,271 @@
+//! The time that this rank has spent without progress, and the time that it may spend.
+
+use super::activity::{Activity, RankPhase};
+use super::sign::Sign;
+
+/// Longest time in seconds that counts between two looks, which are a second apart.
+///
+/// A process that was suspended, alone or with the whole job, did not look meanwhile. So that time counts for nothing.
+pub const LONGEST_PAUSE_S: f64 = 2.0;
+
+/// Time in seconds without progress after which a rank is named.
+pub const QUIET_S: f64 = 10.0;
+/// The same where the job is to end before. Signs come every second, and some may be late.
+const LEAST_QUIET_S: f64 = 3.0;
+
+/// Returns the seconds without progress after which a rank is named, in a job that ends after `timeout_s` without progress.
+pub fn limit_quiet(timeout_s: Option<f64>) -> f64 {
+    timeout_s.map_or(QUIET_S, |timeout_s| timeout_s.clamp(LEAST_QUIET_S, QUIET_S))
+}
+
+/// The same for a rank that computes with code of others, and for other ranks that compute, read or write.
+const BUSY_S: f64 = 60.0;
+const BUSY_ALONE_S: f64 = 600.0;
+
+/// A step may take this many times the mean of the steps before it, or what was predicted.
+const STEPS_LATE: f64 = 8.0;
+/// Anything may take this many times the longest time without progress so far in the same phase.
+const TIMES_LATE: f64 = 2.0;
+
+/// The first steps, of which there are this part of all, may take as long as all work is expected to take.
+const SEEN_PART: u32 = 4;
+
+/// Seconds between two looks at the work of the process.
+const WORK_S: f64 = 3.0;
+/// Less than this part of a core is no computation, but the polling of messages.
+const LEAST_CORES: f64 = 0.05;
+/// Less than these bytes a second are no reading, writing or sending.
+const LEAST_BYTES_S: f64 = 20e3;
+
+/// Work of the process, counted from any moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessWork {
+    /// CPU time of the process and of its children.
+    pub cpu_s: f64,
+    /// Bytes read and written.
+    pub file_bytes: u64,
+    /// Bytes through the network cards of the host.
+    pub network_bytes: u64,
+}
+
+/// The progress of this rank.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    quiet_s: f64,
+    /// Time without progress after which a rank is named.
+    limit_s: f64,
+    now: Activity,
+    /// Seconds since the phase began, and the longest time without progress in it.
+    phase_s: f64,
+    longest_s: f64,
+    /// The step with which the phase began.
+    first_step: u32,
+    /// The last look at the work, and the seconds since then.
+    known: Option<ProcessWork>,
+    since_s: f64,
+    is_busy: bool,
+    sends: bool,
+}
+
+impl Pulse {
+    /// Makes the pulse of a rank that is named after `limit_s` without progress.
+    pub fn new(limit_s: f64) -> Self {
+        Self {
+            limit_s,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in what this rank does `elapsed_s` after the last look. `measure` looks at the work of the process.
+    pub(super) fn beat(
+        &mut self,
+        elapsed_s: f64,
+        now: Activity,
+        measure: impl FnOnce() -> ProcessWork,
+    ) -> Sign {
+        let elapsed_s = elapsed_s.min(LONGEST_PAUSE_S);
+        let before = std::mem::replace(&mut self.now, now);
+        self.phase_s += elapsed_s;
+        if before.phase != now.phase {
+            (self.phase_s, self.longest_s, self.first_step) = (0.0, 0.0, now.step.max(1));
+        }
+        if (before.phase, before.done) == (now.phase, now.done) {
+            self.quiet_s += elapsed_s;
+            self.look_at_work(elapsed_s, measure);
+        } else {
+            if !before.waits && before.phase == now.phase {
+                self.longest_s = self.longest_s.max(self.quiet_s);
+            }
+            (self.quiet_s, self.known) = (0.0, None);
+            (self.is_busy, self.sends) = (false, false);
+        }
+        self.describe()
+    }
+
+    /// Looks at the work of a quiet process once in a while.
+    fn look_at_work(&mut self, elapsed_s: f64, measure: impl FnOnce() -> ProcessWork) {
+        self.since_s += elapsed_s;
+        match self.known {
+            Some(_) if self.since_s < WORK_S => {}
+            Some(before) => {
+                let work = measure();
+                let least_bytes = (LEAST_BYTES_S * self.since_s) as u64;
+                let moved = |now: u64, before: u64| now.saturating_sub(before) > least_bytes;
+                self.is_busy = work.cpu_s - before.cpu_s > LEAST_CORES * self.since_s
+                    || moved(work.file_bytes, before.file_bytes);
+                self.sends = moved(work.network_bytes, before.network_bytes);
+                (self.known, self.since_s) = (Some(work), 0.0);
+            }
+            None => (self.known, self.since_s) = (Some(measure()), 0.0),
+        }
+    }
+
+    fn describe(&self) -> Sign {
+        let Activity { phase, step, .. } = self.now;
+        let done = step.saturating_sub(self.first_step);
+        let mean_s = match done > 0 {
+            true => (self.phase_s - self.quiet_s).max(0.0) / f64::from(done),
+            false => 0.0,
+        };
+        let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
+        let known_s = expected_s.max(TIMES_LATE * self.longest_s);
+        let patience_s = match phase {
+            RankPhase::Print => f64::INFINITY,
+            RankPhase::Multiply if expected_s > 0.0 => known_s,
+            RankPhase::Devices
+            | RankPhase::Libraries
+            | RankPhase::Plan
+            | RankPhase::Multiply
+            | RankPhase::Work => known_s.max(if self.is_busy { BUSY_S } else { 0.0 }),
+            _ if self.is_busy => known_s.max(BUSY_ALONE_S),
+            _ => 0.0,
+        };
+        let is_bounded = match phase {
+            RankPhase::Print => false,
+            RankPhase::Devices | RankPhase::Libraries | RankPhase::Plan => true,
+            RankPhase::Multiply => expected_s > 0.0 || self.now.work_s > 0.0 || !self.is_busy,
+            _ => !self.is_busy,
+        };
+        // Some devices put off the work of many steps to one.
+        let seen_enough =
+            phase == RankPhase::Multiply && done >= (self.now.steps / SEEN_PART).max(1);
+        let work_s = if seen_enough { 0.0 } else { self.now.work_s };
+        let bound_s = match is_bounded {
+            true => known_s.max(work_s),
+            false => f64::INFINITY,
+        };
+        Sign {
+            phase,
+            step,
+            steps: self.now.steps,
+            waits: self.now.waits,
+            sends: self.sends,
+            is_busy: self.is_busy,
+            is_traced: false,
+            has_ended: false,
+            quiet_s: self.quiet_s,
+            patience_s: patience_s.max(self.limit_s),
+            bound_s,
+            step_s: mean_s,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(cpu_s: f64) -> ProcessWork {
+        ProcessWork {
+            cpu_s,
+            ..ProcessWork::default()
+        }
+    }
+
+    fn computing(phase: RankPhase, step: u32) -> Activity {
+        Activity {
+            phase,
+            step,
+            steps: 100,
+            done: u64::from(step),
+            ..Activity::default()
+        }
+    }
+
+    /// Beats for some seconds while a process uses `cores`, and returns the last sign.
+    fn beat_for(pulse: &mut Pulse, seconds: u32, now: Activity, cores: f64) -> Sign {
+        let mut sign = None;
+        for second in 0..seconds {
+            sign = Some(pulse.beat(1.0, now, || work(f64::from(second) * cores)));
+        }
+        sign.expect("a second")
+    }
+
+    #[test]
+    fn progress_ends_the_quiet_time() {
+        let mut pulse = Pulse::new(QUIET_S);
+        let quiet = beat_for(&mut pulse, 9, computing(RankPhase::Multiply, 1), 0.0);
+        assert_eq!(quiet.quiet_s, 8.0);
+        let sign = beat_for(&mut pulse, 1, computing(RankPhase::Multiply, 2), 0.0);
+        assert_eq!(sign.quiet_s, 0.0);
+        let sign = beat_for(&mut pulse, 1, computing(RankPhase::Check, 2), 0.0);
+        assert_eq!(sign.quiet_s, 0.0);
+    }
+
+    #[test]
+    fn a_suspended_process_does_not_count_the_time() {
+        let mut pulse = Pulse::new(QUIET_S);
+        let now = computing(RankPhase::Multiply, 1);
+        beat_for(&mut pulse, 3, now, 0.0);
+        let sign = pulse.beat(3600.0, now, ProcessWork::default);
+        assert_eq!(sign.quiet_s, 2.0 + LONGEST_PAUSE_S);
+    }
+
+    #[test]
+    fn a_process_that_sleeps_gets_less_patience_than_one_that_computes() {
+        for (phase, asleep_s, busy_s, bound_s) in [
+            (RankPhase::Libraries, QUIET_S, BUSY_S, 0.0),
+            // Nothing says how long it may take, so it is not ended.
+            (RankPhase::Check, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
+            (RankPhase::Write, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
+        ] {
+            let mut pulse = Pulse::new(QUIET_S);
+            let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.02);
+            assert_eq!((sign.patience_s, sign.bound_s), (asleep_s, 0.0));
+            let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.9);
+            assert_eq!((sign.patience_s, sign.bound_s), (busy_s, bound_s));
+        }
+    }
+
+    #[test]
+    fn a_step_may_take_as_long_as_the_prediction_and_the_steps_before_it_let_expect() {
+        let mut pulse = Pulse::new(QUIET_S);
+        let mut now = computing(RankPhase::Multiply, 1);
+        (now.step_s, now.work_s) = (5.0, 500.0);
+        let sign = beat_for(&mut pulse, 20, now, 0.0);
+        assert_eq!((sign.patience_s, sign.bound_s), (40.0, 500.0));
+        now.step = 26;
+        now.done = 26;
+        let sign = beat_for(&mut pulse, 1, now, 0.0);
+        assert_eq!((sign.patience_s, sign.bound_s), (40.0, 40.0));
+        // Without a prediction, paced devices sleep through most of a step.
+        let mut pulse = Pulse::new(QUIET_S);
+        for step in 1..=4 {
+            beat_for(&mut pulse, 6, computing(RankPhase::Multiply, step), 0.0);
+        }
+        let sign = beat_for(&mut pulse, 20, computing(RankPhase::Multiply, 5), 0.0);
+        assert!(sign.patience_s > 40.0, "{sign:?}");
+        assert_eq!(sign.patience_s, sign.bound_s);
+    }
+
+    #[test]
+    fn a_printing_rank_is_never_late() {
+        let sign = beat_for(
+            &mut Pulse::new(QUIET_S),
+            1000,
+            computing(RankPhase::Print, 0),
+            0.0,
+        );
+        assert_eq!(sign.patience_s, f64::INFINITY);
+    }
+}

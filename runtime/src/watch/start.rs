@@ -1,0 +1,179 @@
+//! The wait for other ranks before they know each other: in the start of MPI, and until all ranks have joined the watch.
+
+use super::judge::{ProcessState, Said};
+use super::process::Sibling;
+use super::pulse::limit_quiet;
+use super::sign::Sign;
+
+/// Time in seconds that other ranks leave the speaker for its last line.
+const LAST_LINE_S: f64 = 2.0;
+
+/// The judgement of a rank that has not joined the others yet.
+#[derive(Debug)]
+pub struct StartJudge {
+    rank: usize,
+    host: String,
+    timeout_s: Option<f64>,
+    /// The time without progress at which the next line is due.
+    next_s: f64,
+}
+
+impl StartJudge {
+    /// Makes the judge of a rank as its launcher numbers it.
+    pub fn new(rank: usize, host: String, timeout_s: Option<f64>) -> Self {
+        Self {
+            rank,
+            host,
+            timeout_s,
+            next_s: limit_quiet(timeout_s),
+        }
+    }
+
+    /// Returns what this rank says about its wait. `list` lists the other ranks of its host.
+    pub fn judge(&mut self, sign: &Sign, list: impl FnOnce() -> Vec<Sibling>) -> Option<Said> {
+        if !sign.waits || sign.quiet_s < self.next_s {
+            return None;
+        }
+        self.next_s = 2.0 * sign.quiet_s;
+        let siblings = list();
+        let held = [ProcessState::Stopped, ProcessState::Traced];
+        let stopped: Vec<&Sibling> = siblings
+            .iter()
+            .filter(|it| held.contains(&it.state))
+            .collect();
+        let traced = stopped.iter().any(|it| it.state == ProcessState::Traced);
+        let timeout_s = self.timeout_s.filter(|_| !traced && !sign.is_traced);
+        if let Some(timeout_s) = self.timeout_s {
+            self.next_s = self.next_s.min(timeout_s.max(sign.quiet_s + 1.0));
+        }
+        let running = siblings
+            .iter()
+            .filter(|it| it.state == ProcessState::Unknown);
+        let is_first = running
+            .map(|it| it.rank)
+            .min()
+            .is_none_or(|rank| self.rank < rank);
+        let speaks = is_first && (self.rank == 0 || !stopped.is_empty());
+        let line = speaks.then(|| self.describe(sign.quiet_s, &stopped));
+        match (line, timeout_s) {
+            (Some(line), Some(timeout_s)) if sign.quiet_s >= timeout_s => {
+                let reason = format!("after {timeout_s:.0} s without progress");
+                Some(Said::End(format!("{line}; the job ends, {reason}")))
+            }
+            (None, Some(timeout_s)) if sign.quiet_s >= timeout_s + LAST_LINE_S => {
+                Some(Said::End(String::new()))
+            }
+            (line, _) => line.map(Said::Line),
+        }
+    }
+
+    fn describe(&self, quiet_s: f64, stopped: &[&Sibling]) -> String {
+        let Self { rank, host, .. } = self;
+        match stopped {
+            [] => format!(
+                "rank {rank} on {host} has waited for {quiet_s:.0} s for the start of MPI: another rank has not started, or its host \
+                 or link is gone"
+            ),
+            [first, ..] => {
+                let how = match first.state {
+                    ProcessState::Traced => "a debugger holds it",
+                    _ => "its process is stopped",
+                };
+                let silent = first.rank;
+                format!(
+                    "rank {silent} on {host} has not joined the others for {quiet_s:.0} s: it was starting ({how})"
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::RankPhase;
+    use super::super::pulse::QUIET_S;
+    use super::*;
+
+    fn waiting(quiet_s: f64) -> Sign {
+        Sign {
+            phase: RankPhase::Start,
+            step: 0,
+            steps: 0,
+            waits: true,
+            sends: false,
+            is_busy: false,
+            is_traced: false,
+            has_ended: false,
+            quiet_s,
+            patience_s: QUIET_S,
+            bound_s: 0.0,
+            step_s: 0.0,
+        }
+    }
+
+    fn siblings(states: &[(usize, ProcessState)]) -> Vec<Sibling> {
+        let states = states.iter();
+        states
+            .map(|&(rank, state)| Sibling { rank, state })
+            .collect()
+    }
+
+    #[test]
+    fn the_first_running_rank_of_a_host_names_a_stopped_one() {
+        use ProcessState::{Stopped, Unknown};
+        let mut first = StartJudge::new(1, "a".to_owned(), Some(600.0));
+        let mut second = StartJudge::new(2, "a".to_owned(), Some(600.0));
+        assert_eq!(first.judge(&waiting(9.0), || unreachable!()), None);
+        let said = first.judge(&waiting(10.5), || siblings(&[(0, Stopped), (2, Unknown)]));
+        let Some(Said::Line(line)) = said else {
+            panic!("{said:?}");
+        };
+        assert!(
+            line.starts_with("rank 0 on a has not joined the others for "),
+            "{line}"
+        );
+        let said = second.judge(&waiting(10.5), || siblings(&[(0, Stopped), (1, Unknown)]));
+        assert_eq!(said, None);
+        // It is said again after twice the time.
+        assert_eq!(first.judge(&waiting(20.0), || unreachable!()), None);
+        assert!(
+            first
+                .judge(&waiting(21.0), || siblings(&[(0, Stopped)]))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn the_head_rank_speaks_for_hosts_that_nobody_sees() {
+        let mut head = StartJudge::new(0, "a".to_owned(), None);
+        let said = head.judge(&waiting(11.0), Vec::new);
+        let Some(Said::Line(line)) = said else {
+            panic!("{said:?}");
+        };
+        assert!(line.contains("another rank has not started"), "{line}");
+        let mut other = StartJudge::new(3, "b".to_owned(), None);
+        assert_eq!(other.judge(&waiting(11.0), Vec::new), None);
+    }
+
+    #[test]
+    fn every_rank_ends_at_the_timeout_unless_a_debugger_holds_one() {
+        let stopped = || siblings(&[(2, ProcessState::Stopped), (1, ProcessState::Unknown)]);
+        let mut head = StartJudge::new(0, "a".to_owned(), Some(5.0));
+        assert!(
+            matches!(head.judge(&waiting(5.0), stopped), Some(Said::End(line)) if !line.is_empty())
+        );
+        let others = || siblings(&[(2, ProcessState::Stopped), (0, ProcessState::Unknown)]);
+        let mut other = StartJudge::new(1, "a".to_owned(), Some(5.0));
+        assert_eq!(other.judge(&waiting(5.0), others), None);
+        assert_eq!(
+            other.judge(&waiting(7.1), others),
+            Some(Said::End(String::new()))
+        );
+        let traced = || siblings(&[(1, ProcessState::Traced)]);
+        let mut head = StartJudge::new(0, "a".to_owned(), Some(5.0));
+        assert!(matches!(
+            head.judge(&waiting(90.0), traced),
+            Some(Said::Line(_))
+        ));
+    }
+}

@@ -1,0 +1,294 @@
+//! The watcher's thread.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::activity::{Activity, make_waker, wake_watcher};
+use super::channel::{Channel, Endpoint, Peer};
+use super::judge::{Judge, ProcessState, Said, choose_speakers};
+use super::process::{is_traced, list_siblings, measure_work, read_state};
+use super::pulse::{Pulse, limit_quiet};
+use super::sign::Sign;
+use super::start::StartJudge;
+use crate::comm::launched::launched_rank;
+use crate::comm::{Comm, LocalComm};
+use crate::error::Error;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The same where the phase is a new one. Phases of parts of k may be short.
+const SHORT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause between the last line and the end of this process, which ends the job: a launcher has to pass the line on.
+const LAST_LINE: Duration = Duration::from_millis(300);
+/// The same for ranks that are told of the end.
+const TOLD_END: Duration = Duration::from_secs(1);
+/// Bytes of the thread's stack.
+const STACK_BYTES: usize = 256 << 10;
+
+/// The settings of a watch.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchSettings {
+    /// Seconds of standstill after which the job ends; `None` for never.
+    pub timeout_s: Option<f64>,
+    /// Says a line to the users.
+    pub say: fn(&str),
+    /// Ends this process at once, without the end of MPI.
+    pub end: fn(),
+}
+
+/// The watch of this rank, which ends when it is dropped.
+#[derive(Debug)]
+pub struct RankWatch {
+    shared: Arc<Shared>,
+    settings: WatchSettings,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The rank and its watcher.
+#[derive(Debug)]
+struct Shared {
+    is_over: AtomicBool,
+    /// The other ranks, once they are known.
+    joined: Mutex<Option<Ranks>>,
+}
+
+/// The ranks of the job.
+#[derive(Debug)]
+struct Ranks {
+    me: usize,
+    judge: Judge,
+    /// `None` for a single rank, or where no socket can be had.
+    channel: Option<Channel>,
+    is_speaker: bool,
+    peers: Vec<Peer>,
+}
+
+impl RankWatch {
+    /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread left: a job
+    /// without watch is better than none.
+    pub fn start(settings: WatchSettings) -> Option<Self> {
+        let waker = make_waker()?;
+        let shared = Arc::new(Shared {
+            is_over: AtomicBool::new(false),
+            joined: Mutex::default(),
+        });
+        let host = LocalComm::new().host().to_owned();
+        let watcher = Watcher {
+            waker,
+            shared: Arc::clone(&shared),
+            settings,
+            pulse: Pulse::new(limit_quiet(settings.timeout_s)),
+            start: StartJudge::new(launched_rank(), host, settings.timeout_s),
+            ranks: None,
+            sign: None,
+        };
+        let builder = std::thread::Builder::new().name("watch".to_owned());
+        let thread = builder
+            .stack_size(STACK_BYTES)
+            .spawn(|| watcher.run())
+            .ok()?;
+        Some(Self {
+            shared,
+            settings,
+            thread: Some(thread),
+        })
+    }
+
+    /// Joins the watches of all ranks. There is none any more if a rank has none.
+    ///
+    /// # Errors
+    /// Those of [`Comm`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn join(watch: Option<Self>, comm: &dyn Comm) -> Result<Option<Self>, Error> {
+        let endpoint = Endpoint::open();
+        let me = comm.rank();
+        let own = watch.as_ref().map(|_| endpoint.describe(comm.host()));
+        let peers: Option<Vec<Peer>> = comm.gather(&own)?.into_iter().collect();
+        let (Some(watch), Some(peers)) = (watch, peers) else {
+            return Ok(None);
+        };
+        let hosts: Vec<String> = peers.iter().map(|peer| peer.host.clone()).collect();
+        let speakers = choose_speakers(&hosts);
+        let channel = match comm.size() {
+            1 => None,
+            _ => endpoint.join(&peers, me, &speakers),
+        };
+        if let Some(channel) = &channel {
+            // The first sign comes from here: a rank may stop before its watcher has looked.
+            channel.send_once(
+                &Pulse::default().beat(0.0, Activity::read(), measure_work),
+                false,
+            );
+        }
+        let ranks = Ranks {
+            me,
+            judge: Judge::new(&hosts, me, watch.settings.timeout_s),
+            channel,
+            is_speaker: speakers.contains(&me),
+            peers,
+        };
+        *lock(&watch.shared.joined) = Some(ranks);
+        wake_watcher();
+        Ok(Some(watch))
+    }
+}
+
+impl Drop for RankWatch {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        wake_watcher();
+        if let Some(thread) = self.thread.take() {
+            // A panic has been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(joined: &Mutex<Option<Ranks>>) -> std::sync::MutexGuard<'_, Option<Ranks>> {
+    joined.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The state of the thread.
+struct Watcher {
+    /// Wakes this thread.
+    waker: BorrowedFd<'static>,
+    shared: Arc<Shared>,
+    settings: WatchSettings,
+    pulse: Pulse,
+    start: StartJudge,
+    ranks: Option<Ranks>,
+    /// The last sign of this rank.
+    sign: Option<Sign>,
+}
+
+impl Watcher {
+    fn run(mut self) {
+        let mut last = Instant::now();
+        loop {
+            self.sleep(self.pause().saturating_sub(last.elapsed()));
+            if let Some(ranks) = lock(&self.shared.joined).take() {
+                self.ranks = Some(ranks);
+            }
+            self.listen();
+            if self.shared.is_over.load(Ordering::Relaxed) {
+                return self.take_leave();
+            }
+            let elapsed = last.elapsed();
+            if elapsed >= self.pause() {
+                last = Instant::now();
+                self.beat(elapsed.as_secs_f64());
+            }
+        }
+    }
+
+    /// Returns the pause between the last look and the next one: a new phase is told sooner.
+    fn pause(&self) -> Duration {
+        let told = self.sign.map(|sign| sign.phase);
+        match told == Some(Activity::read().phase) {
+            true => PAUSE,
+            false => SHORT_PAUSE,
+        }
+    }
+
+    /// Sleeps until this time is over, a datagram comes or the rank wakes the watcher.
+    fn sleep(&self, time: Duration) {
+        let time = Timespec {
+            tv_sec: time.as_secs().cast_signed(),
+            tv_nsec: time.subsec_nanos().into(),
+        };
+        let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
+        let waker = PollFd::from_borrowed_fd(self.waker, PollFlags::IN);
+        // An interrupted sleep is a short one.
+        let _ = match channel {
+            Some(channel) => {
+                let socket = PollFd::from_borrowed_fd(channel.socket(), PollFlags::IN);
+                poll(&mut [waker, socket], Some(&time))
+            }
+            None => poll(&mut [waker], Some(&time)),
+        };
+        let _ = rustix::io::read(self.waker, &mut [0; 8]);
+    }
+
+    /// Takes in the datagrams that have come.
+    fn listen(&mut self) {
+        let Some(ranks) = &mut self.ranks else {
+            return;
+        };
+        let Some(channel) = &mut ranks.channel else {
+            return;
+        };
+        while let Some(word) = channel.receive(self.sign.as_ref(), ranks.is_speaker) {
+            if word.ends_job {
+                std::thread::sleep(TOLD_END);
+                (self.settings.end)();
+            }
+            ranks.judge.hear(word.rank as usize, word.sign);
+        }
+    }
+
+    /// Looks at this rank, sends its sign and says what there is to say.
+    fn beat(&mut self, elapsed_s: f64) {
+        let mut sign = self.pulse.beat(elapsed_s, Activity::read(), measure_work);
+        sign.is_traced = is_traced();
+        self.sign = Some(sign);
+        let Some(ranks) = &mut self.ranks else {
+            let said = self.start.judge(&sign, list_siblings);
+            return said.into_iter().for_each(|said| self.say(said));
+        };
+        if let Some(channel) = &mut ranks.channel {
+            channel.send_sign(&sign, elapsed_s);
+        }
+        ranks.judge.hear(ranks.me, sign);
+        let (peers, me) = (&ranks.peers, ranks.me);
+        let said = ranks
+            .judge
+            .advance(elapsed_s, &mut |rank| look_at(peers, me, rank));
+        said.into_iter().for_each(|said| self.say(said));
+    }
+
+    fn say(&self, said: Said) {
+        match said {
+            Said::Line(line) => (self.settings.say)(&line),
+            Said::End(line) => {
+                if !line.is_empty() {
+                    (self.settings.say)(&line);
+                }
+                let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
+                if let (Some(channel), Some(sign)) = (channel, &self.sign) {
+                    channel.send_once(sign, true);
+                }
+                std::thread::sleep(LAST_LINE);
+                (self.settings.end)();
+            }
+        }
+    }
+
+    /// Tells the other ranks that this one is watched no longer.
+    fn take_leave(&mut self) {
+        let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
+        if let Some(channel) = channel {
+            let sign = self.pulse.beat(0.0, Activity::read(), measure_work);
+            let ended = Sign {
+                has_ended: true,
+                ..sign
+            };
+            channel.send_once(&ended, false);
+        }
+    }
+}
+
+/// Looks at the process of a rank, if it is one of this host.
+fn look_at(peers: &[Peer], me: usize, rank: usize) -> ProcessState {
+    let (own, other) = (&peers[me], &peers[rank]);
+    match own.host == other.host && own.numbering == other.numbering {
+        true => read_state(other.process),
+        false => ProcessState::Unknown,
+    }
+}

@@ -1,0 +1,231 @@
+//! Ranks that are stopped, and libraries that never return: the cause is named, and the job ends.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, is_whole, libraries, processes};
+
+/// Arguments of a small multiplication whose job ends after the time within which a silent rank is named.
+const SMALL: &str =
+    "mxm --size 256 --block 32 --panel 32 --split c --strategy homogeneous --store none";
+
+/// Seconds without progress after which these jobs end.
+const TIMEOUT: &str = "10";
+
+/// The phases in which a rank is stopped: the name of each, the number of times that it is entered before the rank stops, and
+/// the words that tell it.
+const PHASES: [(&str, usize, &str); 9] = [
+    ("start", 1, "it was starting"),
+    ("devices", 1, "it was looking for devices"),
+    ("plan", 1, "it was measuring and planning"),
+    ("matrices", 1, "it was reading or making matrices"),
+    ("multiply", 1, "it was multiplying"),
+    ("step", 1, "it was multiplying"),
+    ("check", 2, "it was checking the result"),
+    ("write", 2, "it was writing results"),
+    ("end", 1, "it was ending MPI"),
+];
+
+/// A job that stands still, and the words of the line about it.
+struct Stalled {
+    job: Running,
+    mpi: Mpi,
+    folder: tempfile::TempDir,
+    words: Vec<String>,
+}
+
+impl Stalled {
+    /// Starts a multiplication on two ranks. `change` makes it stand still.
+    fn start(
+        mpi: &Mpi,
+        words: Vec<String>,
+        options: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out.npy").display().to_string();
+        let own = ["--stall-timeout", TIMEOUT, "--out", &out];
+        let arguments: Vec<&str> = SMALL.split(' ').chain(own).collect();
+        let arguments = [&arguments, options].concat();
+        let mut command = mpi.command(2, &mpi.isochron, &arguments);
+        change(&mut command);
+        Self {
+            job: Running::start(command),
+            mpi: mpi.clone(),
+            folder,
+            words,
+        }
+    }
+
+    /// Checks that the job was ended, with one line that names its cause, and that nothing is left.
+    fn check(self) {
+        let marker = self.folder.path().join("out.npy").display().to_string();
+        let outcome = self.job.wait(HANGS);
+        assert_eq!(
+            outcome.status,
+            Some(1),
+            "{} {:?}: {outcome:#?}",
+            self.mpi.name,
+            self.words
+        );
+        let lines = list_lines(&outcome);
+        let end = format!("; the job ends, after {TIMEOUT} s without progress");
+        let told = lines.iter().filter(|line| line.ends_with(&end));
+        let told: Vec<_> = told
+            .filter(|line| self.words.iter().all(|words| line.contains(words)))
+            .collect();
+        assert_eq!(
+            (told.len(), lines.len()),
+            (1, 1),
+            "{} {:?}: {outcome:#?}",
+            self.mpi.name,
+            self.words
+        );
+        // Only a job that has done its work leaves its result.
+        let is_done = self.words.iter().any(|words| words == "it was ending MPI");
+        let left: Vec<_> = fs::read_dir(self.folder.path())
+            .expect("the folder")
+            .collect();
+        assert!(
+            left.is_empty() || is_done,
+            "{} {:?}: {left:?}",
+            self.mpi.name,
+            self.words
+        );
+        while !processes(&self.mpi.isochron, &marker).is_empty() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Lists the lines that the program itself has written to standard error.
+fn list_lines(outcome: &Outcome) -> Vec<&str> {
+    let lines = outcome.stderr.lines();
+    lines
+        .filter_map(|line| line.strip_prefix("isochron: "))
+        .collect()
+}
+
+#[test]
+fn a_rank_that_is_stopped_in_any_phase_is_named_and_the_job_ends() {
+    let cases = PHASES.iter().flat_map(|&phase| [(phase, 1), (phase, 0)]);
+    let cases: Vec<_> = cases
+        .filter(|((name, ..), victim)| is_whole() || *victim == 1 || *name == "step")
+        .collect();
+    let jobs = libraries().into_iter().flat_map(|mpi| {
+        let own: Vec<_> = mpi.take_turns(cases.clone()).collect();
+        own.into_iter().map(move |((phase, time, words), victim)| {
+            let words = vec![
+                format!("rank {victim} on "),
+                words.to_owned(),
+                "its process is stopped".to_owned(),
+            ];
+            Stalled::start(&mpi, words, &[], |command| {
+                command.env(
+                    "ISOCHRON_TEST_STOPPED_AT",
+                    format!("{phase}:{victim}:{time}"),
+                );
+            })
+        })
+    });
+    // All at once, since they only wait.
+    let jobs: Vec<_> = jobs.collect();
+    jobs.into_iter().for_each(Stalled::check);
+}
+
+#[test]
+fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
+    let jobs = libraries().map(|mpi| {
+        let marker = format!("--seed={}", std::process::id());
+        let arguments: Vec<&str> = SMALL.split(' ').chain(["--json", &marker]).collect();
+        let mut command = mpi.command(2, &mpi.isochron, &arguments);
+        command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
+        (Running::start(command), mpi, marker)
+    });
+    for (mut job, mpi, marker) in jobs {
+        job.wait_for("(its process is stopped)");
+        for process in processes(&mpi.isochron, &marker) {
+            let process = process.to_string();
+            let _ = Command::new("kill").args(["-CONT", &process]).status();
+        }
+        let outcome = job.wait(HANGS);
+        let lines = list_lines(&outcome);
+        assert!(
+            matches!(lines[..], [line] if line.contains(" goes on after ")),
+            "{outcome:#?}"
+        );
+        assert!(outcome.success().contains("\"verified\": true"));
+    }
+}
+
+/// A BLAS that computes small products, and never returns from larger ones on rank 1.
+const SLEEPING_BLAS: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static int is_second(void) {
+    const char *names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+    for (int i = 0; i < 2; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank) return strcmp(rank, "1") == 0;
+    }
+    return 0;
+}
+void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
+                 int ldb, double beta, double *c, int ldc) {
+    long limit = atol(getenv("SLEEPS_FROM"));
+    if ((long)m * n * k >= limit && is_second()) for (;;) pause();
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double sum = 0;
+            for (int l = 0; l < k; l++) {
+                double x = order == 101 ? (ta == 111 ? a[i * lda + l] : a[l * lda + i])
+                                        : (ta == 111 ? a[l * lda + i] : a[i * lda + l]);
+                double y = order == 101 ? (tb == 111 ? b[l * ldb + j] : b[j * ldb + l])
+                                        : (tb == 111 ? b[j * ldb + l] : b[l * ldb + j]);
+                sum += x * y;
+            }
+            double *place = order == 101 ? &c[i * ldc + j] : &c[j * ldc + i];
+            *place = alpha * sum + (beta == 0 ? 0 : beta * *place);
+        }
+}
+"#;
+
+/// Builds the library.
+fn build_sleeping_blas(mpi: &Mpi, folder: &Path) -> String {
+    let (source, library) = (folder.join("sleeps.c"), folder.join("libsleeps.so"));
+    fs::write(&source, SLEEPING_BLAS).expect("a writable folder");
+    let mut compiler = Command::new(mpi.compiler());
+    compiler.args(["-O1", "-shared", "-fPIC", "-o"]);
+    let built = compiler.arg(&library).arg(&source).status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "the library does not compile"
+    );
+    library.display().to_string()
+}
+
+#[test]
+fn a_blas_that_never_returns_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [first, second] = libraries();
+    let library = build_sleeping_blas(&first, folder.path());
+    let cases = [
+        (&first, "1", "it is trying BLAS libraries"),
+        (&second, "200000", "it is multiplying, step 1 of "),
+    ];
+    let jobs = cases.map(|(mpi, limit, words)| {
+        let words = [
+            "rank 1 on ",
+            "makes no progress",
+            words,
+            "it uses no processor",
+        ];
+        let words = words.map(str::to_owned).to_vec();
+        Stalled::start(mpi, words, &["--blas", &library], |command| {
+            command.env("SLEEPS_FROM", limit);
+        })
+    });
+    jobs.into_iter().for_each(Stalled::check);
+}
