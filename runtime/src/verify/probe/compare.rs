@@ -144,9 +144,11 @@ impl<T: Scalar> Probe<T> {
     }
 }
 
-/// Returns the bound of an element's error in units of `g`.
+/// Returns the bound of an element's error in units of `g`, by its number of nonzero real terms.
 pub(super) fn find_element_bound<T: Scalar>(terms: f64) -> f64 {
-    (terms + 4.0).min(64.0 * terms.max(1.0).sqrt()) * T::EPSILON / 2.0
+    // Both parts of a complex number err.
+    let worst = (terms + 4.0) * (count_parts::<T>() as f64).sqrt();
+    worst.min(64.0 * terms.max(1.0).sqrt()) * T::EPSILON / 2.0
 }
 
 /// Adds numbers, each times a factor, as elements of this type.

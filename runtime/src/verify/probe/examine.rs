@@ -44,7 +44,7 @@ impl<T: Scalar> Probe<T> {
             for element in elements {
                 let [product, rest] = element.product;
                 let error = alpha * product - element.found + alpha * rest;
-                let bound = find_element_bound::<T>(terms) * alpha.l1_norm() * element.size;
+                let bound = find_element_bound::<T>(terms) * alpha.norm() * element.size;
                 largest = largest.max(divide(error.norm(), bound + underflow));
             }
         }
@@ -90,7 +90,7 @@ impl Element {
         let added = total - *product;
         *rest += (*product - (total - added)) + (term - added);
         *product = total;
-        self.size += a.l1_norm() * b.l1_norm();
+        self.size += a.norm() * b.norm();
     }
 }
 

@@ -40,8 +40,8 @@ const CERTAINLY_WRONG: f64 = 32.0;
 ///
 /// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. Therefore a
 /// residual above its bound is only a suspicion. The elements of the most suspicious rows and groups are then computed
-/// again, and the result is wrong if one errs by more than `u·min(t + 4, 64·√t)·g`; in exact arithmetic no right one errs
-/// by more than `t + 4`. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
+/// again, and the result is wrong if one errs by more than `u·min(t + 4, 64·√t)·g` (`√2·(t + 4)` for complex numbers, of which t
+/// counts the real products). By the worst case no right one errs by more than `t + 4` roundings. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
 ///
 /// One wrong element is found if it is off by `64·u·√t·‖a_i‖·‖b_j‖` or more, with up to 16384 columns, whatever the scales of
 /// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself sums

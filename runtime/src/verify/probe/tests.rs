@@ -200,12 +200,12 @@ fn find_norms<T: Scalar>(matrix: &Matrix<T>, of_rows: bool) -> Vec<f64> {
     squares.into_iter().map(f64::sqrt).collect()
 }
 
-/// Returns the sizes of terms of each element, `(|A|·|B|)_ij`.
-fn multiply_sizes<T: Scalar>(case: &Case<T>) -> Matrix<f64> {
+/// Returns the sizes of terms of each element, `(|A|·|B|)_ij`, by this magnitude.
+fn multiply_sizes<T: Scalar>(case: &Case<T>, magnitude: fn(&Complex64) -> f64) -> Matrix<f64> {
     let size = |matrix: &Matrix<T>| {
         let view = matrix.local();
         let mut sizes = Matrix::zeros(Spread::whole(view.rows(), view.cols()), 0).unwrap();
-        sizes.fill(|row, col| view.col(col)[row].value().l1_norm());
+        sizes.fill(|row, col| magnitude(&view.col(col)[row].value()));
         sizes
     };
     multiply(&size(&case.a), &size(&case.b), 256, 0)
@@ -220,7 +220,7 @@ fn find_smallest<T: Scalar>(n: usize, numbers: Numbers, scaled: (Scaled, f64)) -
     let residuals = probe.find_residuals(&LocalComm::new(), &case.c).unwrap();
     let vector = probe.vector.as_ref().unwrap();
     let (sizes, row_norms, col_norms) = (
-        multiply_sizes(&case),
+        multiply_sizes(&case, |x| x.norm()),
         find_norms(&case.a, true),
         find_norms(&case.b, false),
     );
@@ -232,8 +232,9 @@ fn find_smallest<T: Scalar>(n: usize, numbers: Numbers, scaled: (Scaled, f64)) -
         1.0
     };
     let mut row_sums = [0.0; ROWS];
+    let part_sizes = multiply_sizes(&case, Complex64::l1_norm);
     for col in 0..n {
-        for (sum, size) in row_sums.iter_mut().zip(sizes.local().col(col)) {
+        for (sum, size) in row_sums.iter_mut().zip(part_sizes.local().col(col)) {
             *sum += size;
         }
     }
