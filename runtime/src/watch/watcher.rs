@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, getrlimit};
 
 use super::activity::{Activity, make_waker, wake_watcher};
 use super::channel::{Channel, Endpoint, Peer};
@@ -27,6 +28,9 @@ const SHORT_PAUSE: Duration = Duration::from_millis(50);
 const LAST_LINE: Duration = Duration::from_millis(300);
 /// The same for ranks that are told of the end.
 const TOLD_END: Duration = Duration::from_secs(1);
+/// The smallest limit of the address space with which there is a watch. The C library sets 64 MiB of it aside for a thread,
+/// which multiplications in so little space need themselves.
+const LEAST_SPACE_BYTES: u64 = 1 << 30;
 /// Bytes of the thread's stack.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -69,9 +73,13 @@ struct Ranks {
 }
 
 impl RankWatch {
-    /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread left: a job
-    /// without watch is better than none.
+    /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread or little
+    /// address space for it: a job without watch is better than none.
     pub fn start(settings: WatchSettings) -> Option<Self> {
+        let space = getrlimit(Resource::As).current;
+        if space.is_some_and(|bytes| bytes < LEAST_SPACE_BYTES) {
+            return None;
+        }
         let waker = make_waker()?;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),

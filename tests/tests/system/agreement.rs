@@ -85,7 +85,7 @@ fn differ_in(option: &str) -> [String; 2] {
         "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
         | "--force-changes" | "--seed" | "--min-reps" | "--max-reps" | "--precision"
-        | "--max-seconds" => "3",
+        | "--max-seconds" | "--stall-timeout" => "3",
         "--confidence" => "0.5",
         "--type" => "c32",
         "--op-a" | "--op-b" => "t",

@@ -132,7 +132,7 @@ fn lines_come_after_pauses_that_grow_and_one_when_it_goes_on() {
         .pass(50);
     assert_eq!(
         job.take_said(),
-        [(0, "rank 1 on b goes on after 1300 s".to_owned())]
+        [(0, "rank 1 on b goes on after 1301 s".to_owned())]
     );
 }
 
