@@ -36,7 +36,7 @@ pub(super) struct Residual {
 
 /// A residual above its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Suspect {
+pub(super) struct SuspectResidual {
     pub row: usize,
     pub group: usize,
     /// The residual in units of its bound, finite: ranks tell it each other.
@@ -52,7 +52,7 @@ pub(super) struct Comparison {
     /// in its group, each scaled by its column.
     pub finds: f64,
     /// The largest residuals above their bounds, in descending order.
-    pub suspects: Vec<Suspect>,
+    pub suspects: Vec<SuspectResidual>,
 }
 
 impl<T: Scalar> Probe<T> {
@@ -205,7 +205,7 @@ impl Comparison {
         }
         let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
         if ratio > 1.0 && place < MOST_SUSPECTS {
-            let suspect = Suspect {
+            let suspect = SuspectResidual {
                 row: residual.row,
                 group: residual.group,
                 ratio: ratio.min(f64::MAX),

@@ -5,14 +5,14 @@ use num_complex::Complex64;
 
 use super::Probe;
 use super::batches::{count_parts, pass_over};
-use super::compare::{Suspect, divide, find_element_bound};
+use super::compare::{SuspectResidual, divide, find_element_bound};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region};
 
 /// The elements of a row and a group, computed again.
 #[derive(Debug, Clone, Copy, Default)]
-struct Element {
+struct ComputedElement {
     /// The product in twice double precision, and what was rounded off.
     product: [Complex64; 2],
     /// `g`: the sum of the magnitudes of its terms.
@@ -31,7 +31,7 @@ impl<T: Scalar> Probe<T> {
         comm: &dyn Comm,
         [a, b]: [Operand<'_, T>; 2],
         c: &HeldMatrix<'_, T>,
-        suspects: &[Suspect],
+        suspects: &[SuspectResidual],
     ) -> Result<f64, Error> {
         let rows = gather_rows(comm, &a, suspects)?;
         let mut largest: f64 = 0.0;
@@ -57,10 +57,10 @@ impl<T: Scalar> Probe<T> {
         row: &[Complex64],
         b: &Operand<'_, T>,
         c: &HeldMatrix<'_, T>,
-        suspect: &Suspect,
-    ) -> Result<Vec<Element>, Error> {
+        suspect: &SuspectResidual,
+    ) -> Result<Vec<ComputedElement>, Error> {
         let cols = self.groups.cols(suspect.group);
-        let mut elements = vec![Element::default(); cols.len()];
+        let mut elements = vec![ComputedElement::default(); cols.len()];
         pass_over(b, &Region::new(0..b.rows(), cols.clone()), |batch| {
             for (col, numbers) in batch.cols.clone().zip(batch.columns) {
                 let element = &mut elements[col - cols.start];
@@ -82,7 +82,7 @@ impl<T: Scalar> Probe<T> {
     }
 }
 
-impl Element {
+impl ComputedElement {
     fn add(&mut self, a: Complex64, b: Complex64) {
         let term = a * b;
         let [product, rest] = &mut self.product;
@@ -101,7 +101,7 @@ impl Element {
 fn gather_rows<T: Scalar>(
     comm: &dyn Comm,
     a: &Operand<'_, T>,
-    suspects: &[Suspect],
+    suspects: &[SuspectResidual],
 ) -> Result<Vec<Complex64>, Error> {
     let k = a.cols();
     let mut rows = vec![Complex64::ZERO; suspects.len() * k];
@@ -125,11 +125,11 @@ fn read_elements<T: Scalar>(numbers: &[f64]) -> impl Iterator<Item = Complex64> 
     })
 }
 
-fn sum_over_ranks(comm: &dyn Comm, elements: &mut [Element]) -> Result<(), Error> {
+fn sum_over_ranks(comm: &dyn Comm, elements: &mut [ComputedElement]) -> Result<(), Error> {
     let mut numbers: Vec<f64> = elements
         .iter()
         .flat_map(
-            |Element {
+            |ComputedElement {
                  product: [sum, rest],
                  size,
                  found,
@@ -141,7 +141,7 @@ fn sum_over_ranks(comm: &dyn Comm, elements: &mut [Element]) -> Result<(), Error
     for (element, &[re, im, rest_re, rest_im, size, found_re, found_im]) in
         elements.iter_mut().zip(numbers)
     {
-        *element = Element {
+        *element = ComputedElement {
             product: [Complex64::new(re, im), Complex64::new(rest_re, rest_im)],
             size,
             found: Complex64::new(found_re, found_im),

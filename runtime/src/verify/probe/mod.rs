@@ -13,7 +13,7 @@ use self::batches::{
     BATCH, Batch, Totals, add_present, add_squares, count_parts, find_part, pass_over,
 };
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
-use self::vector::{Groups, draw_vector, find_norms};
+use self::vector::{ColumnGroups, draw_vector, find_norms};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -54,7 +54,7 @@ const CERTAINLY_WRONG: f64 = 32.0;
 pub struct Probe<T = f64> {
     seed: u64,
     scalars: Scalars<T>,
-    groups: Groups,
+    groups: ColumnGroups,
     rows: usize,
     /// Sum of the parts of k added so far.
     k: usize,
@@ -96,7 +96,7 @@ impl<T: Scalar> Probe<T> {
             .with("factors", &factors.is_some())
             .with("seed", &seed)
             .enter()?;
-        let (rows, groups) = (c.spread().rows(), Groups::new(c.spread().cols()));
+        let (rows, groups) = (c.spread().rows(), ColumnGroups::new(c.spread().cols()));
         let lines = rows * count_parts::<T>();
         let mut probe = Self {
             seed: hash(SEED, seed as usize, 0),

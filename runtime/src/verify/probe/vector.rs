@@ -17,12 +17,12 @@ const MOST_GROUPS: usize = 32;
 
 /// The columns of C, cut into runs that are checked apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Groups {
+pub(super) struct ColumnGroups {
     cols: usize,
     width: usize,
 }
 
-impl Groups {
+impl ColumnGroups {
     pub(super) fn new(cols: usize) -> Self {
         Self {
             cols,
@@ -43,7 +43,7 @@ impl Groups {
 
 /// Draws the probe vector for columns of these sizes: `±(1 + ξ/4)/size` with uniform ξ. Each group has as many positive
 /// signs as negative ones: rounding that is alike in all columns cancels out but for ξ.
-pub(super) fn draw_vector(seed: u64, groups: &Groups, sizes: &[f64]) -> Vec<f64> {
+pub(super) fn draw_vector(seed: u64, groups: &ColumnGroups, sizes: &[f64]) -> Vec<f64> {
     let mut vector = Vec::with_capacity(sizes.len());
     for cols in (0..groups.count()).map(|group| groups.cols(group)) {
         let first = vector.len();
