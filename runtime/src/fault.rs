@@ -69,7 +69,7 @@ pub(crate) fn flip_bit(stage: &str, bytes: &mut [u8]) {
     }
 }
 
-/// Flips a bit of this rank's first column, as [`flip_bit`].
+/// Flips a bit of this rank's first column if tests ask for it at this stage.
 pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
     if !matrix.part().is_empty() {
         flip_bit(

@@ -30,7 +30,7 @@ pub fn read_measured(path: &Path) -> Result<AnyPointsFile, Error> {
 /// # Errors
 /// As [`read_measured`].
 pub fn read_points(path: &Path) -> Result<ModelFile, Error> {
-    read_file(path, |text| Ok(ModelFile::read(next_line(text))?))
+    read_file(path, |text| ModelFile::read(next_line(text)))
 }
 
 /// Reads a surface file as [`read_measured`] does.
@@ -38,7 +38,7 @@ pub fn read_points(path: &Path) -> Result<ModelFile, Error> {
 /// # Errors
 /// As [`read_measured`].
 pub fn read_surface(path: &Path) -> Result<SurfaceFile, Error> {
-    read_file(path, |text| Ok(SurfaceFile::read(next_line(text))?))
+    read_file(path, |text| SurfaceFile::read(next_line(text)))
 }
 
 /// The reason why a file cannot be used.

@@ -13,7 +13,7 @@ use super::{MxmArguments, Verify};
 /// A check of the result that has begun.
 pub(super) enum Check<T> {
     None,
-    Probe(Probe<T>),
+    Probe(Box<Probe<T>>),
     Exact(Exact<T>),
 }
 
@@ -29,7 +29,7 @@ impl<T: Scalar> Check<T> {
         let seed = arguments.seed;
         Ok(match arguments.verify {
             Verify::None => Check::None,
-            Verify::Probe => Check::Probe(Probe::begin(comm, scalars, c, factors, seed)?),
+            Verify::Probe => Check::Probe(Box::new(Probe::begin(comm, scalars, c, factors, seed)?)),
             Verify::Exact => Check::Exact(Exact::begin(comm, scalars, c, seed)?),
         })
     }
