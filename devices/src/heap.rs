@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{RLIM_INFINITY, RLIMIT_AS, STDERR_FILENO, rlimit};
 
-/// Least bytes of a matrix, whose refusal is an error of all ranks. A smaller piece is one that no code can do without.
+/// Least bytes of a matrix or of the room of a library, whose refusal is an error of all ranks. A smaller piece is one that no code can do without.
 const MATRIX_BYTES: usize = 16 << 20;
 
 /// The rank that the words name.

@@ -81,6 +81,9 @@ pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
 
 /// Flips a bit in the middle of a file, as [`flip_bit`].
 pub(crate) fn flip_in_file(stage: &str, file: &File) -> io::Result<()> {
+    if std::env::var_os(FLIPPED_AT).is_none() {
+        return Ok(());
+    }
     let middle = file.metadata()?.len() / 2;
     let mut byte = [0];
     file.read_exact_at(&mut byte, middle)?;

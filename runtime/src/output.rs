@@ -130,13 +130,10 @@ impl PartialFile {
     /// Opens what was written, from its beginning; `None` if the bytes went directly to their destination. Bytes that were
     /// reserved and not used are given back.
     pub(crate) fn reopen(&mut self) -> io::Result<Option<File>> {
+        self.cut_to_written()?;
         let (Some(_), Some(file)) = (&self.names, &self.file) else {
             return Ok(None);
         };
-        if self.written < self.reserved {
-            file.set_len(self.written)?;
-            self.reserved = 0;
-        }
         let mut file = file.try_clone()?;
         file.rewind()?;
         Ok(Some(file))
@@ -156,17 +153,25 @@ impl PartialFile {
     ///
     /// # Errors
     /// [`Error::Output`].
-    pub fn publish(self) -> Result<(), Error> {
+    pub fn publish(mut self) -> Result<(), Error> {
+        let cut = self.cut_to_written();
         // Pipes and terminals have nothing to write to a disk.
         let (Some(names), Some(file)) = (&self.names, &self.file) else {
             return Ok(());
         };
-        let cut = match self.written < self.reserved {
-            true => file.set_len(self.written),
-            false => Ok(()),
-        };
         let published = cut.and_then(|()| names.publish(file));
         published.map_err(|error| Error::output(&self.path, error))
+    }
+
+    /// Gives back the bytes that were reserved and not written.
+    fn cut_to_written(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.file
+            && self.written < self.reserved
+        {
+            file.set_len(self.written)?;
+            self.reserved = 0;
+        }
+        Ok(())
     }
 }
 

@@ -374,6 +374,7 @@ fn multiply_as<T: Element>(
         arguments,
         moved: Moved::default(),
         notices: files.list_notices(),
+        is_finite: true,
         files,
     };
     let mut c = match scalars.beta == T::ZERO {
@@ -422,13 +423,13 @@ fn multiply_as<T: Element>(
     flip_element("digested", &mut c);
     let verdict = check.finish(comm, &c, factors)?;
     flip_element("checked", &mut c);
+    let may_overflow = source.is_finite && verdict.as_ref().is_none_or(|(_, passed)| !passed);
+    let overflow = if may_overflow && can_overflow(comm, scalars, whole.as_ref())? {
+        c.find_not_finite(comm)?
+    } else {
+        None
+    };
     drop(whole);
-    let overflow =
-        if source.notices.is_empty() && verdict.as_ref().is_none_or(|(_, passed)| !passed) {
-            c.find_not_finite(comm)?
-        } else {
-            None
-        };
     watch.enter(AccountPhase::Write);
     if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
         session.save_models()?;
@@ -445,6 +446,28 @@ fn multiply_as<T: Element>(
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
     Ok((report, execution.record))
+}
+
+/// Returns `true` if a sum of products may be beyond the range of its type, by the largest numbers of A and B. Of a C that is
+/// added, and of parts of k, they are not known.
+fn can_overflow<T: Element>(
+    comm: &dyn Comm,
+    scalars: Scalars<T>,
+    factors: Option<&(Matrix<T>, Matrix<T>)>,
+) -> Result<bool, Error> {
+    let Some((a, b)) = factors.filter(|_| scalars.beta == T::ZERO) else {
+        return Ok(true);
+    };
+    let mut bound = 2.0 * scalars.alpha.value().norm();
+    for matrix in [a, b] {
+        let view = matrix.local();
+        let columns = (0..view.cols()).flat_map(|col| view.col(col));
+        let sizes = columns.map(|element| element.value().l1_norm());
+        // No product has more terms than either factor has rows and columns.
+        let lines = matrix.spread().rows().max(matrix.spread().cols());
+        bound *= comm.largest(sizes.fold(0.0, f64::max))? * (lines as f64).sqrt();
+    }
+    Ok(!T::of(Complex64::new(bound, 0.0)).value().is_finite())
 }
 
 /// Checks before the work that no file is written that is another output or is read.
@@ -509,6 +532,8 @@ struct MatrixSource<'a> {
     moved: Moved,
     /// Files that are not the same on all hosts, and numbers that are not finite.
     notices: Vec<String>,
+    /// `false` once a number that was read is not finite.
+    is_finite: bool,
 }
 
 impl MatrixSource<'_> {
@@ -548,6 +573,7 @@ impl MatrixSource<'_> {
             }
             let notice = format!("{}: {found}", path.display());
             self.notices.push(notice);
+            self.is_finite = false;
         }
         Ok(matrix)
     }

@@ -21,12 +21,16 @@ const MKL_BYTES: usize = 512 << 20;
 /// Bytes that a library leaves to the rest of a job: heaps and stacks of threads, messages, small matrices.
 const LEFT_BYTES: usize = 128 << 20;
 
+/// Least bytes that are asked for at once: the refusal of a smaller piece would be the end of the command.
+const LEAST_BYTES: usize = 16 << 20;
+
 /// Returns the bytes that the system refuses of these pieces together, or `None` if it grants them.
 fn find_refused(pieces: impl Iterator<Item = usize> + Clone) -> Option<u64> {
     let mut held = Vec::new();
-    let is_granted = pieces.clone().all(|bytes| {
+    let is_granted = pieces.clone().filter(|&bytes| bytes > 0).all(|bytes| {
         let mut piece: Vec<u8> = Vec::new();
-        let granted = piece.try_reserve_exact(bytes).is_ok();
+        // The heap of the command ends the process where it is refused less.
+        let granted = piece.try_reserve_exact(bytes.max(LEAST_BYTES)).is_ok();
         // Memory that is only taken and given back would not be asked for at all.
         held.push(black_box(piece));
         granted

@@ -14,6 +14,7 @@ mod probe;
 
 pub use exact::Exact;
 pub use probe::Probe;
+pub(crate) use probe::count_bytes;
 
 use isochron_devices::Scalar;
 

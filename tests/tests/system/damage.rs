@@ -142,6 +142,11 @@ fn a_file_is_compared_with_the_report_of_its_run() {
         assert_eq!(json(&same)["found"], written["digest"]);
         let told = check(&[&out, "--report", &bare]).failure(2);
         assert!(told.contains("run it with --out"), "{told}");
+        let other = folder.path("other.npy");
+        let of_type = line.replace(kind, "c64");
+        multiply(&mpi, &format!("{of_type} --out {other}"), &[]).success();
+        let told = check(&[&other, "--report", &report]).failure(2);
+        assert!(told.contains("holds c64 numbers"), "{told}");
         let mut bytes = fs::read(&out).expect("a result");
         let last = bytes.len() - 2;
         bytes[last] ^= 1;

@@ -327,10 +327,23 @@ fn add_run<T: Scalar>(digest: &mut Digest, rows: usize, first: usize, mut elemen
 /// [`Error::File`] if the file is missing or broken.
 pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
     let failed = |reason: String| Error::file(path, reason);
-    let open = Format::<T>::of_path(path)?.open;
+    let format = Format::<T>::of_path(path)?;
     let file = WatchedFile::open(path).map_err(|error| failed(error.to_string()))?;
     let file = Rc::new(file);
-    let (shape, mut read) = open(Rc::clone(&file)).map_err(failed)?;
+    let (shape, mut read) = (format.open)(Rc::clone(&file)).map_err(failed)?;
+    let is_same_type = if format.has_positions {
+        shape.element == T::TYPE
+    } else {
+        // A text has all digits of its numbers, whatever their type was.
+        shape.element.is_complex() == T::TYPE.is_complex()
+    };
+    if !is_same_type {
+        return Err(failed(format!(
+            "holds {} numbers, not {}",
+            shape.element,
+            T::TYPE
+        )));
+    }
     let digest = digest_elements(&shape, &mut read).map_err(failed)?;
     let unchanged = file.check_content();
     unchanged.map_err(|error| failed(error.to_string()))?;

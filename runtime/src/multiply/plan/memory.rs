@@ -8,6 +8,7 @@ use super::{Plan, Tuning};
 use crate::multiply::reduce;
 use crate::multiply::schedule::{A, B, StepSchedule};
 use crate::multiply::{LEAST_LOOKAHEAD, MAX_LOOKAHEAD};
+use crate::verify;
 
 /// The narrowest panel that is tried to save memory.
 const NARROWEST: usize = 8;
@@ -101,7 +102,7 @@ impl Plan {
             travelling += self.leading_dimension(mine.rows) * mine.cols;
             travelling += reduce::elements_under_way(self, rank);
         }
-        let check = 6 * 16 * (problem.m() + problem.n() + problem.k());
+        let check = verify::count_bytes(problem);
         (problem.element().bytes() * (parts + travelling) + check) as u64
     }
 

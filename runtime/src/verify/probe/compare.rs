@@ -56,15 +56,34 @@ pub(super) struct Comparison {
 }
 
 impl<T: Scalar> Probe<T> {
-    /// Returns the residuals of all rows and groups, on every rank.
+    /// Compares all residuals with their bounds. What the first rank finds holds on every rank.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn find_residuals(
+    pub(super) fn compare(
         &self,
         comm: &dyn Comm,
         c: &HeldMatrix<'_, T>,
-    ) -> Result<Vec<Residual>, Error> {
+    ) -> Result<Comparison, Error> {
+        let mut comparison = Comparison::default();
+        self.pass_over_residuals(comm, c, |residual| comparison.note(&residual))?;
+        Ok(Comparison {
+            largest: share_number(comm, comparison.largest)?,
+            finds: share_number(comm, comparison.finds)?,
+            suspects: comm.share(0, (comm.rank() == 0).then_some(comparison.suspects))?,
+        })
+    }
+
+    /// Passes over the residuals of all rows and groups, on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn pass_over_residuals(
+        &self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+        mut take: impl FnMut(Residual),
+    ) -> Result<(), Error> {
         let parts = count_parts::<T>();
         let drawn;
         let vector = match &self.vector {
@@ -95,7 +114,6 @@ impl<T: Scalar> Probe<T> {
         let terms = &rest[3 * count..];
         let Scalars { alpha, beta } = self.scalars;
         let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
-        let mut compared = Vec::with_capacity(count);
         for group in 0..self.groups.count() {
             let of_group = &vector[self.groups.cols(group)];
             let reach = of_group.iter().map(|x| x.abs()).sum();
@@ -104,7 +122,7 @@ impl<T: Scalar> Probe<T> {
                 let at = group * self.rows + row;
                 let gauge = alpha * sizes[at] + beta * added[at].sqrt();
                 let numbers = residuals[at * parts..(at + 1) * parts].iter();
-                compared.push(Residual {
+                take(Residual {
                     row,
                     group,
                     size: numbers.fold(0.0, |size: f64, number| size.hypot(*number)),
@@ -114,7 +132,7 @@ impl<T: Scalar> Probe<T> {
                 });
             }
         }
-        Ok(compared)
+        Ok(())
     }
 
     /// Returns this rank's share of the residuals, given its share of `C·x`.
@@ -187,20 +205,23 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
     }
 }
 
-impl Comparison {
-    pub(super) fn new(residuals: &[Residual]) -> Self {
-        let mut comparison = Self::default();
-        for residual in residuals {
-            comparison.note(residual);
-        }
-        comparison
-    }
+/// Returns the first rank's number, which may be infinite, on every rank.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn share_number(comm: &dyn Comm, number: f64) -> Result<f64, Error> {
+    let bits = comm.share(0, (comm.rank() == 0).then(|| number.to_bits()))?;
+    Ok(f64::from_bits(bits))
+}
 
+impl Comparison {
     fn note(&mut self, residual: &Residual) {
         let ratio = divide(residual.size, residual.bound);
         self.largest = self.largest.max(ratio);
         if residual.mean > 0.0 {
-            let finds = residual.bound.max(residual.element) / residual.mean;
+            // Numbers of the probe vector differ by a quarter, and rounding may hide an error of its own size.
+            let hidden = (residual.bound + residual.size).max(residual.element);
+            let finds = 1.25 * hidden / residual.mean;
             self.finds = self.finds.max(finds);
         }
         let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);

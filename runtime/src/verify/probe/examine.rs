@@ -5,7 +5,7 @@ use num_complex::Complex64;
 
 use super::Probe;
 use super::batches::{count_parts, pass_over};
-use super::compare::{SuspectResidual, divide, find_element_bound};
+use super::compare::{SuspectResidual, divide, find_element_bound, share_number};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region};
@@ -33,9 +33,10 @@ impl<T: Scalar> Probe<T> {
         c: &HeldMatrix<'_, T>,
         suspects: &[SuspectResidual],
     ) -> Result<f64, Error> {
-        let rows = gather_rows(comm, &a, suspects)?;
+        let (rows, k) = (gather_rows(comm, &a, suspects)?, a.cols());
         let mut largest: f64 = 0.0;
-        for (suspect, row) in suspects.iter().zip(rows.chunks_exact(a.cols().max(1))) {
+        for (at, suspect) in suspects.iter().enumerate() {
+            let row = &rows[at * k..(at + 1) * k];
             let elements = self.compute_again(comm, row, &b, c, suspect)?;
             let terms = row.iter().flat_map(|a| [a.re, a.im]).filter(|x| *x != 0.0);
             let terms = terms.count() as f64;
@@ -48,7 +49,7 @@ impl<T: Scalar> Probe<T> {
                 largest = largest.max(divide(error.norm(), bound + underflow));
             }
         }
-        Ok(largest)
+        share_number(comm, largest)
     }
 
     fn compute_again(

@@ -18,7 +18,7 @@ use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region, hash};
-use crate::multiply::Scalars;
+use crate::multiply::{Problem, Scalars};
 
 /// A residual this many times its bound is wrong even if elements cannot be examined. Sums of equal terms, whose roundings
 /// add up, stay below half of it.
@@ -44,8 +44,8 @@ const CERTAINLY_WRONG: f64 = 32.0;
 /// counts the real products). By the worst case no right one errs by more than `t + 4` roundings. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
 ///
 /// One wrong element is found if it is off by `64·u·√t·‖a_i‖·‖b_j‖` or more, with up to 16384 columns, whatever the scales of
-/// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself sums
-/// in twice double precision.
+/// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
+/// the sums of 8 columns in twice double precision.
 ///
 /// # References
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, theorem
@@ -72,11 +72,22 @@ pub struct Probe<T = f64> {
     added: Option<(Totals, Vec<f64>)>,
 }
 
+/// Returns the most bytes that a probe takes on each rank.
+pub(crate) fn count_bytes(problem: &Problem) -> usize {
+    let parts = if problem.element().is_complex() { 2 } else { 1 };
+    let groups = ColumnGroups::new(problem.n()).count();
+    // Numbers for each line and each group: those of A·Y, of C, of their sums over ranks; those of B·x.
+    let of_rows = (7 + 5 * parts) * problem.m();
+    let of_depth = (2 + 6 * parts) * problem.k();
+    size_of::<f64>() * (groups * (of_rows + of_depth) + 4 * problem.n())
+}
+
 impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
-    /// With beta, columns are scaled by the sizes that C and the factors give them. If A and B come in parts of k, C alone
-    /// scales them: give no factors then.
+    /// With beta, columns are scaled by the sizes that C and the factors give them. If A and B come in parts of k, no factors
+    /// are given: C alone scales the columns, and without beta the first part of B. Columns that are zero there are not
+    /// scaled.
     ///
     /// # Errors
     /// Those of [`Comm`].
@@ -261,13 +272,11 @@ impl<T: Scalar> Probe<T> {
             largest,
             finds,
             suspects,
-        } = Comparison::new(&self.find_residuals(comm, c)?);
+        } = self.compare(comm, c)?;
         let Scalars { alpha, beta } = self.scalars;
         let Some(factors) = factors.filter(|_| alpha != T::ZERO && beta == T::ZERO) else {
             return Ok(judge(largest / CERTAINLY_WRONG, finds * CERTAINLY_WRONG));
         };
-        // One rank decides whether all examine elements.
-        let suspects = comm.share(0, (comm.rank() == 0).then_some(suspects))?;
         if suspects.is_empty() {
             return Ok(judge(largest, finds));
         }
