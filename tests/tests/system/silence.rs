@@ -62,9 +62,9 @@ impl Stalled {
     fn check(self) {
         let marker = self.folder.path().join("out.npy").display().to_string();
         let outcome = self.job.wait(HANGS);
-        assert_eq!(
-            outcome.status,
-            Some(1),
+        // A launcher may report its own killing of the stopped rank in place of the status 1 of the others.
+        assert!(
+            !matches!(outcome.status, None | Some(0)),
             "{} {:?}: {outcome:#?}",
             self.mpi.name,
             self.words
