@@ -146,7 +146,7 @@ mod tests {
         // A single rank needs no panels.
         let problem = Problem::new(30, 40, 50, 10).unwrap();
         let matrices = 8 * (30 * 50 + 50 * 40 + 30 * 40);
-        let check = 6 * 16 * (30 + 40 + 50);
+        let check = 8 * (12 * 30 + 8 * 50 + 4 * 40);
         let layout = slice_cols(3, &[4]).unwrap();
         let of_c = Plan::with_layout(problem, layout, &[vec![40]]).unwrap();
         assert_eq!(of_c.memory_bytes(0), matrices + check);
