@@ -10,7 +10,7 @@ use isochron_kernel::{Interrupt, Kernel, KernelError};
 /// The new values are copied back into x, which stands for their exchange.
 ///
 /// # References
-/// Clarke's thesis, section 4.3.1.
+/// Clarke's thesis, section 2.3.1 (the method, and its balance) and appendix A.5 (the program).
 #[derive(Debug, Default)]
 pub struct Jacobi {
     /// A, x, and its new values.

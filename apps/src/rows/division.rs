@@ -1,4 +1,9 @@
 //! The division of the rows.
+//!
+//! # Deviations
+//! * **Time of a size in HPOPTA**: the paper takes the sample mean, at as many sizes as its figures show (supplement,
+//!   sections 1 and 5). Here it is the upper end of the confidence interval, at about 16 sizes, because the smallest of
+//!   many noisy means is too small, and measuring may not outweigh the run. `--estimate mean` takes the mean.
 
 use isochron_core::comm::share_outcome;
 use isochron_core::prelude::*;

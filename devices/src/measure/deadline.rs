@@ -36,10 +36,11 @@ pub(super) struct Reach {
 /// devices, whose slices go on growing. The bound is the deadline, or the time of the last part if that was longer.
 ///
 /// # Deviations
-/// * **Sizes that take too long**: the paper repeats until the time is over (supplement of the HPOPTA paper, section
-///   1). Here a size that would take over twice the time is not measured, and its record is a lower bound, because a
-///   running update cannot be interrupted. The time is predicted from ever wider parts of the size, if its first
-///   columns raise doubts.
+/// * **Sizes that take too long**: the thesis kills a benchmark below 0.5 GFLOPS, and enters 0.1 GFLOPS (section
+///   4.3.1); the supplement of the HPOPTA paper repeats until the time is over (section 1). Here a size that would take
+///   over twice the time is not measured, and its record is a lower bound, because a running update cannot be
+///   interrupted and no speed was seen. The time is predicted from ever wider parts of the size, if its first columns
+///   raise doubts.
 ///
 /// # Errors
 /// Those of `update`.

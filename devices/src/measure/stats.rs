@@ -68,6 +68,9 @@ impl Sample {
     /// * **Quantile of Student's t**: the paper takes the quantile `cl` of the distribution (supplement of the HPOPTA
     ///   paper, section 1, algorithm 2), so its interval of 95 % holds the mean in 90 % of all cases. Here it is `(1 +
     ///   cl)/2`, because an interval has two sides.
+    /// * **Precision of a mean**: the paper prints `clOut·eps/sum < eps` (supplement of the HPOPTA paper, section 1,
+    ///   algorithm 2). Here the half-width is compared with `eps` times the mean, `clOut·reps/sum < eps`, because the
+    ///   printed condition does not depend on `eps`.
     ///
     /// # References
     /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 2.

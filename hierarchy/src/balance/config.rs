@@ -80,6 +80,10 @@ impl BalanceConfig {
     /// Returns the settings for the devices of a node that is itself balanced by these: half the tolerance,
     /// because a node's time is known no better than its devices are balanced.
     ///
+    /// # Deviations
+    /// * **Tolerance of devices**: the paper leaves ε₁ and ε₂ open (Clarke et al. 2012, section 3). Here `ε₂ = ε₁/2`,
+    ///   because nodes could not be balanced to ε₁ by times that are themselves off by as much.
+    ///
     /// # References
     /// Clarke et al. 2012, section 3: ε₁ between nodes (INPA, step 6), ε₂ between devices (IDPA, step 4).
     #[must_use]

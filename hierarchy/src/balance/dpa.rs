@@ -14,9 +14,9 @@
 //! * **models while balancing**: the thesis divides by the piecewise linear speeds (3.3.1). Here their times
 //!   have the start-up cost that measurements show ([`StartUp`]). A part that should get nothing would keep
 //!   a sliver that all wait for.
-//! * **divisions that take too long**: the thesis measures every division to its end (4.3). Here a part
-//!   may report a lower bound, because a division can take too long to be measured. Such a division is
-//!   the result only if there is no other.
+//! * **divisions that take too long**: the thesis kills a benchmark that is slower than 0.5 GFLOPS, and
+//!   enters a speed of 0.1 GFLOPS (4.3.1). Here a part reports the time after which it was given up, a
+//!   lower bound, because no speed was seen. Such a division is the result only if there is no other.
 //! * **parts without units**: the thesis does not consider them (4.3). Here they are assumed to be as
 //!   fast as their prior says, because they would never be tried otherwise. The prior is scaled to the
 //!   measured parts. Without a prior a part is as fast as their mean.

@@ -25,6 +25,9 @@ use super::{Knot, ModelError, Point, SpeedModel};
 ///   partial model (section 3.3.2). Here two, because Akima's boundary rule continues a single one by a
 ///   parabola. The speed would swing outside the measured sizes, where the thesis wants the nearest
 ///   point's speed (section 3.3), and its slope would jump where the swing ends.
+/// * **Akima, point beyond the last size**: the thesis prints `(n - x)/2` for the point between the last
+///   size x and n (section 3.3.2). Here it counts as the middle, `(n + x)/2`, because the printed one
+///   lies before x if x is more than a third of n.
 /// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (Akima 1970). Here the slope
 ///   at an end is always 0, because the speed would swing outside the measured sizes. The case occurs
 ///   if the three outer points lie on one line.

@@ -13,8 +13,8 @@ use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, f
 ///    then falling) are left out or lowered. A later point may bring them back.
 ///
 /// # Deviations
-/// * **unfinished measurements**: the thesis repeats until a time is precise (section 3.1.4). Here a
-///   point may be a floor, because a size beyond a cliff can take too long. A floor is the time after
+/// * **unfinished measurements**: the thesis enters an assumed speed for a benchmark that it kills
+///   (section 4.3.1). Here such a point is a floor, because no speed was seen. A floor is the time after
 ///   which measuring was given up. It counts as long as the measured points predict less time.
 ///
 /// # Example

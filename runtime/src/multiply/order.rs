@@ -8,6 +8,12 @@
 //!   because neighbouring pieces have one holder. In the order of k that holder would send to all others while no rank
 //!   sends to it, and half of each link's capacity would lie idle. If no piece is passed on, each rank begins with its
 //!   own pieces, so that no rank waits for the first panels.
+//! * **Spread of A and B**: the paper cuts A, B and C into the same rectangles (Clarke et al. 2012, section 4). Here A
+//!   takes only its rows from C's rectangles, B only its columns, and k is spread over the owners of those rows or columns
+//!   in proportion, because k may differ from n and m, and rectangles of C then fit neither A nor B.
+//! * **Messages of panels**: the paper sends panels along rows of nodes, and broadcasts them along columns (Clarke et al.
+//!   2012, section 4). Here they go point to point, or over relays where the measured links make that faster, because
+//!   rectangles side by side have no common rows, so that each piece has receivers of its own.
 //!
 //! # References
 //! Knuth, "The Art of Computer Programming", volume 3, section 6.4, on Fibonacci hashing.
