@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::Probe;
 use super::batches::{add_sizes, count_parts};
-use super::vector::draw_vector;
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand};
@@ -28,9 +27,11 @@ pub(super) struct Residual {
     pub size: f64,
     /// The bound of its magnitude.
     pub bound: f64,
-    /// An error of one element that its own bound lets pass, times its number of the probe vector.
+    /// An error that the bound of an element of the group's typical size lets pass, times its number of the probe vector.
     pub element: f64,
-    /// Mean magnitude of the row's elements in the group, times their numbers of the probe vector.
+    /// The largest part of its column's norm that an error of 1 in the residual can be.
+    pub reach: f64,
+    /// Mean magnitude of the row's elements in the group, as parts of their columns' norms.
     pub mean: f64,
 }
 
@@ -48,8 +49,8 @@ pub(super) struct SuspectResidual {
 pub(super) struct Comparison {
     /// The largest residual in units of its bound; infinite for one that is no finite number.
     pub largest: f64,
-    /// The smallest error of an element that is found wherever it is, as a part of the mean magnitude of its row's elements
-    /// in its group, each scaled by its column.
+    /// The smallest error of an element of typical size that is found in every row and group, as a part of the mean
+    /// magnitude of its row's elements in its group, each scaled by its column's norm.
     pub finds: f64,
     /// The largest residuals above their bounds, in descending order.
     pub suspects: Vec<SuspectResidual>,
@@ -85,19 +86,11 @@ impl<T: Scalar> Probe<T> {
         mut take: impl FnMut(Residual),
     ) -> Result<(), Error> {
         let parts = count_parts::<T>();
-        let drawn;
-        let vector = match &self.vector {
-            Some(vector) => vector,
-            // Neither C nor A and B count: the result is zero.
-            None => {
-                drawn = draw_vector(self.seed, &self.groups, &vec![0.0; c.spread().cols()]);
-                &drawn
-            }
-        };
+        let (vector, weights) = (self.vector.numbers(), self.vector.weights());
         let mut sizes = vec![0.0; self.sizes.len()];
-        let totals = self.multiply_groups(&Operand::from(c), vector, |batch, first, x| {
+        let totals = self.multiply_groups(&Operand::from(c), &vector, |batch, first, _| {
             let sizes = &mut sizes[first..first + batch.columns[0].len()];
-            add_sizes(sizes, &batch.columns, &x.map(f64::abs));
+            add_sizes(sizes, &batch.columns, &batch.pick(&weights));
         });
         let count = self.rows * self.groups.count();
         let mut all = self.subtract(&totals.round());
@@ -115,9 +108,11 @@ impl<T: Scalar> Probe<T> {
         let Scalars { alpha, beta } = self.scalars;
         let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
         for group in 0..self.groups.count() {
-            let of_group = &vector[self.groups.cols(group)];
-            let reach = of_group.iter().map(|x| x.abs()).sum();
+            let of_group = self.groups.cols(group);
             let cols = of_group.len() as f64;
+            let of_group = vector[of_group.clone()].iter().zip(&weights[of_group]);
+            let total = of_group.clone().map(|(x, _)| x.abs()).sum();
+            let reach = of_group.fold(0.0, |reach: f64, (x, weight)| reach.max(weight / x.abs()));
             for (row, &terms) in terms.iter().enumerate() {
                 let at = group * self.rows + row;
                 let gauge = alpha * sizes[at] + beta * added[at].sqrt();
@@ -126,8 +121,9 @@ impl<T: Scalar> Probe<T> {
                     row,
                     group,
                     size: numbers.fold(0.0, |size: f64, number| size.hypot(*number)),
-                    bound: self.find_bound(terms, gauge, reach),
+                    bound: self.find_bound(terms, gauge, total),
                     element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),
+                    reach,
                     mean: found[at] / cols,
                 });
             }
@@ -153,12 +149,12 @@ impl<T: Scalar> Probe<T> {
         residuals
     }
 
-    /// Returns the bound of a residual.
-    fn find_bound(&self, terms: f64, gauge: f64, reach: f64) -> f64 {
+    /// Returns the bound of a residual, given the sum of the magnitudes of the group's numbers of the probe vector.
+    fn find_bound(&self, terms: f64, gauge: f64, total: f64) -> f64 {
         let unit = T::EPSILON / 2.0;
         let alpha = self.scalars.alpha.value().l1_norm();
         let underflow = (self.k + 4) as f64 * (1.0 + alpha) * T::SMALLEST_NORMAL;
-        ROUNDING * (terms.sqrt() + FEW_ROUNDINGS) * unit * gauge + underflow * reach
+        ROUNDING * (terms.sqrt() + FEW_ROUNDINGS) * unit * gauge + underflow * total
     }
 }
 
@@ -219,10 +215,9 @@ impl Comparison {
         let ratio = divide(residual.size, residual.bound);
         self.largest = self.largest.max(ratio);
         if residual.mean > 0.0 {
-            // Numbers of the probe vector differ by a quarter, and rounding may hide an error of its own size.
+            // Rounding may hide an error of its own size.
             let hidden = (residual.bound + residual.size).max(residual.element);
-            let finds = 1.25 * hidden / residual.mean;
-            self.finds = self.finds.max(finds);
+            self.finds = self.finds.max(hidden * residual.reach / residual.mean);
         }
         let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
         if ratio > 1.0 && place < MOST_SUSPECTS {

@@ -13,7 +13,7 @@ use self::batches::{
     BATCH, Batch, Totals, add_present, add_squares, count_parts, find_part, pass_over,
 };
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
-use self::vector::{ColumnGroups, draw_vector, find_norms};
+use self::vector::{ColumnGroups, ProbeVector, find_norms, find_product_norms};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -58,8 +58,9 @@ pub struct Probe<T = f64> {
     rows: usize,
     /// Sum of the parts of k added so far.
     k: usize,
-    /// The probe vector; `None` until a matrix has shown the sizes of columns.
-    vector: Option<Vec<f64>>,
+    vector: ProbeVector,
+    /// `true` if the whole factors have scaled the vector.
+    is_scaled: bool,
     /// This rank's share of `A·Y`, with the real parts of `Y = B·x`.
     products: Totals,
     /// The same with the imaginary parts, if the elements are complex: to be multiplied by i.
@@ -86,8 +87,7 @@ impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
     /// With beta, columns are scaled by the sizes that C and the factors give them. If A and B come in parts of k, no factors
-    /// are given: C alone scales the columns, and without beta the first part of B. Columns that are zero there are not
-    /// scaled.
+    /// are given, and the first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
     /// Those of [`Comm`].
@@ -109,50 +109,53 @@ impl<T: Scalar> Probe<T> {
             .enter()?;
         let (rows, groups) = (c.spread().rows(), ColumnGroups::new(c.spread().cols()));
         let lines = rows * count_parts::<T>();
+        let seed = hash(SEED, seed as usize, 0);
         let mut probe = Self {
-            seed: hash(SEED, seed as usize, 0),
+            seed,
             scalars,
             groups,
             rows,
             k: 0,
-            vector: None,
+            vector: ProbeVector::draw(seed, &groups),
+            is_scaled: factors.is_some(),
             products: Totals::zeros(lines * groups.count()),
             turned: (T::TYPE.is_complex()).then(|| Totals::zeros(lines * groups.count())),
             sizes: vec![0.0; lines * groups.count()],
             terms: vec![0.0; lines],
             added: None,
         };
+        let mut sizes = vec![0.0; c.spread().cols()];
+        let c = Operand::from(c);
         if scalars.beta != T::ZERO {
-            probe.add_c(comm, &Operand::from(c), factors)?;
+            let beta = scalars.beta.value().norm();
+            sizes = find_norms(comm, &c)?;
+            sizes.iter_mut().for_each(|size| *size *= beta);
+        }
+        if let Some([a, b]) = factors {
+            let of_product = if scalars.beta == T::ZERO {
+                // Only proportions matter if nothing is added to the product.
+                find_norms(comm, &b)?
+            } else {
+                find_product_norms(comm, scalars.alpha, [&a, &b])?
+            };
+            for (size, of_product) in sizes.iter_mut().zip(of_product) {
+                *size += of_product;
+            }
+        }
+        probe.vector.note_sizes(&sizes);
+        if scalars.beta != T::ZERO {
+            probe.add_c(&c);
         }
         Ok(probe)
     }
 
-    fn add_c(
-        &mut self,
-        comm: &dyn Comm,
-        c: &Operand<'_, T>,
-        factors: Option<[Operand<'_, T>; 2]>,
-    ) -> Result<(), Error> {
-        let Scalars { alpha, beta } = self.scalars;
-        let mut sizes = find_norms(comm, c)?;
-        if let Some([a, b]) = factors {
-            let of_a = find_norms(comm, &a)?.iter().sum::<f64>() / (a.cols().max(1) as f64).sqrt();
-            let of_b = find_norms(comm, &b)?;
-            let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
-            for (size, of_b) in sizes.iter_mut().zip(of_b) {
-                *size = beta * *size + alpha * of_a * of_b;
-            }
-        }
-        let vector = draw_vector(self.seed, &self.groups, &sizes);
+    fn add_c(&mut self, c: &Operand<'_, T>) {
         let mut squares = vec![0.0; self.sizes.len()];
-        let totals = self.multiply_groups(c, &vector, |batch, first, x| {
+        let totals = self.multiply_groups(c, &self.vector.numbers(), |batch, first, x| {
             let squares = &mut squares[first..first + batch.columns[0].len()];
             add_squares(squares, &batch.columns, x);
         });
-        self.vector = Some(vector);
         self.added = Some((totals, squares));
-        Ok(())
     }
 
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
@@ -170,26 +173,20 @@ impl<T: Scalar> Probe<T> {
             return Ok(());
         }
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        let vector = match self.vector.take() {
-            Some(vector) => vector,
-            None => draw_vector(self.seed, &self.groups, &find_norms(comm, &b)?),
-        };
-        let probed = self.multiply_b(comm, &b, &vector)?;
-        self.vector = Some(vector);
+        if !self.is_scaled {
+            let sizes = find_product_norms(comm, self.scalars.alpha, [&a, &b])?;
+            self.vector.note_sizes(&sizes);
+        }
+        let probed = self.multiply_b(comm, &b)?;
         self.multiply_a(&a, &probed);
         Ok(())
     }
 
     /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group.
-    fn multiply_b(
-        &self,
-        comm: &dyn Comm,
-        b: &Operand<'_, T>,
-        vector: &[f64],
-    ) -> Result<ProbedRows, Error> {
+    fn multiply_b(&self, comm: &dyn Comm, b: &Operand<'_, T>) -> Result<ProbedRows, Error> {
         let parts = count_parts::<T>();
         let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
-        let totals = self.multiply_groups(b, vector, |batch, first, x| {
+        let totals = self.multiply_groups(b, &self.vector.numbers(), |batch, first, x| {
             let squares = &mut squares[first..first + batch.columns[0].len()];
             add_squares(squares, &batch.columns, x);
         });

@@ -222,7 +222,7 @@ fn find_smallest<T: Scalar>(n: usize, numbers: Numbers, scaled: (Scaled, f64)) -
     probe
         .pass_over_residuals(&LocalComm::new(), &case.c, take)
         .unwrap();
-    let vector = probe.vector.as_ref().unwrap();
+    let vector = probe.vector.numbers();
     let (sizes, row_norms, col_norms) = (
         multiply_sizes(&case, |x| x.norm()),
         find_norms(&case.a, true),
@@ -519,4 +519,70 @@ fn the_smallest_error_that_is_told_is_found() {
             "{row}"
         );
     }
+}
+
+/// A product in two parts of k, with this number in one column of the first part of B.
+fn make_parts(first: f64) -> (Case<f64>, [Matrix<f64>; 4]) {
+    const LARGE: usize = 17;
+    let mut case = Case::<f64>::new(
+        [40, 200, 80],
+        [Numbers::Uniform; 2],
+        (Scaled::Nothing, 1.0),
+        3,
+    );
+    let b = case.b.clone();
+    let scale = |row: usize, col: usize| match (row < 40, col == LARGE) {
+        (_, false) => 1.0,
+        (true, true) => first,
+        (false, true) => 1e14,
+    };
+    case.b
+        .fill(|row, col| scale(row, col) * b.local().col(col)[row]);
+    case.c = multiply(&case.a, &case.b, 256, 0);
+    let mut parts = [(40, 40), (40, 40), (40, 200), (40, 200)]
+        .map(|(rows, cols)| Matrix::zeros(Spread::whole(rows, cols), 0).unwrap());
+    for (at, part) in parts.iter_mut().enumerate() {
+        let (whole, first) = ([&case.a, &case.b][at / 2], 40 * (at % 2));
+        part.fill(|row, col| match at / 2 {
+            0 => whole.local().col(first + col)[row],
+            _ => whole.local().col(col)[first + row],
+        });
+    }
+    (case, parts)
+}
+
+fn verify_parts(parts: &[Matrix<f64>; 4], c: &Matrix<f64>) -> Verdict {
+    let comm = LocalComm::new();
+    let mut probe = Probe::begin(&comm, Scalars::PRODUCT, c, None, 3).unwrap();
+    for part in 0..2 {
+        let factors = [&parts[part], &parts[2 + part]].map(Operand::from);
+        probe.add(&comm, factors).unwrap();
+    }
+    probe.finish(&comm, c, None).unwrap()
+}
+
+#[test]
+fn a_column_that_is_zero_in_the_first_part_hides_nothing() {
+    let (case, parts) = make_parts(0.0);
+    let verdict = verify_parts(&parts, &case.c);
+    assert!(
+        verdict.passed && verdict.finds.unwrap() < 1e-10,
+        "{verdict:?}"
+    );
+    let mut c = case.c.clone();
+    c.fill(|row, col| {
+        let error = if (row, col) == (7, 18) { 1e-10 } else { 0.0 };
+        case.c.local().col(col)[row] + error
+    });
+    assert!(!verify_parts(&parts, &c).passed);
+}
+
+#[test]
+fn what_a_column_hides_that_grows_is_told() {
+    let (case, parts) = make_parts(1e-3);
+    let verdict = verify_parts(&parts, &case.c);
+    assert!(
+        verdict.passed && verdict.finds.unwrap() > 1.0,
+        "{verdict:?}"
+    );
 }

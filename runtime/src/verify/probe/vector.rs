@@ -41,24 +41,68 @@ impl ColumnGroups {
     }
 }
 
-/// Draws the probe vector for columns of these sizes: `±(1 + ξ/4)/size` with uniform ξ. Each group has as many positive
-/// signs as negative ones: rounding that is alike in all columns cancels out but for ξ.
-pub(super) fn draw_vector(seed: u64, groups: &ColumnGroups, sizes: &[f64]) -> Vec<f64> {
-    let mut vector = Vec::with_capacity(sizes.len());
-    for cols in (0..groups.count()).map(|group| groups.cols(group)) {
-        let first = vector.len();
-        vector.extend(cols.map(|col| if col % 2 == 0 { 1.0 } else { -1.0 }));
-        let signs = &mut vector[first..];
-        for last in (1..signs.len()).rev() {
-            let other = hash(seed, first + last, 1) % (last as u64 + 1);
-            signs.swap(last, other as usize);
+/// The numbers of the probe vector, `±(1 + ξ/4)/size` with uniform ξ, where the sizes of columns become known in turn.
+#[derive(Debug)]
+pub(super) struct ProbeVector {
+    /// `±(1 + ξ/4)`. Each group has as many positive signs as negative ones: rounding that is alike in all columns cancels
+    /// out but for ξ.
+    draws: Vec<f64>,
+    /// The size by which each column is scaled; 0 until a matrix has something in that column.
+    scales: Vec<f64>,
+    /// The size of each column over all matrices.
+    sizes: Vec<f64>,
+}
+
+impl ProbeVector {
+    pub(super) fn draw(seed: u64, groups: &ColumnGroups) -> Self {
+        let mut draws = Vec::with_capacity(groups.cols);
+        for cols in (0..groups.count()).map(|group| groups.cols(group)) {
+            let first = draws.len();
+            draws.extend(cols.map(|col| if col % 2 == 0 { 1.0 } else { -1.0 }));
+            let signs = &mut draws[first..];
+            for last in (1..signs.len()).rev() {
+                let other = hash(seed, first + last, 1) % (last as u64 + 1);
+                signs.swap(last, other as usize);
+            }
+        }
+        for (col, draw) in draws.iter_mut().enumerate() {
+            let fraction = (hash(seed, col, 2) >> 11) as f64 * 2f64.powi(-53);
+            *draw *= 1.0 + fraction / 4.0;
+        }
+        Self {
+            scales: vec![0.0; draws.len()],
+            sizes: vec![0.0; draws.len()],
+            draws,
         }
     }
-    for (col, (x, size)) in vector.iter_mut().zip(sizes).enumerate() {
-        let fraction = (hash(seed, col, 2) >> 11) as f64 * 2f64.powi(-53);
-        *x *= (1.0 + fraction / 4.0) / find_scale(*size);
+
+    /// Notes the columns' sizes in one more matrix. Columns that were zero before are scaled by it: their numbers have
+    /// multiplied nothing yet.
+    pub(super) fn note_sizes(&mut self, sizes: &[f64]) {
+        for ((scale, total), size) in self.scales.iter_mut().zip(&mut self.sizes).zip(sizes) {
+            *total = total.hypot(*size);
+            if *scale == 0.0 {
+                *scale = *size;
+            }
+        }
     }
-    vector
+
+    /// Returns the numbers of the vector.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        divide_by_sizes(self.draws.iter().copied(), &self.scales)
+    }
+
+    /// Returns one over the size of each column.
+    pub(super) fn weights(&self) -> Vec<f64> {
+        divide_by_sizes(self.draws.iter().map(|_| 1.0), &self.sizes)
+    }
+}
+
+fn divide_by_sizes(numbers: impl Iterator<Item = f64>, sizes: &[f64]) -> Vec<f64> {
+    numbers
+        .zip(sizes)
+        .map(|(number, size)| number / find_scale(*size))
+        .collect()
 }
 
 /// Returns a size by which can be divided.
@@ -98,4 +142,22 @@ pub(super) fn find_norms<T: Scalar>(
         }
     });
     Ok(norms.collect())
+}
+
+/// Returns the norms that the columns of `alpha·A·B` have if their terms are independent.
+///
+/// # Errors
+/// See [`Comm`].
+///
+/// # Collective
+/// All ranks.
+pub(super) fn find_product_norms<T: Scalar>(
+    comm: &dyn Comm,
+    alpha: T,
+    [a, b]: [&Operand<'_, T>; 2],
+) -> Result<Vec<f64>, Error> {
+    let of_a = find_norms(comm, a)?.into_iter().fold(0.0, f64::hypot);
+    let scale = alpha.value().norm() * of_a / (a.cols().max(1) as f64).sqrt();
+    let of_b = find_norms(comm, b)?;
+    Ok(of_b.into_iter().map(|norm| scale * norm).collect())
 }
