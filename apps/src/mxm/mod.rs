@@ -530,7 +530,7 @@ struct MatrixSource<'a> {
     arguments: &'a MxmArguments,
     files: MatrixFiles,
     moved: Moved,
-    /// Files that are not the same on all hosts, and numbers that are not finite.
+    /// Files that are not the same on all hosts, numbers that are not finite, and what was lost of the numbers.
     notices: Vec<String>,
     /// `false` once a number that was read is not finite.
     is_finite: bool,
@@ -568,7 +568,9 @@ impl MatrixSource<'_> {
         self.moved = self.moved.and(took);
         if let Some(found) = matrix.find_not_finite(comm)? {
             if self.arguments.verify != Verify::None {
-                let reason = format!("{found}; only --verify none multiplies them");
+                let lost = file.describe_losses(comm)?;
+                let lost = lost.map(|lost| format!(" ({lost})")).unwrap_or_default();
+                let reason = format!("{found}{lost}; only --verify none multiplies them");
                 return Err(Error::file(path, reason));
             }
             let notice = format!("{}: {found}", path.display());
@@ -580,6 +582,7 @@ impl MatrixSource<'_> {
 
     /// Ends the reading of the files.
     fn close(&mut self) -> Result<(), Error> {
+        self.notices.extend(self.files.describe_losses(self.comm)?);
         self.moved.seconds += std::mem::take(&mut self.files).close(self.comm)?;
         Ok(())
     }

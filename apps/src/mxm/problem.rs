@@ -156,6 +156,21 @@ impl MatrixFiles {
         notices.map(str::to_owned).collect()
     }
 
+    /// Says what was lost of the numbers that were read, one line a file.
+    ///
+    /// # Errors
+    /// See [`InputFile::describe_losses`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn describe_losses(&self, comm: &dyn Comm) -> Result<Vec<String>, Error> {
+        let mut told = Vec::new();
+        for file in self.files.iter().flatten() {
+            told.extend(file.describe_losses(comm)?);
+        }
+        Ok(told)
+    }
+
     /// Looks at all files for the last time; returns the seconds that it took.
     ///
     /// # Errors

@@ -1,17 +1,22 @@
 //! Chrome's JSON traces: events `B` and `E` around a piece of work, or `X` with its duration; times in microseconds.
+//!
+//! Only the event around iterations, the excluded calls, and ends without a name have to be sound. What is wrong with other
+//! events is counted, and told once.
 
 use std::collections::BTreeMap;
 
-use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::iterations::{Iterations, TracedThread};
 use super::json::JsonEvents;
 use super::lines::TraceFile;
+use super::oddities::{Oddities, Oddity};
 use super::pairs;
 use super::reading::TraceEnd;
+use super::spans::{Edge, EventRole, ThreadSpans};
 use super::{TraceOptions, UnitsSource};
+use crate::lines::count;
 
 /// The beginning of the names of MPI's calls.
 const MPI_CALLS: &str = "MPI_";
@@ -22,32 +27,12 @@ const MOST_LISTED: usize = 10;
 /// A process and a thread in it.
 type ThreadNames = (String, String);
 
-/// A piece of work of a thread.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Span {
-    begin_us: f64,
-    end_us: f64,
-    units: u64,
-    line: u64,
-}
-
-/// An event `B` without its `E`.
+/// A name of events.
 #[derive(Serialize, Deserialize)]
-struct OpenSpan {
-    name: String,
-    begin_us: f64,
-    size: Option<Value>,
-    line: u64,
-}
-
-/// The spans of a thread that count, or that do not.
-#[derive(Default, Serialize, Deserialize)]
-struct ThreadSpans {
-    open: Vec<OpenSpan>,
-    time_us: f64,
-    iterations: Vec<Span>,
-    /// Beginning and end of excluded calls.
-    excluded: Vec<(f64, f64)>,
+struct EventName {
+    index: u32,
+    /// Number of events that begin under it.
+    begun: u64,
 }
 
 /// A trace up to the last event that was read.
@@ -57,8 +42,8 @@ pub struct ChromeTrace {
     in_object: bool,
     #[serde(with = "pairs")]
     threads: BTreeMap<ThreadNames, ThreadSpans>,
-    /// The number of events with each name.
-    seen: BTreeMap<String, u64>,
+    names: BTreeMap<String, EventName>,
+    oddities: Oddities,
 }
 
 /// Refuses options that need Paraver's events.
@@ -89,7 +74,8 @@ impl ChromeTrace {
         Ok(Self {
             in_object: JsonEvents::open(file)?.is_in_object(),
             threads: BTreeMap::new(),
-            seen: BTreeMap::new(),
+            names: BTreeMap::new(),
+            oddities: Oddities::default(),
         })
     }
 
@@ -123,86 +109,98 @@ impl ChromeTrace {
         line: u64,
         options: &TraceOptions,
     ) -> Result<(), String> {
-        if !event.is_object() {
-            return Err("an event is an object".to_owned());
-        }
-        let phase = event["ph"].as_str().ok_or("the event has no phase `ph`")?;
-        if !["B", "E", "X"].contains(&phase) {
-            return Ok(());
-        }
-        let time_us = read_number(event, "ts")?;
-        let name = event["name"].as_str().unwrap_or_default();
-        let names = (name_place(&event["pid"]), name_place(&event["tid"]));
-        let size = find_size(event, options);
-        let spans = self.threads.entry(names).or_default();
-        if phase != "E" {
-            *self.seen.entry(name.to_owned()).or_default() += 1;
-        }
-        match phase {
-            "X" => {
-                let end_us = time_us + read_number(event, "dur")?;
-                let span = OpenSpan {
-                    name: name.to_owned(),
-                    begin_us: time_us,
-                    size,
-                    line,
-                };
-                spans.close(span, end_us, options)
+        let phase = match event["ph"].as_str() {
+            Some(phase @ ("B" | "E" | "X")) => phase,
+            Some(_) => return Ok(()),
+            None => {
+                self.oddities.add(Oddity::NoPhase, line);
+                return Ok(());
             }
-            "B" => {
-                spans.go_on(time_us)?;
-                spans.open.push(OpenSpan {
-                    name: name.to_owned(),
-                    begin_us: time_us,
-                    size,
-                    line,
-                });
+        };
+        let name = event["name"].as_str().unwrap_or_default();
+        let role = match (phase, name) {
+            // It may end an iteration.
+            ("E", "") => EventRole::Unnamed,
+            _ => find_role(name, options),
+        };
+        let index = self.note_name(name, phase != "E");
+        let time_us = match read_number(event, "ts") {
+            Err(_) if role == EventRole::Other => {
+                self.oddities.add(Oddity::NoTime, line);
+                return Ok(());
+            }
+            time_us => time_us?,
+        };
+        let end_us = match read_number(event, "dur") {
+            _ if phase != "X" => None,
+            Err(_) if role == EventRole::Other => {
+                self.oddities.add(Oddity::NoTime, line);
+                return Ok(());
+            }
+            lasts_us => Some(time_us + lasts_us?),
+        };
+        let names = (name_place(&event["pid"]), name_place(&event["tid"]));
+        let edge = Edge {
+            time_us,
+            line,
+            name: index,
+            role,
+            is_end: phase == "E",
+            size: find_size(event, options, role).map(Box::new),
+        };
+        let spans = self.threads.entry(names).or_default();
+        match end_us {
+            Some(end_us) if end_us < time_us && role == EventRole::Other => {
+                self.oddities.add(Oddity::NegativeTime, line);
                 Ok(())
             }
-            _ => {
-                spans.go_on(time_us)?;
-                let mut span = spans
-                    .open
-                    .pop()
-                    .ok_or("an event `E` without a `B` before")?;
-                if !name.is_empty() && name != span.name {
-                    let OpenSpan {
-                        name: begun, line, ..
-                    } = span;
-                    let [name, begun] = [name, &begun].map(show_name);
-                    return Err(format!(
-                        "`E` of \"{name}\" ends `B` of \"{begun}\" in line {line}"
-                    ));
-                }
-                span.size = size.or(span.size);
-                spans.close(span, time_us, options)
+            Some(end_us) => spans.add(edge, end_us, options),
+            None => {
+                spans.edges.push(edge);
+                Ok(())
             }
         }
     }
 
+    /// Returns the number of a name, and counts an event that begins under it.
+    fn note_name(&mut self, name: &str, begins: bool) -> u32 {
+        if !self.names.contains_key(name) {
+            let index = self.names.len() as u32;
+            let new = EventName { index, begun: 0 };
+            self.names.insert(name.to_owned(), new);
+        }
+        let Some(known) = self.names.get_mut(name) else {
+            return 0;
+        };
+        known.begun += u64::from(begins);
+        known.index
+    }
+
     fn check_event(&self, options: &TraceOptions) -> Result<(), String> {
         let wanted = &options.event;
-        if self.seen.contains_key(wanted) {
-            return Ok(());
+        let mut seen = BTreeMap::<&str, u64>::new();
+        for (name, EventName { begun, .. }) in self.names.iter().filter(|(_, n)| n.begun > 0) {
+            if is_called(name, wanted) {
+                return Ok(());
+            }
+            *seen.entry(strip_number(name)).or_default() += begun;
         }
-        let mut seen: Vec<(u64, &str)> = (self
-            .seen
-            .iter()
-            .map(|(name, count)| (*count, name.as_str())))
-        .collect();
+        let mut seen: Vec<(u64, &str)> = seen.into_iter().map(|(name, n)| (n, name)).collect();
         seen.sort_unstable_by(|a, b| b.cmp(a));
         let listed: Vec<&str> = seen
             .iter()
             .take(MOST_LISTED)
             .map(|(_, name)| *name)
             .collect();
-        Err(match listed.is_empty() {
-            true => format!("no event {wanted}, and no other events with a beginning and an end"),
-            false => format!(
-                "no event {wanted}; its most frequent events are {}",
-                listed.join(", ")
-            ),
-        })
+        if listed.is_empty() {
+            return Err(format!(
+                "no event {wanted}, and no other events with a beginning and an end"
+            ));
+        }
+        Err(format!(
+            "no event {wanted}; its most frequent events are {}",
+            listed.join(", ")
+        ))
     }
 
     fn add_iterations(
@@ -210,140 +208,71 @@ impl ChromeTrace {
         options: &TraceOptions,
         iterations: &mut Iterations,
     ) -> Result<TraceEnd, String> {
-        let mut unfinished = 0;
+        let (mut unfinished, mut unbegun) = (0, 0);
         for ((process, thread), mut spans) in std::mem::take(&mut self.threads) {
-            let open = spans.open.iter().filter(|span| span.name == options.event);
-            unfinished += open.count() as u64;
             let place = TracedThread {
                 process: format!("process{process}"),
                 thread,
                 host: None,
             };
+            let cut = spans.join_edges(options, &mut self.oddities)?;
+            unfinished += cut.unfinished;
+            unbegun += cut.unbegun;
             spans.add_iterations(&place, iterations)?;
+        }
+        let mut notices: Vec<String> = self.oddities.describe().into_iter().collect();
+        if unbegun > 0 {
+            let ended = count(unbegun, "iteration");
+            notices.push(format!("{ended} had no beginning and left no time"));
         }
         Ok(TraceEnd {
             unfinished,
-            notices: Vec::new(),
+            notices,
         })
     }
 }
 
-impl ThreadSpans {
-    /// Goes on to the time of an event `B` or `E`.
-    fn go_on(&mut self, time_us: f64) -> Result<(), String> {
-        if time_us < self.time_us {
-            let before = self.time_us;
-            return Err(format!(
-                "time {time_us} after {before} on the same thread: times run backwards"
-            ));
-        }
-        self.time_us = time_us;
-        Ok(())
-    }
-
-    /// Keeps a span that ends, if it counts or is an excluded call.
-    fn close(&mut self, span: OpenSpan, end_us: f64, options: &TraceOptions) -> Result<(), String> {
-        let OpenSpan {
-            name,
-            begin_us,
-            size,
-            line,
-        } = span;
-        if end_us < begin_us {
-            return Err(format!(
-                "the event ends at {end_us}, before it begins at {begin_us}"
-            ));
-        }
-        if name == options.event {
-            let units = read_units(size.as_ref(), options)?;
-            self.iterations.push(Span {
-                begin_us,
-                end_us,
-                units,
-                line,
-            });
-        } else if is_excluded(&name, options) {
-            self.excluded.push((begin_us, end_us));
-        }
-        Ok(())
-    }
-
-    /// Adds the iterations in the order of time, each without the excluded calls in it.
-    fn add_iterations(
-        &mut self,
-        place: &TracedThread,
-        iterations: &mut Iterations,
-    ) -> Result<(), String> {
-        self.iterations
-            .sort_by(|a, b| a.begin_us.total_cmp(&b.begin_us));
-        self.excluded.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut first, mut before) = (0, None::<Span>);
-        for span in &self.iterations {
-            if let Some(before) = before.filter(|before| before.end_us > span.begin_us) {
-                let reason = format!(
-                    "the iteration begins before that of line {} ends",
-                    before.line
-                );
-                return Err(format!("line {}: {reason}", span.line));
-            }
-            before = Some(*span);
-            // Calls do not overlap, or lie in each other: their ends need not ascend, but none is long past.
-            while self
-                .excluded
-                .get(first)
-                .is_some_and(|(_, end_us)| *end_us <= span.begin_us)
-            {
-                first += 1;
-            }
-            let t_us = span.end_us - span.begin_us - sum_calls(&self.excluded[first..], span);
-            if t_us <= 0.0 {
-                return Err(format!("line {}: the iteration took no time", span.line));
-            }
-            iterations.add(place, span.units, t_us * 1e-6)?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the time of a span that lies in calls, which ascend by their beginnings.
-fn sum_calls(calls: &[(f64, f64)], span: &Span) -> f64 {
-    let (mut sum_us, mut until_us) = (0.0, span.begin_us);
-    let within = calls
-        .iter()
-        .take_while(|(begin_us, _)| *begin_us < span.end_us);
-    for &(begin_us, end_us) in within {
-        let end_us = end_us.min(span.end_us);
-        sum_us += (end_us - begin_us.max(until_us)).max(0.0);
-        until_us = until_us.max(end_us);
-    }
-    sum_us
-}
-
-/// Returns the argument of an event that holds the size.
-fn find_size(event: &Value, options: &TraceOptions) -> Option<Value> {
+/// Returns the argument of an event that holds the size, if it may be an iteration's.
+fn find_size(event: &Value, options: &TraceOptions, role: EventRole) -> Option<Value> {
     match &options.units {
-        UnitsSource::Latest(key) => event.get("args")?.get(key).cloned(),
+        UnitsSource::Latest(key) if matches!(role, EventRole::Iteration | EventRole::Unnamed) => {
+            event.get("args")?.get(key).cloned()
+        }
         _ => None,
     }
 }
 
-fn is_excluded(name: &str, options: &TraceOptions) -> bool {
-    match options.exclude.is_empty() {
-        true => name.starts_with(MPI_CALLS),
-        false => options.exclude.iter().any(|excluded| excluded == name),
+fn find_role(name: &str, options: &TraceOptions) -> EventRole {
+    if is_called(name, &options.event) {
+        return EventRole::Iteration;
+    }
+    let is_excluded = if options.exclude.is_empty() {
+        name.starts_with(MPI_CALLS)
+    } else {
+        (options.exclude.iter()).any(|excluded| is_called(name, excluded))
+    };
+    if is_excluded {
+        EventRole::Call
+    } else {
+        EventRole::Other
     }
 }
 
-fn read_units(size: Option<&Value>, options: &TraceOptions) -> Result<u64, String> {
-    let UnitsSource::Latest(key) = &options.units else {
-        return options.count_units(0.0);
-    };
-    let size =
-        size.ok_or_else(|| format!("the iteration has no size: no {key:?} is in its `args`"))?;
-    let amount = size.as_f64().or_else(|| size.as_str()?.parse().ok());
-    let amount = amount
-        .ok_or_else(|| format!("the size {key:?} is {size}, which must be a number above 0"))?;
-    options.count_units(amount)
+/// Returns `true` for this name, alone or with a number behind it, as in `step#12`.
+fn is_called(name: &str, wanted: &str) -> bool {
+    name == wanted || strip_number(name) == wanted
+}
+
+/// Returns a name without the number behind it.
+fn strip_number(name: &str) -> &str {
+    match name.rsplit_once('#') {
+        Some((before, digits))
+            if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            before
+        }
+        _ => name,
+    }
 }
 
 fn read_number(event: &Value, key: &str) -> Result<f64, String> {
@@ -361,29 +290,5 @@ fn name_place(value: &Value) -> String {
         Value::Null => "0".to_owned(),
         Value::String(name) => name.clone(),
         value => value.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_count_once_and_only_within_the_iteration() {
-        let span = Span {
-            begin_us: 10.0,
-            end_us: 50.0,
-            units: 1,
-            line: 1,
-        };
-        let calls = [
-            (0.0, 12.0),
-            (20.0, 30.0),
-            (22.0, 25.0),
-            (28.0, 31.0),
-            (45.0, 70.0),
-            (80.0, 90.0),
-        ];
-        assert_eq!(sum_calls(&calls, &span), 2.0 + 11.0 + 5.0);
     }
 }

@@ -23,7 +23,7 @@ const KEPT_BYTES: u64 = 256 << 20;
 
 /// The version of the reading: a file of another one is not taken up. It changes when iterations are found or counted
 /// otherwise.
-const READING_VERSION: u32 = 1;
+const READING_VERSION: u32 = 2;
 
 /// Bytes of traces between two writings, for each byte that is written. Where sizes differ in every iteration the file is
 /// as long as the models.

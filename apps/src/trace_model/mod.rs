@@ -14,11 +14,13 @@ mod json;
 mod kept;
 mod labels;
 mod lines;
+mod oddities;
 mod pairs;
 mod paraver;
 mod progress;
 mod reading;
 mod report;
+mod spans;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -51,7 +53,8 @@ pub struct TraceArguments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Event that marks iterations, by number or name: each value but 0 begins one, and the next value or 0
-    /// ends it. TYPE:VALUE takes this value alone. For Chrome, the name of the event
+    /// ends it. TYPE:VALUE takes this value alone. For Chrome, the name of the event, with or without a number
+    /// behind it (`step` is also `step#12`)
     #[arg(long, value_name = "EVENT")]
     event: String,
     /// Event whose last value until the end of an iteration is its size. For Chrome, the key in its args

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use isochron_devices::Scalar;
 
+use super::losses::Losses;
 use super::pieces::{cut_pieces, orient};
 use super::{HEAD, MatrixOutput, ReadElements};
 use crate::comm::{Comm, agree};
@@ -16,19 +17,22 @@ use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
 /// Largest number of elements of a piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
 
-/// Reads a file that only the head sees, which has it open.
+/// Reads a file that only the head sees, which has it open. On the head it returns what is lost of it.
 pub(super) fn read_pieces<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
     (order, mut read): (Order, Option<&mut ReadElements<T>>),
     matrix: &mut Matrix<T>,
-) -> Result<Moved, Error> {
+) -> Result<(Moved, Losses), Error> {
     let mut moved = Moved::default();
+    let mut losses = Losses::default();
     let mut buffer = Vec::new();
     for piece in cut_matrix(matrix.spread(), order) {
         let (on_head, on_all) = spread_piece(comm, matrix.spread(), &piece)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
-        let done = read.as_mut().map_or(Ok(()), |read| read(&mut buffer));
+        let done = read
+            .as_mut()
+            .map_or(Ok(Losses::default()), |read| read(&mut buffer));
         let source = Stored {
             data: buffer.as_slice(),
             ld: orient(&piece, order).rows,
@@ -37,14 +41,17 @@ pub(super) fn read_pieces<T: Scalar>(
         let aim = (&on_all, Order::Columns);
         let movement = done
             .map_err(|reason| Error::file(path, reason))
-            .and_then(|()| Movement::new(comm, &on_head, aim, usize::MAX));
+            .and_then(|lost| {
+                losses += lost;
+                Movement::new(comm, &on_head, aim, usize::MAX)
+            });
         let mut movement = agree(comm, movement)?;
         moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace)?);
     }
     // The end of the file, also after no pieces.
-    let finished = read.map_or(Ok(()), |read| read(&mut []));
-    agree(comm, finished.map_err(|reason| Error::file(path, reason)))?;
-    Ok(moved)
+    let finished = read.map_or(Ok(Losses::default()), |read| read(&mut []));
+    losses += agree(comm, finished.map_err(|reason| Error::file(path, reason)))?;
+    Ok((moved, losses))
 }
 
 /// Writes a file that only the head sees; the head has it open.

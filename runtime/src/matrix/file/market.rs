@@ -6,7 +6,9 @@ use std::rc::Rc;
 use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 
-use super::coordinate::{CoordinateElements, find_shortest_entry};
+use super::array::ArrayElements;
+use super::banner::MarketBanner;
+use super::coordinate::CoordinateElements;
 use super::{FileShape, OpenFile, ReadElements};
 use crate::input::{FileReader, WatchedFile};
 use crate::matrix::Order;
@@ -25,17 +27,8 @@ pub(super) struct NumberedLines {
     pub number: usize,
 }
 
-/// The first line of a file.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MarketBanner {
-    pub element: ElementType,
-    /// `true` if every line has its row and its column, and elements without a line are 0.
-    is_coordinate: bool,
-    /// `true` if an element stands for the one across the diagonal too.
-    pub is_symmetric: bool,
-}
-
 impl NumberedLines {
+    /// Reads a line; returns `false` at the end of the file. Of a comment that is too long the rest is left out.
     fn next_raw(&mut self) -> Result<bool, String> {
         self.line.clear();
         self.number += 1;
@@ -44,16 +37,26 @@ impl NumberedLines {
         let len = limited
             .read_line(&mut self.line)
             .map_err(|error| format!("line {number}: {error}"))?;
-        if len as u64 == MAX_LINE {
-            return Err(format!("line {number}: longer than {MAX_LINE} bytes"));
+        if len as u64 == MAX_LINE && !self.line.ends_with('\n') {
+            if !self.is_comment() {
+                return Err(format!("line {number}: longer than {MAX_LINE} bytes"));
+            }
+            (self.file.skip_until(b'\n')).map_err(|error| format!("line {number}: {error}"))?;
         }
         Ok(len > 0)
     }
 
+    fn is_comment(&self) -> bool {
+        self.line.trim_start().starts_with('%')
+    }
+
+    /// Returns the next line that is neither empty nor a comment.
+    ///
+    /// # Errors
+    /// The line and the reason.
     pub fn next_data(&mut self) -> Result<Option<&str>, String> {
         while self.next_raw()? {
-            let blank = self.line.trim().is_empty() || self.line.starts_with('%');
-            if !blank {
+            if !self.line.trim().is_empty() && !self.is_comment() {
                 return Ok(Some(self.line.trim()));
             }
         }
@@ -68,28 +71,28 @@ pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T
         line: String::new(),
         number: 0,
     };
-    let banner = read_banner(&mut lines)?;
+    lines.next_raw()?;
+    let banner = MarketBanner::parse(&lines.line).map_err(|reason| format!("line 1: {reason}"))?;
     let MarketSizes {
         rows,
         cols,
         entries,
     } = read_sizes(&mut lines, banner.is_coordinate)?;
-    let total = rows
-        .checked_mul(cols)
-        .ok_or_else(|| format!("claims an impossible shape {rows}×{cols}"))?;
+    banner.check_shape(rows, cols)?;
+    let (Some(_), Some(total)) = (rows.checked_mul(cols), banner.count_elements(rows, cols)) else {
+        return Err(format!("claims an impossible shape {rows}×{cols}"));
+    };
     let shape = FileShape {
         rows,
         cols,
-        element: banner.element,
+        element: banner.element(),
         order: Order::Columns,
     };
-    // The shortest element is a digit and a line break, or two digits with a space between them and a line break.
-    let shortest = 2 + 2 * u64::from(banner.element.is_complex());
-    let (lines_told, shortest) = match entries {
-        Some(entries) => (entries, find_shortest_entry(banner)),
-        None => (total, shortest),
-    };
-    if size < shortest.saturating_mul(lines_told as u64).saturating_sub(1) {
+    // The shortest word is a digit, with a space or a line break behind it.
+    let words = banner.count_words() + 2 * usize::from(banner.is_coordinate);
+    let lines_told = entries.unwrap_or(total);
+    let shortest = (2 * words as u64).saturating_mul(lines_told as u64);
+    if size < shortest.saturating_sub(1) {
         return Err(format!(
             "truncated: {size} bytes cannot hold {lines_told} elements of {rows}×{cols}"
         ));
@@ -99,66 +102,12 @@ pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T
             let mut elements = CoordinateElements::new(lines, banner, (rows, cols), entries);
             Box::new(move |out: &mut [T]| elements.read_next(out)) as ReadElements<T>
         }
-        None => read_array(lines, banner.element, total),
+        None => {
+            let mut elements = ArrayElements::new(lines, banner, rows, total);
+            Box::new(move |out: &mut [T]| elements.read_next(out))
+        }
     };
     Ok((shape, read_elements))
-}
-
-/// Reads the elements of an `array`.
-fn read_array<T: Scalar>(
-    mut lines: NumberedLines,
-    element: ElementType,
-    total: usize,
-) -> ReadElements<T> {
-    let mut read = 0;
-    Box::new(move |out: &mut [T]| {
-        for value in out {
-            let Some(text) = lines.next_data()? else {
-                return Err(format!("truncated: {read} elements of {total}"));
-            };
-            let parsed = parse_element(text, element.is_complex());
-            *value = T::of(parsed.map_err(|reason| format!("line {}: {reason}", lines.number))?);
-            read += 1;
-        }
-        if read == total && lines.next_data()?.is_some() {
-            return Err(format!("line {}: more than {total} elements", lines.number));
-        }
-        Ok(())
-    })
-}
-
-/// Reads the first line.
-fn read_banner(lines: &mut NumberedLines) -> Result<MarketBanner, String> {
-    lines.next_raw()?;
-    let banner = lines.line.to_lowercase();
-    let words: Vec<&str> = banner.split_whitespace().collect();
-    let (format, field, symmetry) = match words[..] {
-        ["%%matrixmarket", "matrix", format, field, symmetry] => (format, field, symmetry),
-        ["%%matrixmarket", ..] => ("", "", ""),
-        _ => return Err("line 1: not a Matrix Market file (no %%MatrixMarket)".to_string()),
-    };
-    let element = match field {
-        "real" | "integer" | "double" => Some(ElementType::F64),
-        "complex" => Some(ElementType::C64),
-        _ => None,
-    };
-    let is_coordinate = format == "coordinate";
-    let is_known = match symmetry {
-        "general" => is_coordinate || format == "array",
-        "symmetric" => is_coordinate,
-        _ => false,
-    };
-    match element.filter(|_| is_known) {
-        Some(element) => Ok(MarketBanner {
-            element,
-            is_coordinate,
-            is_symmetric: symmetry == "symmetric",
-        }),
-        None => Err(format!(
-            "line 1: `{}`; wanted `matrix array real general`, or `coordinate`, complex, and symmetric if coordinate",
-            lines.line.trim()
-        )),
-    }
 }
 
 /// The line with the sizes.
@@ -192,19 +141,6 @@ fn read_sizes(lines: &mut NumberedLines, is_coordinate: bool) -> Result<MarketSi
         cols,
         entries,
     })
-}
-
-/// Parses one element: a number, or the real and the imaginary part of a complex number.
-pub(super) fn parse_element(text: &str, is_complex: bool) -> Result<Complex64, String> {
-    let parts = match is_complex {
-        false => Some((text, "0")),
-        true => text.split_once(char::is_whitespace),
-    };
-    let (re, im) = parts.ok_or_else(|| format!("`{text}` is not a real and an imaginary part"))?;
-    match (re.parse(), im.trim().parse()) {
-        (Ok(re), Ok(im)) => Ok(Complex64::new(re, im)),
-        _ => Err(format!("`{text}` is not a number")),
-    }
 }
 
 /// Estimates the length of a file: most numbers have all digits of their type.

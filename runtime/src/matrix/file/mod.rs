@@ -6,9 +6,14 @@
 //! own part and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array` or sparse `coordinate`).
 //! An `.mtx` file has no positions and goes through the head.
 
+mod array;
+mod banner;
 mod coordinate;
 mod head;
+mod losses;
 mod market;
+#[cfg(test)]
+mod market_tests;
 mod npy;
 mod pieces;
 mod position;
@@ -22,6 +27,7 @@ use std::time::Instant;
 use isochron_devices::{ElementType, Scalar};
 use serde::{Deserialize, Serialize};
 
+use self::losses::Losses;
 use self::pieces::{cut_pieces, orient};
 use super::redistribute::Moved;
 use super::{Digest, Matrix, Order, Region};
@@ -40,7 +46,7 @@ const DIGESTED: usize = 1 << 20;
 
 /// Fills memory with the next elements of a file, read from front to back, or says why the file does not hold them. Once all
 /// are read, it checks that the file holds nothing else.
-type ReadElements<T> = Box<dyn FnMut(&mut [T]) -> Result<(), String>>;
+type ReadElements<T> = Box<dyn FnMut(&mut [T]) -> Result<Losses, String>>;
 
 type OpenFile<T> = (FileShape, ReadElements<T>);
 
@@ -51,7 +57,7 @@ pub struct FileShape {
     pub rows: usize,
     /// Number of columns.
     pub cols: usize,
-    /// Smallest type that holds all its numbers; `f64` for integers.
+    /// Smallest type that holds all its numbers; `f64` for integers, although it rounds those beyond 2⁵³.
     pub element: ElementType,
     order: Order,
 }

@@ -8,6 +8,7 @@ use isochron_devices::{ElementType, Scalar};
 use npyz::{DType, Endianness, NpyHeader, TypeChar, TypeStr, WriterBuilder};
 use num_complex::{Complex32, Complex64};
 
+use super::losses::Losses;
 use super::{FileShape, OpenFile};
 use crate::input::WatchedFile;
 use crate::matrix::Order;
@@ -17,36 +18,23 @@ use crate::output::PartialFile;
 const MAX_HEADER: u64 = 10_000;
 
 /// Conversion of stored numbers, in this host's byte order, to elements.
-type Conversion<T> = fn(&[u8], &mut [T]);
+type Conversion<T> = fn(&[u8], &mut [T]) -> Losses;
 
 /// Chooses the smallest type that holds all stored numbers of a type, `f64` for integers, and their conversion.
 fn choose_conversion<T: Scalar>(kind: &TypeStr) -> Result<(ElementType, Conversion<T>), String> {
-    macro_rules! real {
-        ($stored:ty) => {
-            |bytes, out| {
-                convert_numbers(bytes, out, |number: $stored| {
-                    Complex64::new(number as f64, 0.0)
-                })
-            }
-        };
-    }
     Ok(match (kind.type_char(), kind.size_field()) {
-        (TypeChar::Float, 4) => (ElementType::F32, real!(f32)),
-        (TypeChar::Float, 8) => (ElementType::F64, real!(f64)),
-        (TypeChar::Int, 1) => (ElementType::F64, real!(i8)),
-        (TypeChar::Int, 2) => (ElementType::F64, real!(i16)),
-        (TypeChar::Int, 4) => (ElementType::F64, real!(i32)),
-        (TypeChar::Int, 8) => (ElementType::F64, real!(i64)),
-        (TypeChar::Uint, 1) => (ElementType::F64, real!(u8)),
-        (TypeChar::Uint, 2) => (ElementType::F64, real!(u16)),
-        (TypeChar::Uint, 4) => (ElementType::F64, real!(u32)),
-        (TypeChar::Uint, 8) => (ElementType::F64, real!(u64)),
-        (TypeChar::Complex, 8) => (ElementType::C32, |bytes, out| {
-            convert_numbers(bytes, out, Complex32::value)
-        }),
-        (TypeChar::Complex, 16) => (ElementType::C64, |bytes, out| {
-            convert_numbers(bytes, out, Complex64::value)
-        }),
+        (TypeChar::Float, 4) => (ElementType::F32, convert_floats::<f32, T>),
+        (TypeChar::Float, 8) => (ElementType::F64, convert_floats::<f64, T>),
+        (TypeChar::Int, 1) => (ElementType::F64, convert_integers::<i8, T>),
+        (TypeChar::Int, 2) => (ElementType::F64, convert_integers::<i16, T>),
+        (TypeChar::Int, 4) => (ElementType::F64, convert_integers::<i32, T>),
+        (TypeChar::Int, 8) => (ElementType::F64, convert_integers::<i64, T>),
+        (TypeChar::Uint, 1) => (ElementType::F64, convert_integers::<u8, T>),
+        (TypeChar::Uint, 2) => (ElementType::F64, convert_integers::<u16, T>),
+        (TypeChar::Uint, 4) => (ElementType::F64, convert_integers::<u32, T>),
+        (TypeChar::Uint, 8) => (ElementType::F64, convert_integers::<u64, T>),
+        (TypeChar::Complex, 8) => (ElementType::C32, convert_floats::<Complex32, T>),
+        (TypeChar::Complex, 16) => (ElementType::C64, convert_floats::<Complex64, T>),
         _ => {
             return Err(format!(
                 "holds elements of type {kind}; wanted f4, f8, c8, c16, or integers of 1 to 8 bytes"
@@ -55,11 +43,32 @@ fn choose_conversion<T: Scalar>(kind: &TypeStr) -> Result<(ElementType, Conversi
     })
 }
 
-/// Converts the bytes of each stored number to an element.
-fn convert_numbers<S: Pod, T: Scalar>(bytes: &[u8], out: &mut [T], value: impl Fn(S) -> Complex64) {
-    for (element, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<S>())) {
-        *element = T::of(value(bytemuck::pod_read_unaligned(bytes)));
+fn read_numbers<S: Pod>(bytes: &[u8]) -> impl Iterator<Item = S> {
+    bytes
+        .chunks_exact(size_of::<S>())
+        .map(bytemuck::pod_read_unaligned)
+}
+
+fn convert_floats<S: Scalar, T: Scalar>(bytes: &[u8], out: &mut [T]) -> Losses {
+    let mut losses = Losses::default();
+    let numbers = out.iter_mut().zip(read_numbers::<S>(bytes));
+    // Only a type of less precision has a smaller range.
+    if T::EPSILON > S::EPSILON {
+        numbers.for_each(|(element, number)| *element = losses.convert(number.value()));
+    } else {
+        numbers.for_each(|(element, number)| *element = T::of(number.value()));
     }
+    losses
+}
+
+fn convert_integers<S: Pod + Into<i128>, T: Scalar>(bytes: &[u8], out: &mut [T]) -> Losses {
+    let mut losses = Losses::default();
+    for (element, number) in out.iter_mut().zip(read_numbers::<S>(bytes)) {
+        let integer = number.into();
+        losses.note_integer::<T>(integer);
+        *element = T::of(Complex64::new(integer as f64, 0.0));
+    }
+    losses
 }
 
 /// Content of a file's header.
@@ -76,14 +85,14 @@ pub(super) struct Header<T> {
 
 impl<T: Scalar> Header<T> {
     /// Fills `out` with numbers from the beginning of `bytes`. Numbers in foreign byte order are reversed in place.
-    pub(super) fn decode_numbers(&self, bytes: &mut [u8], out: &mut [T]) {
+    pub(super) fn decode_numbers(&self, bytes: &mut [u8], out: &mut [T]) -> Losses {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.is_foreign {
             let parts = 1 + usize::from(self.shape.element.is_complex());
             let reals = bytes.chunks_exact_mut(self.width / parts);
             reals.for_each(<[u8]>::reverse);
         }
-        (self.convert)(bytes, out);
+        (self.convert)(bytes, out)
     }
 }
 
@@ -190,8 +199,7 @@ pub(super) fn open_npy<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T>, 
         bytes.resize(out.len() * header.width, 0);
         file.read_exact_at(&mut bytes, at).map_err(read_failure)?;
         at += bytes.len() as u64;
-        header.decode_numbers(&mut bytes, out);
-        Ok(()) // The length was checked with the header.
+        Ok(header.decode_numbers(&mut bytes, out)) // The length was checked with the header.
     });
     Ok((shape, read_elements))
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use isochron_devices::Scalar;
 use serde::{Deserialize, Serialize};
 
+use super::losses::Losses;
 use super::npy::{self, Header};
 use super::pieces::{cut_pieces, orient};
 use crate::comm::{Comm, agree};
@@ -24,18 +25,19 @@ const PIECE_BYTES: usize = 4 << 20;
 /// Longest gap, in bytes, that is read along with the lines on both sides of it: reading it costs less than another call.
 const MAX_GAP_BYTES: usize = 16 << 10;
 
-/// Reads this rank's part of a file.
+/// Reads this rank's part of a file; returns what is lost of it.
 pub(super) fn read_part<T: Scalar>(
     file: &WatchedFile,
     header: &Header<T>,
     matrix: &mut Matrix<T>,
-) -> io::Result<()> {
+) -> io::Result<Losses> {
     let order = header.shape.order;
     let whole = Region::new(0..matrix.spread().rows(), 0..matrix.spread().cols());
     let (part, line_len) = (orient(&matrix.part(), order), orient(&whole, order).rows);
     let width = header.width;
     let (most, max_gap) = (PIECE_BYTES / width, MAX_GAP_BYTES / width);
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
+    let mut losses = Losses::default();
     for piece in cut_pieces(&part, line_len, most, max_gap) {
         let first = piece.col * line_len + piece.row;
         bytes.resize(((piece.cols - 1) * line_len + piece.rows) * width, 0);
@@ -43,11 +45,11 @@ pub(super) fn read_part<T: Scalar>(
         values.resize(piece.len(), T::ZERO);
         let lines = bytes.chunks_mut(line_len * width);
         for (line, values) in lines.zip(values.chunks_exact_mut(piece.rows)) {
-            header.decode_numbers(line, values);
+            losses += header.decode_numbers(line, values);
         }
         store_piece(matrix, &orient(&piece, order), order, &values);
     }
-    Ok(())
+    Ok(losses)
 }
 
 /// Stores the elements of a piece, line after line in this order, in the local part.

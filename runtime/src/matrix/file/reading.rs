@@ -1,12 +1,14 @@
 //! Reading of matrices.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
-use isochron_devices::Scalar;
+use isochron_devices::{ElementType, Scalar};
 use num_complex::Complex64;
 
+use super::losses::Losses;
 use super::{FileShape, Format, HEAD, ReadElements, do_on_head, head, npy, position};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
@@ -24,6 +26,8 @@ pub struct InputFile {
     /// `true` if each rank reads its own part.
     is_in_place: bool,
     notice: Option<String>,
+    /// What this rank lost of it, and the type of the matrix that was read last.
+    losses: Cell<(Losses, ElementType)>,
 }
 
 /// Opens the file at `path`, and reads the shape of its matrix.
@@ -55,6 +59,7 @@ pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
         file: file.filter(|_| is_in_place || comm.rank() == HEAD),
         is_in_place,
         notice: describe_others(comm, path, &others)?,
+        losses: Cell::new((Losses::default(), shape.element)),
     })
 }
 
@@ -142,9 +147,9 @@ impl InputFile {
             .enter()?;
         self.check_shape::<T>(&spread)?;
         let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
-        let mut moved = if self.is_in_place {
-            agree(comm, self.read_part(&mut matrix))?;
-            Moved::default()
+        let (mut moved, losses) = if self.is_in_place {
+            let losses = agree(comm, self.read_part(&mut matrix))?;
+            (Moved::default(), losses)
         } else {
             let mut read = do_on_head(comm, || self.read_elements())?;
             head::read_pieces(
@@ -155,7 +160,28 @@ impl InputFile {
             )?
         };
         moved.seconds = begin.elapsed().as_secs_f64();
+        let (before, _) = self.losses.get();
+        // The head begins at the file's beginning each time.
+        let all = if self.is_in_place {
+            before + losses
+        } else {
+            before.max(losses)
+        };
+        self.losses.set((all, T::TYPE));
         Ok((matrix, moved))
+    }
+
+    /// Says what was lost of the numbers that were read, the same on all ranks: integers that became other ones, numbers that
+    /// became infinite, and elements that were added up because a file of coordinates has several for one place.
+    ///
+    /// # Errors
+    /// See [`Comm::sum_u64`].
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn describe_losses(&self, comm: &dyn Comm) -> Result<Option<String>, Error> {
+        let (losses, element) = self.losses.get();
+        Ok(losses.sum(comm)?.describe(&self.path, element))
     }
 
     /// Looks at the file for the last time, once nothing more is read.
@@ -199,7 +225,7 @@ impl InputFile {
     }
 
     /// Reads the part of this rank.
-    fn read_part<T: Scalar>(&self, matrix: &mut Matrix<T>) -> Result<(), Error> {
+    fn read_part<T: Scalar>(&self, matrix: &mut Matrix<T>) -> Result<Losses, Error> {
         let file = self.opened()?;
         let read = npy::read_header(&file).and_then(|header| {
             position::read_part(&file, &header, matrix).map_err(npy::read_failure)
@@ -216,7 +242,7 @@ impl InputFile {
         Ok(Box::new(move |out| {
             let is_end = out.is_empty();
             match read(out) {
-                Ok(()) if !is_end => Ok(()),
+                Ok(lost) if !is_end => Ok(lost),
                 done => blame_change(&file, done),
             }
         }))
@@ -229,7 +255,8 @@ fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, 
     outcome
 }
 
-/// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it.
+/// Reads the matrix in the file at `path` onto `spread`, and returns the messages that this rank sent for it. A warning says
+/// what was [lost](InputFile::describe_losses) of its numbers.
 ///
 /// # Errors
 /// As [`open`], [`InputFile::read`] and [`InputFile::close`].
@@ -243,6 +270,9 @@ pub fn read<T: Scalar>(
 ) -> Result<(Matrix<T>, Moved), Error> {
     let file = open(comm, path)?;
     let read = file.read(comm, spread)?;
+    if let Some(losses) = file.describe_losses(comm)?.filter(|_| comm.rank() == HEAD) {
+        tracing::warn!("{losses}");
+    }
     file.close(comm)?;
     Ok(read)
 }

@@ -367,16 +367,126 @@ fn a_broken_trace_of_chrome_is_refused_with_its_line() {
         (good.replace("]}", ""), "truncated"),
         (good[..50].to_owned(), "line 2|truncated"),
         (good.clone() + "x", "line 3|more after the end"),
-        (chrome_ended(", \"ts\": 4"), "line 3|4 after 5|backwards"),
+        (chrome_ended(", \"ts\": 4"), "no iteration of event 7 ended"),
         (
             chrome_ended(", \"name\": \"x\", \"ts\": 6"),
-            "line 3|in line 2",
+            "no iteration of event 7 ended",
         ),
         (chrome_ended(""), "line 3|`ts` null"),
-        (chrome("{\"ph\": \"E\", \"ts\": 4}"), "line 2|without a `B`"),
-        (chrome("[1]"), "line 2|an event is an object"),
-        (chrome("{\"name\": \"7\"}"), "line 2|no phase"),
+        (chrome("{\"ph\": \"E\", \"ts\": 4}"), "no event 7"),
+        (chrome("[1]"), "no event 7"),
+        (chrome("{\"name\": \"7\"}"), "no event 7"),
     ]);
+}
+
+#[test]
+fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
+    let good = ["10", "20"].map(|ts| {
+        format!("{{\"name\": \"step\", \"ph\": \"X\", \"ts\": {ts}, \"dur\": 5, \"pid\": 1, \"tid\": 1}}")
+    });
+    // Each is wrong in a way of its own; the last ones are none of our business at all.
+    let others = [
+        (
+            "\"ph\": \"E\", \"ts\": 1, \"name\": \"other\"",
+            "1 event without a beginning (line 3)",
+        ),
+        (
+            "\"ph\": \"E\", \"ts\": 1",
+            "1 event without a beginning (line 3)",
+        ),
+        (
+            "\"ph\": \"X\", \"ts\": 1, \"dur\": -3, \"name\": \"other\"",
+            "1 event of negative duration (line 3)",
+        ),
+        (
+            "\"ph\": \"X\", \"ts\": 1, \"name\": \"other\"",
+            "1 event without a time (line 3)",
+        ),
+        (
+            "\"ph\": \"B\", \"name\": \"other\"",
+            "1 event without a time (line 3)",
+        ),
+        (
+            "\"name\": \"other\"",
+            "1 event without a phase `ph` (line 3)",
+        ),
+        (
+            "\"ph\": \"B\", \"ts\": 9, \"name\": \"a\"},{\"ph\": \"B\", \"ts\": 3, \"name\": \"b\"},{\"ph\": \"E\", \"ts\": 11, \"name\": \"b\"},{\"ph\": \"E\", \"ts\": 12, \"name\": \"a\"",
+            "",
+        ),
+        ("\"ph\": \"C\"", ""),
+    ];
+    for thread in [1, 2] {
+        for (other, told) in &others {
+            let other = other.replace(
+                "\"ph\": ",
+                &format!("\"pid\": 1, \"tid\": {thread}, \"ph\": "),
+            );
+            let folder = Folder::new();
+            let path = folder.path("t.json");
+            fs::write(
+                &path,
+                format!("[\n{},\n{{{other}}},\n{}]", good[0], good[1]),
+            )
+            .expect("a file");
+            let options = [
+                "trace-model",
+                &path,
+                "--event",
+                "step",
+                "--units",
+                "100",
+                "--json",
+            ];
+            let found = json(&isochron(&options).success());
+            assert_eq!(
+                list_points(&found),
+                [point("process1", 100, 5_000, 2)],
+                "{other}"
+            );
+            let notices = found["notices"].to_string();
+            assert!(
+                notices.contains(told) && notices.len() < 200,
+                "{other}: {notices}"
+            );
+            assert_eq!(notices == "[]", told.is_empty(), "{other}: {notices}");
+        }
+    }
+}
+
+#[test]
+fn numbered_events_are_one() {
+    let folder = Folder::new();
+    let path = folder.path("t.json");
+    let steps: Vec<String> = (0..3)
+        .map(|step| {
+            format!(
+                "{{\"name\": \"Step#{step}\", \"ph\": \"X\", \"ts\": {}, \"dur\": 5}}",
+                10 * step
+            )
+        })
+        .collect();
+    fs::write(&path, format!("[{}]", steps.join(","))).expect("a file");
+    let find = |event: &str| {
+        isochron(&[
+            "trace-model",
+            &path,
+            "--event",
+            event,
+            "--units",
+            "9",
+            "--json",
+        ])
+    };
+    let all = json(&find("Step").success());
+    assert_eq!(list_points(&all), [point("process0", 9, 5_000, 3)]);
+    let one = json(&find("Step#1").success());
+    assert_eq!(list_points(&one), [point("process0", 9, 5_000, 1)]);
+    let stderr = find("Stop").failure(2);
+    assert!(
+        stderr.contains("no event Stop; its most frequent events are Step"),
+        "{stderr}"
+    );
 }
 
 #[test]
