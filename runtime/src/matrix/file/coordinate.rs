@@ -106,7 +106,7 @@ impl CoordinateElements {
     /// Places an entry.
     fn place_entry(
         &self,
-        Entry { row, col, value }: Entry,
+        MarketEntry { row, col, value }: MarketEntry,
         halves: &mut HalvesSeen,
     ) -> Result<PlacedElement, String> {
         let (rows, cols) = (self.rows, self.cols);
@@ -159,7 +159,7 @@ struct HalvesSeen {
 }
 
 /// An element with its row and column, counted from 1.
-struct Entry {
+struct MarketEntry {
     row: usize,
     col: usize,
     value: Complex64,
@@ -170,7 +170,7 @@ fn parse_entry<T: Scalar>(
     banner: MarketBanner,
     text: &str,
     losses: &mut Losses,
-) -> Result<Entry, String> {
+) -> Result<MarketEntry, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let wanted = [
         "row column",
@@ -189,5 +189,5 @@ fn parse_entry<T: Scalar>(
         return Err(format!("`{text}`; wanted `{wanted}`"));
     };
     let value = banner.parse_element::<T>(value, losses)?;
-    Ok(Entry { row, col, value })
+    Ok(MarketEntry { row, col, value })
 }
