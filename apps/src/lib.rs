@@ -54,6 +54,7 @@ pub use isochron_devices::internal::ReportingHeap;
 use isochron_devices::internal::{own_libraries, prepare_heap};
 use launch::Launch;
 use mxm::FinishedRun;
+use output::note;
 use signal_hook::consts::SIGXFSZ;
 use watch::WatchArguments;
 
@@ -139,11 +140,11 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     let status = match connected {
         Ok(comm) => {
             prepare();
-            let outcome = run_on_ranks(&comm, (log, &mut watch), &launch);
+            let outcome = run_on_ranks(&comm, log, &mut watch, &launch);
             enter(RankPhase::End);
             let ending = Wait::begin();
             drop(comm);
-            drop((ending, watch));
+            drop(ending);
             outcome.map_or_else(|status| status, publish)
         }
         Err(error) if launched_rank() == 0 => Failure::from(error).print(),
@@ -153,6 +154,8 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
             Failure::from(error).status
         }
     };
+    // The file system of a report may stand still too.
+    drop(watch);
     ExitCode::from(status)
 }
 
@@ -183,12 +186,13 @@ impl Subcommands {
 /// The exit status of a failure, whose message is printed.
 fn run_on_ranks<'a>(
     comm: &Arc<dyn Comm>,
-    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
+    log: Result<(), Error>,
+    watch: &mut Option<RankWatch>,
     launch: &'a Launch,
 ) -> Result<Option<FinishedRun<'a>>, u8> {
     let is_head = comm.rank() == 0;
     let outcome = match (
-        agree_on_launch(comm.as_ref(), (log, watch), launch),
+        agree_on_launch(comm.as_ref(), log, watch, launch),
         &launch.arguments,
     ) {
         (Ok(()), Ok(arguments)) => run_command(comm, launch.start, &arguments.command),
@@ -209,7 +213,11 @@ fn run_on_ranks<'a>(
 
 /// Publishes the report of a finished run on the head rank; returns the exit status.
 fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
-    let published = finished.map_or(Ok(()), FinishedRun::publish);
+    let Some(finished) = finished else {
+        return 0;
+    };
+    enter(RankPhase::Write);
+    let published = finished.publish();
     published.map_or_else(|failure| failure.print(), |()| 0)
 }
 
@@ -226,13 +234,14 @@ fn print_message(message: &clap::Error) -> Result<(), Failure> {
 
 fn agree_on_launch(
     comm: &dyn Comm,
-    (log, watch): (Result<(), Error>, &mut Option<RankWatch>),
+    log: Result<(), Error>,
+    watch: &mut Option<RankWatch>,
     launch: &Launch,
 ) -> Result<(), Failure> {
     launch.agree(comm)?;
     agree(comm, log)?;
     if launch.find_watch().is_some() {
-        *watch = RankWatch::join(watch.take(), comm)?;
+        *watch = RankWatch::join(watch.take(), comm, note)?;
         enter(RankPhase::Work);
     }
     Ok(())

@@ -13,36 +13,32 @@ const TIMEOUT_S: f64 = 600.0;
 /// The end of a job that stands still.
 #[derive(Args, Clone, Copy)]
 pub struct WatchArguments {
-    /// Seconds without progress of the job after which it is ended, or none; never under a debugger [default: 600]
-    #[arg(long, value_name = "S", value_parser = parse_timeout)]
-    stall_timeout: Option<StallTimeout>,
+    /// Seconds without progress of the job after which it is ended, or none; never under a debugger
+    #[arg(long, value_name = "S", value_parser = parse_timeout, default_value_t = TIMEOUT_S)]
+    stall_timeout: f64,
 }
 
-/// Seconds of standstill after which a job ends; `None` for never.
-#[derive(Clone, Copy)]
-struct StallTimeout(Option<f64>);
-
-fn parse_timeout(text: &str) -> Result<StallTimeout, String> {
-    match text {
-        "none" | "0" => Ok(StallTimeout(None)),
-        _ => match parse_positive(text) {
-            Ok(seconds) if seconds.is_finite() => Ok(StallTimeout(Some(seconds))),
-            _ => Err("expected a number above 0, or none".to_owned()),
-        },
+/// Reads seconds; infinitely many for `none`.
+fn parse_timeout(text: &str) -> Result<f64, String> {
+    if text == "none" {
+        return Ok(f64::INFINITY);
     }
+    parse_positive(text)
+        .ok()
+        .filter(|seconds| seconds.is_finite())
+        .ok_or_else(|| "expected a number above 0, or none".to_owned())
 }
 
 impl WatchArguments {
     /// The arguments of a command without the option.
     pub const DEFAULT: Self = Self {
-        stall_timeout: None,
+        stall_timeout: TIMEOUT_S,
     };
 
     /// Starts to watch this rank.
     pub fn start(self) -> Option<RankWatch> {
-        let timeout = self.stall_timeout.unwrap_or(StallTimeout(Some(TIMEOUT_S)));
         let watch = RankWatch::start(WatchSettings {
-            timeout_s: timeout.0,
+            timeout_s: self.stall_timeout,
             say: note,
             end: || low_level::exit(1),
         });
@@ -57,12 +53,10 @@ mod tests {
 
     #[test]
     fn a_timeout_is_a_time_or_none() {
-        let parse = |text| parse_timeout(text).map(|timeout| timeout.0);
-        assert_eq!(parse("none"), Ok(None));
-        assert_eq!(parse("0"), Ok(None));
-        assert_eq!(parse("2.5"), Ok(Some(2.5)));
-        for wrong in ["-1", "inf", "NaN", "soon", ""] {
-            let message = parse(wrong).unwrap_err();
+        assert_eq!(parse_timeout("none"), Ok(f64::INFINITY));
+        assert_eq!(parse_timeout("2.5"), Ok(2.5));
+        for wrong in ["-1", "0", "inf", "NaN", "soon", ""] {
+            let message = parse_timeout(wrong).unwrap_err();
             assert_eq!(message, "expected a number above 0, or none", "{wrong}");
         }
     }

@@ -24,8 +24,8 @@ const STOPPED_AT: &str = "ISOCHRON_TEST_STOPPED_AT";
 /// Passes a phase of a rank's work. Tests stop the rank there; else it does nothing.
 pub(crate) fn pass_phase(phase: &str) {
     static STOPPED: OnceLock<Option<String>> = OnceLock::new();
-    let stopped = STOPPED.get_or_init(|| std::env::var(STOPPED_AT).ok());
     static PASSED: AtomicU32 = AtomicU32::new(0);
+    let stopped = STOPPED.get_or_init(|| std::env::var(STOPPED_AT).ok());
     let Some((name, place)) = stopped.as_deref().and_then(|at| at.split_once(':')) else {
         return;
     };

@@ -8,6 +8,7 @@ use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
 };
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatvfs, linkat};
 use rustix::io::{Errno, retry_on_intr};
@@ -71,6 +72,9 @@ impl PartialFile {
             written: 0,
             reserved: 0,
         };
+        if let Some(names) = &partial.names {
+            lock_temporary_names().push(names.partial.clone());
+        }
         partial.reserve(bytes)?;
         Ok(partial)
     }
@@ -399,7 +403,26 @@ impl Drop for PartialFile {
         if let Some(names) = &self.names {
             // After `publish` there is no file of this name; before it, the file is incomplete.
             let _ = fs::remove_file(&names.partial);
+            lock_temporary_names().retain(|name| *name != names.partial);
         }
+    }
+}
+
+/// The temporary names of the files that this process writes, whether they have got them or not.
+static TEMPORARY_NAMES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn lock_temporary_names() -> MutexGuard<'static, Vec<PathBuf>> {
+    TEMPORARY_NAMES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes the files with temporary names before the process ends in the midst of its work.
+pub(crate) fn remove_partial_files() {
+    let names = std::mem::take(&mut *lock_temporary_names());
+    for name in names {
+        // Most have no name yet.
+        let _ = fs::remove_file(name);
     }
 }
 

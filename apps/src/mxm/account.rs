@@ -96,7 +96,7 @@ impl Stopwatch<'_> {
 
     /// Ends the phase and closes the account.
     pub(super) fn close(mut self) -> Account {
-        self.enter(AccountPhase::End);
+        self.enter_at(AccountPhase::End, Instant::now());
         self.account
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::watch::{Wait, note_progress};
+use crate::watch::Wait;
 
 /// Pauses that grow from nothing to a tenth of a millisecond.
 ///
 /// The first ones give the core up without a sleep: ranks that share a core agree faster by turns than by timers.
 ///
-/// From the first pause until it is dropped, the rank counts as one that waits for others. Then it has made progress.
+/// The rank counts as one that waits for others from the first pause until the value is dropped.
 #[derive(Debug, Default)]
 pub struct Pause {
     polls: u32,
@@ -26,11 +26,5 @@ impl Pause {
             513..=1400 => std::thread::sleep(Duration::from_micros(20)),
             _ => std::thread::sleep(Duration::from_micros(100)),
         }
-    }
-}
-
-impl Drop for Pause {
-    fn drop(&mut self) {
-        note_progress();
     }
 }

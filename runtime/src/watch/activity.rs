@@ -8,12 +8,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use rustix::event::{EventfdFlags, eventfd};
-use strum::{EnumIter, FromRepr};
+use strum::{EnumIter, FromRepr, IntoStaticStr};
 
 use crate::fault;
 
 /// A phase of a rank's work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumIter, FromRepr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, EnumIter, FromRepr, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 #[repr(u32)]
 pub enum RankPhase {
     /// The process starts, and joins the others.
@@ -58,11 +59,6 @@ impl RankPhase {
             Self::End => "ending MPI",
         }
     }
-
-    /// Name of the phase in tests that stop a rank there.
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
-    }
 }
 
 static WAKER: OnceLock<OwnedFd> = OnceLock::new();
@@ -81,14 +77,14 @@ static WORK_US: AtomicU64 = AtomicU64::new(0);
 pub fn enter(phase: RankPhase) {
     expect_work(0.0, 0.0);
     switch_to(phase);
-    fault::pass_phase(&phase.name());
+    fault::pass_phase(phase.into());
 }
 
 /// Enters a phase within another one, which goes on when the returned value is dropped.
 pub fn enter_within(phase: RankPhase) -> Within {
     let outer = RankPhase::from_repr(PHASE.load(Relaxed)).unwrap_or_default();
     switch_to(phase);
-    fault::pass_phase(&phase.name());
+    fault::pass_phase(phase.into());
     Within(outer)
 }
 

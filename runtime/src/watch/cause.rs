@@ -14,9 +14,9 @@ pub(super) enum Kind {
     Busy,
     /// All ranks wait for each other.
     Waiting,
-    /// No sign of them has ever come, and all others wait.
-    Unheard,
-    /// This rank waits, and no sign comes here.
+    /// Their processes are stopped or gone, no sign of them has ever come, and all others wait.
+    Held,
+    /// This rank waits, and signs of some others have never come here.
     Alone,
 }
 
@@ -40,7 +40,8 @@ impl Cause {
     /// Describes the cause in one line. `states` are those of the ranks' processes.
     pub fn describe(&self, seen: &[SeenRank], states: &[ProcessState]) -> String {
         let rank = self.ranks[0];
-        let (names, seconds) = (self.name_ranks(seen), self.stands_s);
+        let names = name_ranks(&self.ranks, seen).unwrap_or_default();
+        let seconds = self.stands_s;
         let is_one = self.ranks.len() == 1;
         let activity = seen[rank]
             .sign
@@ -72,17 +73,15 @@ impl Cause {
                 "all ranks have waited for messages for {seconds:.0} s: {names} longest, {activity} (a link is gone, or a message \
                  is lost)"
             ),
-            Kind::Unheard => {
-                let guess = match states[0] {
-                    ProcessState::Unknown => "stopped, or no datagrams pass",
-                    state => describe_state(state),
-                };
+            Kind::Held => {
+                let guess = describe_state(states[0]);
                 format!(
                     "the other ranks have waited for {seconds:.0} s, and {names} gave no sign since the start ({guess})"
                 )
             }
             Kind::Alone => format!(
-                "{names} has waited for other ranks for {seconds:.0} s: it is {activity} (no signs of them come here)"
+                "{names} has waited for other ranks for {seconds:.0} s: it is {activity} (some of them give no signs here, and may \
+                 be at work)"
             ),
         }
     }
@@ -100,36 +99,38 @@ impl Cause {
         if !sign.is_busy {
             details.push("it uses no processor".to_owned());
         }
-        match details.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", details.join("; ")),
+        if details.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", details.join("; "))
         }
     }
 
     /// Describes the end of the standstill.
     pub fn describe_end(&self, seen: &[SeenRank]) -> String {
         let seconds = self.stands_s;
-        match (self.kind, self.ranks.len()) {
-            (Kind::Waiting | Kind::Unheard, _) => format!("the ranks go on after {seconds:.0} s"),
-            (_, 1) => format!("{} goes on after {seconds:.0} s", self.name_ranks(seen)),
-            _ => format!("{} go on after {seconds:.0} s", self.name_ranks(seen)),
+        if matches!(self.kind, Kind::Waiting | Kind::Held) {
+            return format!("the ranks go on after {seconds:.0} s");
         }
+        let names = name_ranks(&self.ranks, seen).unwrap_or_default();
+        let go = if self.ranks.len() == 1 { "goes" } else { "go" };
+        format!("{names} {go} on after {seconds:.0} s")
     }
+}
 
-    /// Names the ranks with the host of the first one, and the others' where they differ.
-    fn name_ranks(&self, seen: &[SeenRank]) -> String {
-        if let [rank] = self.ranks[..] {
-            return format!("rank {rank} on {}", seen[rank].host);
-        }
-        let mut hosts: Vec<&str> = Vec::new();
-        for &rank in &self.ranks {
-            if !hosts.contains(&seen[rank].host.as_str()) {
-                hosts.push(&seen[rank].host);
-            }
-        }
-        let ranks: Vec<_> = self.ranks.iter().map(ToString::to_string).collect();
-        format!("ranks {} on {}", join_few(&ranks), join_few(&hosts))
+/// Names ranks with the host of the first one, and the others' where they differ; `None` for no ranks.
+pub(super) fn name_ranks(ranks: &[usize], seen: &[SeenRank]) -> Option<String> {
+    if let [rank] = ranks {
+        return Some(format!("rank {rank} on {}", seen[*rank].host));
     }
+    let mut hosts: Vec<&str> = Vec::new();
+    for &rank in ranks {
+        if !hosts.contains(&seen[rank].host.as_str()) {
+            hosts.push(&seen[rank].host);
+        }
+    }
+    let ranks: Vec<_> = ranks.iter().map(ToString::to_string).collect();
+    (!ranks.is_empty()).then(|| format!("ranks {} on {}", join_few(&ranks), join_few(&hosts)))
 }
 
 /// Describes why a rank is silent.

@@ -59,6 +59,13 @@ struct Speaker {
     silent_s: f64,
 }
 
+impl Peer {
+    /// Returns `true` if the ranks' processes have numbers of the same host and container.
+    pub fn has_processes_of(&self, other: &Self) -> bool {
+        self.host == other.host && self.numbering == other.numbering
+    }
+}
+
 impl Endpoint {
     /// Opens a socket. Where none can be had, the rank is watched by itself only.
     pub fn open() -> Self {

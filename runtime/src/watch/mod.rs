@@ -1,4 +1,4 @@
-//! The watch over silent ranks: who holds up the job, said on standard error, and the end of a job that stands still.
+//! The watch over silent ranks: the cause of a standstill, said on standard error, and the end of a job that stands still.
 //!
 //! A rank can be stopped, its host or link can vanish, and a library that it calls may never return. MPI then waits for ever.
 //! So each rank of the command has a watcher, a thread that sleeps, reads once a second what the rank [does](RankPhase), and
@@ -13,12 +13,19 @@
 //! the cause may be at work or a debugger is attached. A watcher that did not run itself does not count that time, so a job
 //! that was suspended as a whole just goes on.
 //!
+//! A rank whose signs have never come is not called silent: a firewall may drop them. A speaker tells once which ranks it does
+//! not hear. If all that it hears wait, it says so after six times as long, and does not end the job.
+//!
+//! The first two watchers of a host also look after the processes of its other ranks, and say if one dies and the system has
+//! killed a process for lack of memory.
+//!
 //! Sessions and communicators note what they do, which costs some stores. Programs that embed the runtime have no watcher:
 //! the time between two of their calls is their own.
 
 mod activity;
 mod cause;
 mod channel;
+mod deaths;
 mod judge;
 mod process;
 mod pulse;

@@ -14,8 +14,8 @@ pub const QUIET_S: f64 = 10.0;
 const LEAST_QUIET_S: f64 = 3.0;
 
 /// Returns the seconds without progress after which a rank is named, in a job that ends after `timeout_s` without progress.
-pub fn limit_quiet(timeout_s: Option<f64>) -> f64 {
-    timeout_s.map_or(QUIET_S, |timeout_s| timeout_s.clamp(LEAST_QUIET_S, QUIET_S))
+pub fn limit_quiet(timeout_s: f64) -> f64 {
+    timeout_s.clamp(LEAST_QUIET_S, QUIET_S)
 }
 
 /// The same for a rank that computes with code of others, and for other ranks that compute, read or write.
@@ -123,9 +123,10 @@ impl Pulse {
     fn describe(&self) -> Sign {
         let Activity { phase, step, .. } = self.now;
         let done = step.saturating_sub(self.first_step);
-        let mean_s = match done > 0 {
-            true => (self.phase_s - self.quiet_s).max(0.0) / f64::from(done),
-            false => 0.0,
+        let mean_s = if done > 0 {
+            (self.phase_s - self.quiet_s).max(0.0) / f64::from(done)
+        } else {
+            0.0
         };
         let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
         let known_s = expected_s.max(TIMES_LATE * self.longest_s);
@@ -150,9 +151,10 @@ impl Pulse {
         let seen_enough =
             phase == RankPhase::Multiply && done >= (self.now.steps / SEEN_PART).max(1);
         let work_s = if seen_enough { 0.0 } else { self.now.work_s };
-        let bound_s = match is_bounded {
-            true => known_s.max(work_s),
-            false => f64::INFINITY,
+        let bound_s = if is_bounded {
+            known_s.max(work_s)
+        } else {
+            f64::INFINITY
         };
         Sign {
             phase,

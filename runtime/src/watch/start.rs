@@ -13,14 +13,14 @@ const LAST_LINE_S: f64 = 2.0;
 pub struct StartJudge {
     rank: usize,
     host: String,
-    timeout_s: Option<f64>,
+    timeout_s: f64,
     /// The time without progress at which the next line is due.
     next_s: f64,
 }
 
 impl StartJudge {
     /// Makes the judge of a rank as its launcher numbers it.
-    pub fn new(rank: usize, host: String, timeout_s: Option<f64>) -> Self {
+    pub fn new(rank: usize, host: String, timeout_s: f64) -> Self {
         Self {
             rank,
             host,
@@ -42,10 +42,12 @@ impl StartJudge {
             .filter(|it| held.contains(&it.state))
             .collect();
         let traced = stopped.iter().any(|it| it.state == ProcessState::Traced);
-        let timeout_s = self.timeout_s.filter(|_| !traced && !sign.is_traced);
-        if let Some(timeout_s) = self.timeout_s {
-            self.next_s = self.next_s.min(timeout_s.max(sign.quiet_s + 1.0));
-        }
+        let timeout_s = if traced || sign.is_traced {
+            f64::INFINITY
+        } else {
+            self.timeout_s
+        };
+        self.next_s = self.next_s.min(self.timeout_s.max(sign.quiet_s + 1.0));
         let running = siblings
             .iter()
             .filter(|it| it.state == ProcessState::Unknown);
@@ -55,15 +57,13 @@ impl StartJudge {
             .is_none_or(|rank| self.rank < rank);
         let speaks = is_first && (self.rank == 0 || !stopped.is_empty());
         let line = speaks.then(|| self.describe(sign.quiet_s, &stopped));
-        match (line, timeout_s) {
-            (Some(line), Some(timeout_s)) if sign.quiet_s >= timeout_s => {
+        match line {
+            Some(line) if sign.quiet_s >= timeout_s => {
                 let reason = format!("after {timeout_s:.0} s without progress");
                 Some(Said::End(format!("{line}; the job ends, {reason}")))
             }
-            (None, Some(timeout_s)) if sign.quiet_s >= timeout_s + LAST_LINE_S => {
-                Some(Said::End(String::new()))
-            }
-            (line, _) => line.map(Said::Line),
+            None if sign.quiet_s >= timeout_s + LAST_LINE_S => Some(Said::End(String::new())),
+            line => line.map(Said::Line),
         }
     }
 
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn the_first_running_rank_of_a_host_names_a_stopped_one() {
         use ProcessState::{Stopped, Unknown};
-        let mut first = StartJudge::new(1, "a".to_owned(), Some(600.0));
-        let mut second = StartJudge::new(2, "a".to_owned(), Some(600.0));
+        let mut first = StartJudge::new(1, "a".to_owned(), 600.0);
+        let mut second = StartJudge::new(2, "a".to_owned(), 600.0);
         assert_eq!(first.judge(&waiting(9.0), || unreachable!()), None);
         let said = first.judge(&waiting(10.5), || siblings(&[(0, Stopped), (2, Unknown)]));
         let Some(Said::Line(line)) = said else {
@@ -145,32 +145,32 @@ mod tests {
 
     #[test]
     fn the_head_rank_speaks_for_hosts_that_nobody_sees() {
-        let mut head = StartJudge::new(0, "a".to_owned(), None);
+        let mut head = StartJudge::new(0, "a".to_owned(), f64::INFINITY);
         let said = head.judge(&waiting(11.0), Vec::new);
         let Some(Said::Line(line)) = said else {
             panic!("{said:?}");
         };
         assert!(line.contains("another rank has not started"), "{line}");
-        let mut other = StartJudge::new(3, "b".to_owned(), None);
+        let mut other = StartJudge::new(3, "b".to_owned(), f64::INFINITY);
         assert_eq!(other.judge(&waiting(11.0), Vec::new), None);
     }
 
     #[test]
     fn every_rank_ends_at_the_timeout_unless_a_debugger_holds_one() {
         let stopped = || siblings(&[(2, ProcessState::Stopped), (1, ProcessState::Unknown)]);
-        let mut head = StartJudge::new(0, "a".to_owned(), Some(5.0));
+        let mut head = StartJudge::new(0, "a".to_owned(), 5.0);
         assert!(
             matches!(head.judge(&waiting(5.0), stopped), Some(Said::End(line)) if !line.is_empty())
         );
         let others = || siblings(&[(2, ProcessState::Stopped), (0, ProcessState::Unknown)]);
-        let mut other = StartJudge::new(1, "a".to_owned(), Some(5.0));
+        let mut other = StartJudge::new(1, "a".to_owned(), 5.0);
         assert_eq!(other.judge(&waiting(5.0), others), None);
         assert_eq!(
             other.judge(&waiting(7.1), others),
             Some(Said::End(String::new()))
         );
         let traced = || siblings(&[(1, ProcessState::Traced)]);
-        let mut head = StartJudge::new(0, "a".to_owned(), Some(5.0));
+        let mut head = StartJudge::new(0, "a".to_owned(), 5.0);
         assert!(matches!(
             head.judge(&waiting(90.0), traced),
             Some(Said::Line(_))

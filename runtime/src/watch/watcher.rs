@@ -7,10 +7,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Resource, getrlimit};
 
 use super::activity::{Activity, make_waker, wake_watcher};
 use super::channel::{Channel, Endpoint, Peer};
+use super::deaths::Deaths;
 use super::judge::{Judge, ProcessState, Said, choose_speakers};
 use super::process::{is_traced, list_siblings, measure_work, read_state};
 use super::pulse::{Pulse, limit_quiet};
@@ -19,6 +19,7 @@ use super::start::StartJudge;
 use crate::comm::launched::launched_rank;
 use crate::comm::{Comm, LocalComm};
 use crate::error::Error;
+use crate::output::remove_partial_files;
 
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -28,17 +29,14 @@ const SHORT_PAUSE: Duration = Duration::from_millis(50);
 const LAST_LINE: Duration = Duration::from_millis(300);
 /// The same for ranks that are told of the end.
 const TOLD_END: Duration = Duration::from_secs(1);
-/// The smallest limit of the address space with which there is a watch. The C library sets 64 MiB of it aside for a thread,
-/// which multiplications in so little space need themselves.
-const LEAST_SPACE_BYTES: u64 = 1 << 30;
 /// Bytes of the thread's stack.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The settings of a watch.
 #[derive(Debug, Clone, Copy)]
 pub struct WatchSettings {
-    /// Seconds of standstill after which the job ends; `None` for never.
-    pub timeout_s: Option<f64>,
+    /// Seconds of standstill after which the job ends; infinite for never.
+    pub timeout_s: f64,
     /// Says a line to the users.
     pub say: fn(&str),
     /// Ends this process at once, without the end of MPI.
@@ -70,16 +68,13 @@ struct Ranks {
     channel: Option<Channel>,
     is_speaker: bool,
     peers: Vec<Peer>,
+    deaths: Deaths,
 }
 
 impl RankWatch {
-    /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread or little
-    /// address space for it: a job without watch is better than none.
+    /// Starts to watch this process, which does not know the other ranks yet. `None` where the system has no thread for it: a
+    /// job without watch is better than none.
     pub fn start(settings: WatchSettings) -> Option<Self> {
-        let space = getrlimit(Resource::As).current;
-        if space.is_some_and(|bytes| bytes < LEAST_SPACE_BYTES) {
-            return None;
-        }
         let waker = make_waker()?;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
@@ -107,18 +102,29 @@ impl RankWatch {
         })
     }
 
-    /// Joins the watches of all ranks. There is none any more if a rank has none.
+    /// Joins the watches of all ranks. If a rank has no watch, the watch over all ends, and the head rank says so.
     ///
     /// # Errors
     /// Those of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
-    pub fn join(watch: Option<Self>, comm: &dyn Comm) -> Result<Option<Self>, Error> {
+    pub fn join(
+        watch: Option<Self>,
+        comm: &dyn Comm,
+        say: fn(&str),
+    ) -> Result<Option<Self>, Error> {
         let endpoint = Endpoint::open();
         let me = comm.rank();
         let own = watch.as_ref().map(|_| endpoint.describe(comm.host()));
-        let peers: Option<Vec<Peer>> = comm.gather(&own)?.into_iter().collect();
+        let peers = comm.gather(&own)?;
+        let unwatched = peers.iter().position(Option::is_none);
+        if let Some(rank) = unwatched.filter(|_| me == 0) {
+            say(&format!(
+                "rank {rank} has no memory for another thread: ranks that stand still are not named, and do not end the job"
+            ));
+        }
+        let peers: Option<Vec<Peer>> = peers.into_iter().collect();
         let (Some(watch), Some(peers)) = (watch, peers) else {
             return Ok(None);
         };
@@ -140,6 +146,7 @@ impl RankWatch {
             judge: Judge::new(&hosts, me, watch.settings.timeout_s),
             channel,
             is_speaker: speakers.contains(&me),
+            deaths: Deaths::watch(&peers, me),
             peers,
         };
         *lock(&watch.shared.joined) = Some(ranks);
@@ -184,6 +191,7 @@ impl Watcher {
             if let Some(ranks) = lock(&self.shared.joined).take() {
                 self.ranks = Some(ranks);
             }
+            self.tell_deaths();
             self.listen();
             if self.shared.is_over.load(Ordering::Relaxed) {
                 return self.take_leave();
@@ -199,29 +207,51 @@ impl Watcher {
     /// Returns the pause between the last look and the next one: a new phase is told sooner.
     fn pause(&self) -> Duration {
         let told = self.sign.map(|sign| sign.phase);
-        match told == Some(Activity::read().phase) {
-            true => PAUSE,
-            false => SHORT_PAUSE,
+        if told == Some(Activity::read().phase) {
+            PAUSE
+        } else {
+            SHORT_PAUSE
         }
     }
 
-    /// Sleeps until this time is over, a datagram comes or the rank wakes the watcher.
+    /// Sleeps until this time is over, a datagram comes, a rank of this host dies or this one wakes the watcher.
     fn sleep(&self, time: Duration) {
         let time = Timespec {
             tv_sec: time.as_secs().cast_signed(),
             tv_nsec: time.subsec_nanos().into(),
         };
-        let channel = self.ranks.as_ref().and_then(|ranks| ranks.channel.as_ref());
-        let waker = PollFd::from_borrowed_fd(self.waker, PollFlags::IN);
+        let ranks = self.ranks.iter();
+        let events = ranks.flat_map(
+            |Ranks {
+                 channel, deaths, ..
+             }| {
+                let socket = channel.iter().map(Channel::socket);
+                socket.chain(deaths.descriptors())
+            },
+        );
+        let mut events: Vec<_> = std::iter::once(self.waker)
+            .chain(events)
+            .map(|event| PollFd::from_borrowed_fd(event, PollFlags::IN))
+            .collect();
         // An interrupted sleep is a short one.
-        let _ = match channel {
-            Some(channel) => {
-                let socket = PollFd::from_borrowed_fd(channel.socket(), PollFlags::IN);
-                poll(&mut [waker, socket], Some(&time))
-            }
-            None => poll(&mut [waker], Some(&time)),
-        };
+        let _ = poll(&mut events, Some(&time));
         let _ = rustix::io::read(self.waker, &mut [0; 8]);
+    }
+
+    /// Says which ranks of this host have died since memory ran out.
+    fn tell_deaths(&mut self) {
+        let Some(ranks) = &mut self.ranks else {
+            return;
+        };
+        for rank in ranks.deaths.take_dead() {
+            if ranks.deaths.has_killed() && !ranks.judge.has_ended(rank) {
+                let host = &ranks.peers[rank].host;
+                (self.settings.say)(&format!(
+                    "rank {rank} on {host} has died, and the system there has killed a process for lack of memory since the \
+                     start: give the job more memory, or use more hosts"
+                ));
+            }
+        }
     }
 
     /// Takes in the datagrams that have come.
@@ -234,8 +264,7 @@ impl Watcher {
         };
         while let Some(word) = channel.receive(self.sign.as_ref(), ranks.is_speaker) {
             if word.ends_job {
-                std::thread::sleep(TOLD_END);
-                (self.settings.end)();
+                end_process(self.settings, TOLD_END);
             }
             ranks.judge.hear(word.rank as usize, word.sign);
         }
@@ -272,8 +301,7 @@ impl Watcher {
                 if let (Some(channel), Some(sign)) = (channel, &self.sign) {
                     channel.send_once(sign, true);
                 }
-                std::thread::sleep(LAST_LINE);
-                (self.settings.end)();
+                end_process(self.settings, LAST_LINE);
             }
         }
     }
@@ -292,11 +320,22 @@ impl Watcher {
     }
 }
 
+/// Ends this process after a pause, in which its incomplete files are removed.
+fn end_process(settings: WatchSettings, pause: Duration) {
+    // Another thread removes them: their file system may be the cause of the standstill.
+    let _ = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(remove_partial_files);
+    std::thread::sleep(pause);
+    (settings.end)();
+}
+
 /// Looks at the process of a rank, if it is one of this host.
 fn look_at(peers: &[Peer], me: usize, rank: usize) -> ProcessState {
     let (own, other) = (&peers[me], &peers[rank]);
-    match own.host == other.host && own.numbering == other.numbering {
-        true => read_state(other.process),
-        false => ProcessState::Unknown,
+    if other.has_processes_of(own) {
+        read_state(other.process)
+    } else {
+        ProcessState::Unknown
     }
 }

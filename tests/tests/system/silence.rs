@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, is_whole, libraries, processes};
+use isochron_cluster::{EmulatedCluster, MpiFamily, MpiLauncher, Spec};
+use isochron_tests::launch::{
+    HANGS, Mpi, Outcome, Running, cluster_program, is_whole, libraries, processes,
+};
 
 /// Arguments of a small multiplication whose job ends after the time within which a silent rank is named.
 const SMALL: &str =
@@ -15,7 +18,7 @@ const TIMEOUT: &str = "10";
 
 /// The phases in which a rank is stopped: the name of each, the number of times that it is entered before the rank stops, and
 /// the words that tell it.
-const PHASES: [(&str, usize, &str); 9] = [
+const PHASES: [(&str, usize, &str); 10] = [
     ("start", 1, "it was starting"),
     ("devices", 1, "it was looking for devices"),
     ("plan", 1, "it was measuring and planning"),
@@ -24,6 +27,8 @@ const PHASES: [(&str, usize, &str); 9] = [
     ("step", 1, "it was multiplying"),
     ("check", 2, "it was checking the result"),
     ("write", 2, "it was writing results"),
+    // The result has a temporary name.
+    ("shared", 1, "it was writing results"),
     ("end", 1, "it was ending MPI"),
 ];
 
@@ -83,7 +88,10 @@ impl Stalled {
             self.words
         );
         // Only a job that has done its work leaves its result.
-        let is_done = self.words.iter().any(|words| words == "it was ending MPI");
+        let is_done = self
+            .words
+            .iter()
+            .any(|words| words == "it was ending MPI" || words == "it is writing results");
         let left: Vec<_> = fs::read_dir(self.folder.path())
             .expect("the folder")
             .collect();
@@ -157,6 +165,65 @@ fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
         );
         assert!(outcome.success().contains("\"verified\": true"));
     }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A pipe that nobody reads stands for a file system that is gone.
+    let pipe = folder.path().join("report").display().to_string();
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "no pipe");
+    let jobs = libraries().map(|mpi| {
+        let words = [
+            "rank 0 on ",
+            "makes no progress",
+            "it is writing results",
+            "it uses no processor",
+        ];
+        let words = words.map(str::to_owned).to_vec();
+        Stalled::start(&mpi, words, &["--report", &pipe], |_| {})
+    });
+    jobs.into_iter().for_each(Stalled::check);
+}
+
+#[test]
+fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
+    let name = format!("firewall-{}", std::process::id());
+    let spec = Spec::new(&name, 2).expect("a specification");
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
+        return;
+    };
+    for host in ["iso-1", "iso-2"] {
+        let words = "ip rule add pref 10 ipproto udp prohibit".split(' ');
+        let blocked = cluster.command(host, words.map(str::to_owned));
+        let blocked = blocked.expect("a host").status();
+        assert!(blocked.is_ok_and(|status| status.success()), "{host}");
+    }
+    let [mpi, _] = libraries();
+    let launcher = MpiLauncher {
+        mpi: MpiFamily::OpenMpi,
+        mpirun: mpi.mpirun().to_owned(),
+    };
+    let mut command = cluster
+        .mpirun_command(&launcher, &[1, 1])
+        .expect("a rank a host");
+    command.args(["-x", "ISOCHRON_TEST_STOPPED_AT"]);
+    command.env("ISOCHRON_TEST_STOPPED_AT", "step:1");
+    command.arg(&mpi.isochron).args(SMALL.split(' '));
+    command.args(["--stall-timeout", TIMEOUT]);
+    let mut job = Running::start(command);
+    job.wait_for("rank 0 on iso-1 gets no signs of rank 1 on iso-2 (a firewall may drop UDP)");
+    // No other line comes before the job has waited six times as long.
+    drop(cluster);
+    let outcome = job.wait(HANGS);
+    let lines = list_lines(&outcome);
+    assert!(
+        !lines
+            .iter()
+            .any(|line| line.contains("silent") || line.contains("the job ends")),
+        "{outcome:#?}"
+    );
 }
 
 /// A BLAS that computes small products, and never returns from larger ones on rank 1.

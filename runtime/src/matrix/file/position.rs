@@ -14,7 +14,7 @@ use super::npy::{self, Header};
 use super::pieces::{cut_pieces, orient};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::fault::flip_bit;
+use crate::fault::{flip_bit, pass_phase};
 use crate::input::WatchedFile;
 use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::{Digest, Matrix, Order, Region};
@@ -115,6 +115,7 @@ pub(super) fn write_in_place<T: Scalar>(
     let Some(target) = target else {
         return Ok(false);
     };
+    pass_phase("shared");
     let file = target.open();
     let mut blind = [u64::from(file.is_none())];
     comm.sum_u64(&mut blind)?;

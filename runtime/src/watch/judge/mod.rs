@@ -3,8 +3,9 @@
 //! The machine is pure: it is fed with the ranks' signs and with the seconds that pass. The head rank judges over all ranks,
 //! and so does a deputy, which speaks once the head is lost. The others know the signs of these two and their own.
 
-use super::cause::{Cause, Kind};
-use super::pulse::{LONGEST_PAUSE_S, limit_quiet};
+use super::activity::RankPhase;
+use super::cause::{Cause, Kind, name_ranks};
+use super::pulse::{LONGEST_PAUSE_S, QUIET_S, limit_quiet};
 use super::sign::Sign;
 
 /// Longest pause in seconds between two lines about the same rank. The first ones double.
@@ -13,8 +14,9 @@ const LONGEST_REPEAT_S: f64 = 320.0;
 const SILENT_TOGETHER: f64 = 0.7;
 /// Part of the time that some rank has to stand still before silent ones are its cause.
 const STANDS_STILL: f64 = 0.5;
-/// Waiting takes this many times longer before it is a standstill if messages are under way.
-const SENDING: f64 = 6.0;
+/// Waiting takes this many times longer before it is a standstill if messages are under way, or if a rank that is not heard
+/// may be at work.
+const WAITS_LONGER: f64 = 6.0;
 
 /// The state of a process that sends no signs, as its host tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +50,11 @@ pub struct Judge {
     speakers: Vec<usize>,
     /// Seconds since the start, without those in which this process did not run.
     now_s: f64,
-    /// Seconds of standstill after which the job is ended.
-    timeout_s: Option<f64>,
+    /// Seconds of standstill after which the job is ended; infinite for never.
+    timeout_s: f64,
     named: Option<Named>,
+    /// `true` once it was said which ranks are not heard.
+    has_told_unheard: bool,
 }
 
 /// A cause that was named.
@@ -79,7 +83,7 @@ pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
 
 impl Judge {
     /// Makes the judge of rank `me`, where the ranks are on these hosts.
-    pub fn new(hosts: &[String], me: usize, timeout_s: Option<f64>) -> Self {
+    pub fn new(hosts: &[String], me: usize, timeout_s: f64) -> Self {
         let seen = hosts.iter().map(|host| SeenRank {
             host: host.clone(),
             sign: None,
@@ -92,6 +96,7 @@ impl Judge {
             now_s: 0.0,
             timeout_s,
             named: None,
+            has_told_unheard: false,
         }
     }
 
@@ -102,6 +107,15 @@ impl Judge {
         }
     }
 
+    /// Returns `true` if a rank has ended its work, or if this one ends its own.
+    pub fn has_ended(&self, rank: usize) -> bool {
+        let is_over = |rank: usize| {
+            let sign = self.ranks[rank].sign;
+            sign.is_some_and(|sign| sign.has_ended || sign.phase == RankPhase::End)
+        };
+        is_over(rank) || is_over(self.me)
+    }
+
     /// Lets time pass, and returns what is to be said. `look` tells the state of the process of a rank.
     pub fn advance(
         &mut self,
@@ -109,8 +123,13 @@ impl Judge {
         look: &mut dyn FnMut(usize) -> ProcessState,
     ) -> Vec<Said> {
         self.now_s += seconds.min(LONGEST_PAUSE_S);
-        let cause = self.find_cause().filter(|cause| self.may_speak(cause));
-        let mut said = Vec::new();
+        let cause = self.find_cause(look);
+        let cause = cause.filter(|cause| self.may_speak(cause.kind));
+        let mut said: Vec<Said> = self
+            .tell_unheard(look)
+            .map(Said::Line)
+            .into_iter()
+            .collect();
         let is_over = self
             .named
             .as_ref()
@@ -131,8 +150,7 @@ impl Judge {
         if ends || cause.stands_s >= due_s {
             let line = cause.describe(&self.ranks, &states);
             if ends {
-                let timeout_s = self.timeout_s.unwrap_or_default();
-                let reason = format!("after {timeout_s:.0} s without progress");
+                let reason = format!("after {:.0} s without progress", self.timeout_s);
                 said.push(Said::End(format!("{line}; the job ends, {reason}")));
             } else {
                 said.push(Said::Line(line));
@@ -152,9 +170,10 @@ impl Judge {
 
     /// Returns the seconds since the last sign of a rank.
     fn silent_s(&self, rank: usize) -> f64 {
-        match rank == self.me {
-            true => 0.0,
-            false => self.now_s - self.ranks[rank].heard_s,
+        if rank == self.me {
+            0.0
+        } else {
+            self.now_s - self.ranks[rank].heard_s
         }
     }
 
@@ -176,15 +195,42 @@ impl Judge {
     }
 
     /// Returns the seconds that a rank has spent without progress, as far as is known.
-    fn quiet_s(&self, (rank, sign): (usize, Sign)) -> f64 {
+    fn quiet_s(&self, rank: usize, sign: &Sign) -> f64 {
         sign.quiet_s + self.silent_s(rank)
     }
 
     /// Finds the ranks that hold up the job: silent ones first, then those that make no progress and do not wait. If all
     /// wait, the one that has waited longest stands for them.
-    fn find_cause(&self) -> Option<Cause> {
-        let cause = self.find_silent().or_else(|| self.find_busy());
-        cause.or_else(|| self.find_waiting())
+    fn find_cause(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
+        self.find_silent()
+            .or_else(|| self.find_busy())
+            .or_else(|| self.find_waiting(look))
+    }
+
+    /// Lists the watched ranks whose signs have never come here.
+    fn list_unheard(&self) -> Vec<usize> {
+        self.list_watched()
+            .filter(|&rank| self.ranks[rank].sign.is_none())
+            .collect()
+    }
+
+    /// Tells once which ranks are not heard: such a rank is not taken for a silent one. The deputy tells it if it does not
+    /// hear the head rank.
+    fn tell_unheard(&mut self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<String> {
+        let mut before = self.speakers.iter().take_while(|&&rank| rank != self.me);
+        let is_first = before.all(|&rank| self.ranks[rank].sign.is_none());
+        let is_speaker = self.speakers.contains(&self.me);
+        if self.has_told_unheard || self.now_s < QUIET_S || !is_speaker || !is_first {
+            return None;
+        }
+        self.has_told_unheard = true;
+        let mut unheard = self.list_unheard();
+        unheard.retain(|&rank| look(rank) == ProcessState::Unknown);
+        let unheard = name_ranks(&unheard, &self.ranks)?;
+        let me = name_ranks(&[self.me], &self.ranks)?;
+        Some(format!(
+            "{me} gets no signs of {unheard} (a firewall may drop UDP): it cannot tell whether they stand still"
+        ))
     }
 
     fn find_silent(&self) -> Option<Cause> {
@@ -214,18 +260,20 @@ impl Judge {
     /// Returns `true` if a rank that gives signs has made no progress for this time.
     fn stands_still(&self, seconds: f64) -> bool {
         self.list_alive()
-            .any(|(rank, sign)| self.quiet_s((rank, sign)) >= seconds)
+            .any(|(rank, sign)| self.quiet_s(rank, &sign) >= seconds)
     }
 
     fn find_busy(&self) -> Option<Cause> {
         let limit_s = self.limit_s();
-        let late = self.list_alive().filter(|(rank, sign)| {
-            !sign.waits && self.quiet_s((*rank, *sign)) >= sign.patience_s.max(limit_s)
-        });
-        let mut late: Vec<_> = late.map(|seen| (seen.0, self.quiet_s(seen))).collect();
+        let mut late: Vec<_> = self
+            .list_alive()
+            .filter(|(_, sign)| !sign.waits)
+            .map(|(rank, sign)| (rank, self.quiet_s(rank, &sign), sign.patience_s))
+            .filter(|(_, quiet_s, patience_s)| *quiet_s >= patience_s.max(limit_s))
+            .collect();
         late.sort_by(|a, b| b.1.total_cmp(&a.1));
         let stands_s = late.first()?.1;
-        let ranks = late.into_iter().map(|(rank, _)| rank).collect();
+        let ranks = late.into_iter().map(|(rank, ..)| rank).collect();
         Some(Cause {
             kind: Kind::Busy,
             ranks,
@@ -233,47 +281,44 @@ impl Judge {
         })
     }
 
-    fn find_waiting(&self) -> Option<Cause> {
+    fn find_waiting(&self, look: &mut dyn FnMut(usize) -> ProcessState) -> Option<Cause> {
         let alive: Vec<_> = self.list_alive().collect();
-        let all_wait = !alive.is_empty() && alive.iter().all(|(_, sign)| sign.waits);
-        let times = alive.iter().map(|&seen| self.quiet_s(seen));
-        let stands_s = times.fold(f64::INFINITY, f64::min);
-        let sends = alive.iter().any(|(_, sign)| sign.sends);
-        let limit_s = if sends { SENDING } else { 1.0 } * self.limit_s();
-        if !all_wait || stands_s < limit_s {
+        if !alive.iter().all(|(_, sign)| sign.waits) {
             return None;
         }
-        let judges_all = self.speakers.contains(&self.me);
-        let unheard = self
-            .list_watched()
-            .filter(|&rank| self.ranks[rank].sign.is_none());
-        let unheard: Vec<_> = unheard.collect();
-        if judges_all && !unheard.is_empty() {
-            return Some(Cause {
-                kind: Kind::Unheard,
-                ranks: unheard,
-                stands_s,
-            });
-        }
-        let kind = if judges_all {
-            Kind::Waiting
-        } else {
-            Kind::Alone
-        };
+        let times = alive.iter().map(|(rank, sign)| self.quiet_s(*rank, sign));
+        let stands_s = times.fold(f64::INFINITY, f64::min);
         let longest = |a: &&(usize, Sign), b: &&(usize, Sign)| {
-            self.quiet_s(**a).total_cmp(&self.quiet_s(**b))
+            let quiet_s = |seen: &(usize, Sign)| self.quiet_s(seen.0, &seen.1);
+            quiet_s(a).total_cmp(&quiet_s(b))
         };
         let (rank, _) = *alive.iter().max_by(longest)?;
-        Some(Cause {
+        let mut held = self.list_unheard();
+        let hears_all = held.is_empty() && self.speakers.contains(&self.me);
+        held.retain(|&rank| look(rank) != ProcessState::Unknown);
+        let (kind, ranks) = if !held.is_empty() {
+            (Kind::Held, held)
+        } else if hears_all {
+            (Kind::Waiting, vec![rank])
+        } else {
+            (Kind::Alone, vec![rank])
+        };
+        let sends = alive.iter().any(|(_, sign)| sign.sends);
+        let times = if sends || kind == Kind::Alone {
+            WAITS_LONGER
+        } else {
+            1.0
+        };
+        (stands_s >= times * self.limit_s()).then_some(Cause {
             kind,
-            ranks: vec![rank],
+            ranks,
             stands_s,
         })
     }
 
     /// Returns `true` if it is on this rank to speak: the head, else the deputy, else the first rank of each host and any rank
     /// about itself.
-    fn may_speak(&self, cause: &Cause) -> bool {
+    fn may_speak(&self, kind: Kind) -> bool {
         let before = self
             .speakers
             .iter()
@@ -286,7 +331,7 @@ impl Judge {
         let host = &self.ranks[self.me].host;
         let mut others = (0..self.me).filter(|rank| !self.speakers.contains(rank));
         let is_first = !others.any(|rank| self.ranks[rank].host == *host);
-        is_speaker || is_first || cause.kind == Kind::Busy
+        is_speaker || is_first || kind == Kind::Busy
     }
 
     /// Returns `true` if no signs of a rank come here, or no more.
@@ -296,12 +341,10 @@ impl Judge {
     }
 
     fn ends_job(&self, cause: &Cause, states: &[ProcessState]) -> bool {
-        let Some(timeout_s) = self.timeout_s else {
-            return false;
-        };
         if self.is_traced() || states.contains(&ProcessState::Traced) {
             return false;
         }
+        let timeout_s = self.timeout_s;
         let is_over = cause.stands_s >= timeout_s;
         match cause.kind {
             Kind::Silent => is_over && self.stands_still(STANDS_STILL * timeout_s),
@@ -309,11 +352,10 @@ impl Judge {
                 let mut late = self
                     .list_alive()
                     .filter(|(rank, sign)| cause.ranks.contains(rank) && !sign.waits);
-                late.any(|seen| self.quiet_s(seen) >= seen.1.bound_s.max(timeout_s))
+                late.any(|(rank, sign)| self.quiet_s(rank, &sign) >= sign.bound_s.max(timeout_s))
             }
-            Kind::Waiting => is_over,
-            // A rank that is not heard may compute.
-            Kind::Unheard => is_over && !states.contains(&ProcessState::Unknown),
+            Kind::Waiting | Kind::Held => is_over,
+            // A rank that is not heard may be at work.
             Kind::Alone => false,
         }
     }
@@ -331,9 +373,9 @@ impl Judge {
             Kind::Silent => ranks.all(|rank| self.silent_s(rank) < limit_s),
             Kind::Busy => ranks.any(|rank| {
                 let sign = self.ranks[rank].sign;
-                sign.is_some_and(|sign| self.quiet_s((rank, sign)) < limit_s)
+                sign.is_some_and(|sign| self.quiet_s(rank, &sign) < limit_s)
             }),
-            Kind::Waiting | Kind::Unheard | Kind::Alone => !self.stands_still(limit_s),
+            Kind::Waiting | Kind::Held | Kind::Alone => !self.stands_still(limit_s),
         }
     }
 

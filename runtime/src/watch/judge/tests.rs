@@ -1,5 +1,3 @@
-use super::super::activity::RankPhase;
-use super::super::pulse::QUIET_S;
 use super::*;
 
 /// The sign of a rank in the steps, after `quiet_s` without progress.
@@ -32,7 +30,7 @@ struct Job {
 
 impl Job {
     /// Makes a job with ranks on these hosts, judged by some of them.
-    fn new(hosts: &[&str], judges: &[usize], timeout_s: Option<f64>) -> Self {
+    fn new(hosts: &[&str], judges: &[usize], timeout_s: f64) -> Self {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let judges = judges.iter();
         let judges = judges.map(|&me| (me, Judge::new(&hosts, me, timeout_s)));
@@ -98,7 +96,7 @@ impl Job {
 
 #[test]
 fn a_stopped_rank_is_named_and_its_victims_are_not() {
-    let mut job = Job::new(&["a", "b", "b"], &[0, 1, 2], Some(600.0));
+    let mut job = Job::new(&["a", "b", "b"], &[0, 1, 2], 600.0);
     job.pass(20).set(2, None).wait_but(&[2]).pass(15);
     let line = "rank 2 on b has been silent for 10 s: it was multiplying, step 41 of 96 (stopped, or its host or link is gone)";
     assert_eq!(job.take_said(), [(0, line.to_owned())]);
@@ -110,7 +108,7 @@ fn the_state_of_a_process_of_this_host_is_told() {
         (ProcessState::Stopped, "(its process is stopped)"),
         (ProcessState::Gone, "(its process is gone)"),
     ] {
-        let mut job = Job::new(&["a", "a"], &[0], None);
+        let mut job = Job::new(&["a", "a"], &[0], f64::INFINITY);
         job.state = state;
         let said = job.pass(1).set(1, None).wait_but(&[1]).pass(12).take_said();
         assert!(said[0].1.ends_with(words), "{said:?}");
@@ -119,7 +117,7 @@ fn the_state_of_a_process_of_this_host_is_told() {
 
 #[test]
 fn lines_come_after_pauses_that_grow_and_one_when_it_goes_on() {
-    let mut job = Job::new(&["a", "b"], &[0], None);
+    let mut job = Job::new(&["a", "b"], &[0], f64::INFINITY);
     job.pass(1).set(1, None).wait_but(&[1]).pass(1300);
     let times: Vec<_> = job.said.iter().map(|(_, now_s, _)| *now_s).collect();
     assert_eq!(
@@ -138,7 +136,7 @@ fn lines_come_after_pauses_that_grow_and_one_when_it_goes_on() {
 
 #[test]
 fn the_ranks_of_a_host_that_is_gone_are_named_together() {
-    let mut job = Job::new(&["a", "b", "b", "b", "b", "b"], &[0], None);
+    let mut job = Job::new(&["a", "b", "b", "b", "b", "b"], &[0], f64::INFINITY);
     job.pass(1).set(3, None).pass(1);
     for rank in [1, 2, 4, 5] {
         job.set(rank, None);
@@ -155,7 +153,7 @@ fn the_ranks_of_a_host_that_is_gone_are_named_together() {
 
 #[test]
 fn a_deputy_on_another_host_speaks_for_a_silent_head() {
-    let mut job = Job::new(&["a", "a", "b", "b"], &[0, 1, 2, 3], Some(30.0));
+    let mut job = Job::new(&["a", "a", "b", "b"], &[0, 1, 2, 3], 30.0);
     let said = job.pass(5).set(0, None).wait_but(&[0]).pass(12).take_said();
     assert_eq!(said.len(), 1, "{said:?}");
     assert_eq!(said[0].0, 2);
@@ -172,7 +170,7 @@ fn a_deputy_on_another_host_speaks_for_a_silent_head() {
         "{said:?}"
     );
     // If the deputy is lost too, the first rank of each host speaks, about those that it has heard.
-    let mut job = Job::new(&["a", "a", "b", "b", "b"], &[0, 1, 2, 3, 4], None);
+    let mut job = Job::new(&["a", "a", "b", "b", "b"], &[0, 1, 2, 3, 4], f64::INFINITY);
     job.pass(5).set(0, None).set(2, None).wait_but(&[0, 2]);
     let said = job.pass(12).take_said();
     let speakers: Vec<_> = said.iter().map(|(me, _)| *me).collect();
@@ -187,7 +185,7 @@ fn a_deputy_on_another_host_speaks_for_a_silent_head() {
 
 #[test]
 fn a_rank_that_computes_without_end_is_named_and_ended() {
-    let mut job = Job::new(&["a", "b"], &[0, 1], Some(60.0));
+    let mut job = Job::new(&["a", "b"], &[0, 1], 60.0);
     job.pass(5)
         .wait_but(&[1])
         .set(1, Some(sign(false, 0.5)))
@@ -211,7 +209,7 @@ fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended
         is_busy: true,
         ..sign(false, 0.5)
     };
-    let mut job = Job::new(&["a", "b"], &[0, 1], Some(200.0));
+    let mut job = Job::new(&["a", "b"], &[0, 1], 200.0);
     job.pass(5).wait_but(&[1]).set(1, Some(long));
     assert_eq!(job.pass(90).take_said(), []);
     let said = job.pass(1000).take_said();
@@ -224,7 +222,7 @@ fn a_rank_that_may_take_long_is_not_named_and_one_of_unknown_length_is_not_ended
 
 #[test]
 fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
-    let mut job = Job::new(&["a", "b"], &[0, 1], Some(80.0));
+    let mut job = Job::new(&["a", "b"], &[0, 1], 80.0);
     let said = job.pass(5).wait_but(&[]).pass(12).take_said();
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
@@ -257,7 +255,7 @@ fn ranks_that_all_wait_are_a_standstill_unless_bytes_travel() {
 #[test]
 fn a_suspended_job_just_goes_on() {
     let hosts = ["a", "b"].map(str::to_owned);
-    let mut judge = Judge::new(&hosts, 0, Some(60.0));
+    let mut judge = Judge::new(&hosts, 0, 60.0);
     let mut beat = |seconds: f64, is_heard: bool| {
         judge.hear(0, sign(true, 2.0));
         if is_heard {
@@ -276,7 +274,7 @@ fn a_suspended_job_just_goes_on() {
 
 #[test]
 fn a_silent_rank_that_holds_up_nobody_is_not_named() {
-    let mut job = Job::new(&["a", "b"], &[0], Some(60.0));
+    let mut job = Job::new(&["a", "b"], &[0], 60.0);
     // Its datagrams are lost, and the others make progress.
     job.pass(1).set(1, None);
     assert_eq!(job.pass(100).take_said(), []);
@@ -284,7 +282,7 @@ fn a_silent_rank_that_holds_up_nobody_is_not_named() {
 
 #[test]
 fn a_rank_that_stays_silent_does_not_go_on_when_others_do() {
-    let mut job = Job::new(&["a", "b", "c"], &[0], None);
+    let mut job = Job::new(&["a", "b", "c"], &[0], f64::INFINITY);
     job.pass(1).set(1, None).wait_but(&[1]).pass(12);
     assert_eq!(job.take_said().len(), 1);
     // The others still have work that does not need it.
@@ -306,7 +304,7 @@ fn ranks_that_have_ended_are_not_missed() {
         has_ended: true,
         ..sign(false, 0.0)
     };
-    let mut job = Job::new(&["a", "b"], &[0, 1], Some(60.0));
+    let mut job = Job::new(&["a", "b"], &[0, 1], 60.0);
     job.pass(1).set(1, Some(ended)).pass(1).set(1, None);
     job.wait_but(&[1]);
     // What the head rank itself does is judged on.
@@ -320,7 +318,7 @@ fn ranks_that_have_ended_are_not_missed() {
 #[test]
 fn nothing_ends_under_a_debugger() {
     for state in [ProcessState::Traced, ProcessState::Unknown] {
-        let mut job = Job::new(&["a", "a", "a"], &[0], Some(20.0));
+        let mut job = Job::new(&["a", "a", "a"], &[0], 20.0);
         job.state = state;
         let traced = Sign {
             is_traced: state == ProcessState::Unknown,
@@ -339,24 +337,81 @@ fn nothing_ends_under_a_debugger() {
 #[test]
 fn where_no_datagrams_pass_each_host_speaks_for_itself_and_nothing_ends() {
     let hosts = ["a", "b", "c", "c"].map(str::to_owned);
-    for (me, speaks) in [(0, true), (1, true), (2, true), (3, false)] {
-        let mut judge = Judge::new(&hosts, me, Some(60.0));
+    for (me, tells, speaks) in [
+        (0, true, true),
+        (1, true, true),
+        (2, false, true),
+        (3, false, false),
+    ] {
+        let mut judge = Judge::new(&hosts, me, 20.0);
         let mut said = Vec::new();
         for second in 0..100 {
             judge.hear(me, sign(true, f64::from(second)));
             said.extend(judge.advance(1.0, &mut |_| ProcessState::Unknown));
         }
-        assert_eq!(!said.is_empty(), speaks, "{me}: {said:?}");
+        let lines: Vec<_> = said
+            .into_iter()
+            .map(|said| match said {
+                Said::Line(line) => line,
+                Said::End(line) => panic!("{me}: {line}"),
+            })
+            .collect();
+        let (told, spoken): (Vec<_>, Vec<_>) = lines
+            .iter()
+            .partition(|line| line.contains(" gets no signs of "));
+        assert_eq!(told.len(), usize::from(tells), "{me}: {lines:?}");
+        let own = format!(
+            "rank {me} on {} has waited for other ranks for 60 s: ",
+            hosts[me]
+        );
+        assert_eq!(spoken.len(), usize::from(speaks), "{me}: {lines:?}");
         assert!(
-            said.iter().all(|said| matches!(said, Said::Line(_))),
-            "{me}: {said:?}"
+            spoken.iter().all(|line| line.starts_with(&own)),
+            "{lines:?}"
         );
     }
 }
 
 #[test]
+fn a_rank_that_was_never_heard_is_told_once_and_is_not_taken_for_a_silent_one() {
+    let mut job = Job::new(&["a", "b", "c", "c"], &[0, 1], 60.0);
+    job.set(2, None).set(3, None);
+    let line = "rank 0 on a gets no signs of ranks 2 and 3 on c (a firewall may drop UDP): it cannot tell whether they stand still";
+    assert_eq!(job.pass(300).take_said(), [(0, line.to_owned())]);
+    // The others wait for it, which may be at work.
+    let said = job.wait_but(&[2, 3]).pass(300).take_said();
+    assert!(!said.is_empty());
+    for (me, line) in said {
+        let waits = line.contains(" has waited for other ranks for ");
+        assert!(me == 0 && waits && !line.starts_with("END"), "{line}");
+    }
+    // Ranks that are heard are judged as before.
+    let said = job.set(1, None).pass(80).take_said();
+    for start in ["rank 1 on b has been silent for 10 s", "END rank 1 on b"] {
+        assert!(
+            said.iter().any(|(_, line)| line.starts_with(start)),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_stopped_process_of_this_host_is_named_although_it_was_never_heard() {
+    let mut job = Job::new(&["a", "a"], &[0], 30.0);
+    job.state = ProcessState::Stopped;
+    let said = job.set(1, None).wait_but(&[1]).pass(35).take_said();
+    let line = "the other ranks have waited for 10 s, and rank 1 on a gave no sign since the start (its process is stopped)";
+    assert_eq!(said[0].1, line);
+    assert!(
+        said.iter()
+            .any(|(_, line)| line.starts_with("END the other ranks")),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn a_short_timeout_names_and_ends_at_once() {
-    let mut job = Job::new(&["a", "b"], &[0], Some(4.0));
+    let mut job = Job::new(&["a", "b"], &[0], 4.0);
     let said = job.pass(5).set(1, None).wait_but(&[1]).pass(6).take_said();
     assert!(
         said[0]
