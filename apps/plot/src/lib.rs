@@ -55,6 +55,7 @@ mod log_log;
 mod plots;
 mod svg;
 mod terminal;
+mod text_width;
 mod timeline;
 
 pub use axis::LinearAxis;

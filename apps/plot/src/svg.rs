@@ -4,13 +4,23 @@ use std::fmt::Write as _;
 
 use isochron_hierarchy::printable;
 
+use crate::text_width::measure_text;
+
+/// Pixels between the text at an edge and the edge.
+const MARGIN: f64 = 8.0;
+
 /// An SVG document under construction, on a white background.
 ///
 /// Coordinates and lengths are pixels, `x` to the right and `y` downwards; pairs are `(x, y)` or `(width, height)`.
-/// Text and titles may hold any characters.
+/// Text and titles may hold any characters. A document is widened by what its text needs.
 #[derive(Debug, Clone)]
 pub struct Svg {
-    text: String,
+    elements: String,
+    height: f64,
+    font_size: u32,
+    /// The left edge and the right edge.
+    left: f64,
+    right: f64,
 }
 
 /// The point of a line of text that lies at the given position.
@@ -37,30 +47,57 @@ impl Anchor {
 impl Svg {
     /// Begins a document of this size, with text of `font_size` pixels.
     pub fn new(width: f64, height: f64, font_size: u32) -> Self {
-        let text = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"{font_size}\">\n\
-             <rect width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>\n"
-        );
-        Self { text }
+        Self {
+            elements: String::new(),
+            height,
+            font_size,
+            left: 0.0,
+            right: width,
+        }
     }
 
     /// Ends the document and returns it.
     pub fn finish(self) -> String {
-        self.text + "</svg>\n"
+        let Self {
+            elements,
+            height,
+            font_size,
+            left,
+            right,
+        } = self;
+        let width = right - left;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+             viewBox=\"{left:.0} 0 {width:.0} {height:.0}\" font-family=\"sans-serif\" font-size=\"{font_size}\">\n\
+             <rect x=\"{left:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" fill=\"white\"/>\n\
+             {elements}</svg>\n"
+        )
     }
 
     fn add(&mut self, element: std::fmt::Arguments<'_>) {
         // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "{element}");
+        let _ = writeln!(self.elements, "{element}");
     }
 
     /// Adds a line of text.
     pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, text: &str) {
+        let width = self.measure(text);
+        let start = match anchor {
+            Anchor::Start => x,
+            Anchor::Middle => x - width / 2.0,
+            Anchor::End => x - width,
+        };
+        self.left = self.left.min((start - MARGIN).floor());
+        self.right = self.right.max((start + width + MARGIN).ceil());
         let (anchor, text) = (anchor.name(), escape(text));
         self.add(format_args!(
             "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\">{text}</text>"
         ));
+    }
+
+    /// Returns the width of a line of text.
+    pub fn measure(&self, text: &str) -> f64 {
+        measure_text(&printable::escape(text), self.font_size)
     }
 
     /// Adds a line of text that runs upwards, its middle at the given position.
@@ -140,6 +177,24 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_is_as_wide_as_its_text() {
+        let mut svg = Svg::new(100.0, 10.0, 13);
+        svg.text((90.0, 5.0), Anchor::Middle, "i");
+        assert!(svg.clone().finish().contains("viewBox=\"0 0 100 10\""));
+        let long = "a long name in a legend";
+        let width = svg.measure(long);
+        svg.text((90.0, 5.0), Anchor::Start, long);
+        let right = (90.0 + width + 8.0).ceil();
+        assert!(right > 200.0);
+        let wide = format!("viewBox=\"0 0 {right:.0} 10\"");
+        assert!(svg.clone().finish().contains(&wide), "{svg:?}");
+        svg.text((5.0, 5.0), Anchor::End, long);
+        let left = (5.0 - width - 8.0).floor();
+        let both = format!("viewBox=\"{left:.0} 0 {:.0} 10\"", right - left);
+        assert!(svg.clone().finish().contains(&both), "{svg:?}");
+    }
 
     #[test]
     fn text_is_no_markup() {

@@ -93,10 +93,11 @@ impl Timeline {
     }
 
     fn draw_legend(&self, svg: &mut Svg) {
-        for (index, (color, meaning)) in self.legend.iter().enumerate() {
-            let left = self.left + 300.0 * index as f64;
+        let mut left = self.left;
+        for (color, meaning) in &self.legend {
             svg.rect((left, 14.0), (12.0, 12.0), color);
             svg.text((left + 18.0, 25.0), Anchor::Start, meaning);
+            left += 18.0 + svg.measure(meaning) + 24.0;
         }
     }
 }

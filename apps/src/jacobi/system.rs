@@ -85,22 +85,15 @@ impl SystemArguments {
     /// Returns the number of unknowns.
     ///
     /// # Errors
-    /// On every rank: [`Error::File`] for a file that is broken or not square; [`Error::Parameter`] for fewer rows than
-    /// ranks.
+    /// [`Error::File`] on every rank for a file that is broken or not square.
     ///
     /// # Collective
     /// All ranks.
     pub fn find_size(&self, comm: &dyn Comm) -> Result<usize, Error> {
-        let n = match (&self.a, self.size) {
-            (Some(path), _) => read_size(comm, path)?,
-            (None, size) => size.unwrap_or(0),
-        };
-        let ranks = comm.size();
-        if n < ranks {
-            let reason = format!("each of {ranks} ranks needs a row to begin with");
-            return Err(Error::parameter("rows", n, reason));
+        match (&self.a, self.size) {
+            (Some(path), _) => read_size(comm, path),
+            (None, size) => Ok(size.unwrap_or(0)),
         }
-        Ok(n)
     }
 
     /// Makes or reads the rows of a rank.

@@ -90,17 +90,12 @@ impl RowsArguments {
         self.estimate.unwrap_or(Estimate::Upper)
     }
 
-    /// Refuses a number of ranks that the rows or the files do not fit, and options that would do nothing.
+    /// Refuses a number of ranks that the files do not fit, and options that would do nothing.
     ///
     /// # Errors
     /// The option and the reason.
     pub fn check(&self, ranks: usize) -> Result<(), String> {
-        let (size, files) = (self.size, self.models.len());
-        if size < ranks {
-            return Err(format!(
-                "--size {size}: {ranks} ranks cannot share {size} rows: use fewer ranks, or a larger size"
-            ));
-        }
+        let files = self.models.len();
         if files > 1 && files != ranks {
             return Err(format!(
                 "--models: {files} files for {}: give one of each rank in order, or one for all",

@@ -177,11 +177,43 @@ impl ArrayMemory {
     }
 }
 
+/// Subclasses of NumPy's array whose elements are all there is to them.
+const PLAIN_CLASSES: [&str; 3] = ["ndarray", "memmap", "matrix"];
+
+/// Refuses a subclass of NumPy's array that is more than its elements, such as one with a mask or units.
+fn check_class(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Result<(), Error>> {
+    let class = array.get_type();
+    let class_name = class.name()?.to_string();
+    if PLAIN_CLASSES.contains(&class_name.as_str()) {
+        return Ok(Ok(()));
+    }
+    let Ok(numpy) = array.py().import("numpy") else {
+        // Without NumPy there are no arrays of NumPy.
+        return Ok(Ok(()));
+    };
+    if !array.is_instance(&numpy.getattr("ndarray")?)? {
+        return Ok(Ok(()));
+    }
+    let is_masked = array.is_instance(&numpy.getattr("ma")?.getattr("MaskedArray")?)?;
+    let reason = if is_masked {
+        "its mask would be lost: fill the masked elements by its method filled"
+    } else {
+        "what it is beside its elements would be lost: pass its elements by numpy.asarray"
+    };
+    let value = format!("a {class_name}");
+    Ok(Err(Error::parameter(name, value, reason)))
+}
+
 /// Locks the memory of an array of any kind.
+///
+/// # Errors
+/// [`Error::Parameter`] for what is no array, and for subclasses of NumPy's array that would lose their meaning.
 pub(crate) fn lock_buffer(
     name: &'static str,
     array: &Bound<'_, PyAny>,
 ) -> Result<PyUntypedBuffer, Error> {
+    // A class that cannot be examined is no array of NumPy.
+    check_class(name, array).unwrap_or(Ok(()))?;
     PyUntypedBuffer::get(array).map_err(|error| {
         let kind = array.get_type().name();
         let kind = kind.map_or_else(|_| "something".to_owned(), |kind| kind.to_string());

@@ -484,7 +484,7 @@ fn check_ranks(on: [Distribution; 3], ranks: usize) -> Result<[Distribution; 3],
 #[pymethods]
 impl PyProduct {
     /// Multiplies matrices that lie as those of the plan: `C = alpha·op(A)·op(B) + beta·C`. Returns `c`, or a new array if
-    /// there is none. All ranks call it together.
+    /// there is none. `alpha` is 1 and `beta` 0 unless they are given; then `c` is not read. All ranks call it together.
     #[pyo3(signature = (a, b, c=None, *, alpha=None, beta=None))]
     fn run<'py>(
         &self,

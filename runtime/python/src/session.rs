@@ -138,8 +138,8 @@ impl PySession {
     ///
     /// `a`, `b` and `c` are this rank's arrays, in two dimensions, of float32, float64, complex64 or complex128: one each, or
     /// a list of blocks, or None on a rank without elements. `on` has the `Distribution` of A, B and C; a single rank needs
-    /// none. `ops` has the operation on A and on B: "N", "T", or "C" for the conjugate transpose. If `beta` is 0, `c` is not
-    /// read. `block`, `panel`, `split`, `strategy` and `epsilon` say how the product is planned. All ranks call it together.
+    /// none. `ops` has the operation on A and on B: "N", "T", or "C" for the conjugate transpose. `alpha` is 1
+    /// and `beta` 0 unless they are given; then `c` is not read (the command `isochron mxm --c` adds to C by default). `block`, `panel`, `split`, `strategy` and `epsilon` say how the product is planned. All ranks call it together.
     #[pyo3(signature = (a, b, c=None, *, alpha=None, beta=None, ops="NN", on=None, block=None, panel=None, split=None, strategy=None, epsilon=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn gemm<'py>(

@@ -213,6 +213,22 @@ fn a_vector_of_numpy_is_a_right_side() {
 }
 
 /// Runs each line on 3 ranks and expects its exit status and its message, once.
+#[test]
+fn ranks_without_rows_wait() {
+    let lines: Vec<String> = (1..=3)
+        .flat_map(|size| {
+            STRATEGIES.map(|strategy| format!("--size {size} --verify solution {strategy}"))
+        })
+        .collect();
+    for mpi in libraries() {
+        for line in mpi.take_turns(&lines) {
+            let found = solve(&mpi, 4, line);
+            assert_eq!(found["verified"], true, "{line}: {found}");
+            assert_eq!(found["converged"], true, "{line}: {found}");
+        }
+    }
+}
+
 fn refuse_all(cases: &[(&str, i32, &str)]) {
     for mpi in libraries() {
         for (line, status, message) in mpi.take_turns(cases) {
@@ -274,7 +290,6 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
     let [few, gpu] = [few, folder.write("gpu.toml", gpu)]
         .map(|platform| format!("--size 9 --platform {platform}"));
     refuse_all(&[
-        ("--size 2", 2, "rows = 2: each of 3 ranks needs a row"),
         (
             "--size 9 --tolerance -1",
             2,

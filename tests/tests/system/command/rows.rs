@@ -157,6 +157,41 @@ fn one_rank_divides_nothing() {
 }
 
 #[test]
+fn ranks_without_rows_wait() {
+    let lines: Vec<String> = [
+        "fft2d --size 1",
+        "fft2d --size 2",
+        "dgemv --size 1",
+        "dgemv --size 2",
+    ]
+    .iter()
+    .flat_map(|line| {
+        ["hpopta", "balanced", "even"].map(|strategy| format!("{line} --strategy {strategy}"))
+    })
+    .collect();
+    for mpi in libraries() {
+        for line in mpi.take_turns(&lines) {
+            let line =
+                format!("{line} --runs 1 --verify --json --min-reps 2 --max-reps 2 --store none");
+            let found = json(
+                &mpi.isochron(3, &line.split(' ').collect::<Vec<_>>())
+                    .success(),
+            );
+            assert_eq!(found["verified"], true, "{line}: {found}");
+            let size = line
+                .split(' ')
+                .nth(2)
+                .and_then(|size| size.parse::<u64>().ok());
+            assert_eq!(
+                Some(list_rows(&found).iter().sum()),
+                size,
+                "{line}: {found}"
+            );
+        }
+    }
+}
+
+#[test]
 fn wrong_input_is_one_message_of_all_ranks() {
     let folder = Folder::new();
     let short = folder.write("short.points", "8 1\n16 2\n");
@@ -166,10 +201,6 @@ fn wrong_input_is_one_message_of_all_ranks() {
     let narrow = folder.write("narrow.points", "# kernel: fft\n# width: 32\n64 1\n");
     let cases = [
         ("--size 0".to_owned(), "from 1 to"),
-        (
-            "--size 2".to_owned(),
-            "--size 2: 3 ranks cannot share 2 rows",
-        ),
         ("--size 1000000000".to_owned(), "the ranks have memory for"),
         (
             "--size 64 --strategy fastest".to_owned(),

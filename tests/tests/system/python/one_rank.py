@@ -132,6 +132,10 @@ def test_a_session_begins_with_what_earlier_ones_have_saved():
                 session.close()
 
 
+class Metres(numpy.ndarray):
+    """An array with a unit."""
+
+
 def test_wrong_arrays_are_refused_with_a_sentence(session):
     a, b, c = numpy.ones((4, 3)), numpy.ones((3, 5)), numpy.zeros((4, 5))
     frozen = c.copy()
@@ -152,6 +156,11 @@ def test_wrong_arrays_are_refused_with_a_sentence(session):
     refuses(lambda: session.gemm(numpy.ones((4, 6))[::2, ::2], b), "a = ", "contiguous")
     refuses(lambda: session.gemm(numpy.broadcast_to(a[:1], a.shape), b), "a = ", "0 and 8 bytes", "overlap")
     refuses(lambda: session.gemm(a, a, a), "shapes")
+    masked = numpy.ma.masked_array(a, mask=a > 2)
+    refuses(lambda: session.gemm(masked, b), "a = a MaskedArray", "mask would be lost", "filled")
+    refuses(lambda: session.gemm(a, b, numpy.ma.array(c)), "c = a MaskedArray", "mask would be lost")
+    refuses(lambda: session.gemm(a, b.view(Metres)), "b = a Metres", "would be lost", "numpy.asarray")
+    assert (session.gemm(a, numpy.asmatrix(b)) == 3).all()
     square = numpy.ones((4, 4))
     refuses(lambda: session.gemm(square, square, square), "memory of a")
     refuses(lambda: session.gemm(a, b, [[0.0] * 5] * 4), "c = ", "arrays")
