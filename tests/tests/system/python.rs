@@ -183,6 +183,35 @@ fn write_by_rank(folder: &Path) -> String {
     )
 }
 
+#[test]
+fn every_matrix_market_file_of_scipy_is_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let packages = folder.path().join("packages");
+    let tools = python_packages().with_file_name("python-tools");
+    let mut install = Command::new(tools.join("bin/python"));
+    install.args([
+        "-m",
+        "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+    ]);
+    install.args(["--no-compile", "--no-deps", "--no-index", "--find-links"]);
+    install
+        .arg(python_packages())
+        .args(["scipy", "numpy", "--target"])
+        .arg(&packages);
+    run(install, HANGS).success();
+    let [mpi, _] = libraries();
+    let mut command = Command::new(python());
+    command.arg(find_script("tests/system/python/matrix_market.py"));
+    command
+        .arg(&mpi.isochron)
+        .arg(folder.path())
+        .env("PYTHONPATH", packages);
+    run(command, HANGS).success();
+}
+
 /// The archive of sources has the texts of the licences, as files of their own and not as links out of it.
 #[test]
 fn the_python_sources_have_their_licences() {

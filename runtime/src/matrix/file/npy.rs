@@ -243,3 +243,62 @@ pub(super) fn write_elements<T: Scalar>(
 ) -> std::io::Result<()> {
     file.write_all(bytemuck::cast_slice(elements))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::open;
+    use super::*;
+    use crate::comm::LocalComm;
+    use crate::matrix::Spread;
+
+    /// Returns what is lost of a column of numbers of this type in a matrix of `T`.
+    fn read_column<T: Scalar, S: Pod>(kind: &str, numbers: &[S]) -> String {
+        let rows = numbers.len();
+        let mut header =
+            format!("{{'descr': '{kind}', 'fortran_order': True, 'shape': ({rows}, 1), }}");
+        header += &" ".repeat(117 - header.len());
+        let head = [
+            b"\x93NUMPY\x01\0",
+            &118u16.to_le_bytes()[..],
+            header.as_bytes(),
+            b"\n",
+        ]
+        .concat();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        std::fs::write(&path, [&head, bytemuck::cast_slice(numbers)].concat()).unwrap();
+        let comm = LocalComm::new();
+        let file = open(&comm, &path).unwrap();
+        file.read::<T>(&comm, Spread::whole(rows, 1)).unwrap();
+        file.describe_losses(&comm).unwrap().unwrap_or_default()
+    }
+
+    #[test]
+    fn numbers_that_become_others_are_told() {
+        const LARGEST: i64 = 1 << 53;
+        for (told, wanted) in [
+            (read_column::<f64, i64>("<i8", &[LARGEST, -LARGEST, 3]), ""),
+            (
+                read_column::<f64, i64>("<i8", &[LARGEST + 1, i64::MAX, i64::MIN]),
+                "2 integers were rounded, since f64",
+            ),
+            (
+                read_column::<f64, u64>("<u8", &[u64::MAX]),
+                "1 integers were rounded, since f64",
+            ),
+            (
+                read_column::<f32, i32>("<i4", &[(1 << 24) + 1, 1 << 24]),
+                "1 integers were rounded, since f32",
+            ),
+            (read_column::<f64, f64>("<f8", &[1e300, f64::INFINITY]), ""),
+            (
+                read_column::<f32, f64>("<f8", &[1e39, 1.0, f64::NAN]),
+                "1 numbers became infinite, since they are beyond the range of f32",
+            ),
+            (read_column::<f64, f32>("<f4", &[3e38]), ""),
+        ] {
+            assert_eq!(told.is_empty(), wanted.is_empty(), "{told:?}");
+            assert!(told.contains(wanted), "{told:?}: {wanted:?}");
+        }
+    }
+}

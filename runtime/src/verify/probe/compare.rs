@@ -68,10 +68,18 @@ impl<T: Scalar> Probe<T> {
     ) -> Result<Comparison, Error> {
         let mut comparison = Comparison::default();
         self.pass_over_residuals(comm, c, |residual| comparison.note(&residual))?;
+        let Comparison {
+            largest,
+            finds,
+            suspects,
+        } = comparison;
+        // Their bits, because numbers as text must be finite.
+        let found = (largest.to_bits(), finds.to_bits(), suspects);
+        let (largest, finds, suspects) = comm.share(0, (comm.rank() == 0).then_some(found))?;
         Ok(Comparison {
-            largest: share_number(comm, comparison.largest)?,
-            finds: share_number(comm, comparison.finds)?,
-            suspects: comm.share(0, (comm.rank() == 0).then_some(comparison.suspects))?,
+            largest: f64::from_bits(largest),
+            finds: f64::from_bits(finds),
+            suspects,
         })
     }
 
@@ -199,15 +207,6 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
     } else {
         ratio
     }
-}
-
-/// Returns the first rank's number, which may be infinite, on every rank.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn share_number(comm: &dyn Comm, number: f64) -> Result<f64, Error> {
-    let bits = comm.share(0, (comm.rank() == 0).then(|| number.to_bits()))?;
-    Ok(f64::from_bits(bits))
 }
 
 impl Comparison {

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 
 use super::Probe;
 use super::batches::{count_parts, pass_over};
-use super::compare::{SuspectResidual, divide, find_element_bound, share_number};
+use super::compare::{SuspectResidual, divide, find_element_bound};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region};
@@ -49,7 +49,9 @@ impl<T: Scalar> Probe<T> {
                 largest = largest.max(divide(error.norm(), bound + underflow));
             }
         }
-        share_number(comm, largest)
+        // Its bits, because numbers as text must be finite. The first rank's number counts.
+        let bits = comm.share(0, (comm.rank() == 0).then(|| largest.to_bits()))?;
+        Ok(f64::from_bits(bits))
     }
 
     fn compute_again(
