@@ -135,6 +135,11 @@ pub(crate) mod injected {
         AFTER_READS.set(Some((reads, Box::new(action))));
     }
 
+    /// Cancels an action that still waits for reads; returns `false` if there is none.
+    pub fn cancel_after_reads() -> bool {
+        AFTER_READS.take().is_some()
+    }
+
     /// Passes a read of an input file.
     pub fn pass_read() {
         match AFTER_READS.take() {

@@ -425,15 +425,13 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
         .enumerate()
     {
         let opened = file::open(comm, path).unwrap();
-        let is_between_parts = number > 0;
-        if is_between_parts {
-            opened.read::<f64>(comm, third.clone()).unwrap();
-        }
+        opened.read::<f64>(comm, third.clone()).unwrap();
         comm.barrier().unwrap();
         rewrite_on_head(comm, path);
-        let refused = match is_between_parts {
-            true => opened.close(comm).unwrap_err(),
-            false => opened.read::<f64>(comm, third.clone()).unwrap_err(),
+        let refused = if number > 0 {
+            opened.close(comm).unwrap_err()
+        } else {
+            opened.read::<f64>(comm, third.clone()).unwrap_err()
         };
         let text = refused.to_string();
         assert!(text.contains("changed while it was read"), "{text}");

@@ -142,9 +142,12 @@ pub fn run(arguments: &ModelArguments) -> Result<(), Failure> {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
         file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
     }
-    output::print_parts(|out| match arguments.json {
-        true => report::write_json(&models, out),
-        false => write_texts(&models, arguments, out),
+    output::print_parts(|out| {
+        if arguments.json {
+            report::write_json(&models, out)
+        } else {
+            write_texts(&models, arguments, out)
+        }
     })
 }
 

@@ -1,12 +1,10 @@
 //! Files that every rank reads on its own host, and whose content must be the same.
 
 use std::path::Path;
-use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::digest_bytes;
-use super::watched::{FileReader, WatchedFile};
+use super::watched::WatchedFile;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -24,8 +22,8 @@ struct FileContent {
 /// Refuses a file whose content is not the same on all ranks.
 ///
 /// # Errors
-/// [`Error::File`] on every rank, which names the first rank with another content; [`Error::Rank`] for one that cannot read
-/// the file.
+/// [`Error::File`] on every rank if the contents differ, which names the first rank with another one; [`Error::Rank`] if a
+/// rank cannot read the file.
 ///
 /// # Collective
 /// All ranks, with the same path.
@@ -53,19 +51,12 @@ pub fn agree_on_content(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
 
 /// Returns the length and the digest of a file.
 fn digest_file(path: &Path) -> std::io::Result<(u64, u64)> {
-    let file = Rc::new(WatchedFile::open(path)?);
-    let mut reader = FileReader::from(Rc::clone(&file));
-    let (mut len, mut digest) = (0, 0u64);
-    let mut bytes = Vec::with_capacity(PIECE_BYTES);
-    loop {
-        bytes.clear();
-        let mut piece = std::io::Read::take(&mut reader, PIECE_BYTES as u64);
-        if std::io::Read::read_to_end(&mut piece, &mut bytes)? == 0 {
-            break;
-        }
-        digest = digest.wrapping_add(digest_bytes(len, &bytes));
-        len += bytes.len() as u64;
+    let file = WatchedFile::open(path)?;
+    let mut bytes = vec![0; PIECE_BYTES];
+    for at in (0..file.len()).step_by(PIECE_BYTES) {
+        let left = file.len() - at;
+        file.read_exact_at(&mut bytes[..left.min(PIECE_BYTES as u64) as usize], at)?;
     }
     file.check_content()?;
-    Ok((len, digest))
+    Ok((file.len(), file.digest()))
 }

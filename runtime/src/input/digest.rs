@@ -1,32 +1,80 @@
 //! A digest of bytes at their places in a file, which adds up over parts that are read in any order.
 
+/// Bytes that are digested together.
+pub(super) const BLOCK_BYTES: usize = 64;
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// Digests bytes that begin at byte `at` of a file.
 ///
-/// Each word of eight bytes is mixed with its place by a one-to-one map, and the results are added up modulo 2⁶⁴. So another
-/// word always has another digest, and words that change places have one as well, but for a chance of 2⁻⁶⁴.
+/// Each block of bytes is digested with its place, and the results are added up modulo 2⁶⁴. Parts add up to the whole if each
+/// but the last has whole blocks. Other bytes have another digest but for a chance of 2⁻⁶⁴. It is no protection against a
+/// forger.
 pub(super) fn digest_bytes(at: u64, bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
     let (mut at, mut sum) = (at, 0u64);
-    for word in words {
-        sum = sum.wrapping_add(mix_word(u64::from_le_bytes(*word), at));
-        at += 8;
+    for block in blocks {
+        sum = sum.wrapping_add(digest_block(at, block));
+        at += BLOCK_BYTES as u64;
     }
     if !rest.is_empty() {
-        let mut last = [0; 8];
+        let mut last = [0; BLOCK_BYTES];
         last[..rest.len()].copy_from_slice(rest);
-        sum = sum.wrapping_add(mix_word(u64::from_le_bytes(last), at));
+        sum = sum.wrapping_add(digest_block(at, &last));
     }
     sum
 }
 
-fn mix_word(word: u64, at: u64) -> u64 {
-    let mixed = (word ^ at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (mixed ^ (mixed >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb)
+/// Adds up products of pairs of words, with keys that follow from the place. The sum is mixed: equal changes of two blocks
+/// would else cancel each other.
+///
+/// # References
+/// Products of words and keys are the hash function NH of UMAC (Black et al., CRYPTO 1999).
+fn digest_block(at: u64, block: &[u8; BLOCK_BYTES]) -> u64 {
+    let mut key = mix(at);
+    let mut sum = 0u128;
+    for pair in block.as_chunks::<16>().0 {
+        let [first, second] = [0, 8].map(|byte| {
+            key = key.wrapping_add(GOLDEN);
+            let word = std::array::from_fn(|n| pair[byte + n]);
+            u64::from_le_bytes(word).wrapping_add(key)
+        });
+        sum = sum.wrapping_add(u128::from(first) * u128::from(second));
+    }
+    mix(sum as u64 ^ (sum >> 64) as u64)
+}
+
+/// Mixes bits so that each changes about half of all (SplitMix64).
+fn mix(value: u64) -> u64 {
+    let mixed = value.wrapping_add(GOLDEN);
+    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_changes_of_two_words_do_not_cancel() {
+        let bytes: Vec<u8> = (0..512u32).map(|n| (n * n / 7) as u8).collect();
+        let whole = digest_bytes(0, &bytes);
+        for bit in 0..64 {
+            for (first, second) in
+                (0..64).flat_map(|second| (0..second).map(move |first| (first, second)))
+            {
+                let mut other = bytes.clone();
+                for word in [first, second] {
+                    other[8 * word + bit / 8] ^= 1 << (bit % 8);
+                }
+                assert_ne!(
+                    digest_bytes(0, &other),
+                    whole,
+                    "bit {bit} of words {first} and {second}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn parts_add_up_and_every_change_shows() {

@@ -1,7 +1,8 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
 //!
 //! A small file that several ranks need is read by the head rank, which passes its content on. A file that several ranks read
-//! themselves is one [`SeenFile`], or has one [content](agree_on_content). No file may change [while it is read](WatchedFile).
+//! themselves is one [`SeenFile`], or has one content: the [whole of it](agree_on_content), or the
+//! [parts that were read](WatchedFile::digest). No file may change [while it is read](WatchedFile).
 
 mod content;
 mod digest;
@@ -24,7 +25,7 @@ use crate::output::{follow_links, stands_for_open_file};
 /// Opens a file to be read.
 ///
 /// # Errors
-/// Those of the system, and one that names what `path` is if it is no file.
+/// Fails if the system cannot open the file, or `path` is no file, and names what it is.
 pub fn open_file(path: &Path) -> io::Result<File> {
     match describe_kind(fs::metadata(path)?.file_type()) {
         None => File::open(path),
@@ -32,7 +33,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// How often a text is read that changes meanwhile.
+/// Number of attempts to read a text that changes meanwhile.
 const READS: usize = 3;
 /// Bytes of a text that are read at a time.
 const READ_BYTES: usize = 64 << 10;
@@ -40,7 +41,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads a text: a file, or an open stream such as `/dev/stdin`. A file that changes while it is read is read again.
 ///
 /// # Errors
-/// As [`read_unchanged`], and for bytes that are no UTF-8.
+/// As [`read_unchanged`], and fails for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_unchanged(path, |text| io::read_to_string(text))?
 }
@@ -48,7 +49,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 /// Reads a file, or an open stream, by `read`; a file that changes meanwhile again from its beginning.
 ///
 /// # Errors
-/// As [`open_file`], and for a file that changes during each of three readings.
+/// As [`open_file`], and fails for a file that changes during each of three readings.
 pub fn read_unchanged<R>(path: &Path, read: impl Fn(&mut dyn BufRead) -> R) -> io::Result<R> {
     if stands_for_open_file(&follow_links(path)?) {
         return Ok(read(&mut BufReader::new(File::open(path)?)));
@@ -88,17 +89,15 @@ mod tests {
     #[test]
     fn a_text_that_changes_while_it_is_read_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
-        let [path, new] = ["file", "new"].map(|name| folder.path().join(name));
-        for name in [&path, &new] {
-            fs::write(name, name.to_str().unwrap()).unwrap();
-        }
-        let [to, from] = [path.clone(), new.clone()];
-        run_after_reads(1, move || fs::rename(from, to).unwrap());
-        assert_eq!(read_text(&path).unwrap(), new.to_str().unwrap());
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let written = path.clone();
+        run_after_reads(1, move || fs::write(written, "new").unwrap());
+        assert_eq!(read_text(&path).unwrap(), "new");
     }
 
     #[test]
-    fn what_is_no_file_is_named_at_once() {
+    fn anything_but_a_file_is_named_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let made = std::process::Command::new("mkfifo")

@@ -2,11 +2,16 @@
 //!
 //! The time of the last change of a file's status (`ctime`) cannot be set by a program, so a change that leaves it as it was
 //! has come within the same tick of the file system's clock. A file that has just changed is therefore opened a tick later.
-//! Where times do not tell of every change, what was read is read a second time, and compared. So it is on file systems such as
-//! those in memory, and for files that have changed within the last minute: a program that has a file mapped may change pages
-//! that wait to be written to the disk, and only the first change of each of them has a time.
+//!
+//! Bytes are digested as they are read, and the digest decides where times do not: the bytes are then read again and must have
+//! the same digest. A link, `chmod` or a backup changes `ctime` alone, and so does a rewrite whose time is put back. Some file
+//! systems, such as those in memory, do not note every change. And a program that has a file mapped may change pages that wait
+//! to be written to the disk, of which only the first change has a time: a file younger than a minute is read again too.
+//!
+//! A new time of the content (`mtime`) ends the reading without a comparison. Its writer may be at work, and bytes that it has
+//! not reached yet would compare as equal.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd as _;
@@ -18,7 +23,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::digest_bytes;
+use super::digest::{BLOCK_BYTES, digest_bytes};
 use super::file_system::FileSystem;
 use super::open_file;
 
@@ -60,6 +65,11 @@ impl FileVersion {
         self.inode
     }
 
+    /// Returns `true` if neither the length nor the time of the content differs.
+    fn has_content_time_of(&self, other: &Self) -> bool {
+        (self.len, self.modified) == (other.len, other.modified)
+    }
+
     /// Returns the tick of the clock that gave the times.
     fn tick(&self) -> Duration {
         match (self.modified.1, self.changed.1) {
@@ -77,15 +87,17 @@ impl FileVersion {
     }
 }
 
-/// A file that is open, with its state before the first byte was read.
+/// A file that is open, with its state and the digest of all bytes that were read.
 #[derive(Debug)]
 pub struct WatchedFile {
     file: File,
     device: u64,
     file_system: FileSystem,
-    state: FileVersion,
-    /// What was read, if times do not tell of every change.
-    seen: Option<RefCell<SeenBytes>>,
+    /// State before the first byte was read, or when what was read was last compared.
+    state: Cell<FileVersion>,
+    seen: RefCell<SeenBytes>,
+    /// `true` if times may not tell of every change.
+    is_doubtful: bool,
 }
 
 /// The places and the digest of bytes that were read.
@@ -95,11 +107,24 @@ struct SeenBytes {
     digest: u64,
 }
 
+impl SeenBytes {
+    fn add(&mut self, at: u64, bytes: &[u8]) {
+        self.digest = self.digest.wrapping_add(digest_bytes(at, bytes));
+        match self.ranges.last_mut() {
+            // Only a range of whole blocks goes on: the digest counts blocks from its first byte.
+            Some((first, len)) if *first + *len as u64 == at && *len % BLOCK_BYTES == 0 => {
+                *len += bytes.len();
+            }
+            _ => self.ranges.push((at, bytes.len())),
+        }
+    }
+}
+
 impl WatchedFile {
     /// Opens a file to be read. A file that has just changed is opened a tick of its clock later.
     ///
     /// # Errors
-    /// Those of [`open_file`], and one for a file that does not cease to change.
+    /// As [`open_file`], and fails for a file that goes on changing.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = open_file(path)?;
         let file_system = FileSystem::of(&file);
@@ -110,22 +135,24 @@ impl WatchedFile {
             file,
             device,
             file_system,
-            state,
-            seen: is_doubtful.then(RefCell::default),
+            state: Cell::new(state),
+            seen: RefCell::default(),
+            is_doubtful,
         })
     }
 
     /// Takes a file that only this job knows and writes: its times tell nothing.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails if the system does not tell the state of the file.
     pub(crate) fn of_writer(file: File) -> io::Result<Self> {
         let metadata = file.metadata()?;
         Ok(Self {
             device: metadata.dev(),
             file_system: FileSystem::of(&file),
-            state: FileVersion::from(&metadata),
-            seen: None,
+            state: Cell::new(FileVersion::from(&metadata)),
+            seen: RefCell::default(),
+            is_doubtful: false,
             file,
         })
     }
@@ -136,7 +163,7 @@ impl WatchedFile {
         reason = "files are rarely asked whether they are empty"
     )]
     pub fn len(&self) -> u64 {
-        self.state.len
+        self.state.get().len
     }
 
     pub(super) fn device(&self) -> u64 {
@@ -148,13 +175,19 @@ impl WatchedFile {
     }
 
     pub(super) fn state(&self) -> FileVersion {
-        self.state
+        self.state.get()
+    }
+
+    /// Returns the digest of all that was read so far, modulo 2⁶⁴: what the same reads add to it in another file tells whether
+    /// they found the same bytes at the same places.
+    pub fn digest(&self) -> u64 {
+        self.seen.borrow().digest
     }
 
     /// Reads some of the bytes from byte `at` on, and returns their number.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Fails if the system cannot read the file.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
         let read = self.file.read_at(bytes, at)?;
         self.note(&bytes[..read], at);
@@ -164,7 +197,7 @@ impl WatchedFile {
     /// Reads all of the bytes from byte `at` on.
     ///
     /// # Errors
-    /// Those of the system, and one for a file that ends before.
+    /// Fails if the system cannot read the file, or the file ends before.
     pub fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> io::Result<()> {
         self.file.read_exact_at(bytes, at)?;
         self.note(bytes, at);
@@ -174,38 +207,57 @@ impl WatchedFile {
     fn note(&self, bytes: &[u8], at: u64) {
         #[cfg(test)]
         crate::fault::injected::pass_read();
-        if let Some(seen) = &self.seen {
-            let mut seen = seen.borrow_mut();
-            seen.ranges.push((at, bytes.len()));
-            seen.digest = seen.digest.wrapping_add(digest_bytes(at, bytes));
-        }
+        self.seen.borrow_mut().add(at, bytes);
     }
 
-    /// Checks that the file is as it was when it was opened, as far as its length and times tell.
+    /// Checks that what was read is still the content of the file, as far as its length and times tell.
     ///
     /// # Errors
-    /// Those of the system, and one for a file that has changed.
+    /// Fails if the content has changed, the file goes on changing, or the system cannot read it.
     pub fn check(&self) -> io::Result<()> {
-        match look(&self.file)? == self.state {
-            true => Ok(()),
-            false => Err(changed()),
+        if look(&self.file)? == self.state.get() {
+            Ok(())
+        } else {
+            self.compare()
         }
     }
 
-    /// Checks that the file is as it was when it was opened. What was read is read again if times may not tell of every
-    /// change. All readers of one file do so after the last of them has read.
+    /// Checks that what was read is still the content of the file. It is read again if times may not tell of every change.
+    /// All readers of one file do so after the last of them has read.
     ///
     /// # Errors
-    /// Those of the system, and one for a file that has changed.
+    /// As [`check`](Self::check).
     pub fn check_content(&self) -> io::Result<()> {
-        self.check()?;
-        let Some(seen) = &self.seen else {
-            return Ok(());
-        };
-        let seen = seen.borrow();
+        if self.is_doubtful {
+            self.compare()
+        } else {
+            self.check()
+        }
+    }
+
+    /// Reads again what was read, and compares. The state of the file is then that of the comparison.
+    fn compare(&self) -> io::Result<()> {
+        for _ in 0..TICKS {
+            let state = settle(&self.file, self.file_system)?;
+            if !state.has_content_time_of(&self.state.get())
+                || self.digest_again()? != self.digest()
+            {
+                return Err(changed());
+            }
+            // Else a change during the comparison is compared too.
+            if look(&self.file)? == state {
+                self.state.set(state);
+                return Ok(());
+            }
+        }
+        Err(restless())
+    }
+
+    /// Returns the digest of what was read, as the file holds it now.
+    fn digest_again(&self) -> io::Result<u64> {
         let mut bytes = vec![0; PIECE_BYTES];
         let mut digest = 0u64;
-        for &(first, len) in &seen.ranges {
+        for &(first, len) in &self.seen.borrow().ranges {
             for at in (0..len).step_by(PIECE_BYTES) {
                 let piece = &mut bytes[..PIECE_BYTES.min(len - at)];
                 let at = first + at as u64;
@@ -213,18 +265,16 @@ impl WatchedFile {
                 digest = digest.wrapping_add(digest_bytes(at, piece));
             }
         }
-        match digest == seen.digest {
-            true => Ok(()),
-            false => Err(changed()),
-        }
+        Ok(digest)
     }
 }
 
 /// Returns the state of a file once a later change would change it.
 fn settle(file: &File, file_system: FileSystem) -> io::Result<FileVersion> {
-    let skew = match file_system.is_shared() {
-        true => SKEW,
-        false => Duration::ZERO,
+    let skew = if file_system.is_shared() {
+        SKEW
+    } else {
+        Duration::ZERO
     };
     let mut state = look(file)?;
     for _ in 0..TICKS {
@@ -237,9 +287,7 @@ fn settle(file: &File, file_system: FileSystem) -> io::Result<FileVersion> {
             return Ok(state);
         }
     }
-    Err(io::Error::other(
-        "goes on changing: wait until its writer is done",
-    ))
+    Err(restless())
 }
 
 /// Looks at a file. Opening it again asks the server of a network file system, whose last answer may be some seconds old.
@@ -247,6 +295,10 @@ fn look(file: &File) -> io::Result<FileVersion> {
     let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()));
     let metadata = again.as_ref().unwrap_or(file).metadata()?;
     Ok(FileVersion::from(&metadata))
+}
+
+fn restless() -> io::Error {
+    io::Error::other("goes on changing: wait until its writer is done")
 }
 
 fn changed() -> io::Error {
@@ -287,6 +339,7 @@ impl Read for FileReader {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, OpenOptions};
+    use std::os::unix::fs::PermissionsExt;
 
     use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -300,35 +353,83 @@ mod tests {
         file.set_modified(modified).unwrap();
     }
 
+    /// Opens a file, and reads it.
+    fn open_and_read(path: &Path) -> WatchedFile {
+        let watched = WatchedFile::open(path).unwrap();
+        let mut bytes = vec![0; watched.len() as usize];
+        watched.read_exact_at(&mut bytes, 0).unwrap();
+        watched
+    }
+
+    fn assert_changed(watched: &WatchedFile, what: &str) {
+        for told in [watched.check(), watched.check_content()] {
+            let told = told.unwrap_err().to_string();
+            assert!(told.contains("changed while it was read"), "{what}: {told}");
+        }
+    }
+
     #[test]
     fn a_change_at_once_shows_although_its_time_is_put_back() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for byte in 0..20 {
             fs::write(file.path(), [byte; 100]).unwrap();
-            let watched = WatchedFile::open(file.path()).unwrap();
+            let watched = open_and_read(file.path());
             watched.check().unwrap();
             rewrite(file.path(), byte + 1);
-            let told = watched.check_content().unwrap_err().to_string();
-            assert!(told.contains("changed while it was read"), "{told}");
+            assert_changed(&watched, "rewritten");
         }
     }
 
     #[test]
-    fn a_file_that_was_replaced_or_cut_has_changed() {
+    fn a_file_that_was_cut_or_written_again_has_changed() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for after in ["con", "another"] {
+            fs::write(file.path(), "content").unwrap();
+            let watched = open_and_read(file.path());
+            fs::write(file.path(), after).unwrap();
+            assert_changed(&watched, after);
+        }
+    }
+
+    #[test]
+    fn a_file_with_another_name_owner_or_mode_is_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let [path, other] = ["file", "other"].map(|name| folder.path().join(name));
-        let changes: [&dyn Fn(); 3] = [
+        let [path, link, other] = ["file", "link", "other"].map(|name| folder.path().join(name));
+        let changes: [&dyn Fn(); 5] = [
+            &|| fs::hard_link(&path, &link).unwrap(),
+            &|| fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap(),
+            &|| fs::remove_file(&link).unwrap(),
+            // The file that is open is the old one, whole.
             &|| fs::rename(&other, &path).unwrap(),
             &|| fs::remove_file(&path).unwrap(),
-            &|| fs::write(&path, "con").unwrap(),
         ];
-        for change in changes {
-            fs::write(&path, "content").unwrap();
-            fs::write(&other, "content").unwrap();
-            let watched = WatchedFile::open(&path).unwrap();
+        fs::write(&other, "another").unwrap();
+        for (number, change) in changes.iter().enumerate() {
+            if number != 2 {
+                fs::write(&path, "content").unwrap();
+            }
+            let watched = open_and_read(&path);
+            let before = look(&watched.file).unwrap();
             change();
-            assert!(watched.check().is_err());
+            assert_ne!(look(&watched.file).unwrap(), before, "change {number}");
+            watched.check().unwrap();
+            watched.check_content().unwrap();
+            watched.file.read_exact_at(&mut [0; 7], 0).unwrap();
         }
+    }
+
+    #[test]
+    fn a_rewrite_after_a_harmless_change_shows() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [1; 1003]).unwrap();
+        let watched = WatchedFile::open(file.path()).unwrap();
+        for (at, len) in [(0, 128), (128, 37), (165, 100), (400, 437)] {
+            watched.read_exact_at(&mut vec![0; len], at).unwrap();
+        }
+        fs::set_permissions(file.path(), PermissionsExt::from_mode(0o640)).unwrap();
+        watched.check().unwrap();
+        rewrite(file.path(), 2);
+        assert_changed(&watched, "rewritten");
     }
 
     /// A file that is mapped to memory, with a change of its last byte that waits to be written to the disk.

@@ -254,7 +254,7 @@ fn hosts_with_different_kernels_are_named() {
     run_apart(&mpich, &folder, line).success();
 }
 
-/// Writes another element in place, and puts the time of change back.
+/// Writes another element in place.
 fn rewrite(path: &str) {
     let file = fs::File::options()
         .read(true)
@@ -267,8 +267,6 @@ fn rewrite(path: &str) {
     file.read_exact_at(&mut element, place).expect("an element");
     element[0] ^= 1;
     file.write_all_at(&element, place).expect("an element");
-    let modified = metadata.modified().expect("a time");
-    file.set_modified(modified).expect("a time");
 }
 
 /// Counts the descriptors of a process that stand for a file.
@@ -280,10 +278,42 @@ fn count_open(process: u32, path: &str) -> usize {
         .count()
 }
 
+/// Multiplies on two ranks, and makes a change once all have opened the matrices. Waits for the text of the platform then.
+fn multiply_and_change(
+    mpi: &Mpi,
+    folder: &Folder,
+    out: &str,
+    how: &str,
+    change: impl FnOnce(),
+) -> Outcome {
+    let pipe = folder.path("pipe");
+    let program = mpi.isochron.to_str().expect("a name");
+    let sh = folder.path("rank.sh");
+    let line = format!(
+        "{sh} {program} mxm --a A.npy --b B.npy --out {out} --platform /dev/fd/3 --store none {how}"
+    );
+    let words: Vec<&str> = line.split_whitespace().collect();
+    // The head rank opens the platform once all have opened the matrices, and waits for its text.
+    let options = fs::File::options().read(true).write(true).open(&pipe);
+    let waiting = options.expect("a pipe");
+    let running = Running::start(mpi.command(2, Path::new("sh"), &words));
+    let begun = Instant::now();
+    let reads = |process: &u32| count_open(*process, &pipe) > 1;
+    while !processes(&mpi.isochron, out).iter().any(reads) {
+        assert!(begun.elapsed() < HANGS, "the platform is not opened");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    change();
+    fs::write(&pipe, "schema = 1\n[[node]]\n[[node]]\n").expect("a pipe");
+    drop(waiting);
+    running.wait(HANGS)
+}
+
 #[test]
 fn a_matrix_rewritten_during_the_run_is_no_input() {
     let (folder, _) = make_folder();
-    let pipe = folder.make_pipe("pipe");
+    folder.make_pipe("pipe");
+    let out = folder.path("out.npy");
     let in_parts = format!("--load-plan {}", plan_parts(&folder));
     let apart = OWN_FOLDERS.replace("\"$@\"", "\"$@\" 3< ../pipe");
     // In one folder each rank reads its part.
@@ -292,30 +322,35 @@ fn a_matrix_rewritten_during_the_run_is_no_input() {
         let ways = [(&together, ""), (&together, &*in_parts), (&apart, "")];
         for (script, how) in mpi.take_turns(ways) {
             folder.write("rank.sh", script);
-            let program = mpi.isochron.to_str().expect("a name");
-            let (sh, out) = (folder.path("rank.sh"), folder.path("out.npy"));
-            let line = format!(
-                "{sh} {program} mxm --a A.npy --b B.npy --out {out} --platform /dev/fd/3 {how}"
-            );
-            let words: Vec<&str> = line.split_whitespace().collect();
-            // The head rank opens the platform once all have opened the matrices, and waits for its text.
-            let options = fs::File::options().read(true).write(true).open(&pipe);
-            let waiting = options.expect("a pipe");
-            let running = Running::start(mpi.command(2, Path::new("sh"), &words));
-            let begun = Instant::now();
-            let reads = |process: &u32| count_open(*process, &pipe) > 1;
-            while !processes(&mpi.isochron, &out).iter().any(reads) {
-                assert!(begun.elapsed() < HANGS, "the platform is not opened");
-                std::thread::park_timeout(Duration::from_millis(5));
-            }
-            rewrite(&folder.path("r0/A.npy"));
-            fs::write(&pipe, "schema = 1\n[[node]]\n[[node]]\n").expect("a pipe");
-            drop(waiting);
-            let told = running.wait(HANGS).failure(INPUT);
+            let rewritten = || rewrite(&folder.path("r0/A.npy"));
+            let told = multiply_and_change(&mpi, &folder, &out, how, rewritten).failure(INPUT);
             let reason = "A.npy: changed while it was read";
             assert!(told.contains(reason), "{}, {how}: {told}", mpi.name);
             assert!(!Path::new(&out).exists(), "{told}");
         }
+    }
+}
+
+#[test]
+fn a_matrix_that_gets_another_name_during_the_run_is_read_on() {
+    let (folder, [a, b, _]) = make_folder();
+    folder.make_pipe("pipe");
+    let out = folder.path("out.npy");
+    let script = "cd \"$(dirname \"$0\")/r0\" && exec \"$@\" 3< ../pipe\n";
+    folder.write("rank.sh", script);
+    let zeros = WholeMatrix {
+        numbers: vec![0.0; M * N],
+        ..WholeMatrix::new(M, N, 0)
+    };
+    let factors = [a, b, zeros];
+    for mpi in libraries() {
+        let link = || {
+            let link = folder.path(&format!("link-{}", mpi.name));
+            fs::hard_link(folder.path("r0/A.npy"), link).expect("a link");
+        };
+        multiply_and_change(&mpi, &folder, &out, "", link).success();
+        WholeMatrix::read(&out, M, N).assert_product(&factors, mpi.name);
+        fs::remove_file(&out).expect("a result");
     }
 }
 

@@ -78,13 +78,12 @@ fn find_others(seen: &[Option<SeenFile>]) -> Vec<usize> {
     let head = seen[HEAD].as_ref();
     let ranks = seen.iter().enumerate();
     ranks
-        .filter(|(_, own)| own.is_some() && !own.as_ref().zip(head).is_some_and(is_one_file))
+        .filter(|(_, own)| {
+            own.as_ref()
+                .is_some_and(|own| !head.is_some_and(|head| own.is_known_to_be(head)))
+        })
         .map(|(rank, _)| rank)
         .collect()
-}
-
-fn is_one_file((own, head): (&SeenFile, &SeenFile)) -> bool {
-    own.is_known_to_be(head)
 }
 
 /// Describes the ranks with a file of their own; `None` without one.
@@ -249,7 +248,7 @@ impl InputFile {
     }
 }
 
-/// Refuses what was read from a file that has changed, whatever it was.
+/// Refuses an outcome of reading a file that has changed, whatever it is.
 fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, String> {
     file.check().map_err(|error| error.to_string())?;
     outcome
@@ -284,7 +283,7 @@ mod tests {
 
     use super::*;
     use crate::comm::LocalComm;
-    use crate::fault::injected::run_after_reads;
+    use crate::fault::injected::{cancel_after_reads, run_after_reads};
     use crate::matrix::Generator;
 
     const SIZE: usize = 40;
@@ -331,32 +330,43 @@ mod tests {
     const WAYS: [(&str, bool); 3] = [("a.npy", true), ("a.npy", false), ("a.mtx", false)];
 
     #[test]
-    fn a_file_rewritten_after_any_read_is_found_although_its_time_is_put_back() {
+    fn a_file_rewritten_after_any_read_is_found_or_read_as_it_is_then() {
         let folder = tempfile::tempdir().unwrap();
         for (name, is_in_place) in WAYS {
             let path = write_matrix(folder.path(), name);
             let opened = open_to_read(&path, is_in_place).unwrap();
             read_part(&opened).unwrap();
             opened.close(&LocalComm::new()).unwrap();
-            let mut reads = 1;
+            let (mut reads, mut found) = (1, 0);
             loop {
                 let rewritten = path.clone();
                 run_after_reads(reads, move || rewrite(&rewritten));
                 let opened = open_to_read(&path, is_in_place);
                 let read = opened.and_then(|file| {
-                    read_part(&file)?;
-                    file.close(&LocalComm::new())
+                    let (read, _) = read_part(&file)?;
+                    file.close(&LocalComm::new())?;
+                    Ok(read.digest())
                 });
                 // The reads are over if one more is waited for.
-                let is_pending = read.is_ok();
-                if is_pending {
-                    run_after_reads(0, || ());
+                if cancel_after_reads() {
                     break;
                 }
-                assert_changed(read, &format!("{name}, read {reads}"));
+                let what = format!("{name}, read {reads}");
+                match read {
+                    // Only the header was read before.
+                    Ok(digest) => {
+                        let now = open_to_read(&path, is_in_place).unwrap();
+                        let (now, _) = read_part(&now).unwrap();
+                        assert_eq!(digest, now.digest(), "{what}");
+                    }
+                    read => {
+                        assert_changed(read, &what);
+                        found += 1;
+                    }
+                }
                 reads += 1;
             }
-            assert!(reads > 2, "{name}: {reads}");
+            assert!(reads > 2 && found > 0, "{name}: {found} of {reads}");
         }
     }
 
@@ -370,12 +380,27 @@ mod tests {
             rewrite(&path);
             assert_changed(read_part(&opened), name);
             assert_changed(opened.close(&LocalComm::new()), name);
+        }
+    }
+
+    #[test]
+    fn a_file_linked_and_replaced_between_parts_is_read_on() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, is_in_place) in WAYS {
+            let path = write_matrix(folder.path(), name);
             let opened = open_to_read(&path, is_in_place).unwrap();
-            // A new file of the same content under the name is another one.
-            let copy = folder.path().join("copy");
-            fs::copy(&path, &copy).unwrap();
-            fs::rename(&copy, &path).unwrap();
-            assert_changed(read_part(&opened), name);
+            let (first, _) = read_part(&opened).unwrap();
+            let [link, other] = ["link", "other"].map(|name| folder.path().join(name));
+            fs::hard_link(&path, &link).unwrap();
+            assert_eq!(read_part(&opened).unwrap().0.digest(), first.digest());
+            // The file that is open stays whole under its other name.
+            fs::copy(&path, &other).unwrap();
+            rewrite(&other);
+            fs::rename(&other, &path).unwrap();
+            assert_eq!(read_part(&opened).unwrap().0.digest(), first.digest());
+            rewrite(&link);
+            assert_changed(opened.close(&LocalComm::new()), name);
+            fs::remove_file(&link).unwrap();
         }
     }
 
