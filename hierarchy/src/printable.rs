@@ -32,9 +32,10 @@ pub fn show_text(text: &str) -> Cow<'_, str> {
     let pieces = escaped.split_inclusive([' ', '\n']).map(|piece| {
         let word = piece.trim_end_matches([' ', '\n']);
         let end = &piece[word.len()..];
-        match is_long(word) {
-            true => format!("{}{end}", cut(Cow::Borrowed(word))),
-            false => piece.to_owned(),
+        if is_long(word) {
+            format!("{}{end}", cut(Cow::Borrowed(word)))
+        } else {
+            piece.to_owned()
         }
     });
     Cow::Owned(pieces.collect())

@@ -33,7 +33,7 @@ pub(super) struct BoundedPart<'a> {
 /// exceed their reach in proportion.
 ///
 /// # Errors
-/// Those of [`gpa()`].
+/// Fails as [`gpa()`].
 pub(super) fn divide(
     parts: &[Option<BoundedPart>],
     total: u64,

@@ -382,9 +382,10 @@ impl PartState {
 
     /// Returns what is expected of `d` units.
     fn expect(&self, d: u64) -> Expected {
-        match d <= self.part.safe {
-            true => Expected::Steady,
-            false => Expected::Anything,
+        if d <= self.part.safe {
+            Expected::Steady
+        } else {
+            Expected::Anything
         }
     }
 
@@ -416,9 +417,10 @@ impl PartState {
 
 /// Returns the relative variance by which an earlier point may be off.
 fn doubt_prior(point: &Point) -> f64 {
-    match point.ci_s > 0.0 {
-        true => (point.ci_s / (QUANTILE * point.t_s)).powi(2),
-        false => PRIOR_DOUBT,
+    if point.ci_s > 0.0 {
+        (point.ci_s / (QUANTILE * point.t_s)).powi(2)
+    } else {
+        PRIOR_DOUBT
     }
 }
 

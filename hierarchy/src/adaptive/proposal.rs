@@ -191,23 +191,25 @@ impl Adaptive {
     }
 
     /// Returns the units asked for, less for each part that takes longer than `late_s` by as much as it has
-    /// too many. The others take them in proportion to their units.
+    /// too many, in whole granules. The others take them in proportion to their units.
     fn ask_less(&self, proposal: &Proposal, late_s: f64) -> Vec<u64> {
         let mut asked = proposal.asked.clone();
         let mut weights: Vec<f64> = asked.iter().map(|&d| d as f64).collect();
+        let granule = self.config.granule;
         let mut spare = 0;
         for (index, curve) in self.list_curves().into_iter().enumerate() {
             let placed = proposal.units[index];
             let is_late = curve.is_some_and(|curve| curve.line.time_s(placed as f64) > late_s);
             if is_late || placed > self.parts[index].capacity() {
-                let less = placed.saturating_sub(asked[index]).min(asked[index]);
-                asked[index] -= less;
+                let less = placed.saturating_sub(asked[index]).div_ceil(granule);
+                let less = less.min(asked[index] / granule);
+                asked[index] -= less * granule;
                 spare += less;
                 weights[index] = 0.0;
             }
         }
         for (d, more) in asked.iter_mut().zip(apportion(spare, &weights)) {
-            *d += more;
+            *d += more * granule;
         }
         asked
     }
@@ -232,9 +234,10 @@ impl Adaptive {
             .iter()
             .zip(&self.parts)
             .all(|(&d, part)| d <= part.capacity());
-        let step_s = match fits {
-            true => expect_step(&self.list_curves(), &units),
-            false => f64::INFINITY,
+        let step_s = if fits {
+            expect_step(&self.list_curves(), &units)
+        } else {
+            f64::INFINITY
         };
         Ok(Proposal {
             asked,
@@ -242,5 +245,40 @@ impl Adaptive {
             step_s,
             cost_s,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptive::{AdaptiveConfig, AdaptivePart, Observed};
+
+    #[test]
+    fn what_is_asked_for_again_is_in_whole_granules() {
+        let settings = AdaptiveConfig {
+            granule: 10,
+            ..AdaptiveConfig::default()
+        };
+        let parts = vec![AdaptivePart::default(); 3];
+        let mut learner = Adaptive::for_own_loop(settings, 300, parts).unwrap();
+        let observed = Observed {
+            is_measurement: false,
+            burst: 0,
+            units: vec![100; 3],
+            times_s: vec![1.0; 3],
+        };
+        learner.observe(&observed).unwrap();
+        learner.fit_models();
+        let mut all_asked = Vec::new();
+        // The first part is late by an odd number of granules, which two parts share.
+        let place = &mut |asked: &[u64]| {
+            all_asked.push(asked.to_vec());
+            LaidOut {
+                units: vec![150, 80, 70],
+                cost_s: 0.0,
+            }
+        };
+        learner.rate(vec![100; 3], place).unwrap();
+        assert_eq!(all_asked[1], [50, 130, 120]);
     }
 }

@@ -196,14 +196,15 @@ impl RuggedLearner {
     /// Changes the division if that pays. Returns `true` if it did.
     ///
     /// # Errors
-    /// Those of [`hpopta()`].
+    /// Fails as [`hpopta()`].
     pub fn consider_change(&mut self, stakes: Stakes, place: Place) -> Result<bool, AdaptiveError> {
         self.parts.iter_mut().for_each(RuggedPart::take_mean);
         let now_s = self.find_longest(&self.now);
         let limit_s = (1.0 - stakes.least_gain) * self.find_least_longest(now_s);
-        let why = match std::mem::take(&mut self.has_drifted) {
-            true => ChangeReason::Drift,
-            false => ChangeReason::Saving,
+        let why = if std::mem::take(&mut self.has_drifted) {
+            ChangeReason::Drift
+        } else {
+            ChangeReason::Saving
         };
         for halvings in 0..HALVINGS {
             let reach = if halvings == 0 {

@@ -269,9 +269,10 @@ impl Dpa {
     /// other first, so that alike parts get alike shares.
     fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
         let is_fpm = self.config.strategy == Strategy::Fpm;
-        let points: Vec<(usize, Point)> = match is_fpm && are_near(units) {
-            true => list_points(units, &shrink_per_unit(units, times)).collect(),
-            false => list_points(units, times).collect(),
+        let points: Vec<(usize, Point)> = if is_fpm && are_near(units) {
+            list_points(units, &shrink_per_unit(units, times)).collect()
+        } else {
+            list_points(units, times).collect()
         };
         let mut points = points.into_iter();
         points.try_for_each(|(part, point)| self.seed(part, point))
@@ -320,9 +321,10 @@ impl Dpa {
     /// the next one. Equal times are one, unless an idle part might have helped. If the optimum need not
     /// be balanced, a division is a solution when the models promise nothing better.
     fn is_solution(&self, now: &MeasuredDivision, next_s: f64) -> bool {
-        match self.seeks_balance() {
-            true => self.is_balanced(now),
-            false => !now.cut_off && now.max_time_s() * (1.0 - self.config.epsilon) <= next_s,
+        if self.seeks_balance() {
+            self.is_balanced(now)
+        } else {
+            !now.cut_off && now.max_time_s() * (1.0 - self.config.epsilon) <= next_s
         }
     }
 

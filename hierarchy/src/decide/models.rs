@@ -155,9 +155,10 @@ impl Decision {
         let times_s: Vec<f64> = per_update
             .map(|(&share, time)| time.t_s * share as f64 / blocks)
             .collect();
-        let (iterations, why) = match times_s.iter().any(|&time_s| time_s > 0.0) {
-            true => (1, EndReason::Predicted),
-            false => (0, EndReason::NotMeasured),
+        let (iterations, why) = if times_s.iter().any(|&time_s| time_s > 0.0) {
+            (1, EndReason::Predicted)
+        } else {
+            (0, EndReason::NotMeasured)
         };
         let balance = BalanceOutcome {
             imbalance: imbalance(&times_s),

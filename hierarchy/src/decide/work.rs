@@ -123,9 +123,12 @@ impl Work {
         let updates = self.k as f64 / self.kernel_width.max(1) as f64;
         let nodes = areas.iter().zip(times_s);
         nodes
-            .map(|(&area, &time_s)| match time_s > 0.0 {
-                true => area as f64 / (time_s * updates),
-                false => 0.0,
+            .map(|(&area, &time_s)| {
+                if time_s > 0.0 {
+                    area as f64 / (time_s * updates)
+                } else {
+                    0.0
+                }
             })
             .collect()
     }

@@ -234,9 +234,12 @@ impl ColumnDivider<'_> {
             4 * self.surfaces.len(),
         )?;
         let rects = layout.rects().iter().enumerate();
-        let times = rects.map(|(node, rect)| match rect.is_empty() {
-            true => 0.0,
-            false => self.section_time_s(&sections, node, rect.rows, rect.cols),
+        let times = rects.map(|(node, rect)| {
+            if rect.is_empty() {
+                0.0
+            } else {
+                self.section_time_s(&sections, node, rect.rows, rect.cols)
+            }
         });
         let times_s: Vec<f64> = times.collect();
         if largest_of(&times_s) < largest_of(&found.times_s) {

@@ -204,9 +204,10 @@ mod tests {
         for &method in Method::VARIANTS {
             let found = arrange_in(method, &[vec![0], vec![1]], &[1.0, 3.0], 4, 4);
             let found = found.map(|layout| layout.areas());
-            match method.takes_columns() {
-                true => assert_eq!(found, Ok(vec![4, 12]), "{method}"),
-                false => assert_eq!(found, Err(LayoutError::OwnColumns { method })),
+            if method.takes_columns() {
+                assert_eq!(found, Ok(vec![4, 12]), "{method}")
+            } else {
+                assert_eq!(found, Err(LayoutError::OwnColumns { method }))
             }
         }
     }

@@ -139,9 +139,10 @@ impl ModelSizes {
             }
             walked.push(d);
             if let [.., a, b, c] = walked[..] {
-                step = match self.is_straight([a, b, c], 2, tolerance) {
-                    true => step.saturating_mul(2).min(longest),
-                    false => (step / 2 / first_step).max(1) * first_step,
+                step = if self.is_straight([a, b, c], 2, tolerance) {
+                    step.saturating_mul(2).min(longest)
+                } else {
+                    (step / 2 / first_step).max(1) * first_step
                 };
             }
             d = d.saturating_add(step).min(last);

@@ -56,7 +56,7 @@ impl SurfaceFile {
     /// Reads a surface file line by line, as [`ModelFile::read`](super::ModelFile::read).
     ///
     /// # Errors
-    /// Those of `next_line`, and as [`parse`](Self::parse).
+    /// Fails as `next_line`, or as [`parse`](Self::parse).
     pub fn read<E: From<ModelError>>(
         next_line: impl FnMut(&mut String) -> Result<bool, E>,
     ) -> Result<Self, E> {

@@ -80,7 +80,7 @@ impl ModelFile {
     /// ```
     ///
     /// # Errors
-    /// Those of `next_line`, and as [`parse`](Self::parse).
+    /// Fails as `next_line`, or as [`parse`](Self::parse).
     pub fn read<E: From<ModelError>>(
         next_line: impl FnMut(&mut String) -> Result<bool, E>,
     ) -> Result<Self, E> {
@@ -128,7 +128,7 @@ pub(super) fn lines_of(text: &str) -> impl FnMut(&mut String) -> Result<bool, Mo
 /// comments, given the headers above, `format` among them. Returns the other headers.
 ///
 /// # Errors
-/// Those of `next_line`, and [`ModelError::Syntax`].
+/// Fails as `next_line`, or with [`ModelError::Syntax`].
 pub(super) fn read_lines<E: From<ModelError>>(
     mut next_line: impl FnMut(&mut String) -> Result<bool, E>,
     format: &str,

@@ -54,9 +54,10 @@ pub(super) fn solve_problem(
     if total == 0 {
         return Ok(Partition::idle(devices.len()));
     }
-    let taken = match problem.exact {
-        true => divide_target(devices, problem.target)?,
-        false => None,
+    let taken = if problem.exact {
+        divide_target(devices, problem.target)?
+    } else {
+        None
     };
     match taken {
         Some(taken) => Ok(collect_choices(problem, devices.len(), taken)),
@@ -81,9 +82,10 @@ pub(super) fn not_a_sum(
     total: u64,
 ) -> Result<PartitionError, PartitionError> {
     let target = problem.target;
-    let rounded_down = match problem.exact {
-        true => None,
-        false => reach_target(&Stages::new(devices, f64::INFINITY, target))?,
+    let rounded_down = if problem.exact {
+        None
+    } else {
+        reach_target(&Stages::new(devices, f64::INFINITY, target))?
     };
     let below = match rounded_down {
         Some(_) => target,
@@ -199,14 +201,16 @@ fn minimise_active(stages: &Stages, known: Taken) -> Result<Taken, PartitionErro
     while bound < known.len() {
         let bounded = stages.limit_active(bound);
         let dense = bounded.fits_memory::<Counts>();
-        let found = match dense {
-            true => bounded.count_fewest::<Counts>()?,
-            false => bounded.count_fewest::<Sparse>()?,
+        let found = if dense {
+            bounded.count_fewest::<Counts>()?
+        } else {
+            bounded.count_fewest::<Sparse>()?
         };
         if let Some(n) = found {
-            return match dense {
-                true => bounded.trace_choices::<Counts>(n as usize),
-                false => bounded.trace_choices::<Sparse>(n as usize),
+            return if dense {
+                bounded.trace_choices::<Counts>(n as usize)
+            } else {
+                bounded.trace_choices::<Sparse>(n as usize)
             };
         }
         if bound == known.len() - 1 {

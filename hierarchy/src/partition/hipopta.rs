@@ -91,9 +91,10 @@ pub fn hipopta(
     }
     let node = Choices::new(compute_node_times(&problem)?);
     let nodes = vec![&node; n_nodes];
-    let taken = match problem.exact {
-        true => divide_target(&nodes, problem.target)?,
-        false => None,
+    let taken = if problem.exact {
+        divide_target(&nodes, problem.target)?
+    } else {
+        None
     };
     let Some(loads) = taken else {
         return Err(not_a_sum(&problem, &nodes, total)?);

@@ -36,7 +36,7 @@ impl Partitioner {
     /// rounded up to whole units. The rest of `total` goes to the device that then finishes first.
     ///
     /// # Errors
-    /// Those of [`gpa()`], [`npa()`] or [`hpopta()`]; [`PartitionError::InvalidModel`] for a model without
+    /// Fails as [`gpa()`], [`npa()`] or [`hpopta()`]; [`PartitionError::InvalidModel`] for a model without
     /// a finite positive time at one of these multiples.
     pub fn divide(
         self,

@@ -204,9 +204,10 @@ impl<'a> Stages<'a> {
 
     fn add_device<S: Sums>(&self, i: usize, sums: &S) -> Result<S, PartitionError> {
         // The most that the other devices can take leaves a least size for this one, if it takes part.
-        let others = match i < self.active {
-            true => self.most[self.active] - u128::from(self.devices[i].threshold),
-            false => self.most[self.active - 1],
+        let others = if i < self.active {
+            self.most[self.active] - u128::from(self.devices[i].threshold)
+        } else {
+            self.most[self.active - 1]
         };
         let least = u128::from(self.target).saturating_sub(others);
         let choices: Vec<Choice> = (self.devices[i].choices.iter())

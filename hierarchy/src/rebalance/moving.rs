@@ -102,15 +102,17 @@ impl Mover<'_> {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..HALVINGS {
             let middle = f64::midpoint(low, high);
-            match self.is_within(&self.go_part(asked, middle)) {
-                true => low = middle,
-                false => high = middle,
+            if self.is_within(&self.go_part(asked, middle)) {
+                low = middle
+            } else {
+                high = middle
             }
         }
         let units = self.go_part(asked, low);
-        match self.is_within(&units) {
-            true => units,
-            false => self.now.to_vec(),
+        if self.is_within(&units) {
+            units
+        } else {
+            self.now.to_vec()
         }
     }
 

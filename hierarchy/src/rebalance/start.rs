@@ -37,9 +37,10 @@ pub(super) fn divide_within(
 /// Apportions granules among the open parts; evenly if none of them has a weight.
 fn apportion_among(left: u64, weights: &[f64], open: &[usize]) -> Vec<u64> {
     let weights: Vec<f64> = open.iter().map(|&part| weights[part]).collect();
-    match weights.iter().any(|&w| w > 0.0) {
-        true => apportion(left, &weights),
-        false => even(open.len(), left),
+    if weights.iter().any(|&w| w > 0.0) {
+        apportion(left, &weights)
+    } else {
+        even(open.len(), left)
     }
 }
 

@@ -53,9 +53,10 @@ impl Planner {
         // which balancing may find, could do without messages.
         let weighed = candidates.iter().map(|&way| work.weigh(way));
         let best = weighed.min_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
-        match best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
-            true => Err(PlanPause::end(Decision::along_k(work, whole, candidates))),
-            false => Ok(()),
+        if best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
+            Err(PlanPause::end(Decision::along_k(work, whole, candidates)))
+        } else {
+            Ok(())
         }
     }
 

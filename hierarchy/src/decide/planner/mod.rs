@@ -156,9 +156,10 @@ impl Planner {
             }
             (PlanRequest::Times { extents, along_k }, PlanAnswer::Times(times)) => {
                 self.check_length(times.len())?;
-                match along_k {
-                    true => self.known.of_all_c = Some(AllOfC::new(&self.work, &times)?),
-                    false => self.observe_nodes(&extents, &times)?,
+                if along_k {
+                    self.known.of_all_c = Some(AllOfC::new(&self.work, &times)?)
+                } else {
+                    self.observe_nodes(&extents, &times)?
                 }
             }
             _ => return Err(BalanceError::NotMeasuring.into()),

@@ -221,7 +221,7 @@ impl SimulatedCluster {
     /// many nodes differ by as much as that tolerance permits.
     ///
     /// # Errors
-    /// Those of [`Inpa::observe`] and [`Idpa::observe`].
+    /// Fails as [`Inpa::observe`] or [`Idpa::observe`].
     pub fn balance_nodes(&mut self) -> Result<NodeBalance, BalanceError> {
         let config = balance_to(NODES_EPSILON);
         let mut inpa = Inpa::new(config, self.nodes.len(), self.side, self.side);
