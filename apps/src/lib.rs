@@ -47,9 +47,9 @@ use clap::{Parser, Subcommand};
 use examples::add_examples;
 use failure::Failure;
 use isochron_core::Error;
-use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::launched_rank;
+use isochron_core::comm::{Comm, LocalComm, agree};
 use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, enter};
+use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched_rank};
 pub use isochron_devices::internal::ReportingHeap;
 use isochron_devices::internal::{own_libraries, prepare_heap};
 use launch::Launch;
@@ -129,15 +129,13 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     prepare_heap(launched_rank());
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    if let Some(status) = address_space::refuse_little_space() {
+    let may_start_mpi = launch.needs_ranks() || has_other_ranks();
+    if may_start_mpi && let Some(status) = address_space::refuse_little_space() {
         return ExitCode::from(status);
     }
     let log = log::start(launched_rank());
     let mut watch = launch.find_watch().and_then(WatchArguments::start);
-    let starting = Wait::begin();
-    let connected = connect();
-    drop(starting);
-    let status = match connected {
+    let status = match join_ranks(connect, &launch) {
         Ok(comm) => {
             prepare();
             let outcome = run_on_ranks(&comm, log, &mut watch, &launch);
@@ -147,16 +145,50 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
             drop(ending);
             outcome.map_or_else(|status| status, publish)
         }
-        Err(error) if launched_rank() == 0 => Failure::from(error).print(),
-        Err(error) => {
-            // Without a communicator no barrier waits for the head rank's message: a moment must do.
-            std::thread::sleep(Duration::from_secs(1));
-            Failure::from(error).status
-        }
+        Err(error) => end_alone(error, &launch),
     };
     // The file system of a report may stand still too.
     drop(watch);
     ExitCode::from(status)
+}
+
+/// Joins the ranks of the job, if this command or other ranks need that.
+///
+/// Ranks of a launcher always compare their command lines: a rank that went its own way would leave others waiting.
+fn join_ranks(
+    connect: fn() -> Result<Arc<dyn Comm>, Error>,
+    launch: &Launch,
+) -> Result<Arc<dyn Comm>, Error> {
+    let alone = || Ok::<Arc<dyn Comm>, Error>(Arc::new(LocalComm::new()));
+    if !launch.needs_ranks() && !has_other_ranks() {
+        return alone();
+    }
+    let starting = Wait::begin();
+    let connected = connect();
+    drop(starting);
+    match connected {
+        // Its ranks cannot be joined: of those that a launcher has started, the first one runs the command.
+        Err(_) if !launch.needs_ranks() && launched_rank() == 0 => alone(),
+        connected => connected,
+    }
+}
+
+/// Ends a rank that could not join the others; returns its exit status. An error that all ranks have is printed by the first.
+fn end_alone(error: Error, launch: &Launch) -> u8 {
+    let is_of_all = matches!(
+        error,
+        Error::Rank { .. } | Error::Settings(_) | Error::Launcher { .. }
+    );
+    if !is_of_all || launched_rank() == 0 || *find_standing() != Standing::Rank {
+        return Failure::from(error).print();
+    }
+    // Without a communicator no barrier waits for the first rank's words: a moment must do.
+    std::thread::sleep(Duration::from_secs(1));
+    match &launch.arguments {
+        Ok(_) if !launch.needs_ranks() => 0,
+        Err(message) if !message.use_stderr() => 0,
+        _ => Failure::from(error).status,
+    }
 }
 
 impl Subcommands {
