@@ -48,10 +48,11 @@ use examples::add_examples;
 use failure::Failure;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, LocalComm, agree};
-use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, enter};
+use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, describe_phase, enter};
 use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched_rank};
-pub use isochron_devices::internal::ReportingHeap;
-use isochron_devices::internal::{own_libraries, prepare_heap};
+use isochron_devices::internal::{ExitWatch, own_libraries, prepare_heap, watch_exit};
+pub use isochron_devices::internal::{ReportingHeap, end_at_once};
+use isochron_devices::kernel;
 use launch::Launch;
 use mxm::FinishedRun;
 use output::note;
@@ -133,6 +134,10 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     if may_start_mpi && let Some(status) = address_space::refuse_little_space() {
         return ExitCode::from(status);
     }
+    let exit_watch = match own_process(&launch) {
+        Ok(watch) => watch,
+        Err(failure) => return ExitCode::from(failure.print()),
+    };
     let log = log::start(launched_rank());
     let mut watch = launch.find_watch().and_then(WatchArguments::start);
     let status = match join_ranks(connect, &launch) {
@@ -149,7 +154,38 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     };
     // The file system of a report may stand still too.
     drop(watch);
+    drop(exit_watch);
     ExitCode::from(status)
+}
+
+/// Makes standard output and the exit status this program's own, before it calls kernels and libraries.
+fn own_process(launch: &Launch) -> Result<ExitWatch, Failure> {
+    // Help and versions are printed by the parser of the command line.
+    if launch.arguments.is_ok() {
+        let kept = output::keep_stdout();
+        kept.map_err(|error| Failure::run(format!("cannot use standard output: {error}")))?;
+    }
+    Ok(watch_exit(describe_exit))
+}
+
+/// Describes an end of the process that is not this program's.
+fn describe_exit() -> String {
+    // The process ends without the drops that remove them.
+    output::remove_partial_files();
+    let reason = kernel::describe_exit().unwrap_or_else(|| {
+        let advice = match find_standing() {
+            Standing::Unknown => {
+                ". If no launcher runs and its variables are left over, set ISOCHRON_COMM=local"
+            }
+            _ => "",
+        };
+        format!(
+            "a library (MPI, BLAS or CUDA) ended the process before the result was there, while it was {}; its own message \
+             may stand above{advice}",
+            describe_phase()
+        )
+    });
+    format!("isochron: rank {}: {reason}\n", launched_rank())
 }
 
 /// Joins the ranks of the job, if this command or other ranks need that.
