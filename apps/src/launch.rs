@@ -67,6 +67,11 @@ impl Launch {
         arguments.command.find_watch()
     }
 
+    /// Returns `true` if the command is one of all ranks of a job. Help and a mistake need no ranks.
+    pub fn needs_ranks(&self) -> bool {
+        self.find_watch().is_some()
+    }
+
     /// Refuses ranks that were not all started with the same version, command, options and environment.
     ///
     /// # Collective

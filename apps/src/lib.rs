@@ -47,11 +47,12 @@ use clap::{Parser, Subcommand};
 use examples::add_examples;
 use failure::Failure;
 use isochron_core::Error;
-use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::launched_rank;
-use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, enter};
-pub use isochron_devices::internal::ReportingHeap;
-use isochron_devices::internal::{own_libraries, prepare_heap};
+use isochron_core::comm::{Comm, LocalComm, agree};
+use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, describe_phase, enter};
+use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched_rank};
+use isochron_devices::internal::{ExitWatch, own_libraries, prepare_heap, watch_exit};
+pub use isochron_devices::internal::{ReportingHeap, end_at_once};
+use isochron_devices::kernel;
 use launch::Launch;
 use mxm::FinishedRun;
 use output::note;
@@ -129,15 +130,17 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     prepare_heap(launched_rank());
     // A write beyond `ulimit -f` then fails, and does not end the process. Without it there is less to say about the end.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
-    if let Some(status) = address_space::refuse_little_space() {
+    let may_start_mpi = launch.needs_ranks() || has_other_ranks();
+    if may_start_mpi && let Some(status) = address_space::refuse_little_space() {
         return ExitCode::from(status);
     }
+    let exit_watch = match own_process(&launch) {
+        Ok(watch) => watch,
+        Err(failure) => return ExitCode::from(failure.print()),
+    };
     let log = log::start(launched_rank());
     let mut watch = launch.find_watch().and_then(WatchArguments::start);
-    let starting = Wait::begin();
-    let connected = connect();
-    drop(starting);
-    let status = match connected {
+    let status = match join_ranks(connect, &launch) {
         Ok(comm) => {
             prepare();
             let outcome = run_on_ranks(&comm, log, &mut watch, &launch);
@@ -147,16 +150,81 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
             drop(ending);
             outcome.map_or_else(|status| status, publish)
         }
-        Err(error) if launched_rank() == 0 => Failure::from(error).print(),
-        Err(error) => {
-            // Without a communicator no barrier waits for the head rank's message: a moment must do.
-            std::thread::sleep(Duration::from_secs(1));
-            Failure::from(error).status
-        }
+        Err(error) => end_alone(error, &launch),
     };
     // The file system of a report may stand still too.
     drop(watch);
+    drop(exit_watch);
     ExitCode::from(status)
+}
+
+/// Makes standard output and the exit status this program's own, before it calls kernels and libraries.
+fn own_process(launch: &Launch) -> Result<ExitWatch, Failure> {
+    // Help and versions are printed by the parser of the command line.
+    if launch.arguments.is_ok() {
+        let kept = output::keep_stdout();
+        kept.map_err(|error| Failure::run(format!("cannot use standard output: {error}")))?;
+    }
+    Ok(watch_exit(describe_exit))
+}
+
+/// Describes an end of the process that is not this program's.
+fn describe_exit() -> String {
+    // The process ends without the drops that remove them.
+    output::remove_partial_files();
+    let reason = kernel::describe_exit().unwrap_or_else(|| {
+        let advice = match find_standing() {
+            Standing::Unknown => {
+                ". If no launcher runs and its variables are left over, set ISOCHRON_COMM=local"
+            }
+            _ => "",
+        };
+        format!(
+            "a library (MPI, BLAS or CUDA) ended the process before the result was there, while it was {}; its own message \
+             may stand above{advice}",
+            describe_phase()
+        )
+    });
+    format!("isochron: rank {}: {reason}\n", launched_rank())
+}
+
+/// Joins the ranks of the job, if this command or other ranks need that.
+///
+/// Ranks of a launcher always compare their command lines: a rank that went its own way would leave others waiting.
+fn join_ranks(
+    connect: fn() -> Result<Arc<dyn Comm>, Error>,
+    launch: &Launch,
+) -> Result<Arc<dyn Comm>, Error> {
+    let alone = || Ok::<Arc<dyn Comm>, Error>(Arc::new(LocalComm::new()));
+    if !launch.needs_ranks() && !has_other_ranks() {
+        return alone();
+    }
+    let starting = Wait::begin();
+    let connected = connect();
+    drop(starting);
+    match connected {
+        // Its ranks cannot be joined: of those that a launcher has started, the first one runs the command.
+        Err(_) if !launch.needs_ranks() && launched_rank() == 0 => alone(),
+        connected => connected,
+    }
+}
+
+/// Ends a rank that could not join the others; returns its exit status. An error that all ranks have is printed by the first.
+fn end_alone(error: Error, launch: &Launch) -> u8 {
+    let is_of_all = matches!(
+        error,
+        Error::Rank { .. } | Error::Settings(_) | Error::Launcher { .. }
+    );
+    if !is_of_all || launched_rank() == 0 || *find_standing() != Standing::Rank {
+        return Failure::from(error).print();
+    }
+    // Without a communicator no barrier waits for the first rank's words: a moment must do.
+    std::thread::sleep(Duration::from_secs(1));
+    match &launch.arguments {
+        Ok(_) if !launch.needs_ranks() => 0,
+        Err(message) if !message.use_stderr() => 0,
+        _ => Failure::from(error).status,
+    }
 }
 
 impl Subcommands {

@@ -1,11 +1,12 @@
 //! Prose for people: lines that fit the screen, and numbers with their nouns.
 
+use isochron_core::internal::output::open_stdout;
 use isochron_hierarchy::printable::show_text;
 
 /// Returns the width of text on standard output: that of its terminal, up to 120 characters, or else 80.
 pub fn output_width() -> usize {
-    match rustix::termios::tcgetwinsize(std::io::stdout()) {
-        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(40, 120),
+    match open_stdout().map(rustix::termios::tcgetwinsize) {
+        Ok(Ok(size)) if size.ws_col > 0 => usize::from(size.ws_col).clamp(40, 120),
         _ => 80,
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile, open_stdout};
+pub use isochron_core::internal::output::{keep_stdout, remove_partial_files};
 use isochron_core::internal::watch::{RankPhase, enter_within};
 use isochron_hierarchy::printable::escape;
 use rustix::fs::{SeekFrom, seek};
@@ -68,12 +69,13 @@ pub fn print_parts(
 ) -> Result<(), Failure> {
     // The reader of a pipe may take any time.
     let _printing = enter_within(RankPhase::Print);
-    let stdout = io::stdout().lock();
-    // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
-    let _ = seek(&stdout, SeekFrom::End(0));
-    let mut stdout = BufWriter::new(stdout);
-    let written = write(&mut stdout);
-    check_printed(written.and_then(|()| stdout.flush()))
+    check_printed(open_stdout().and_then(|stdout| {
+        // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
+        let _ = seek(&stdout, SeekFrom::End(0));
+        let mut stdout = BufWriter::new(stdout);
+        write(&mut stdout)?;
+        stdout.flush()
+    }))
 }
 
 /// Writes a note to standard error, in one line.

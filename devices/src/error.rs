@@ -25,7 +25,7 @@ pub enum DeviceError {
         reason: String,
     },
     /// A thread could not be bound to several processing units together.
-    #[error("cannot bind a thread to processing units {units:?}: {reason}")]
+    #[error("cannot bind a thread to processing units {}: {reason}", list(units))]
     BindingTogether {
         /// The operating system's indices of the units.
         units: Vec<u32>,
@@ -235,6 +235,12 @@ pub enum DeviceError {
         /// The allowed values.
         must_be: &'static str,
     },
+}
+
+/// Writes numbers with commas between them.
+fn list(numbers: &[u32]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    numbers.join(", ")
 }
 
 impl DeviceError {

@@ -18,6 +18,7 @@ pub use crate::share::share_cores;
 // For the command and for benchmarks, whose process is theirs alone.
 pub use crate::blas::cblas::own_libraries;
 pub use crate::heap::{ReportingHeap, prepare_heap};
+pub use crate::process::{ExitWatch, end_at_once, take_stdout, watch_exit};
 // For tests and benchmarks.
 pub use crate::cuda::plan::Placement;
 pub use crate::recorded::RecordedWorker;

@@ -71,6 +71,7 @@ mod model_time;
 mod node;
 mod paced;
 mod paced_work;
+mod process;
 mod recorded;
 mod share;
 mod team;

@@ -144,13 +144,25 @@ pub enum Error {
     /// The program and the launcher belong to different MPI libraries.
     #[error(
         "the launcher started {launched} processes but this program sees itself alone: \
-         it is linked with {library}; start it with that library's mpirun"
+         it is linked with {library}; start it with that library's mpirun, or, if no launcher runs and its variables are \
+         left over, set ISOCHRON_COMM=local"
     )]
     Launcher {
         /// Number of processes that the launcher says it started.
         launched: usize,
         /// The MPI library of this program.
         library: String,
+    },
+    /// A program that is a rank itself has started this one, which needs ranks of its own.
+    #[error(
+        "the MPI program {program} (process {process}) has started this one, which cannot start a second job within it: \
+         start it outside of that program, or set ISOCHRON_COMM=local to use one rank"
+    )]
+    WithinMpi {
+        /// The program that is a rank.
+        program: String,
+        /// Its process number.
+        process: u32,
     },
     /// A call of MPI failed on this rank.
     #[error("rank {rank}: {call}: {message}")]

@@ -4,6 +4,7 @@
 pub use crate::comm::collectives::{decode, encode};
 pub use crate::comm::launched::launched_size;
 pub use crate::comm::settings::describe_differences;
+pub use crate::comm::standing::{Standing, find_standing, has_other_ranks};
 // For the command, which reads and writes files, and measures outside of a session.
 pub use crate::comm::launched::launched_rank;
 pub use crate::comm::rounds::MeasureRounds;

@@ -3,13 +3,14 @@
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, ErrorKind, Seek as _, Write};
-use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{
     FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use isochron_devices::internal::take_stdout;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, OFlags, fallocate, fstatvfs, linkat};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
@@ -19,6 +20,55 @@ use crate::fault::pass_stage;
 
 /// Bytes to reserve for a document of unknown length.
 pub const DOCUMENT_BYTES: u64 = 16 << 10;
+
+/// Standard output, if it was taken away from libraries and kernels.
+static RESULTS: OnceLock<OwnedFd> = OnceLock::new();
+
+/// Keeps standard output for results: what libraries and kernels write to it from now on goes to standard error.
+///
+/// # Errors
+/// Those of the system.
+pub fn keep_stdout() -> io::Result<()> {
+    if RESULTS.get().is_none() {
+        // Another thread's is as good.
+        let _ = RESULTS.set(take_stdout()?);
+    }
+    Ok(())
+}
+
+/// Opens the standard output of results.
+///
+/// # Errors
+/// Fails if the process has no descriptor left.
+pub fn open_stdout() -> io::Result<File> {
+    let own = match RESULTS.get() {
+        Some(kept) => kept.try_clone(),
+        None => io::stdout().as_fd().try_clone_to_owned(),
+    };
+    own.map(File::from)
+}
+
+/// Returns the path by which this process opens a file. Names of standard output, such as `/dev/stdout`, lead to the one of
+/// results.
+fn find_opened(path: &Path) -> PathBuf {
+    const OPEN_FILES: &str = if cfg!(target_os = "linux") {
+        "/proc/self/fd"
+    } else {
+        "/dev/fd"
+    };
+    let lead_to_stdout = || {
+        let end = follow_links(path).ok()?;
+        let is_open =
+            fs::canonicalize(find_folder(&end)).ok()? == fs::canonicalize(OPEN_FILES).ok()?;
+        (is_open && end.file_name()? == "1").then_some(())
+    };
+    match RESULTS.get() {
+        Some(kept) if lead_to_stdout().is_some() => {
+            Path::new(OPEN_FILES).join(kept.as_raw_fd().to_string())
+        }
+        _ => path.to_path_buf(),
+    }
+}
 
 /// A file being written, which gets its name once it is complete.
 ///
@@ -35,6 +85,8 @@ pub const DOCUMENT_BYTES: u64 = 16 << 10;
 pub struct PartialFile {
     /// Name that the user gave.
     path: PathBuf,
+    /// Name by which it is opened.
+    opened: PathBuf,
     /// `None` for a pipe or a file that is open already.
     names: Option<FileNames>,
     /// `None` until something is written to a pipe.
@@ -67,6 +119,7 @@ impl PartialFile {
         });
         let mut partial = Self {
             path: path.to_path_buf(),
+            opened: find_opened(path),
             file: file.transpose()?,
             names,
             written: 0,
@@ -189,7 +242,7 @@ impl Write for PartialFile {
             Some(file) => file,
             // The content of a file that is open already, such as standard output, is not overwritten.
             None => {
-                let opened = OpenOptions::new().append(true).open(&self.path)?;
+                let opened = OpenOptions::new().append(true).open(&self.opened)?;
                 self.file.insert(opened)
             }
         };
@@ -211,6 +264,7 @@ pub(crate) fn longest_file() -> u64 {
 impl FileNames {
     /// Chooses the names for a file at `path`; `None` if the bytes go there directly.
     fn choose(path: &Path) -> Result<Option<Self>, Error> {
+        let path = &*find_opened(path);
         if let Ok(there) = fs::metadata(path).map(|metadata| metadata.file_type()) {
             if there.is_dir() {
                 return Err(Error::file(path, "is a folder, and no name for a file"));
@@ -340,7 +394,7 @@ pub fn check_distinct<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
     outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
 ) -> Result<(), Error> {
-    let stdout = FileIdentity::of_open_file(io::stdout());
+    let stdout = open_stdout().ok().and_then(FileIdentity::of_open_file);
     let mut known: Vec<_> = stdout
         .map(|file| (file, "standard output"))
         .into_iter()
@@ -374,11 +428,8 @@ enum FileIdentity {
 
 impl FileIdentity {
     /// Returns `None` if it is no file.
-    fn of_open_file(file: impl AsFd) -> Option<Self> {
-        let there = File::from(file.as_fd().try_clone_to_owned().ok()?)
-            .metadata()
-            .ok()?;
-        Self::of_metadata(&there)
+    fn of_open_file(file: File) -> Option<Self> {
+        Self::of_metadata(&file.metadata().ok()?)
     }
 
     fn of_metadata(there: &Metadata) -> Option<Self> {
@@ -418,7 +469,7 @@ fn lock_temporary_names() -> MutexGuard<'static, Vec<PathBuf>> {
 }
 
 /// Removes the files with temporary names before the process ends in the midst of its work.
-pub(crate) fn remove_partial_files() {
+pub fn remove_partial_files() {
     let names = std::mem::take(&mut *lock_temporary_names());
     for name in names {
         // Most have no name yet.

@@ -16,6 +16,27 @@ pub const HANGS_WHOLE: Duration = Duration::from_secs(3600);
 /// The time within which a job that cannot go on must be over on every rank, from its start or from a rank's death.
 pub const SOON: Duration = Duration::from_secs(10);
 
+/// Marks of text that Rust prints for programmers, and that no message has.
+const DEBUG_MARKS: [&str; 8] = [
+    "Some(", "None", "Ok(", "Err(", "::", " { ", "Errno", "Code(",
+];
+
+/// Checks that the messages of our programs are for their users.
+///
+/// # Panics
+/// When one has the text that Rust prints for programmers.
+fn check_messages(stderr: &str, what: &str) {
+    for line in stderr.lines() {
+        let message = line
+            .strip_prefix("isochron: ")
+            .or_else(|| line.strip_prefix("error: "));
+        let found = message.and_then(|text| DEBUG_MARKS.iter().find(|mark| text.contains(**mark)));
+        if let Some(mark) = found {
+            panic!("{what}: {mark:?} in a message to the user: {line}");
+        }
+    }
+}
+
 /// One MPI library and the programs linked with it.
 #[derive(Debug, Clone)]
 pub struct Mpi {
@@ -277,11 +298,13 @@ impl Running {
             std::thread::yield_now();
             std::thread::park_timeout(Duration::from_millis(5));
         };
-        Outcome {
+        let outcome = Outcome {
             status: ExitStatus::code(&status),
             stdout: stdout.join().expect("a reader"),
             stderr: stderr.join().expect("a reader"),
-        }
+        };
+        check_messages(&outcome.stderr, &self.what);
+        outcome
     }
 
     fn kill_group(&self) {

@@ -24,6 +24,8 @@ pub struct CrashNote(&'static Note);
 
 /// What the handler of a crash uses. It is never freed, so a crash on any thread finds it.
 struct Note {
+    kernel: String,
+    advice: String,
     /// The words for each signal.
     texts: [String; SIGNALS.len()],
     /// The actions of the signals before a call.
@@ -43,6 +45,8 @@ impl CrashNote {
     #[must_use]
     pub fn new(kernel: &str, advice: &str) -> Self {
         let note = Note {
+            kernel: kernel.to_owned(),
+            advice: advice.to_owned(),
             texts: SIGNALS.map(|(_, name)| {
                 format!("isochron: kernel {kernel}: crashed by {name}: {advice}\n")
             }),
@@ -60,6 +64,16 @@ impl CrashNote {
         drop(watched);
         result
     }
+}
+
+/// Describes the end of this process by a call of `exit` or the like in a kernel; `None` if no call of one is [watched](CrashNote::watch).
+pub fn describe_exit() -> Option<String> {
+    // SAFETY: a note that is not null is never freed.
+    let note = unsafe { CURRENT.load(Ordering::Acquire).as_ref() }?;
+    let (kernel, advice) = (&note.kernel, &note.advice);
+    Some(format!(
+        "kernel {kernel}: ended the process before the result was there: {advice}"
+    ))
 }
 
 /// A call during which the handler is in place.

@@ -15,7 +15,7 @@ mod serve;
 mod watch;
 
 pub use child::ChildRun;
-pub use crash::CrashNote;
+pub use crash::{CrashNote, describe_exit};
 pub use isochron_kernel::{Interrupt, Kernel, KernelError};
 pub use library::LibraryKernel;
 pub use place::KernelPlace;

@@ -5,6 +5,7 @@
 //! so differently bound ranks of one host give a core the same number.
 
 mod binding;
+mod failure;
 mod kinds;
 mod link;
 mod memory;
@@ -23,6 +24,7 @@ use crate::DeviceError;
 use crate::cpu_quota::cpu_quota_cores;
 use crate::memory::memory_installed_bytes;
 use crate::share::place_among;
+use failure::{describe_error, explain_machine, explain_synthetic, explain_xml};
 use hwlocality::Topology as Hwloc;
 use hwlocality::bitmap::Bitmap;
 use hwlocality::cpu::binding::CpuBindingFlags;
@@ -78,7 +80,10 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] if hwloc cannot read it.
     pub fn discover() -> Result<Self, DeviceError> {
-        let topology = Self::build("this machine", Ok)?;
+        let topology = Self::build("this machine", Ok, |error| {
+            let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+            explain_machine(&describe_error(error), names)
+        })?;
         let quota = cpu_quota_cores().filter(|_| topology.is_this_system());
         Ok(Self { quota, ..topology })
     }
@@ -89,7 +94,11 @@ impl Topology {
     /// [`DeviceError::Topology`] if the description is not valid.
     pub fn from_synthetic(description: &str) -> Result<Self, DeviceError> {
         let origin = format!("the synthetic description `{description}`");
-        Self::build(&origin, |builder| Ok(builder.from_synthetic(description)?))
+        Self::build(
+            &origin,
+            |builder| Ok(builder.from_synthetic(description)?),
+            |_| explain_synthetic(description),
+        )
     }
 
     /// Reads a machine that was saved in hwloc's XML format (`lstopo machine.xml`).
@@ -97,16 +106,21 @@ impl Topology {
     /// # Errors
     /// [`DeviceError::Topology`] if the text is not such a description.
     pub fn from_xml(xml: &str) -> Result<Self, DeviceError> {
-        Self::build("XML", |builder| Ok(builder.from_xml(xml)?))
+        Self::build(
+            "a saved host",
+            |builder| Ok(builder.from_xml(xml)?),
+            |_| explain_xml(xml),
+        )
     }
 
     fn build(
         origin: &str,
         read: impl FnOnce(TopologyBuilder) -> Result<TopologyBuilder, Box<dyn Error>>,
+        explain: impl FnOnce(&(dyn Error + 'static)) -> String,
     ) -> Result<Self, DeviceError> {
-        let hwloc = build_hwloc(read).map_err(|reason| DeviceError::Topology {
+        let hwloc = build_hwloc(read).map_err(|error| DeviceError::Topology {
             origin: origin.to_owned(),
-            reason: reason.to_string(),
+            reason: explain(error.as_ref()),
         })?;
         let mut allowed = hwloc.allowed_cpuset().clone_target();
         // The binding says nothing about another machine.
@@ -125,14 +139,14 @@ impl Topology {
     }
 
     /// Returns the answer of hwloc to a question about the machine that the program runs on, or the reason for none.
-    fn ask_this_system<R, E: ToString>(
+    fn ask_this_system<R, E: Error + 'static>(
         &self,
         ask: impl FnOnce(&Hwloc) -> Result<R, E>,
     ) -> Result<R, String> {
         if !self.is_this_system() {
             return Err("this topology describes another machine".to_owned());
         }
-        ask(&self.hwloc).map_err(|e| e.to_string())
+        ask(&self.hwloc).map_err(|error| describe_error(&error))
     }
 
     /// Returns the CPU quota of this process in cores, as [`cpu_quota_cores`]; `None` without one, and on another
@@ -333,7 +347,8 @@ mod tests {
     fn nonsense_is_an_error_that_quotes_it() {
         let error = Topology::from_synthetic("socks:2").unwrap_err().to_string();
         assert!(error.contains("socks:2"), "{error}");
-        assert!(Topology::from_xml("<topology").is_err());
+        let error = Topology::from_xml("<topology").unwrap_err().to_string();
+        assert!(error.contains("ends before its last element"), "{error}");
     }
 
     #[test]

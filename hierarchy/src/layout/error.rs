@@ -24,7 +24,10 @@ pub enum LayoutError {
         cols: u64,
     },
     /// A rectangle reaches outside the matrix.
-    #[error("node {index}: {rect:?} does not lie within {rows} x {cols} blocks")]
+    #[error(
+        "node {index}: {} x {} blocks from row {}, column {} do not lie within {rows} x {cols} blocks",
+        rect.rows, rect.cols, rect.row, rect.col
+    )]
     OutOfBounds {
         /// Index of the node.
         index: usize,

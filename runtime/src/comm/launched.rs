@@ -28,9 +28,20 @@ pub fn launched_rank() -> usize {
 }
 
 /// Returns the rank that a launcher has put into the environment of a process.
-pub(crate) fn find_rank(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
+fn find_rank(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
     let mut names = LAUNCH_VARIABLES.iter().chain(&["SLURM_PROCID"]);
     names.find_map(|name| var(name)?.parse().ok())
+}
+
+/// Returns the rank that a launcher has given to a process with this environment, `NAME=VALUE` with zero bytes between them.
+pub(crate) fn find_rank_in(environ: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(environ);
+    find_rank(&|name| {
+        text.split('\0')
+            .filter_map(|variable| variable.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.to_owned())
+    })
 }
 
 /// Returns this process's index among those that its launcher has started on this host, and their number, as the launcher says.

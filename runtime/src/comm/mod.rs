@@ -23,6 +23,7 @@ mod local;
 mod pause;
 pub(crate) mod rounds;
 pub(crate) mod settings;
+pub(crate) mod standing;
 #[allow(
     unsafe_code,
     reason = "messages in flight refer to memory that a value keeps from all other code"

@@ -31,7 +31,11 @@ impl fmt::Display for NotFinite {
         write!(f, "elements that are not finite as {}", self.element)?;
         if let Some(window) = &self.window {
             let (rows, cols) = (window.row_range(), window.col_range());
-            write!(f, ", of rows {rows:?} and columns {cols:?}")?;
+            write!(
+                f,
+                ", of rows {}..{} and columns {}..{}",
+                rows.start, rows.end, cols.start, cols.end
+            )?;
         }
         let (row, col) = self.first;
         let (count, text) = (self.count, &self.text);

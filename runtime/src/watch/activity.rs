@@ -124,6 +124,11 @@ impl Drop for Within {
     }
 }
 
+/// Returns what this process does, to be written behind "it was".
+pub fn describe_phase() -> &'static str {
+    Activity::read().phase.describe()
+}
+
 /// Notes that a step of a multiplication begins, counted from 0.
 pub(crate) fn begin_step(step: usize, steps: usize) {
     PHASE.store(RankPhase::Multiply as u32, Relaxed);

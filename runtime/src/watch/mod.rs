@@ -33,7 +33,9 @@ mod sign;
 mod start;
 mod watcher;
 
-pub use activity::{RankPhase, Wait, Within, enter, enter_within, expect_work, note_progress};
+pub use activity::{
+    RankPhase, Wait, Within, describe_phase, enter, enter_within, expect_work, note_progress,
+};
 pub use watcher::{RankWatch, WatchSettings};
 
 pub(crate) use activity::begin_step;

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::judge::ProcessState;
 use super::pulse::ProcessWork;
-use crate::comm::launched::find_rank;
+use crate::comm::launched::find_rank_in;
 
 /// Returns `true` if a debugger traces this process. It takes no memory, since it is asked every second.
 pub fn is_traced() -> bool {
@@ -135,16 +135,7 @@ pub fn list_siblings() -> Vec<Sibling> {
 
 /// Returns the rank that a launcher has given to a process.
 fn read_launched_rank(process: u32) -> Option<usize> {
-    let bytes = fs::read(format!("/proc/{process}/environ")).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    find_rank(&|name| {
-        let mut variables = text
-            .split('\0')
-            .filter_map(|variable| variable.split_once('='));
-        variables
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value.to_owned())
-    })
+    find_rank_in(&fs::read(format!("/proc/{process}/environ")).ok()?)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use isochron_core::Error;
 #[cfg(feature = "mpi")]
 use isochron_core::comm::agree_on_settings;
 use isochron_core::comm::{Comm, LocalComm};
-use isochron_core::internal::launched_size;
+use isochron_core::internal::{Standing, find_standing, launched_size};
 
 #[cfg(feature = "mpi")]
 use super::mpi::{self, MpiComm};
@@ -18,22 +18,37 @@ const COMM_VARIABLE: &str = "ISOCHRON_COMM";
 /// local rank. The environment variable `ISOCHRON_COMM` (`mpi` or `local`), if set, decides; processes of one launcher
 /// that it makes local are jobs of their own.
 ///
+/// A launcher's variables may be left over from an earlier job, or come from a program that is a rank and has started this
+/// one. So the processes above this one are looked at, on systems that show them.
+///
 /// # Errors
 /// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
+/// [`Error::WithinMpi`] when a program that is a rank of a job has started this one;
 /// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it;
 /// [`Error::Settings`] when it is not the same for all processes of a launcher.
 ///
 /// # Collective
 /// All processes of the job.
 pub fn connect() -> Result<Arc<dyn Comm>, Error> {
-    let launched = launched_size();
     let choice = std::env::var(COMM_VARIABLE).ok();
     let choice = choice.as_deref().filter(|choice| !choice.is_empty());
-    if launched.is_none() && choice != Some("mpi") {
-        is_for_mpi(choice)?;
-        return Ok(Arc::new(LocalComm::new()));
+    match find_standing() {
+        // The ranks of a job compare their choices, by MPI.
+        Standing::Rank => {}
+        _ if choice == Some("mpi") => {}
+        standing if *standing == Standing::Free || !is_for_mpi(choice)? => {
+            is_for_mpi(choice)?;
+            return Ok(Arc::new(LocalComm::new()));
+        }
+        Standing::Within { program, process } => {
+            return Err(Error::WithinMpi {
+                program: program.clone(),
+                process: *process,
+            });
+        }
+        _ => {}
     }
-    connect_launched(launched.unwrap_or(0), choice)
+    connect_launched(launched_size().unwrap_or(0), choice)
 }
 
 /// Makes a panic in any thread of this process end the whole job, for programs in which a rank that panics cannot be done without.

@@ -100,7 +100,7 @@ pub enum SpreadError {
         needed: usize,
     },
     /// A submatrix reaches past its matrix.
-    #[error("{what} {range:?} of a matrix that has {len} of them")]
+    #[error("{what} {}..{} of a matrix that has {len} of them", range.start, range.end)]
     Sub {
         /// Rows or columns.
         what: &'static str,
@@ -126,7 +126,7 @@ pub enum SpreadError {
         to: (usize, usize),
     },
     /// The target of a prepared redistribution has its memory in another order.
-    #[error("a target in the order of {found:?}, where {planned:?} was prepared")]
+    #[error("a target {}, where one {} was prepared", name_order(*found), name_order(*planned))]
     Order {
         /// The order that was prepared.
         planned: Order,
@@ -168,4 +168,12 @@ pub enum SpreadError {
         /// The rank.
         rank: usize,
     },
+}
+
+/// Describes an order of elements behind "a target".
+fn name_order(order: Order) -> &'static str {
+    match order {
+        Order::Columns => "with column after column",
+        Order::Rows => "with row after row",
+    }
 }

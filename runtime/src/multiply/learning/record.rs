@@ -176,6 +176,6 @@ fn describe_work(plan: &Plan) -> String {
     let (element, [a, b]) = (problem.element(), problem.ops());
     let (panel, ranks) = (plan.panel(), plan.n_ranks());
     format!(
-        "{m}×{n}×{k} of {element}, {a:?}·{b:?}, in blocks of {block} and panels of {panel} on {ranks} ranks"
+        "{m}×{n}×{k} of {element}, op(A) = {a} and op(B) = {b}, in blocks of {block} and panels of {panel} on {ranks} ranks"
     )
 }

@@ -10,6 +10,7 @@ mod model;
 mod mxm;
 mod output;
 mod partition;
+mod process;
 mod progress;
 mod rows;
 mod topology;
