@@ -202,19 +202,21 @@ impl Adaptive {
     fn ask_less(&self, proposal: &Proposal, late_s: f64) -> Vec<u64> {
         let mut asked = proposal.asked.clone();
         let mut weights: Vec<f64> = asked.iter().map(|&d| d as f64).collect();
+        let granule = self.config.granule;
         let mut spare = 0;
         for (index, curve) in self.list_curves().into_iter().enumerate() {
             let placed = proposal.units[index];
             let is_late = curve.is_some_and(|curve| curve.line.time_s(placed as f64) > late_s);
             if is_late || placed > self.parts[index].capacity() {
                 let less = placed.saturating_sub(asked[index]).min(asked[index]);
+                let less = less / granule * granule;
                 asked[index] -= less;
                 spare += less;
                 weights[index] = 0.0;
             }
         }
-        for (d, more) in asked.iter_mut().zip(apportion(spare, &weights)) {
-            *d += more;
+        for (d, more) in asked.iter_mut().zip(apportion(spare / granule, &weights)) {
+            *d += more * granule;
         }
         asked
     }
