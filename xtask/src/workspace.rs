@@ -70,7 +70,9 @@ impl Workspace {
     /// spaces.
     pub fn cargo(&self, library: Library, line: &str) -> Command {
         let mut command = Command::new(cargo());
-        command.args(line.split_whitespace()).current_dir(&self.root);
+        command
+            .args(line.split_whitespace())
+            .current_dir(&self.root);
         command.env("CARGO_TARGET_DIR", self.target(library));
         command
     }

@@ -39,6 +39,10 @@ const LEAST_SLOPE: f64 = 0.05;
 const FALL: f64 = 0.25;
 const CLEARLY: f64 = 4.0;
 
+/// The same if the time grows with the square of the size, or faster.
+const STEEP_FALL: f64 = 0.08;
+const STEEP: f64 = 2.0;
+
 /// The same before a size that has clearly fallen.
 const SLIGHT_FALL: f64 = 0.03;
 
@@ -249,11 +253,11 @@ fn count_before_fall(samples: &[TimePoint], center: f64) -> usize {
     let whole = LineFit::solve(samples, center, Expected::Anything);
     let is_smooth = samples
         .iter()
-        .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * FALL);
+        .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * STEEP_FALL);
     if is_smooth {
         return samples.len();
     }
-    let clear = (1..samples.len()).find(|&n| excess_of(&samples[..n], &samples[n]) > FALL);
+    let clear = (1..samples.len()).find(|&n| falls_after(&samples[..n], &samples[n]));
     let Some(mut first) = clear else {
         return samples.len();
     };
@@ -261,6 +265,14 @@ fn count_before_fall(samples: &[TimePoint], center: f64) -> usize {
         first -= 1;
     }
     first
+}
+
+/// Returns `true` if the speed falls between the samples before and `next`.
+fn falls_after(before: &[TimePoint], next: &TimePoint) -> bool {
+    let is_steep = before
+        .last()
+        .is_some_and(|last| next.log_s - last.log_s > STEEP * (next.d / last.d).ln());
+    excess_of(before, next) > if is_steep { STEEP_FALL } else { FALL }
 }
 
 /// Returns the logarithm by which `next` exceeds the time that the samples before it suggest; 0 if that may

@@ -24,6 +24,9 @@ pub(super) struct Bounds {
 pub(super) struct BoundedPart<'a> {
     pub curve: &'a TimeCurve,
     pub bounds: Bounds,
+    /// Smallest size with a valid time of a part that gets one granule at least: smaller sizes are taken to need time in
+    /// proportion. `None` for a part that may get nothing.
+    pub kept_from: Option<f64>,
 }
 
 /// Divides `total` units in multiples of `granule` so that all parts finish together by their models. The
@@ -51,7 +54,8 @@ pub(super) fn divide(
         .map(|part| limit_line(part, longest_s).count_in(granule as f64))
         .collect();
     let models: Vec<&dyn SpeedModel> = lines.iter().map(|line| line as &dyn SpeedModel).collect();
-    let granules = gpa(&models, total / granule)?.units;
+    let mut granules = gpa(&models, total / granule)?.units;
+    keep_parts(&candidates, granule, &mut granules);
     let mut units = vec![0; parts.len()];
     for (&part, &count) in busy.iter().zip(&granules) {
         units[part] = count * granule;
@@ -72,9 +76,25 @@ pub(super) fn divide(
     Ok(units)
 }
 
+/// Gives a granule to each part that is kept and got none, from the part with the most.
+fn keep_parts(parts: &[BoundedPart], granule: u64, granules: &mut [u64]) {
+    for (index, part) in parts.iter().enumerate() {
+        let is_kept = part.kept_from.is_some() && part.bounds.capacity >= granule as f64;
+        let is_cut = is_kept && granules[index] == 0;
+        let largest = (0..granules.len()).max_by_key(|&other| granules[other]);
+        if let Some(largest) = largest.filter(|&other| is_cut && granules[other] > 1) {
+            granules[largest] -= 1;
+            granules[index] = 1;
+        }
+    }
+}
+
 fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
     let Bounds { reach, capacity } = part.bounds;
-    let mut line = part.curve.line.clone();
+    let mut line = match part.kept_from {
+        Some(least) => part.curve.line.in_proportion_below(least),
+        None => part.curve.line.clone(),
+    };
     if reach.is_finite() {
         line = line.with_wall(reach, WALL * longest_s / reach);
     }

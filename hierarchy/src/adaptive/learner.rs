@@ -9,7 +9,7 @@ use super::curve::TimeCurve;
 use super::division::{divide, expect_step, longest_mean};
 use super::kinds::shrink_to_kind;
 use super::noise::Noise;
-use super::part::PartState;
+use super::part::{DRIFT, PartState};
 use super::proposal::{Place, Proposal};
 use super::{
     AdaptiveConfig, AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut,
@@ -393,9 +393,6 @@ impl Adaptive {
 
 /// Part of a step that a change must save at least: less is chasing noise.
 const LEAST_GAIN: f64 = 0.002;
-
-/// Least factor of a time that is reported as drift.
-const DRIFT: f64 = 1.1;
 
 /// Quantile 0.975 of the normal distribution.
 const QUANTILE: f64 = 1.96;

@@ -137,18 +137,15 @@ impl Watch {
 
 impl Suspicion {
     fn observe(&mut self, deviation: Deviation, off: f64) -> Option<Shift> {
-        let most = if self.is_repeated(deviation) {
-            CLEAR
-        } else {
-            CUT
-        };
+        let is_repeated = self.is_repeated(deviation);
+        let most = if is_repeated { CLEAR } else { CUT };
         self.sum = (self.sum + off.min(most) - ALLOWED).max(0.0);
         if self.sum == 0.0 {
             self.deviations.clear();
             return None;
         }
         self.deviations.push(deviation);
-        (self.sum > ALARM).then(|| self.find_shift())
+        (self.sum > ALARM).then(|| self.find_shift(is_repeated))
     }
 
     /// Returns `true` if the time before was off by about the same factor, and both clearly.
@@ -160,9 +157,11 @@ impl Suspicion {
         })
     }
 
-    /// Returns the shift that begins with the first deviation of at least half of their median.
-    fn find_shift(&self) -> Shift {
-        let middle = find_median(&self.deviations);
+    /// Returns the shift that begins with the first deviation of at least half of their median, or of the last one if that
+    /// repeats the one before: then noise before them may be more than half of all.
+    fn find_shift(&self, is_repeated: bool) -> Shift {
+        let last = self.deviations.last().filter(|_| is_repeated);
+        let middle = last.map_or_else(|| find_median(&self.deviations), |last| last.residual);
         let before = self
             .deviations
             .iter()
@@ -224,6 +223,24 @@ mod tests {
                 "{shift:?}"
             );
         }
+    }
+
+    #[test]
+    fn noise_before_a_large_change_is_no_part_of_it() {
+        let mut watch = Watch::default();
+        let deviations = [0.03, 0.04, 0.05, 0.06].into_iter().map(|x| (x, 2.0));
+        let deviations = deviations.chain([(2.1, 70.0), (2.1, 70.0)]);
+        let shifts = deviations.filter_map(|(residual, off)| {
+            watch.observe(Deviation {
+                d: 10,
+                log_s: residual,
+                residual,
+                off,
+            })
+        });
+        let shifts: Vec<Shift> = shifts.collect();
+        assert_eq!(shifts.len(), 1);
+        assert_eq!((shifts[0].log_factor, shifts[0].deviations.len()), (2.1, 2));
     }
 
     #[test]

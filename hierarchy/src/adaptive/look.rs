@@ -342,7 +342,7 @@ impl Adaptive {
 
     /// Returns the units of a measurement on the way to the wanted ones; 0 for a part that needs none.
     fn size_growth(&self, candidate: Option<BoundedPart>, wanted: u64) -> u64 {
-        let Some(BoundedPart { curve, bounds }) = candidate else {
+        let Some(BoundedPart { curve, bounds, .. }) = candidate else {
             return 0;
         };
         if wanted as f64 <= bounds.reach {

@@ -89,6 +89,11 @@ impl Adaptive {
                 part.try_again(noise);
             }
         }
+        self.return_to(units);
+    }
+
+    /// Takes a division whose times are known.
+    pub(crate) fn return_to(&mut self, units: Vec<u64>) {
         self.now = units;
         self.since_change = 0;
     }

@@ -51,6 +51,15 @@ const QUANTILE: f64 = 1.96;
 /// Part of a drift's logarithm by which the points before it are in doubt.
 const DRIFT_DOUBT: f64 = 0.3;
 
+/// Least factor of a time that is reported as drift, and from which a part's time to start is unknown again.
+pub(super) const DRIFT: f64 = 1.1;
+
+/// Ratio of sizes whose times tell the time that a part needs to start.
+const SUPPORT: u64 = 4;
+
+/// Factor of a drift from which a later one by its inverse is the way back to the speed before.
+const REVERSIBLE: f64 = 1.5;
+
 /// Points that are kept of a part.
 const POINTS: usize = 32;
 
@@ -77,6 +86,9 @@ struct Measured {
     count: f64,
     bursts: f64,
     doubt: f64,
+    /// Sum of the logarithms by which large drifts have scaled the time. A part that has recovered has its old times again.
+    #[serde(default)]
+    shifted: f64,
 }
 
 impl Measured {
@@ -87,13 +99,26 @@ impl Measured {
             count: f64::from(point.reps),
             bursts: 1.0,
             doubt: doubt_prior(point),
+            shifted: 0.0,
+        }
+    }
+
+    /// Scales the time to another speed. Small factors may be noise, which takes nothing back.
+    fn shift(&mut self, log_factor: f64) {
+        self.log_s += log_factor;
+        if log_factor.abs() > REVERSIBLE.ln() {
+            self.shifted += log_factor;
+        } else {
+            self.doubt += (DRIFT_DOUBT * log_factor).powi(2);
         }
     }
 
     /// Learns the noise between bursts from the times of two nearly equal sizes.
     fn compare_with(&self, other: &Self, curve: &TimeCurve, noise: &mut Noise) {
         let [d, other_d] = [self.d, other.d].map(|d| d as f64);
-        let is_certain = self.doubt == 0.0 && other.doubt == 0.0;
+        let is_certain = [self, other]
+            .iter()
+            .all(|it| it.doubt == 0.0 && it.shifted == 0.0);
         if !is_certain || d.max(other_d) > NEARBY * d.min(other_d) || d.max(other_d) > curve.seen {
             return;
         }
@@ -107,7 +132,9 @@ impl Measured {
         TimePoint {
             d: self.d as f64,
             log_s: self.log_s,
-            variance: noise.of_mean(self.count, self.bursts) + self.doubt,
+            variance: noise.of_mean(self.count, self.bursts)
+                + self.doubt
+                + (DRIFT_DOUBT * self.shifted).powi(2),
         }
     }
 }
@@ -126,6 +153,9 @@ pub(super) struct PartState {
     is_measurement: bool,
     /// `true` until a measurement has scaled the earlier points.
     awaits_probe: bool,
+    /// Smallest size that was measured since the part's speed last changed; `None` before the first.
+    #[serde(default)]
+    least_valid: Option<u64>,
     /// The points as the model takes them.
     samples: Vec<TimePoint>,
     /// The model of the points; `None` before the first.
@@ -139,6 +169,7 @@ impl PartState {
         let points: Vec<Measured> = measured.into_iter().map(Measured::from_prior).collect();
         Self {
             awaits_probe: part.needs_probe && !points.is_empty(),
+            least_valid: points.iter().map(|point| point.d).min(),
             floors: list_floors(&given_up),
             part,
             points,
@@ -153,11 +184,6 @@ impl PartState {
     /// Returns the most units that the part may get.
     pub fn capacity(&self) -> u64 {
         self.part.capacity.unwrap_or(u64::MAX)
-    }
-
-    /// Returns the number of sizes that were measured.
-    pub fn count_sizes(&self) -> usize {
-        self.points.len() + usize::from(self.level.is_some())
     }
 
     /// Returns `true` if the part can work and no time of it is known.
@@ -200,12 +226,30 @@ impl PartState {
             self.is_measurement = is_measurement;
             self.level = Some(self.start_level(d, burst, noise));
         }
+        self.least_valid = Some(self.least_valid.map_or(d, |least| least.min(d)));
         let level = self.level.as_mut()?;
         let deviation = level.observe(t_s.ln(), burst, noise);
         let drift = self.watch.observe(deviation);
         let shift = drift.or_else(|| self.find_outlived(deviation, noise))?;
         self.shift_points(&shift, burst, noise);
+        self.outdate_sizes(d, shift.log_factor);
         Some(shift)
+    }
+
+    /// Counts only sizes from now on as valid if the speed has changed by a factor that matters. The time that the part needs
+    /// to start may have changed by another one.
+    fn outdate_sizes(&mut self, d: u64, log_factor: f64) {
+        if log_factor.abs() > DRIFT.ln() {
+            self.least_valid = Some(d);
+        }
+    }
+
+    /// Returns the smallest size with a valid time if `units` are so many more that the time of none is unknown. `None` if the
+    /// part may be left out, as one that has no units.
+    pub fn find_unsupported(&self, units: u64, granule: u64) -> Option<u64> {
+        let supported = (units / SUPPORT).max(granule);
+        self.least_valid
+            .filter(|&least| units > 0 && least > supported)
     }
 
     /// Lets the next time scale all points: the part may be faster or slower by now.
@@ -223,9 +267,10 @@ impl PartState {
             return;
         };
         let log_factor = (t_s / curve.line.time_s(d as f64)).ln();
+        self.outdate_sizes(d, log_factor);
         for point in &mut self.points {
-            point.log_s += log_factor;
-            point.doubt = point.doubt.min(PRIOR_DOUBT) + (DRIFT_DOUBT * log_factor).powi(2);
+            point.doubt = point.doubt.min(PRIOR_DOUBT);
+            point.shift(log_factor);
         }
         self.scale_floors(log_factor);
         self.fit_curve(noise);
@@ -258,6 +303,7 @@ impl PartState {
             count,
             bursts,
             doubt,
+            shifted: 0.0,
         })
     }
 
@@ -318,8 +364,7 @@ impl PartState {
     /// Scales the points before a shift to the times after it.
     fn shift_points(&mut self, shift: &Shift, burst: u64, noise: &mut Noise) {
         for point in &mut self.points {
-            point.log_s += shift.log_factor;
-            point.doubt += (DRIFT_DOUBT * shift.log_factor).powi(2);
+            point.shift(shift.log_factor);
         }
         self.scale_floors(shift.log_factor);
         if let Some(level) = &mut self.level {

@@ -59,7 +59,7 @@ impl Adaptive {
     /// before it, and the first has the part that a step is expected to wait for longest.
     ///
     /// A part is left out on trial if its time is uncertain, and if the step waits for it longer than the
-    /// others need for its units. In a program's own loop it must have been seen at two sizes.
+    /// others need for its units. A part that works is kept until the times of smaller sizes tell what it needs to start.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
         let times = predict_times(&self.list_curves(), units);
         let (doubtful, sure): (Vec<_>, Vec<_>) = times
@@ -90,7 +90,13 @@ impl Adaptive {
     }
 
     fn may_drop(&self, part: usize) -> bool {
-        !self.is_own_loop || self.parts[part].count_sizes() > 1
+        self.find_unsupported(part).is_none()
+    }
+
+    /// Returns the smallest size with a valid time of a part that works, if that time says nothing about much smaller sizes.
+    fn find_unsupported(&self, part: usize) -> Option<u64> {
+        let &units = self.now.get(part)?;
+        self.parts[part].find_unsupported(units, self.config.granule)
     }
 
     /// Returns the units that all busy parts do in a second beyond these.
@@ -132,8 +138,8 @@ impl Adaptive {
     }
 
     pub(super) fn list_candidates(&self) -> Vec<Option<BoundedPart<'_>>> {
-        (self.parts.iter())
-            .map(|part| {
+        (self.parts.iter().enumerate())
+            .map(|(index, part)| {
                 let curve = part.curve.as_ref()?;
                 let capacity = part
                     .part
@@ -146,6 +152,7 @@ impl Adaptive {
                 Some(BoundedPart {
                     curve,
                     bounds: Bounds { reach, capacity },
+                    kept_from: self.find_unsupported(index).map(|least| least as f64),
                 })
             })
             .collect()

@@ -267,6 +267,11 @@ impl RuggedLearner {
                 part.watch = Watch::default();
             }
         }
+        self.return_to(units);
+    }
+
+    /// Takes a division whose times are known.
+    pub fn return_to(&mut self, units: Vec<u64>) {
         self.now = units;
         self.since_change = 0;
     }

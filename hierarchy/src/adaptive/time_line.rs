@@ -51,6 +51,21 @@ impl TimeLine {
         walled
     }
 
+    /// Returns the line with times in proportion to the size up to `d` units.
+    #[must_use]
+    pub fn in_proportion_below(&self, d: f64) -> Self {
+        let first = TimeKnot {
+            d,
+            t_s: self.time_s(d),
+        };
+        let later = self.knots.iter().copied().filter(|knot| knot.d > d);
+        Self {
+            start_s: 0.0,
+            knots: std::iter::once(first).chain(later).collect(),
+            end_slope: self.end_slope,
+        }
+    }
+
     /// Returns the line with sizes in granules of `granule` units.
     #[must_use]
     pub fn count_in(&self, granule: f64) -> Self {

@@ -114,9 +114,10 @@ impl Learner {
         for (part, size) in sizes.into_iter().enumerate() {
             let size = (size.min(most) / granule * granule).max(granule);
             let room = parts[part].max_local.unwrap_or(u64::MAX) / granule * granule;
-            if units[part] <= granule && room > units[part] && size > units[part] {
-                next[part] = size.min(room);
-                wanted += next[part] - units[part];
+            if units[part] <= granule {
+                let more = size.min(room).saturating_sub(units[part]) / granule * granule;
+                next[part] += more;
+                wanted += more;
             }
         }
         let is_given = wanted > 0 && take_from_largest(&mut next, wanted, granule);
@@ -127,6 +128,14 @@ impl Learner {
         match self {
             Self::Smooth(learner) => learner.take_division(units),
             Self::Rugged(learner) => learner.take_division(units),
+        }
+    }
+
+    /// Takes a division whose times are known.
+    pub fn return_to(&mut self, units: Vec<u64>) {
+        match self {
+            Self::Smooth(learner) => learner.return_to(units),
+            Self::Rugged(learner) => learner.return_to(units),
         }
     }
 

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::learner::Learner;
 use super::moving::{Mover, MovingCost, count_moved};
+use super::seen::{JUDGED_AFTER, SeenDivision};
 use super::start::divide_within;
 use super::{Advice, LoopChange, LoopChangeReason, LoopPart, RebalanceConfig, RebalanceReport};
-use crate::adaptive::{AdaptiveError, ChangeReason, Stakes};
+use crate::adaptive::{AdaptiveError, ChangeReason, LaidOut, Stakes};
 use crate::model::Point;
 
 /// Sweeps that are expected to be left at least if the program does not know.
@@ -14,12 +15,6 @@ const LIKELY_LEFT: u64 = 100;
 
 /// Most doublings of the pause before a part is tried again.
 const DOUBLINGS: u32 = 20;
-
-/// Time of a sweep over that before the last change from which the change has failed.
-const FAILED: f64 = 1.3;
-
-/// Sweeps that are learnt from before a change may have failed. A single long one is a disturbance.
-const FAILED_AFTER: u64 = 2;
 
 /// Divides the units of a loop over parts, and changes the division when that pays. The [module](super) has an example.
 ///
@@ -37,9 +32,15 @@ pub struct Rebalance {
     due_at: u64,
     /// Seconds of the slowest part in the last sweep.
     last_s: f64,
-    /// The same at the last change, and the least since then; 0 before.
+    /// The sweeps with the current division.
     #[serde(default)]
-    since_change_s: [f64; 2],
+    now: SeenDivision,
+    /// The fastest other division since speeds last changed.
+    #[serde(default)]
+    best: Option<SeenDivision>,
+    /// Changes that were taken back.
+    #[serde(default)]
+    taken_back: u32,
     /// Tries of parts without units so far.
     retries: u32,
     cost: MovingCost,
@@ -77,11 +78,13 @@ impl Rebalance {
             config,
             total,
             parts,
+            now: SeenDivision::new(units.clone()),
             units,
             learner,
             in_division: 0,
             last_s: 0.0,
-            since_change_s: [0.0; 2],
+            best: None,
+            taken_back: 0,
             retries: 0,
             cost: MovingCost::default(),
             report: RebalanceReport::default(),
@@ -126,13 +129,16 @@ impl Rebalance {
             .zip(times_s)
             .filter(|&(&units, _)| units > 0);
         self.last_s = busy.map(|(_, &t_s)| t_s).fold(0.0, f64::max);
-        let least_s = &mut self.since_change_s[1];
-        *least_s = match *least_s {
-            0.0 => self.last_s,
-            least_s => least_s.min(self.last_s),
-        };
+        let drifts = self.learner.drifts().len();
         self.learner
-            .observe(self.report.sweeps, &self.units, times_s)
+            .observe(self.report.sweeps, &self.units, times_s)?;
+        if self.learner.drifts().len() > drifts {
+            // The times of all divisions are those of other speeds.
+            self.best = None;
+            self.now.forget_times();
+        }
+        self.now.observe(self.last_s);
+        Ok(())
     }
 
     /// Counts a sweep that the program wants to be ignored.
@@ -145,9 +151,9 @@ impl Rebalance {
     pub fn count_sweeps(&self) -> u64 {
         let learnt = self.learner.count_since_change();
         let patience = self.count_patience();
-        let is_new = !self.report.changes.is_empty() && learnt < FAILED_AFTER;
+        let is_new = !self.report.changes.is_empty() && learnt < JUDGED_AFTER;
         let wanted = if is_new {
-            FAILED_AFTER.min(patience)
+            JUDGED_AFTER.min(patience)
         } else if learnt < patience {
             patience
         } else {
@@ -178,7 +184,7 @@ impl Rebalance {
                 cost_s: 0.0,
             }));
         }
-        if learnt < self.due_at && !self.learner.has_drifted() && !self.has_failed() {
+        if learnt < self.due_at && !self.learner.has_drifted() && self.find_better().is_none() {
             return Ok(Advice::Keep);
         }
         self.due_at = 2 * learnt;
@@ -186,48 +192,85 @@ impl Rebalance {
     }
 
     fn consider_change(&mut self) -> Result<Advice, AdaptiveError> {
-        let compute_unit_s = self.last_s * self.parts.len() as f64 / self.total.max(1) as f64;
-        let mover = Mover {
-            now: &self.units,
-            granule: self.config.granule,
-            most: self.config.max_move * self.total as f64,
-            unit_s: (self.config.move_unit_s)
-                .unwrap_or_else(|| self.cost.estimate_unit_s(compute_unit_s)),
-        };
+        let mover = self.make_mover();
         let stakes = Stakes {
             steps_left: self.count_left() as f64,
             least_gain: 1.0 - 1.0 / self.config.trigger,
-            trial_steps: (self.config.warm_up + FAILED_AFTER) as f64,
+            trial_steps: (self.config.warm_up + JUDGED_AFTER) as f64,
         };
+        let way_back = self.propose_way_back(&mover);
         let change = self
             .learner
             .consider_change(stakes, &mut |asked| mover.place(asked))?;
-        let Some(change) = change else {
-            if self.find_retry().is_none() {
-                self.retries = 0;
-            }
-            return Ok(Advice::Keep);
-        };
-        Ok(self.change_to(LoopChange {
+        let net_s = |change: &LoopChange| change.saving_s - change.cost_s;
+        let most_s = way_back.as_ref().map_or(0.0, net_s);
+        let better = change.filter(|change| change.saving_s - change.cost_s > most_s);
+        if let Some(change) = better {
+            return Ok(self.change_to(LoopChange {
+                sweep: self.report.sweeps,
+                why: match change.why {
+                    ChangeReason::Drift => LoopChangeReason::Drift,
+                    _ => LoopChangeReason::Saving,
+                },
+                units: change.units,
+                saving_s: change.saving_s,
+                cost_s: change.cost_s,
+            }));
+        }
+        if let Some(way_back) = way_back {
+            self.learner.return_to(way_back.units.clone());
+            return Ok(self.change_to(way_back));
+        }
+        if self.find_retry().is_none() {
+            self.retries = 0;
+        }
+        Ok(Advice::Keep)
+    }
+
+    fn make_mover(&self) -> Mover {
+        let compute_unit_s = self.last_s * self.parts.len() as f64 / self.total.max(1) as f64;
+        Mover {
+            now: self.units.clone(),
+            granule: self.config.granule,
+            most: self.config.max_move * self.total as f64,
+            price: self.cost.estimate(self.config.move_unit_s, compute_unit_s),
+        }
+    }
+
+    /// Returns the way back to the fastest division seen if the current one is clearly slower, and the sweeps left win
+    /// back what it costs.
+    fn propose_way_back(&self, mover: &Mover) -> Option<LoopChange> {
+        let best = self.find_better()?;
+        let LaidOut { units, cost_s } = mover.place(&best.units);
+        let saving_s = self.count_left() as f64 * (self.now.mean_s - best.mean_s);
+        let pays = units == best.units && saving_s > cost_s;
+        pays.then_some(LoopChange {
             sweep: self.report.sweeps,
-            why: match change.why {
-                ChangeReason::Drift => LoopChangeReason::Drift,
-                _ => LoopChangeReason::Saving,
-            },
-            units: change.units,
-            saving_s: change.saving_s,
-            cost_s: change.cost_s,
-        }))
+            why: LoopChangeReason::Return,
+            units,
+            saving_s,
+            cost_s,
+        })
     }
 
     fn change_to(&mut self, change: LoopChange) -> Advice {
         self.cost.last = count_moved(&self.units, &change.units).1;
         self.units.clone_from(&change.units);
         self.in_division = 0;
-        self.since_change_s = [self.last_s, 0.0];
+        let left = std::mem::replace(&mut self.now, SeenDivision::new(change.units.clone()));
+        if left.is_faster_than(self.best.as_ref()) {
+            self.best = Some(left);
+        }
         let advice = Advice::Move(change.units.clone());
         self.report.changes.push(change);
-        self.due_at = self.count_patience();
+        let is_return =
+            self.report.changes.last().map(|change| change.why) == Some(LoopChangeReason::Return);
+        self.taken_back += u32::from(is_return);
+        let usual = self.count_patience();
+        self.due_at = match is_return {
+            true => usual.saturating_mul(1 << self.taken_back.min(DOUBLINGS)),
+            false => usual,
+        };
         advice
     }
 
@@ -272,15 +315,15 @@ impl Rebalance {
         let usual = self.config.window.max(self.config.cooldown);
         match self.report.changes.is_empty() {
             true => self.config.window,
-            false if self.has_failed() => FAILED_AFTER.min(usual),
+            false if self.find_better().is_some() => JUDGED_AFTER.min(usual),
             false => usual,
         }
     }
 
-    /// Returns `true` if the last change has made the sweeps longer: a part may have come to the end of its memory.
-    fn has_failed(&self) -> bool {
-        let [before_s, least_s] = self.since_change_s;
-        before_s > 0.0 && least_s > FAILED * before_s
+    /// Returns the fastest division seen if the current one is clearly slower: a part may have come to the end of its memory.
+    fn find_better(&self) -> Option<&SeenDivision> {
+        let best = self.best.as_ref();
+        best.filter(|best| self.now.is_slower_than(best))
     }
 
     fn count_left(&self) -> u64 {

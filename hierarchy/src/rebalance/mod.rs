@@ -10,7 +10,8 @@
 //!   as many, and so on; and after a lasting change of a part's speed. One long time is a disturbance.
 //! * A part grows in steps. The fewer sweeps are left, the shorter the steps: if it pages right behind the largest size that it
 //!   has done, it loses no more than half of what the sweeps left can win back.
-//! * A change that makes the sweeps much longer is followed by another one soon: a part has come to the end of its memory.
+//! * A change that makes two sweeps longer beyond noise is followed by another one, back to the fastest division seen or to a
+//!   better one: a part has come to the end of its memory.
 //! * Where time is no smooth function of the units, each part brings its [time function](LoopPart::function), and
 //!   [`hpopta`](crate::partition::hpopta()) divides.
 //!
@@ -54,6 +55,7 @@ use crate::model::TimeFunction;
 mod learner;
 mod machine;
 mod moving;
+mod seen;
 mod start;
 
 pub use machine::Rebalance;
@@ -72,7 +74,7 @@ pub struct RebalanceConfig {
     pub trigger: f64,
     /// Sweeps with a division before it is judged.
     pub window: u64,
-    /// Sweeps from one change to the next, at least. A change that makes the sweeps much longer is not kept that long.
+    /// Sweeps from one change to the next, at least. A change that makes the sweeps clearly longer is not kept that long.
     pub cooldown: u64,
     /// Sweeps at the beginning and after each change of which the times are ignored: memory is touched and caches are
     /// filled.
@@ -87,8 +89,8 @@ pub struct RebalanceConfig {
     /// Sweeps after which a part that got no units gets a few again. The next try comes after twice as many. 0 never
     /// tries.
     pub retry_after: u64,
-    /// Seconds to move a unit. `None` takes those of earlier moves, and before the first ten times the seconds to
-    /// compute a unit.
+    /// Seconds to move a unit, before any move. `None` takes ten times those to compute a unit. The moves themselves tell what a
+    /// move takes, and what each of its units.
     pub move_unit_s: Option<f64>,
 }
 
@@ -193,6 +195,8 @@ pub enum LoopChangeReason {
     Drift,
     /// A part without units gets some, to see how fast it is now.
     Retry,
+    /// A division from before was faster.
+    Return,
 }
 
 /// A change of the division.

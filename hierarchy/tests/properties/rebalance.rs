@@ -1,6 +1,7 @@
 //! Loops of made-up parts that balance themselves. The seeds are fixed.
 
 mod cliffs;
+mod drifts;
 mod refusals;
 mod rugged;
 

@@ -398,7 +398,7 @@ int isochron_balancer_by_times(isochron_session_t *session,
 // | max_move | largest share of all units that may move at once (default 1) |
 // | growth | largest growth of a part in one change, as a factor (default 2) |
 // | retry_after | sweeps after which a rank without units is tried again (default 100) |
-// | move_unit_s | seconds to move a unit; by default those of earlier moves |
+// | move_unit_s | seconds to move a unit, before any move (default: ten times those to compute one) |
 // | max_local, weight | of this rank alone: its most units; its expected speed beside that of others (default 1) |
 //
 // Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
@@ -498,7 +498,7 @@ int isochron_move_blocks(isochron_balancer_t *balancer,
 //
 // "sweeps" counts the sweeps so far. "unusable" counts those that taught nothing, since a rank with units had no time above
 // 0, and "last_unusable" is [rank, seconds] of the last one, or null. "changes" lists every change of the parts: the "sweep"
-// after which it came, "why" ("saving", "drift" or "retry"), the "units" of each rank, the seconds that the other sweeps were
+// after which it came, "why" ("saving", "drift", "retry" or "return"), the "units" of each rank, the seconds that the other sweeps were
 // expected to save by it ("saving_s"), and those that moving was expected to take ("cost_s"). "drifts" lists every lasting
 // change of a rank's speed: the rank ("part"), the sweep ("step"), and the "factor" by which its time grew. "moved" is
 // [units, seconds]: the units that the busiest rank has sent and received, and the seconds of all moves.
