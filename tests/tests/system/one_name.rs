@@ -332,29 +332,6 @@ fn a_matrix_rewritten_during_the_run_is_no_input() {
 }
 
 #[test]
-fn a_matrix_that_gets_another_name_during_the_run_is_read_on() {
-    let (folder, [a, b, _]) = make_folder();
-    folder.make_pipe("pipe");
-    let out = folder.path("out.npy");
-    let script = "cd \"$(dirname \"$0\")/r0\" && exec \"$@\" 3< ../pipe\n";
-    folder.write("rank.sh", script);
-    let zeros = WholeMatrix {
-        numbers: vec![0.0; M * N],
-        ..WholeMatrix::new(M, N, 0)
-    };
-    let factors = [a, b, zeros];
-    for mpi in libraries() {
-        let link = || {
-            let link = folder.path(&format!("link-{}", mpi.name));
-            fs::hard_link(folder.path("r0/A.npy"), link).expect("a link");
-        };
-        multiply_and_change(&mpi, &folder, &out, "", link).success();
-        WholeMatrix::read(&out, M, N).assert_product(&factors, mpi.name);
-        fs::remove_file(&out).expect("a result");
-    }
-}
-
-#[test]
 fn a_header_takes_no_memory_that_the_file_lacks() {
     let folder = Folder::new();
     let shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (1073741824, 1073741824), }";
