@@ -126,7 +126,10 @@ pub enum SpreadError {
         to: (usize, usize),
     },
     /// The target of a prepared redistribution has its memory in another order.
-    #[error("a target {}, where one {} was prepared", name_order(*found), name_order(*planned))]
+    #[error(
+        "a target in the order of {}, where {} was prepared",
+        name_order(*found), name_order(*planned)
+    )]
     Order {
         /// The order that was prepared.
         planned: Order,
@@ -170,10 +173,10 @@ pub enum SpreadError {
     },
 }
 
-/// Describes an order of elements behind "a target".
+/// Names an order of elements.
 fn name_order(order: Order) -> &'static str {
     match order {
-        Order::Columns => "with column after column",
-        Order::Rows => "with row after row",
+        Order::Columns => "Columns",
+        Order::Rows => "Rows",
     }
 }
