@@ -67,7 +67,7 @@ impl Launch {
         arguments.command.find_watch()
     }
 
-    /// Returns `true` if the command is one of all ranks of a job. Help and a mistake need no ranks.
+    /// Returns `true` if the command is one of all ranks of a job, which help and a mistake are not.
     pub fn needs_ranks(&self) -> bool {
         self.find_watch().is_some()
     }

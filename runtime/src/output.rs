@@ -27,7 +27,7 @@ static RESULTS: OnceLock<OwnedFd> = OnceLock::new();
 /// Keeps standard output for results: what libraries and kernels write to it from now on goes to standard error.
 ///
 /// # Errors
-/// Those of the system.
+/// Fails if the process has no descriptor left.
 pub fn keep_stdout() -> io::Result<()> {
     if RESULTS.get().is_none() {
         // Another thread's is as good.

@@ -85,7 +85,7 @@ impl SystemArguments {
     /// Returns the number of unknowns.
     ///
     /// # Errors
-    /// [`Error::File`] on every rank for a file that is broken or not square.
+    /// [`Error::File`] on every rank for a file that is broken, empty or not square.
     ///
     /// # Collective
     /// All ranks.
@@ -128,6 +128,12 @@ fn read_size(comm: &dyn Comm, path: &Path) -> Result<usize, Error> {
             shape.rows, shape.cols
         );
         return Err(Error::file(path, found));
+    }
+    if shape.rows == 0 {
+        return Err(Error::file(
+            path,
+            "holds a 0×0 matrix, and a system has unknowns",
+        ));
     }
     Ok(shape.rows)
 }

@@ -156,7 +156,7 @@ impl MatrixFiles {
         notices.map(str::to_owned).collect()
     }
 
-    /// Says what was lost of the numbers that were read, one line a file.
+    /// Says what was lost of the numbers that were read, one line for each file.
     ///
     /// # Errors
     /// See [`InputFile::describe_losses`].
@@ -168,6 +168,8 @@ impl MatrixFiles {
         for file in self.files.iter().flatten() {
             told.extend(file.describe_losses(comm)?);
         }
+        // A and B may be one file.
+        told.dedup();
         Ok(told)
     }
 

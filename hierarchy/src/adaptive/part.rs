@@ -244,8 +244,8 @@ impl PartState {
         }
     }
 
-    /// Returns the smallest size with a valid time if `units` are so many more that the time of none is unknown. `None` if the
-    /// part may be left out, as one that has no units.
+    /// Returns the smallest size with a valid time if none is small enough to tell what the part needs to start. Returns `None`
+    /// for a part that may be left out, and for one without units.
     pub fn find_unsupported(&self, units: u64, granule: u64) -> Option<u64> {
         let supported = (units / SUPPORT).max(granule);
         self.least_valid

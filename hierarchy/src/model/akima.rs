@@ -26,8 +26,8 @@ use super::{Knot, ModelError, Point, SpeedModel};
 ///   parabola. The speed would swing outside the measured sizes, where the thesis wants the nearest
 ///   point's speed (section 3.3), and its slope would jump where the swing ends.
 /// * **Akima, point beyond the last size**: the thesis prints `(n - x)/2` for the point between the last
-///   size x and n (section 3.3.2). Here it counts as the middle, `(n + x)/2`, because the printed one
-///   lies before x if x is more than a third of n.
+///   size x and n (section 3.3.2). Here it is read as the middle, `(n + x)/2`, because the printed
+///   one lies before x if x is more than a third of n. Chords to it have slope 0 wherever it lies.
 /// * **Akima, 0/0 at an end**: Akima's rule takes the mean of two chords (Akima 1970). Here the slope
 ///   at an end is always 0, because the speed would swing outside the measured sizes. The case occurs
 ///   if the three outer points lie on one line.

@@ -16,9 +16,10 @@
 //!   slices of rows, n in slices of columns, and k in shares if it was measured. The prediction of each
 //!   (`candidates` in the report) counts the arithmetic in whole blocks, the cost of hidden messages on
 //!   computing cores, and the messages that nothing hides. The fastest is used, but the balanced layout
-//!   unless another way is faster by 3 %. Between hosts the default strategy takes shares of k only if
-//!   they are faster by a tenth, because it cannot change them in the run. The CMA makes slices by itself for a long and thin C, as
-//!   columns of one node each or as one column. The report names the way (`way`, `split`).
+//!   unless another way is faster by 3 %. Between hosts the default strategy takes shares
+//!   of k only if they are faster by a tenth, because it cannot change them in the run. The CMA makes
+//!   slices by itself for a long and thin C, as columns of one node each or as one column. The report
+//!   names the way (`way`, `split`).
 
 use serde::{Deserialize, Serialize};
 use strum::Display;

@@ -261,16 +261,15 @@ impl Rebalance {
         if left.is_faster_than(self.best.as_ref()) {
             self.best = Some(left);
         }
+        let is_return = change.why == LoopChangeReason::Return;
         let advice = Advice::Move(change.units.clone());
         self.report.changes.push(change);
-        let is_return =
-            self.report.changes.last().map(|change| change.why) == Some(LoopChangeReason::Return);
-        self.taken_back += u32::from(is_return);
-        let usual = self.count_patience();
-        self.due_at = match is_return {
-            true => usual.saturating_mul(1 << self.taken_back.min(DOUBLINGS)),
-            false => usual,
-        };
+        self.due_at = self.count_patience();
+        if is_return {
+            self.taken_back += 1;
+            let longer = 1 << self.taken_back.min(DOUBLINGS);
+            self.due_at = self.due_at.saturating_mul(longer);
+        }
         advice
     }
 

@@ -19,13 +19,42 @@ struct SimulatedLoop {
     unit_s: Vec<f64>,
     noise: f64,
     random: SplitMix,
-    /// Sweeps until the times are looked at.
-    due_in: u64,
-    waiting: Vec<Vec<f64>>,
+    waiting: WaitingTimes,
     sweeps: u64,
     /// Seconds of all sweeps, and those of the ideal division, since [`SimulatedLoop::forget_seconds`].
     seconds: f64,
     ideal_s: f64,
+}
+
+/// The times of sweeps that the machine has not looked at.
+struct WaitingTimes {
+    times_s: Vec<Vec<f64>>,
+    /// Sweeps until it looks at them.
+    due_in: u64,
+}
+
+impl WaitingTimes {
+    fn before(machine: &Rebalance) -> Self {
+        Self {
+            times_s: Vec::new(),
+            due_in: machine.count_sweeps(),
+        }
+    }
+
+    /// Adds the times of a sweep. Returns the machine's advice if it looks at them now.
+    fn add(&mut self, machine: &mut Rebalance, times_s: Vec<f64>) -> Option<Advice> {
+        self.times_s.push(times_s);
+        self.due_in -= 1;
+        if self.due_in > 0 {
+            return None;
+        }
+        for times_s in self.times_s.drain(..) {
+            machine.observe(&times_s).unwrap();
+        }
+        let advice = machine.advise().unwrap();
+        self.due_in = machine.count_sweeps();
+        Some(advice)
+    }
 }
 
 const TOTAL: u64 = 12_000;
@@ -50,12 +79,11 @@ impl SimulatedLoop {
     ) -> Self {
         let machine = Rebalance::new(config, TOTAL, parts).unwrap();
         Self {
-            due_in: machine.count_sweeps(),
+            waiting: WaitingTimes::before(&machine),
             machine,
             unit_s: unit_s.to_vec(),
             noise,
             random: SplitMix::new(seed),
-            waiting: Vec::new(),
             sweeps: 0,
             seconds: 0.0,
             ideal_s: 0.0,
@@ -83,19 +111,9 @@ impl SimulatedLoop {
         self.sweeps += 1;
         self.seconds += times_s.iter().copied().fold(0.0, f64::max);
         self.ideal_s += TOTAL as f64 / self.unit_s.iter().map(|unit_s| 1.0 / unit_s).sum::<f64>();
-        self.waiting.push(times_s);
-        self.due_in -= 1;
-        if self.due_in > 0 {
-            return None;
-        }
-        for times_s in self.waiting.drain(..) {
-            self.machine.observe(&times_s).unwrap();
-        }
-        let advice = self.machine.advise().unwrap();
-        self.due_in = self.machine.count_sweeps();
-        match advice {
-            Advice::Keep => None,
-            Advice::Move(units) => Some(units),
+        match self.waiting.add(&mut self.machine, times_s) {
+            Some(Advice::Move(units)) => Some(units),
+            Some(Advice::Keep) | None => None,
         }
     }
 

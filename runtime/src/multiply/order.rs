@@ -13,7 +13,7 @@
 //!   in proportion, because k may differ from n and m, and rectangles of C then fit neither A nor B.
 //! * **Messages of panels**: the paper sends panels along rows of nodes, and broadcasts them along columns (Clarke et al.
 //!   2012, section 4). Here they go point to point, or over relays where the measured links make that faster, because
-//!   rectangles side by side have no common rows, so that each piece has receivers of its own.
+//!   rectangles of different columns do not end at the same rows, so that each piece has receivers of its own.
 //!
 //! # References
 //! Knuth, "The Art of Computer Programming", volume 3, section 6.4, on Fibonacci hashing.

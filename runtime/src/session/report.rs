@@ -262,8 +262,8 @@ pub struct VerifyReport {
     /// Largest residual in units of its bound: at most 1 if the check passed, 0 if it was exact. `null` if there is no
     /// such number, because the result is not finite or an exact check failed.
     pub residual: Option<f64>,
-    /// Smallest error of one element that the probe would have found wherever it is, as a part of the mean magnitude of
-    /// the elements of its row. `null` for an exact check, which finds any.
+    /// Smallest error of one element of its row's typical size that the probe would have found in every row, as a part of
+    /// the mean magnitude of the row's elements. `null` for an exact check, which finds any.
     pub finds: Option<f64>,
 }
 

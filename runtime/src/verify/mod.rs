@@ -30,8 +30,8 @@ pub struct Verdict {
     pub passed: bool,
     /// Largest residual in units of its bound: at most 1 if the result passed; 0 or infinite for an exact check.
     pub residual: f64,
-    /// Smallest error of one element that a [`Probe`] finds wherever it is, as a part of the mean magnitude of the elements
-    /// of its row (in groups of columns, each scaled by its size). An exact check finds any: `None`.
+    /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row, as a part of the mean
+    /// magnitude of the row's elements (in groups of columns, each scaled by its norm). An exact check finds any: `None`.
     pub finds: Option<f64>,
 }
 

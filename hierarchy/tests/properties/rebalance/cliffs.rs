@@ -111,8 +111,8 @@ fn gain_of_paging_loop(n: u64, noise: f64, seed: u64) -> (f64, Vec<Vec<u64>>) {
     };
     let mut random = SplitMix::new(seed);
     let mut machine = Rebalance::new(config, n, vec![LoopPart::default(); 4]).unwrap();
-    let mut due_in = machine.count_sweeps();
-    let (mut even_s, mut loop_s, mut waiting, mut seen) = (0.0, 0.0, Vec::new(), Vec::new());
+    let mut waiting = WaitingTimes::before(&machine);
+    let (mut even_s, mut loop_s, mut seen) = (0.0, 0.0, Vec::new());
     for _ in 0..20 {
         let units = machine.units().to_vec();
         even_s += list_paging_times(n, &[n / 4; 4])
@@ -120,20 +120,10 @@ fn gain_of_paging_loop(n: u64, noise: f64, seed: u64) -> (f64, Vec<Vec<u64>>) {
             .fold(0.0, f64::max);
         let exact = list_paging_times(n, &units);
         loop_s += exact.iter().copied().fold(0.0, f64::max);
-        waiting.push(
-            exact
-                .into_iter()
-                .map(|t_s| t_s * draw_factor(noise, &mut random))
-                .collect::<Vec<f64>>(),
-        );
-        due_in -= 1;
-        if due_in == 0 {
-            waiting
-                .drain(..)
-                .for_each(|times_s| machine.observe(&times_s).unwrap());
-            machine.advise().unwrap();
-            due_in = machine.count_sweeps();
-        }
+        let noisy = exact
+            .into_iter()
+            .map(|t_s| t_s * draw_factor(noise, &mut random));
+        waiting.add(&mut machine, noisy.collect());
         loop_s += 2e-5 * count_moved(&units, machine.units()).1 as f64;
         seen.push(units);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A loop of which part `part` takes `factor` times as long from sweep `at` on.
+/// A loop in which part `part` takes `factor` times as long from sweep `at` on.
 #[derive(Debug)]
 struct DriftCase {
     unit_s: Vec<f64>,
@@ -12,7 +12,7 @@ struct DriftCase {
     noise: f64,
 }
 
-/// What became of it.
+/// Outcome of a case.
 #[derive(Debug)]
 struct DriftOutcome {
     case: DriftCase,
@@ -48,8 +48,8 @@ impl DriftCase {
         let parts = vec![LoopPart::default(); self.unit_s.len()];
         let mut machine = Rebalance::new(config, UNITS, parts).unwrap();
         let mut random = SplitMix::new(self.at);
-        let mut due_in = machine.count_sweeps();
-        let (mut idle, mut waiting, mut ratios) = (0, Vec::new(), Vec::new());
+        let mut waiting = WaitingTimes::before(&machine);
+        let (mut idle, mut ratios) = (0, Vec::new());
         for steps in [(self.at, 1.0), (60, self.factor), (60, 1.0 / self.factor)] {
             self.unit_s[self.part] *= steps.1;
             let speed: f64 = self.unit_s.iter().map(|unit_s| 1.0 / unit_s).sum();
@@ -64,15 +64,7 @@ impl DriftCase {
                 let noisy = exact
                     .iter()
                     .map(|t_s| t_s * draw_factor(self.noise, &mut random));
-                waiting.push(noisy.collect::<Vec<f64>>());
-                due_in -= 1;
-                if due_in == 0 {
-                    waiting
-                        .drain(..)
-                        .for_each(|times_s| machine.observe(&times_s).unwrap());
-                    machine.advise().unwrap();
-                    due_in = machine.count_sweeps();
-                }
+                waiting.add(&mut machine, noisy.collect());
             }
             ratios.push(late_s * speed / (20 * UNITS) as f64);
         }

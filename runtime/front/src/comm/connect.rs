@@ -36,17 +36,18 @@ pub fn connect() -> Result<Arc<dyn Comm>, Error> {
         // The ranks of a job compare their choices, by MPI.
         Standing::Rank => {}
         _ if choice == Some("mpi") => {}
-        standing if *standing == Standing::Free || !is_for_mpi(choice)? => {
-            is_for_mpi(choice)?;
-            return Ok(Arc::new(LocalComm::new()));
+        standing => {
+            let is_local = !is_for_mpi(choice)?;
+            if is_local || *standing == Standing::Free {
+                return Ok(Arc::new(LocalComm::new()));
+            }
+            if let Standing::Within { program, process } = standing {
+                return Err(Error::WithinMpi {
+                    program: program.clone(),
+                    process: *process,
+                });
+            }
         }
-        Standing::Within { program, process } => {
-            return Err(Error::WithinMpi {
-                program: program.clone(),
-                process: *process,
-            });
-        }
-        _ => {}
     }
     connect_launched(launched_size().unwrap_or(0), choice)
 }

@@ -245,18 +245,20 @@ fn systems_that_cannot_be_solved_are_explained_on_all_ranks() {
     let folder = Folder::new();
     let files = [
         ("wide", "3 4 1\n1 1 1\n"),
+        ("empty", "0 0 0\n"),
         ("zero", "4 4 3\n1 1 1\n2 2 1\n4 4 1\n"),
         ("nan", "3 3 3\n1 1 1\n2 2 nan\n3 3 1\n"),
         ("cut", "3 3 3\n1 1 1.2345678\n2 2 1\n"),
         ("whole", "3 3 3\n1 1 1\n2 2 1\n3 3 1\n"),
     ];
-    let [wide, zero, nan, cut, whole] = files.map(|(name, lines)| {
+    let [wide, empty, zero, nan, cut, whole] = files.map(|(name, lines)| {
         let text = format!("%%MatrixMarket matrix coordinate real general\n{lines}");
         format!("--a {}", folder.write(&format!("{name}.mtx"), &text))
     });
     let b = |name| format!("{whole} --b {}", folder.path(name));
     refuse_all(&[
         (&wide, 2, "wide.mtx: holds a 3×4 matrix, and A is square"),
+        (&empty, 2, "empty.mtx: holds a 0×0 matrix"),
         (&zero, 2, "A = 0 in row 2 and column 2 (counted from 0)"),
         (&nan, 2, "the first is NaN in row 1, column 1"),
         (&cut, 2, "truncated: 2 elements of 3"),
