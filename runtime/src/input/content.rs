@@ -1,23 +1,15 @@
-//! Files that every rank reads on its own host, and whose content must be the same.
+//! Files of one name that several ranks read, and whose content must be the same.
 
+use std::io;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
-
+use super::seen::SeenFile;
 use super::watched::WatchedFile;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
-/// Bytes that are read at a time.
-const PIECE_BYTES: usize = 1 << 20;
-
-/// The content of a file, as ranks compare it, and the host on which it lies.
-#[derive(Debug, Serialize, Deserialize)]
-struct FileContent {
-    host: String,
-    len: u64,
-    digest: u64,
-}
+/// Bytes that are read at a time. Ranks share out pieces of this length.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Refuses a file whose content is not the same on all ranks.
 ///
@@ -28,35 +20,110 @@ struct FileContent {
 /// # Collective
 /// All ranks, with the same path.
 pub fn agree_on_content(comm: &dyn Comm, path: &Path) -> Result<(), Error> {
-    let digest = digest_file(path).map_err(|error| Error::file(path, error));
-    let (len, digest) = agree(comm, digest)?;
-    let all = comm.gather(&FileContent {
-        host: comm.host().to_owned(),
-        len,
-        digest,
-    })?;
-    let head = &all[0];
-    let differing = all
-        .iter()
-        .position(|own| (own.len, own.digest) != (head.len, head.digest));
-    let Some(rank) = differing else {
-        return Ok(());
-    };
-    let (host, head_host) = (&all[rank].host, &head.host);
-    let reason = format!(
-        "rank {rank} on {host} has another file of this name than rank 0 on {head_host}: all ranks need the same one"
-    );
-    Err(Error::file(path, reason))
+    let opened = WatchedFile::open(path).map_err(|error| Error::file(path, error));
+    let file = agree(comm, opened)?;
+    let others = find_other_contents(comm, path, Some(&file))?;
+    let checked = file.check_content();
+    agree(comm, checked.map_err(|error| Error::file(path, error)))?;
+    match describe_other_contents(comm, &others)? {
+        None => Ok(()),
+        Some(others) => {
+            let reason = format!("{others}: all ranks need the same one");
+            Err(Error::file(path, reason))
+        }
+    }
 }
 
-/// Returns the length and the digest of a file.
-fn digest_file(path: &Path) -> std::io::Result<(u64, u64)> {
-    let file = WatchedFile::open(path)?;
-    let mut bytes = vec![0; PIECE_BYTES];
-    for at in (0..file.len()).step_by(PIECE_BYTES) {
-        let left = file.len() - at;
-        file.read_exact_at(&mut bytes[..left.min(PIECE_BYTES as u64) as usize], at)?;
+/// Finds the ranks whose file differs from the head rank's. Bytes are read only of files that are not
+/// [known](SeenFile::is_known_to_be) to be one. Ranks with one file share out its bytes. A rank without a file passes `None`
+/// and is not among the ranks that are found.
+///
+/// # Errors
+/// [`Error::Rank`] if a rank cannot read its file.
+///
+/// # Collective
+/// All ranks.
+pub fn find_other_contents(
+    comm: &dyn Comm,
+    path: &Path,
+    file: Option<&WatchedFile>,
+) -> Result<Vec<usize>, Error> {
+    let seen = comm.gather(&file.map(SeenFile::from))?;
+    let copies = number_copies(&seen);
+    if copies.iter().flatten().all(|&copy| copy == 0) {
+        return Ok(Vec::new());
     }
-    file.check_content()?;
-    Ok((file.len(), file.digest()))
+    let digest = digest_share(file, &copies, comm.rank());
+    let digest = agree(comm, digest.map_err(|error| Error::file(path, error)))?;
+    let len = file.map_or(0, WatchedFile::len);
+    let found: Vec<(u64, u64)> = comm.gather(&(len, digest))?;
+    let mut contents = vec![(0, 0u64); seen.len()];
+    for (copy, (len, digest)) in copies.iter().zip(found) {
+        if let Some(copy) = *copy {
+            contents[copy] = (len, contents[copy].1.wrapping_add(digest));
+        }
+    }
+    let is_other = |copy: &Option<usize>| copy.is_some_and(|copy| contents[copy] != contents[0]);
+    Ok((0..seen.len())
+        .filter(|&rank| is_other(&copies[rank]))
+        .collect())
+}
+
+/// Names the first of the ranks whose file differs from the head's; `None` without one.
+///
+/// # Errors
+/// See [`Comm::share`].
+///
+/// # Collective
+/// All ranks, with the same list.
+pub fn describe_other_contents(comm: &dyn Comm, others: &[usize]) -> Result<Option<String>, Error> {
+    let Some(&first) = others.first() else {
+        return Ok(None);
+    };
+    let hosts = comm.gather(&comm.host().to_owned())?;
+    let more = match others.len() - 1 {
+        0 => String::new(),
+        more => format!(", like {more} more ranks,"),
+    };
+    Ok(Some(format!(
+        "rank {first} on {}{more} has another file of this name than rank 0 on {}",
+        hosts[first], hosts[0],
+    )))
+}
+
+/// Numbers each rank's file by the first rank that sees the same one.
+fn number_copies(seen: &[Option<SeenFile>]) -> Vec<Option<usize>> {
+    let number = |(rank, own): (usize, &Option<SeenFile>)| {
+        let own = own.as_ref()?;
+        let first = seen[..rank].iter().position(|other| {
+            other
+                .as_ref()
+                .is_some_and(|other| own.is_known_to_be(other))
+        });
+        Some(first.unwrap_or(rank))
+    };
+    seen.iter().enumerate().map(number).collect()
+}
+
+/// Digests a rank's share of the bytes of its file. The shares of one file add up to the digest of the whole.
+fn digest_share(
+    file: Option<&WatchedFile>,
+    copies: &[Option<usize>],
+    rank: usize,
+) -> io::Result<u64> {
+    let Some(file) = file else {
+        return Ok(0);
+    };
+    let is_reader = |&other: &usize| copies[other] == copies[rank];
+    let readers = (0..copies.len()).filter(is_reader).count() as u64;
+    let before = (0..rank).filter(is_reader).count() as u64;
+    let pieces = file.len().div_ceil(PIECE_BYTES as u64);
+    let digest_before = file.digest();
+    let mut bytes = Vec::new();
+    for piece in pieces * before / readers..pieces * (before + 1) / readers {
+        let at = piece * PIECE_BYTES as u64;
+        bytes.resize((file.len() - at).min(PIECE_BYTES as u64) as usize, 0);
+        file.read_exact_at(&mut bytes, at)?;
+    }
+    Ok(file.digest().wrapping_sub(digest_before))
 }

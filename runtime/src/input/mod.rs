@@ -1,8 +1,8 @@
 //! Input files. Anything else is refused at once: opening a named pipe would wait for its writer.
 //!
 //! A small file that several ranks need is read by the head rank, which passes its content on. A file that several ranks read
-//! themselves is one [`SeenFile`], or has one content: the [whole of it](agree_on_content), or the
-//! [parts that were read](WatchedFile::digest). No file may change [while it is read](WatchedFile).
+//! themselves is one [`SeenFile`], or [has one content](agree_on_content). No file may change [while it is
+//! read](WatchedFile).
 
 mod content;
 mod digest;
@@ -17,6 +17,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 pub use content::agree_on_content;
+pub(crate) use content::{describe_other_contents, find_other_contents};
 pub use seen::{SeenFile, read_kernel_id};
 pub use watched::{FileReader, WatchedFile};
 

@@ -178,9 +178,8 @@ impl WatchedFile {
         self.state.get()
     }
 
-    /// Returns the digest of all that was read so far, modulo 2⁶⁴: what the same reads add to it in another file tells whether
-    /// they found the same bytes at the same places.
-    pub fn digest(&self) -> u64 {
+    /// Returns the digest of all bytes that were read so far. Each read adds to it modulo 2⁶⁴.
+    pub(super) fn digest(&self) -> u64 {
         self.seen.borrow().digest
     }
 

@@ -18,9 +18,9 @@ const M: usize = 300;
 const N: usize = 100;
 const K: usize = 400;
 
-/// A script that starts each rank in a folder of its own, as on a host with a file system of its own.
+/// A script that starts each rank in one of two folders, as on two hosts with file systems of their own.
 const OWN_FOLDERS: &str =
-    "cd \"$(dirname \"$0\")/r${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" && exec \"$@\"\n";
+    "cd \"$(dirname \"$0\")/r$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % 2))\" && exec \"$@\"\n";
 
 /// A matrix of small whole numbers, by rows or by columns.
 #[derive(Clone, PartialEq)]
@@ -120,7 +120,7 @@ const DIFFERENCES: [Difference; 5] = [
     }),
 ];
 
-/// Makes folders of two ranks with the same files.
+/// Makes folders of two hosts with the same files.
 fn make_folder() -> (Folder, [WholeMatrix; 3]) {
     let folder = Folder::new();
     folder.write("rank.sh", OWN_FOLDERS);
@@ -134,33 +134,33 @@ fn make_folder() -> (Folder, [WholeMatrix; 3]) {
     (folder, matrices)
 }
 
-/// Runs the command on two ranks with folders of their own.
-fn run_apart(mpi: &Mpi, folder: &Folder, line: &str) -> Outcome {
+/// Runs the command on ranks of which every second one is in another folder.
+fn run_apart(mpi: &Mpi, ranks: usize, folder: &Folder, line: &str) -> Outcome {
     let script = folder.path("rank.sh");
     let program = mpi.isochron.to_str().expect("a name");
     let words = [&*script, program].into_iter().chain(line.split(' '));
     run(
-        mpi.command(2, Path::new("sh"), &words.collect::<Vec<_>>()),
+        mpi.command(ranks, Path::new("sh"), &words.collect::<Vec<_>>()),
         HANGS,
     )
 }
 
-const MULTIPLY: &str = "mxm --a A.npy --b B.npy --c C.npy --out D.npy --store none --json";
+const MULTIPLY: &str = "mxm --a A.npy --b B.npy --c C.npy --store none --json";
 
-fn multiply_apart(mpi: &Mpi, folder: &Folder, more: &str) -> Report {
-    let stdout = run_apart(mpi, folder, &format!("{MULTIPLY} {more}")).success();
+fn multiply_apart(mpi: &Mpi, ranks: usize, folder: &Folder, more: &str) -> Report {
+    let stdout = run_apart(mpi, ranks, folder, &format!("{MULTIPLY} {more}")).success();
     let report: Report = serde_json::from_str(&stdout).expect("a report");
     assert_eq!(report.verified, Some(true));
     report
 }
 
 /// Makes a plan with several parts of k.
-fn plan_parts(folder: &Folder) -> String {
+fn plan_parts(folder: &Folder, ranks: usize) -> String {
     let path = folder.path("plan.json");
     let line = format!(
         "mxm --m {M} --n {N} --k {K} --plan --strategy homogeneous --split c --block 32 --panel 32 --store none --save-plan {path}"
     );
-    run_apart(&libraries()[0], folder, &line).success();
+    run_apart(&libraries()[0], ranks, folder, &line).success();
     let text = fs::read_to_string(&path).expect("a plan");
     let more = text.replace("\"k_parts\": 1", "\"k_parts\": 3");
     assert_ne!(more, text);
@@ -170,8 +170,10 @@ fn plan_parts(folder: &Folder) -> String {
 
 #[test]
 fn hosts_with_different_matrices_get_the_product_of_the_first() {
+    // Two ranks share each host's file.
+    const RANKS: usize = 4;
     let (folder, matrices) = make_folder();
-    let in_parts = format!("--load-plan {}", plan_parts(&folder));
+    let in_parts = format!("--load-plan {}", plan_parts(&folder, RANKS));
     let whole = "--strategy homogeneous";
     let names = ["A", "B", "C"];
     let cases = (0..names.len() * DIFFERENCES.len()).map(|case| (case % 3, case / 3));
@@ -184,17 +186,47 @@ fn hosts_with_different_matrices_get_the_product_of_the_first() {
             own.write(&path);
             for how in [whole, &in_parts] {
                 let what = format!("{what} of {name}, {how}");
-                let report = multiply_apart(&mpi, &folder, how);
+                let how = format!("{how} --out D.npy");
+                let report = multiply_apart(&mpi, RANKS, &folder, &how);
                 let product = WholeMatrix::read(&folder.path("r0/D.npy"), M, N);
                 product.assert_product(&matrices, &what);
                 let notices = report.notices.iter();
-                let told = notices.filter(|notice| notice.starts_with(&format!("{name}.npy: ")));
-                let told: Vec<_> = told.filter(|notice| notice.contains("rank 1")).collect();
-                assert_eq!(told.len(), 1, "{what}: {:?}", report.notices);
+                let told: Vec<_> = notices
+                    .filter(|notice| notice.contains("another file"))
+                    .collect();
+                let begin = format!("{name}.npy: rank 1 on ");
+                assert!(
+                    told.len() == 1 && told[0].starts_with(&begin) && told[0].contains("1 more"),
+                    "{what}: {told:?}"
+                );
             }
             matrices[which].write(&path);
         }
     }
+}
+
+#[test]
+fn each_rank_reads_its_part_of_its_hosts_copy() {
+    let (folder, matrices) = make_folder();
+    let [mpi, _] = libraries();
+    for how in [
+        "--strategy homogeneous",
+        &format!("--load-plan {}", plan_parts(&folder, 4)),
+    ] {
+        let report = multiply_apart(&mpi, 4, &folder, how);
+        let notices = report.notices;
+        assert!(
+            !notices.iter().any(|notice| notice.contains(".npy")),
+            "{notices:?}"
+        );
+        assert_eq!(report.redistribution.messages, 0, "{how}");
+        multiply_apart(&mpi, 4, &folder, &format!("{how} --out D.npy"));
+        WholeMatrix::read(&folder.path("r0/D.npy"), M, N).assert_product(&matrices, how);
+    }
+    // Ranks without a file get their parts from the first one.
+    fs::remove_file(folder.path("r1/B.npy")).expect("a file");
+    let report = multiply_apart(&mpi, 4, &folder, "--strategy homogeneous");
+    assert!(report.redistribution.messages > 0);
 }
 
 #[test]
@@ -219,7 +251,7 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
     }
     let [mpi, other] = libraries();
     let learning = "--platform p.toml --block 32 --record record.json --save-plan plan.json";
-    multiply_apart(&mpi, &folder, learning);
+    multiply_apart(&mpi, 2, &folder, learning);
     for name in ["record.json", "plan.json"] {
         folder.write(&format!("r1/{name}"), "{}");
     }
@@ -228,7 +260,7 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
         (&other, "--platform p.toml --load-plan plan.json"),
         (&mpi, "--platform p.toml --replay record.json"),
     ] {
-        multiply_apart(mpi, &folder, how);
+        multiply_apart(mpi, 2, &folder, &format!("{how} --out D.npy"));
         let product = WholeMatrix::read(&folder.path("r0/D.npy"), M, N);
         product.assert_product(&matrices, how);
     }
@@ -244,14 +276,14 @@ fn hosts_with_different_kernels_are_named() {
     }
     let line = "balance ./k.so --units 64 --store none --min-reps 2 --max-reps 3";
     let [mpi, mpich] = libraries();
-    let refused = run_apart(&mpi, &folder, line).failure(INPUT);
+    let refused = run_apart(&mpi, 2, &folder, line).failure(INPUT);
     let reason = "./k.so: rank 1 on";
     assert!(
         refused.contains(reason) && refused.contains("than rank 0 on"),
         "{refused}"
     );
     fs::copy(&one, folder.path("r1/k.so")).expect("a copy");
-    run_apart(&mpich, &folder, line).success();
+    run_apart(&mpich, 2, &folder, line).success();
 }
 
 /// Writes another element in place.
@@ -311,21 +343,33 @@ fn multiply_and_change(
 
 #[test]
 fn a_matrix_rewritten_during_the_run_is_no_input() {
-    let (folder, _) = make_folder();
+    let (folder, matrices) = make_folder();
     folder.make_pipe("pipe");
     let out = folder.path("out.npy");
-    let in_parts = format!("--load-plan {}", plan_parts(&folder));
+    let in_parts = format!("--load-plan {}", plan_parts(&folder, 2));
     let apart = OWN_FOLDERS.replace("\"$@\"", "\"$@\" 3< ../pipe");
     // In one folder each rank reads its part.
     let together = apart.replace("${OMPI_COMM_WORLD_RANK:-$PMI_RANK}", "0");
     for mpi in libraries() {
-        let ways = [(&together, ""), (&together, &*in_parts), (&apart, "")];
-        for (script, how) in mpi.take_turns(ways) {
+        let ways = [
+            (&together, "r0", ""),
+            (&together, "r0", &*in_parts),
+            (&apart, "r0", ""),
+            (&apart, "r1", ""),
+        ];
+        for (script, whose, how) in mpi.take_turns(ways) {
             folder.write("rank.sh", script);
-            let rewritten = || rewrite(&folder.path("r0/A.npy"));
+            for rank in ["r0", "r1"] {
+                matrices[0].write(&folder.path(&format!("{rank}/A.npy")));
+            }
+            let rewritten = || rewrite(&folder.path(&format!("{whose}/A.npy")));
             let told = multiply_and_change(&mpi, &folder, &out, how, rewritten).failure(INPUT);
             let reason = "A.npy: changed while it was read";
-            assert!(told.contains(reason), "{}, {how}: {told}", mpi.name);
+            assert!(
+                told.contains(reason),
+                "{}, {whose}, {how}: {told}",
+                mpi.name
+            );
             assert!(!Path::new(&out).exists(), "{told}");
         }
     }

@@ -1,10 +1,10 @@
 //! Matrices in files, read and written in pieces.
 //!
-//! If all ranks are known to see the same `.npy` file, each reads or writes its own part, at the positions of its elements.
-//! Otherwise the head rank reads the file from front to back, a few MiB at a time, and sends each piece's elements to the ranks
-//! that hold them. Writing goes the other way. So only the head's host needs to see the file, and no rank holds more than its
-//! own part and one piece. The file's ending gives the format: `.npy` (NumPy) or `.mtx` (Matrix Market, dense `array` or sparse `coordinate`).
-//! An `.mtx` file has no positions and goes through the head.
+//! If all ranks see the same `.npy` file, or copies of it, each reads its own part, at the positions of its elements. If they
+//! see the same folder, each writes its own part too. Otherwise the head rank reads the file from front to back, a few MiB at a
+//! time, and sends each piece's elements to the ranks that hold them. Writing goes the other way. So only the head's host needs
+//! to see the file, and no rank holds more than its own part and one piece. The file's ending gives the format: `.npy` (NumPy)
+//! or `.mtx` (Matrix Market, dense `array` or sparse `coordinate`). An `.mtx` file has no positions and goes through the head.
 
 mod array;
 mod banner;

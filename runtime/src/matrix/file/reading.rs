@@ -12,7 +12,7 @@ use super::losses::Losses;
 use super::{FileShape, Format, HEAD, ReadElements, do_on_head, head, npy, position};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
-use crate::input::{SeenFile, WatchedFile};
+use crate::input::{WatchedFile, describe_other_contents, find_other_contents};
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Matrix, Spread};
 
@@ -46,19 +46,24 @@ pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
         Some((file, _)) => Some(file),
         None => WatchedFile::open(path).ok().map(Rc::new),
     };
-    let seen = comm.gather(&file.as_deref().map(SeenFile::from))?;
-    let others = find_others(&seen);
+    let others = find_other_contents(comm, path, file.as_deref())?;
+    let is_everywhere = comm.gather(&file.is_some())?.iter().all(|&has| has);
     let is_in_place =
-        Format::<f64>::of_path(path)?.has_positions && others.is_empty() && !seen.contains(&None);
+        Format::<f64>::of_path(path)?.has_positions && others.is_empty() && is_everywhere;
     if !is_in_place {
         tracing::debug!(file = %path.display(), "the head reads the file for all ranks");
     }
+    let others = describe_other_contents(comm, &others)?;
+    let notice = others.map(|others| {
+        let path = path.display();
+        format!("{path}: {others}: the file of rank {HEAD} is read for all ranks")
+    });
     Ok(InputFile {
         path: path.to_path_buf(),
         shape,
         file: file.filter(|_| is_in_place || comm.rank() == HEAD),
         is_in_place,
-        notice: describe_others(comm, path, &others)?,
+        notice,
         losses: Cell::new((Losses::default(), shape.element)),
     })
 }
@@ -73,40 +78,6 @@ fn open_with_shape(path: &Path) -> Result<(Rc<WatchedFile>, FileShape), Error> {
     }
 }
 
-/// Returns the ranks with a file that is not known to be the head's.
-fn find_others(seen: &[Option<SeenFile>]) -> Vec<usize> {
-    let head = seen[HEAD].as_ref();
-    let ranks = seen.iter().enumerate();
-    ranks
-        .filter(|(_, own)| {
-            own.as_ref()
-                .is_some_and(|own| !head.is_some_and(|head| own.is_known_to_be(head)))
-        })
-        .map(|(rank, _)| rank)
-        .collect()
-}
-
-/// Describes the ranks with a file of their own; `None` without one.
-fn describe_others(
-    comm: &dyn Comm,
-    path: &Path,
-    others: &[usize],
-) -> Result<Option<String>, Error> {
-    let Some(&first) = others.first() else {
-        return Ok(None);
-    };
-    let own = (comm.rank() == first).then(|| comm.host().to_owned());
-    let host = comm.share(first, own)?;
-    let more = match others.len() - 1 {
-        0 => String::new(),
-        more => format!(", like {more} more,"),
-    };
-    Ok(Some(format!(
-        "{}: the file of rank {HEAD} is read for all ranks: rank {first} on {host}{more} may have another one of this name",
-        path.display(),
-    )))
-}
-
 impl InputFile {
     /// The file, as it was named.
     pub fn path(&self) -> &Path {
@@ -118,7 +89,7 @@ impl InputFile {
         self.shape
     }
 
-    /// Describes the ranks which may have another file of this name on their hosts, the same on all ranks.
+    /// Names the ranks which have another file of this name on their hosts, the same on all ranks.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
