@@ -1,7 +1,8 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
+use super::make::Make;
 use super::room::{Buffers, ReservedThreads, check_opening, check_packing};
-use super::{Blas, BlasGemm, EmbeddedBlas, has_work};
+use super::{Blas, BlasGemm, EmbeddedBlas, find_file, has_work};
 use crate::{DeviceError, PanelPair, Scalar, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
@@ -126,11 +127,12 @@ impl CblasLibrary {
         if let Some(library) = known.get(&(file.to_owned(), threads)) {
             return Ok(library.clone());
         }
-        check_room(file, callers)?;
-        let opened = if is_mkl(file) || threads != 1 {
-            load_library(file, threads)
+        let make = Make::of(file);
+        check_room(file, make, callers)?;
+        let opened = if make == Make::Mkl || threads != 1 {
+            load_library(file, make, threads)
         } else {
-            load_on_one_unit(file)?
+            load_on_one_unit(file, make)?
         };
         let library = opened.map_err(|reason| DeviceError::Blas {
             library: file.to_owned(),
@@ -144,20 +146,14 @@ impl CblasLibrary {
 /// The libraries that were opened, by their names and numbers of threads: each takes memory.
 static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTreeMap::new());
 
-/// Returns `true` if the library is MKL, by its name.
-fn is_mkl(file: &str) -> bool {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    name.starts_with("libmkl")
-}
-
 /// Makes sure that the system grants the memory for a library, and for products of `threads` threads. A library that is not
 /// found needs none.
 ///
 /// # Errors
 /// [`DeviceError::BlasMemory`].
-fn check_room(file: &str, threads: usize) -> Result<(), DeviceError> {
+fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError> {
     let found = find_file(file).and_then(|path| path.metadata().ok());
-    let checked = found.map_or(Ok(()), |found| check_opening(file, found.len(), threads));
+    let checked = found.map_or(Ok(()), |found| check_opening(make, found.len(), threads));
     checked.map_err(|bytes| DeviceError::refused_library(file, bytes))
 }
 
@@ -165,10 +161,10 @@ fn check_room(file: &str, threads: usize) -> Result<(), DeviceError> {
 ///
 /// # Errors
 /// [`DeviceError::Threads`] if the thread cannot be started.
-fn load_on_one_unit(file: &str) -> Result<Result<CblasLibrary, String>, DeviceError> {
+fn load_on_one_unit(file: &str, make: Make) -> Result<Result<CblasLibrary, String>, DeviceError> {
     let load = || {
         use_one_unit();
-        load_library(file, 1)
+        load_library(file, make, 1)
     };
     std::thread::scope(|scope| {
         let loader = std::thread::Builder::new().spawn_scoped(scope, load);
@@ -181,8 +177,8 @@ fn load_on_one_unit(file: &str) -> Result<Result<CblasLibrary, String>, DeviceEr
 }
 
 /// Loads a library for the rest of the process.
-fn load_library(file: &str, threads: c_int) -> Result<CblasLibrary, String> {
-    let may_share = is_mkl(file) || OWNS_LIBRARIES.load(Ordering::Relaxed);
+fn load_library(file: &str, make: Make, threads: c_int) -> Result<CblasLibrary, String> {
+    let may_share = make == Make::Mkl || OWNS_LIBRARIES.load(Ordering::Relaxed);
     let opened = match may_share {
         true => open_shared(file)?,
         false => open_copy(file)?,
@@ -201,13 +197,7 @@ fn open_shared(file: &str) -> Result<Library, String> {
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-use super::own_copy::{find_file, open_copy};
-
-/// Finds nothing: this system's loader knows.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn find_file(_file: &str) -> Option<std::path::PathBuf> {
-    None
-}
+use super::own_copy::open_copy;
 
 /// Opens the library itself: this system loads no second copy.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
@@ -361,20 +351,18 @@ impl RawLibrary {
     /// Sets the library's number of threads, and finds its functions and its name.
     fn prepare_library(&self, file: &str, threads: c_int) -> Result<CblasLibrary, String> {
         let mut local = None;
-        let (prefix, product, detail) = if self.has_symbol("MKL_Get_Version_String") {
-            local = Some((self.prepare_mkl(threads)?, threads));
-            ("", self.read_mkl_version(), String::new())
-        } else if self.has_symbol("bli_thread_set_num_threads") {
-            let (product, detail) = self.prepare_blis(threads)?;
-            ("", product, detail)
-        } else if self.has_symbol("openblas_set_num_threads") {
-            let (product, detail) = self.prepare_openblas("", threads)?;
-            ("", product, detail)
-        } else if self.has_symbol("scipy_openblas_set_num_threads") {
-            let (product, detail) = self.prepare_openblas("scipy_", threads)?;
-            ("scipy_", product, detail)
-        } else {
-            ("", "CBLAS".to_owned(), String::new())
+        let make = Make::by_functions(|function| self.has_symbol(function));
+        let (prefix, (product, detail)) = match make {
+            Make::Mkl => {
+                local = Some((self.prepare_mkl(threads)?, threads));
+                ("", (self.read_mkl_version(), String::new()))
+            }
+            Make::Blis => ("", self.prepare_blis(threads)?),
+            Make::OpenBlas => ("", self.prepare_openblas("", threads)?),
+            Make::Other if self.has_symbol("scipy_openblas_set_num_threads") => {
+                ("scipy_", self.prepare_openblas("scipy_", threads)?)
+            }
+            Make::Other => ("", ("CBLAS".to_owned(), String::new())),
         };
         let short = file.rsplit('/').next().unwrap_or(file);
         let name = if detail.is_empty() {

@@ -6,7 +6,10 @@
 
 pub(crate) mod cblas;
 pub(crate) mod choose;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod elf;
 mod embedded;
+mod make;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod own_copy;
 mod room;
@@ -19,6 +22,15 @@ pub use embedded::EmbeddedBlas;
 pub use room::ReservedThreads;
 
 pub(crate) use trial::BlasCandidates;
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use elf::find_file;
+
+/// Finds nothing: this system's loader knows.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn find_file(_file: &str) -> Option<std::path::PathBuf> {
+    None
+}
 
 use crate::{DeviceError, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};

@@ -8,6 +8,8 @@ use std::hint::black_box;
 use std::iter::repeat_n;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::make::Make;
+
 /// Bytes of the buffer that OpenBLAS takes for each thread in a product: `32 << 22` for most processors, less in some
 /// builds.
 const BUFFER_BYTES: usize = 128 << 20;
@@ -43,14 +45,12 @@ fn find_refused(pieces: impl Iterator<Item = usize> + Clone) -> Option<u64> {
 ///
 /// # Errors
 /// The bytes that were refused.
-pub(super) fn check_opening(name: &str, file_bytes: u64, threads: usize) -> Result<(), u64> {
+pub(super) fn check_opening(make: Make, file_bytes: u64, threads: usize) -> Result<(), u64> {
     let file_bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX / 2);
-    let (parts, each) = if name.contains("mkl") {
-        (MKL_BYTES, PACKING_BYTES)
-    } else if name.contains("openblas") {
-        (0, BUFFER_BYTES)
-    } else {
-        (0, PACKING_BYTES)
+    let (parts, each) = match make {
+        Make::Mkl => (MKL_BYTES, PACKING_BYTES),
+        Make::OpenBlas => (0, BUFFER_BYTES),
+        Make::Blis | Make::Other => (0, PACKING_BYTES),
     };
     let pieces = [file_bytes, file_bytes, parts, LEFT_BYTES].into_iter();
     find_refused(pieces.chain(repeat_n(each, threads))).map_or(Ok(()), Err)
@@ -187,6 +187,6 @@ mod tests {
         assert_eq!(find_refused([1, 1 << 20].into_iter()), None);
         let far = isize::MAX as usize;
         assert_eq!(find_refused([1, far].into_iter()), Some(1 + far as u64));
-        assert!(check_opening("libopenblas.so.0", 1 << 62, 1).is_err());
+        assert!(check_opening(Make::OpenBlas, 1 << 62, 1).is_err());
     }
 }

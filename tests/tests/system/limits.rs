@@ -1,6 +1,7 @@
 //! Limits on the address space and on threads: a result or an error that says what to do, and never a wait without end.
 
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -108,9 +109,30 @@ fn openblas_without_room_for_its_buffers_is_left_out_with_a_notice() {
     let notice = "note: the BLAS library libopenblas.so.0 cannot be used: it needs";
     assert!(text.contains(notice), "{text}");
     assert!(text.contains("raise the limit (`ulimit -v`"), "{text}");
-    let named = [&arguments[..], &["--blas", "openblas"]].concat();
-    let error = run_limited(&mpi, 300, true, &named).failure(2);
-    assert!(error.contains("libopenblas.so.0 cannot be used"), "{error}");
+    // A link hides the make.
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("liblinear.so");
+    symlink(find_openblas(), &link).expect("a link");
+    let link = link.to_str().expect("a name");
+    for (named, told) in [("openblas", "libopenblas.so.0"), (link, link)] {
+        let named = [&arguments[..], &["--blas", named]].concat();
+        let error = run_limited(&mpi, 300, true, &named).failure(2);
+        let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(error.contains(&format!("{told} cannot be used")), "{error}");
+    }
+}
+
+/// Asks the system's loader for the file of OpenBLAS.
+fn find_openblas() -> PathBuf {
+    let listed = Command::new("/sbin/ldconfig").arg("-p").output();
+    let listed = String::from_utf8(listed.expect("a list").stdout).expect("names");
+    let line = listed
+        .lines()
+        .find(|line| line.contains("libopenblas.so.0 "));
+    let (_, path) = line
+        .and_then(|line| line.split_once(" => "))
+        .expect("a path");
+    path.into()
 }
 
 #[test]
