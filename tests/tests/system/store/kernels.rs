@@ -100,8 +100,8 @@ fn a_balancing_that_another_host_has_done_costs_the_measurement_of_the_even_divi
             .filter_map(|division| division["units"][0].as_u64())
             .collect();
         assert_eq!(units[0], 1500, "{found}");
-        // The next division is that of the other host.
-        assert!((500..1000).contains(&units[1]), "{found}");
+        // The next division follows the other host's times, by which the first rank takes three times as long.
+        assert!(units[1] < 1500, "{found}");
         let sizes = list_sizes_elsewhere(&folder);
         assert_eq!(sizes.len(), 2, "{sizes:?}");
     }
