@@ -6,7 +6,7 @@ use std::path::Path;
 use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile};
 
 use crate::error::Error;
-use crate::input::read_unchanged;
+use crate::input::{name_encoding, read_unchanged};
 
 /// The content of a file of measured times.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ enum Failed {
 impl Failed {
     fn of_file(self, path: &Path) -> Error {
         match self {
-            Self::Reading(error) => Error::file(path, error),
+            Self::Reading(error) => Error::file(path, name_encoding(error)),
             Self::Content(error) => Error::file(path, error),
         }
     }
@@ -164,6 +164,9 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(b"1 1\n\xff 2\n").unwrap();
         let error = read_points(file.path()).unwrap_err().to_string();
-        assert!(error.contains("valid UTF-8"), "{error}");
+        assert!(
+            error.ends_with("is no text: it has bytes that are not UTF-8"),
+            "{error}"
+        );
     }
 }

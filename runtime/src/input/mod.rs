@@ -44,7 +44,18 @@ const READ_BYTES: usize = 64 << 10;
 /// # Errors
 /// As [`read_unchanged`], and fails for bytes that are no UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    read_unchanged(path, |text| io::read_to_string(text))?
+    read_unchanged(path, |text| io::read_to_string(text))?.map_err(name_encoding)
+}
+
+/// Says of an error of reading a text that it is no text, if that is the reason.
+pub(crate) fn name_encoding(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidData => io::Error::new(
+            io::ErrorKind::InvalidData,
+            "is no text: it has bytes that are not UTF-8",
+        ),
+        _ => error,
+    }
 }
 
 /// Reads a file, or an open stream, by `read`; a file that changes meanwhile again from its beginning.

@@ -67,26 +67,30 @@ impl Losses {
         let findings = [
             (
                 self.rounded,
-                "integers",
-                "were rounded",
-                format!("{element} does not hold them"),
+                ["integer was", "integers were"],
+                "rounded",
+                format!("not held by {element}"),
             ),
             (
                 self.infinite,
-                "numbers",
-                "became infinite",
-                format!("they are beyond the range of {element}"),
+                ["number became", "numbers became"],
+                "infinite",
+                format!("beyond the range of {element}"),
             ),
             (
                 self.added,
-                "elements",
-                "were added to others",
-                "their places are given more than once".to_owned(),
+                ["line was", "lines were"],
+                "added to others",
+                "for places that have a line already".to_owned(),
             ),
         ];
-        let told: Vec<String> = (findings.into_iter())
+        let told: Vec<String> = findings
+            .into_iter()
             .filter(|(count, ..)| *count > 0)
-            .map(|(count, what, became, reason)| format!("{count} {what} {became}, since {reason}"))
+            .map(|(count, [one, several], became, reason)| {
+                let what = if count == 1 { one } else { several };
+                format!("{count} {what} {became} ({reason})")
+            })
             .collect();
         (!told.is_empty()).then(|| format!("{path}: {}", told.join("; ")))
     }

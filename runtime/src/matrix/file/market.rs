@@ -23,6 +23,7 @@ const MAX_HEADER: u64 = 100;
 /// Lines with their numbers, comments and empty ones left out.
 pub(super) struct NumberedLines {
     file: BufReader<FileReader>,
+    bytes: Vec<u8>,
     line: String,
     pub number: usize,
 }
@@ -30,13 +31,16 @@ pub(super) struct NumberedLines {
 impl NumberedLines {
     /// Reads a line; returns `false` at the end of the file. Of a comment that is too long the rest is left out.
     fn next_raw(&mut self) -> Result<bool, String> {
+        self.bytes.clear();
         self.line.clear();
         self.number += 1;
         let number = self.number;
         let mut limited = std::io::Read::take(&mut self.file, MAX_LINE);
         let len = limited
-            .read_line(&mut self.line)
+            .read_until(b'\n', &mut self.bytes)
             .map_err(|error| format!("line {number}: {error}"))?;
+        // Names in comments may be in any encoding.
+        self.line += &String::from_utf8_lossy(&self.bytes);
         if len as u64 == MAX_LINE && !self.line.ends_with('\n') {
             if !self.is_comment() {
                 return Err(format!("line {number}: longer than {MAX_LINE} bytes"));
@@ -68,6 +72,7 @@ pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T
     let size = file.len();
     let mut lines = NumberedLines {
         file: BufReader::with_capacity(1 << 20, file.into()),
+        bytes: Vec::new(),
         line: String::new(),
         number: 0,
     };

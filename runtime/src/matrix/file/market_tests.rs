@@ -16,7 +16,7 @@ struct ReadText<T> {
     losses: Option<String>,
 }
 
-fn read_as<T: Scalar>(text: &str) -> Result<ReadText<T>, Error> {
+fn read_as<T: Scalar>(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<ReadText<T>, Error> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mtx");
     std::fs::write(&path, text).unwrap();
@@ -155,10 +155,7 @@ fn elements_that_are_given_several_times_are_added_up() {
     let found = read_as::<f64>(&text).unwrap();
     assert_eq!(found.elements, [0.0, 7.5, 7.5, 0.0]);
     let losses = found.losses.unwrap();
-    assert!(
-        losses.contains("3 elements were added to others"),
-        "{losses}"
-    );
+    assert!(losses.contains("3 lines were added to others"), "{losses}");
     let pattern = format!("{banner} pattern general\n1 2 3\n1 1\n1 2\n1 1\n");
     assert_eq!(read_as::<f32>(&pattern).unwrap().elements, [2.0, 1.0]);
 }
@@ -184,20 +181,17 @@ fn numbers_that_become_others_are_told() {
         assert_eq!(found.elements, [9007199254740992.0, -9007199254740992.0]);
         let losses = told(found.losses);
         assert!(
-            losses.ends_with("a.mtx: 1 integers were rounded, since f64 does not hold them"),
+            losses.ends_with("a.mtx: 1 integer was rounded (not held by f64)"),
             "{losses}"
         );
         let single = read_as::<f32>(&write(["16777217", "16777216"])).unwrap();
-        assert!(told(single.losses).contains("1 integers were rounded, since f32"));
+        assert!(told(single.losses).contains("1 integer was rounded (not held by f32)"));
         let exact = read_as::<f64>(&write(["9007199254740991", "18014398509481984"])).unwrap();
         assert_eq!(exact.losses, None);
     }
     let real = "%%MatrixMarket matrix array complex general\n2 1\n1e39 1\ninf 1e38\n";
     let found = read_as::<Complex32>(real).unwrap();
-    assert!(
-        told(found.losses)
-            .contains("1 numbers became infinite, since they are beyond the range of c32")
-    );
+    assert!(told(found.losses).contains("1 number became infinite (beyond the range of c32)"));
     assert_eq!(read_as::<Complex64>(real).unwrap().losses, None);
 }
 
@@ -207,6 +201,16 @@ fn numbers_of_fortran_and_long_comments_are_read() {
     let text =
         format!("%%MatrixMarket matrix array real general\n%{comment}\n2 1\n+1.5D+01\n-2d0\n");
     assert_eq!(read_text(&text).unwrap().2, [15.0, -2.0]);
+}
+
+#[test]
+fn a_comment_has_any_encoding() {
+    let banner = b"%%MatrixMarket matrix array real general\n";
+    let text = [&banner[..], b"% Universit\xe4t\n1 1\n4\n"].concat();
+    assert_eq!(read_as::<f64>(&text).unwrap().elements, [4.0]);
+    let text = [&banner[..], b"1 1\n\xe4\n"].concat();
+    let refused = read_as::<f64>(&text).map(|read| read.elements).unwrap_err();
+    assert!(refused.to_string().contains("line 3"), "{refused}");
 }
 
 #[test]

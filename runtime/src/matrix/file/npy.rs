@@ -280,20 +280,20 @@ mod tests {
             (read_column::<f64, i64>("<i8", &[LARGEST, -LARGEST, 3]), ""),
             (
                 read_column::<f64, i64>("<i8", &[LARGEST + 1, i64::MAX, i64::MIN]),
-                "2 integers were rounded, since f64",
+                "2 integers were rounded (not held by f64)",
             ),
             (
                 read_column::<f64, u64>("<u8", &[u64::MAX]),
-                "1 integers were rounded, since f64",
+                "1 integer was rounded (not held by f64)",
             ),
             (
                 read_column::<f32, i32>("<i4", &[(1 << 24) + 1, 1 << 24]),
-                "1 integers were rounded, since f32",
+                "1 integer was rounded (not held by f32)",
             ),
             (read_column::<f64, f64>("<f8", &[1e300, f64::INFINITY]), ""),
             (
                 read_column::<f32, f64>("<f8", &[1e39, 1.0, f64::NAN]),
-                "1 numbers became infinite, since they are beyond the range of f32",
+                "1 number became infinite (beyond the range of f32)",
             ),
             (read_column::<f64, f32>("<f4", &[3e38]), ""),
         ] {
