@@ -14,6 +14,7 @@ mod claims;
 mod cliff;
 mod endings;
 mod fits;
+mod golden;
 mod hpopta;
 mod layout;
 mod layouts;

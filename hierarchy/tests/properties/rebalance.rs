@@ -14,9 +14,9 @@ use crate::simulated::SplitMix;
 use rugged::make_rugged;
 
 /// A loop whose parts need a time for each unit.
-struct SimulatedLoop {
-    machine: Rebalance,
-    unit_s: Vec<f64>,
+pub struct SimulatedLoop {
+    pub machine: Rebalance,
+    pub unit_s: Vec<f64>,
     noise: f64,
     random: SplitMix,
     waiting: WaitingTimes,
@@ -70,7 +70,7 @@ impl SimulatedLoop {
         )
     }
 
-    fn with_parts(
+    pub fn with_parts(
         config: RebalanceConfig,
         parts: Vec<LoopPart>,
         unit_s: &[f64],
@@ -102,7 +102,7 @@ impl SimulatedLoop {
     }
 
     /// Does a sweep. Returns the new units if the division changes.
-    fn run_sweep(&mut self) -> Option<Vec<u64>> {
+    pub fn run_sweep(&mut self) -> Option<Vec<u64>> {
         let times_s = self.draw_times();
         self.take_times(times_s)
     }

@@ -2,7 +2,7 @@
 
 mod looks;
 mod robust;
-mod run;
+pub mod run;
 
 use isochron_hierarchy::adaptive::{
     Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, ChangeReason, LaidOut, Observed, Request,
