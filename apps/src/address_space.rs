@@ -21,8 +21,7 @@ pub fn refuse_little_space() -> Option<u8> {
     if own.bytes >= LEAST_BYTES {
         return None;
     }
-    let failure = Failure::input(describe_lack(launched_rank(), own.bytes));
-    let status = failure.print();
+    let status = Failure::input(describe_lack(launched_rank(), own.bytes)).print();
     if std::env::var_os("PMI_RANK").is_some() {
         std::process::abort();
     }

@@ -133,9 +133,10 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
         ),
         history: list_history(&balanced),
     };
-    output::print(&match arguments.json {
-        true => output::json_line(&document)?,
-        false => document.format(arguments.balancing.make_config().epsilon, output_width()),
+    output::print(&if arguments.json {
+        output::json_line(&document)?
+    } else {
+        document.format(arguments.balancing.make_config().epsilon, output_width())
     })
 }
 
@@ -321,19 +322,21 @@ fn scale_points(points: &[Point], (d, t_s): (u64, f64)) -> Result<Vec<Point>, Mo
     let measured = points.iter().filter(|point| point.reps > 0).copied();
     let model = Fit::RawPiecewise.model(measured.collect::<Vec<Point>>())?;
     let factor = t_s / model.time_s(d as f64);
-    let others = points.iter().filter(|point| point.d != d);
-    let scaled = others.map(|point| Point {
-        t_s: factor * point.t_s,
-        ci_s: factor * point.ci_s,
-        ..*point
-    });
-    Ok(scaled.collect())
+    Ok(points
+        .iter()
+        .filter(|point| point.d != d)
+        .map(|point| Point {
+            t_s: factor * point.t_s,
+            ci_s: factor * point.ci_s,
+            ..*point
+        })
+        .collect())
 }
 
 /// Returns the origin of each rank's first points; `None` if these are of an earlier command.
 fn list_origins(known: &[KnownKernel], resumed: usize) -> Vec<Option<KnownFrom>> {
-    let origins = known.iter();
-    origins
+    known
+        .iter()
         .map(|kernel| (resumed == 0).then_some(kernel.from))
         .collect()
 }
@@ -344,21 +347,23 @@ fn list_ranks(
     (files, known): (Vec<Option<String>>, Vec<Option<KnownFrom>>),
 ) -> Vec<BalancedRank> {
     let ranks = parts.iter().zip(files).zip(known).enumerate();
-    let ranks = ranks.map(|(rank, ((part, file), known))| BalancedRank {
-        rank,
-        host: part.host.clone(),
-        core: part.core,
-        file,
-        known,
-        units: balanced.units[rank],
-        t_s: balanced.times_s[rank],
-    });
-    ranks.collect()
+    ranks
+        .map(|(rank, ((part, file), known))| BalancedRank {
+            rank,
+            host: part.host.clone(),
+            core: part.core,
+            file,
+            known,
+            units: balanced.units[rank],
+            t_s: balanced.times_s[rank],
+        })
+        .collect()
 }
 
 fn list_history(balanced: &Balanced) -> Vec<DivisionDocument> {
-    let history = balanced.history.iter();
-    history
+    balanced
+        .history
+        .iter()
         .map(|division| DivisionDocument {
             units: division.units.clone(),
             times_s: division.times_s.clone(),

@@ -103,9 +103,10 @@ impl FoundNode {
 impl FoundDevice {
     /// Returns its cores as a platform file names them: their numbers, or how many they are if others have them as well.
     fn describe_cores(&self) -> Value {
-        match self.pinned {
-            true => json!(self.cores),
-            false => json!(self.cores.len()),
+        if self.pinned {
+            json!(self.cores)
+        } else {
+            json!(self.cores.len())
         }
     }
 }

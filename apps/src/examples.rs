@@ -125,8 +125,11 @@ mod tests {
                 assert!(read.is_ok(), "{line}: {read:?}");
             }
             let mut all = CliArguments::command();
-            let command = all.find_subcommand_mut(name).expect("a command");
-            let help = command.render_long_help().to_string();
+            let help = all
+                .find_subcommand_mut(name)
+                .expect("a command")
+                .render_long_help()
+                .to_string();
             assert!(lines.iter().all(|line| help.contains(line)), "{help}");
         }
     }

@@ -63,8 +63,7 @@ impl Launch {
 
     /// Returns how the ranks are watched, if the command is one of the whole job.
     pub fn find_watch(&self) -> Option<WatchArguments> {
-        let arguments = self.arguments.as_ref().ok()?;
-        arguments.command.find_watch()
+        self.arguments.as_ref().ok()?.command.find_watch()
     }
 
     /// Returns `true` if the command is one of all ranks of a job, which help and a mistake are not.
@@ -96,8 +95,12 @@ impl Launch {
     fn mistake(&self) -> Option<String> {
         let error = self.arguments.as_ref().err()?;
         let text = error.to_string();
-        let message = text.split("\n\n").next()?.trim_start_matches("error: ");
-        let words: Vec<&str> = message.split_whitespace().collect();
+        let words: Vec<&str> = text
+            .split("\n\n")
+            .next()?
+            .trim_start_matches("error: ")
+            .split_whitespace()
+            .collect();
         error.use_stderr().then(|| words.join(" "))
     }
 }
@@ -127,11 +130,12 @@ fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
 /// Lists the commands that have an option, with the words that call them after `before`.
 fn list_commands_with(command: &Command, option: &str, before: &str) -> Vec<String> {
     let words = format!("{before}{}", command.get_name());
-    let longs = command.get_arguments().filter_map(Arg::get_long);
-    let has_it = longs
+    let own = command
+        .get_arguments()
+        .filter_map(Arg::get_long)
         .into_iter()
-        .any(|long| Some(long) == option.strip_prefix("--"));
-    let own = has_it.then(|| format!("`{words}`"));
+        .any(|long| Some(long) == option.strip_prefix("--"))
+        .then(|| format!("`{words}`"));
     let before = words.clone() + " ";
     let inner = command.get_subcommands();
     let inner = inner.flat_map(|inner| list_commands_with(inner, option, &before));
@@ -204,8 +208,8 @@ fn agree_on_one(comm: &dyn Comm, name: &str, value: &str) -> Result<(), Error> {
 
 /// Reads our environment variables.
 fn read_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Settings {
-    let variables = variables.map(|pair| (lossy(&pair.0), lossy(&pair.1)));
     variables
+        .map(|pair| (lossy(&pair.0), lossy(&pair.1)))
         .filter(|(name, _)| name.starts_with(OUR_VARIABLES))
         .filter(|(name, _)| !VARIABLES_OF_A_NODE.contains(&name.as_str()))
         .collect()
@@ -222,8 +226,9 @@ fn add_options(settings: &mut Settings, definition: &Command, matches: &ArgMatch
         }
     }
     let inner = matches.subcommand();
-    let inner = inner.and_then(|(name, inner)| Some((definition.find_subcommand(name)?, inner)));
-    let words = inner.map(|(definition, matches)| add_options(settings, definition, matches));
+    let words = inner
+        .and_then(|(name, inner)| Some((definition.find_subcommand(name)?, inner)))
+        .map(|(definition, matches)| add_options(settings, definition, matches));
     [definition.get_name(), words.as_deref().unwrap_or_default()]
         .join(" ")
         .trim_end()
@@ -231,8 +236,10 @@ fn add_options(settings: &mut Settings, definition: &Command, matches: &ArgMatch
 }
 
 fn name_argument(argument: &Arg) -> String {
-    let long = argument.get_long().map(|long| format!("--{long}"));
-    long.unwrap_or_else(|| argument.get_id().to_string())
+    argument
+        .get_long()
+        .map(|long| format!("--{long}"))
+        .unwrap_or_else(|| argument.get_id().to_string())
 }
 
 /// Returns the value of an argument as it was given, or its default.
@@ -260,8 +267,8 @@ mod tests {
     fn list_commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
         let words = [words, &[command.get_name().to_owned()]].concat();
         if command.has_subcommands() {
-            let inner = command.get_subcommands();
-            inner
+            command
+                .get_subcommands()
                 .flat_map(|command| list_commands(command, &words))
                 .collect()
         } else {
@@ -286,23 +293,29 @@ mod tests {
         let words = words.iter().map(String::as_str).chain([option, value]);
         let definition = read_negative_numbers(CliArguments::command());
         let words = join_negative_values(words.map(OsString::from), &list_lists(&definition));
-        let refused = definition.try_get_matches_from(words);
-        refused.expect_err("a mistake").to_string()
+        definition
+            .try_get_matches_from(words)
+            .expect_err("a mistake")
+            .to_string()
     }
 
     #[test]
     fn every_numeric_option_tells_its_range_of_a_negative_number() {
         let mut seen = 0;
         for (words, command) in list_commands(&CliArguments::command(), &[]) {
-            let options = command.get_opts().filter(|option| is_number(option));
-            for option in options.map(name_argument) {
+            for option in command
+                .get_opts()
+                .filter(|option| is_number(option))
+                .map(name_argument)
+            {
                 for value in ["-5", "-0.5", "-1e3", "-inf", "-1,2"] {
                     let message = refuse(&words, &option, value);
                     // Options that take lists refuse their first number.
                     let first = value.split(',').next().unwrap_or_default();
-                    let starts = [value, first]
-                        .map(|value| format!("invalid value '{value}' for '{option} <"));
-                    let named = starts.iter().any(|start| message.contains(start));
+                    let named = [value, first]
+                        .map(|value| format!("invalid value '{value}' for '{option} <"))
+                        .iter()
+                        .any(|start| message.contains(start));
                     assert!(named, "{words:?}: {message}");
                     let range = [
                         "a whole number from ",

@@ -162,8 +162,8 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
 fn own_process(launch: &Launch) -> Result<ExitWatch, Failure> {
     // Help and versions are printed by the parser of the command line.
     if launch.arguments.is_ok() {
-        let kept = output::keep_stdout();
-        kept.map_err(|error| Failure::run(format!("cannot use standard output: {error}")))?;
+        output::keep_stdout()
+            .map_err(|error| Failure::run(format!("cannot use standard output: {error}")))?;
     }
     Ok(watch_exit(describe_exit))
 }
@@ -285,8 +285,9 @@ fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
         return 0;
     };
     enter(RankPhase::Write);
-    let published = finished.publish();
-    published.map_or_else(|failure| failure.print(), |()| 0)
+    finished
+        .publish()
+        .map_or_else(|failure| failure.print(), |()| 0)
 }
 
 /// Prints help, a version or a mistake in the command line.

@@ -80,8 +80,11 @@ fn list_names_beside_paths(command: &Command) -> BTreeSet<Vec<String>> {
 
 /// Lists the values of an argument that have names.
 fn list_names(argument: &Arg) -> Vec<String> {
-    let values = argument.get_possible_values().into_iter();
-    values.map(|value| value.get_name().to_owned()).collect()
+    argument
+        .get_possible_values()
+        .into_iter()
+        .map(|value| value.get_name().to_owned())
+        .collect()
 }
 
 /// Lets a shell complete paths too where it completes these names. Bash does so by itself if no name fits.
@@ -115,8 +118,9 @@ mod tests {
     fn list_commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
         let words = [words, &[command.get_name().to_owned()]].concat();
         let inner = command.get_subcommands();
-        let inner = inner.flat_map(|command| list_commands(command, &words));
-        let mut all: Vec<_> = inner.collect();
+        let mut all: Vec<_> = inner
+            .flat_map(|command| list_commands(command, &words))
+            .collect();
         all.push((words, command.clone()));
         all
     }
@@ -124,8 +128,11 @@ mod tests {
     /// Returns the lines of a text after the first line `start`, up to the next line `;;`.
     fn find_part(text: &str, start: &str) -> String {
         let lines = text.lines().skip_while(|line| line.trim() != start);
-        let lines = lines.skip(1).take_while(|line| line.trim() != ";;");
-        lines.collect::<Vec<_>>().join("\n")
+        lines
+            .skip(1)
+            .take_while(|line| line.trim() != ";;")
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Returns the lines of the bash completions about a command, up to the `;;` that is indented like its name.
@@ -133,8 +140,10 @@ mod tests {
         let mut lines = text.lines().skip_while(|line| line.trim() != start);
         let name = lines.next().unwrap_or_default();
         let end = name.replace(name.trim(), "    ;;");
-        let lines = lines.take_while(|line| *line != end);
-        lines.collect::<Vec<_>>().join("\n")
+        lines
+            .take_while(|line| *line != end)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Returns the entries of the fish completions about a command. The names of an option's values go on in lines of their own.
@@ -147,8 +156,10 @@ mod tests {
             ),
         };
         let entries = text.split("\ncomplete ");
-        let entries = entries.filter(|entry| entry.contains(&condition));
-        entries.collect::<Vec<_>>().join("\n")
+        entries
+            .filter(|entry| entry.contains(&condition))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Checks that each text has what `wanted` makes of the name of every option.
@@ -211,8 +222,9 @@ mod tests {
     /// Checks that the completions have the names of every option's values. Returns the number of these options.
     fn check_names(command: &Command, [bash, zsh, fish]: [&String; 3]) -> usize {
         let options = command.get_opts();
-        let valued = options.filter(|option| option.get_action().takes_values());
-        let options = valued.map(|option| (option, list_names(option)));
+        let options = options
+            .filter(|option| option.get_action().takes_values())
+            .map(|option| (option, list_names(option)));
         let options = options.filter(|(_, names)| !names.is_empty());
         let mut seen = 0;
         for (option, names) in options {

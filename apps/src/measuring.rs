@@ -81,11 +81,13 @@ mod tests {
 
     /// Returns the help in one line.
     fn render_help(defaults: MeasureConfig) -> String {
-        let help = MeasuringArguments::augment_args(clap::Command::new("bench"))
+        MeasuringArguments::augment_args(clap::Command::new("bench"))
             .mut_args(|argument| show_default(argument, &defaults))
             .render_help()
-            .to_string();
-        help.split_whitespace().collect::<Vec<_>>().join(" ")
+            .to_string()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The range.
 pub fn parse_part(text: &str) -> Result<f64, String> {
-    let part = parse_positive(text).ok().filter(|&part| part < 1.0);
-    part.ok_or_else(|| "expected a number between 0 and 1".to_owned())
+    parse_positive(text)
+        .ok()
+        .filter(|&part| part < 1.0)
+        .ok_or_else(|| "expected a number between 0 and 1".to_owned())
 }

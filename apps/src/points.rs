@@ -63,20 +63,20 @@ pub struct NameKind {
 impl NameKind {
     /// Reads the files of these names, each with points or a surface, or the points of these stored models.
     pub fn read_measured(self, names: &[PathBuf]) -> Result<Vec<MeasuredFile>, Failure> {
-        match self.stored {
-            true => {
-                let points = models::read_stored(names)?.into_iter();
-                Ok(points.map(MeasuredFile::Points).collect())
-            }
-            false => names.iter().map(|name| read_measured(name)).collect(),
+        if self.stored {
+            let points = models::read_stored(names)?.into_iter();
+            Ok(points.map(MeasuredFile::Points).collect())
+        } else {
+            names.iter().map(|name| read_measured(name)).collect()
         }
     }
 
     /// Reads the points of models between which units are divided; there is at least one of each.
     pub fn read_points(self, names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
-        match self.stored {
-            true => models::read_alike(names),
-            false => names.iter().map(|name| read_points(name)).collect(),
+        if self.stored {
+            models::read_alike(names)
+        } else {
+            names.iter().map(|name| read_points(name)).collect()
         }
     }
 }
@@ -142,8 +142,9 @@ fn make_surface(path: &Path, points: Vec<SurfacePoint>) -> Result<Surface, Failu
 
 /// Refuses a file without points.
 fn accept<P>(path: &Path, points: Vec<P>) -> Result<Vec<P>, Failure> {
-    match points.is_empty() {
-        true => Err(Failure::of_file(path, "holds no points")),
-        false => Ok(points),
+    if points.is_empty() {
+        Err(Failure::of_file(path, "holds no points"))
+    } else {
+        Ok(points)
     }
 }

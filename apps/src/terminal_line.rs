@@ -107,8 +107,10 @@ fn cut_text(text: &str, width: usize) -> String {
     if text.chars().count() < width {
         return text.to_owned();
     }
-    let kept = text.chars().take(width.saturating_sub(2));
-    kept.chain(['…']).collect()
+    text.chars()
+        .take(width.saturating_sub(2))
+        .chain(['…'])
+        .collect()
 }
 
 /// Returns the terminal that standard error leads to.
@@ -142,8 +144,11 @@ fn find_launcher() -> Option<u32> {
 }
 
 fn find_field<'t>(status: &'t str, name: &str) -> Option<&'t str> {
-    let values = status.lines().filter_map(|line| line.strip_prefix(name));
-    values.map(str::trim).next()
+    status
+        .lines()
+        .filter_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+        .next()
 }
 
 #[cfg(test)]

@@ -120,8 +120,11 @@ fn measure(rounds: usize) -> anyhow::Result<AlgorithmsResults> {
 
 /// Makes all instances: the smallest of each algorithm, then the next ones.
 fn make_instances() -> anyhow::Result<Vec<(Algorithm, usize, Instance)>> {
-    let counts = Algorithm::VARIANTS.iter().map(|kind| kind.sizes().len());
-    let most = counts.max().unwrap_or(0);
+    let most = Algorithm::VARIANTS
+        .iter()
+        .map(|kind| kind.sizes().len())
+        .max()
+        .unwrap_or(0);
     let mut instances = Vec::new();
     for nth in 0..most {
         for &algorithm in Algorithm::VARIANTS {
@@ -147,18 +150,23 @@ fn measure_memory(algorithm: Algorithm, size: usize) -> anyhow::Result<MemorySam
 
 /// Returns the most memory that this process ever had; `None` if the system does not tell it. Linux does.
 fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
+    let kib: u64 = std::fs::read_to_string("/proc/self/status")
+        .ok()?
         .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        .find_map(|line| line.strip_prefix("VmHWM:"))?
+        .trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse()
+        .ok()?;
     Some(1024 * kib)
 }
 
 impl AlgorithmsResults {
     fn samples(&self, algorithm: Algorithm, size: usize) -> impl Iterator<Item = &SolveSample> {
-        let samples = self.samples.iter();
-        samples.filter(move |sample| sample.algorithm == algorithm && sample.size == size)
+        self.samples
+            .iter()
+            .filter(move |sample| sample.algorithm == algorithm && sample.size == size)
     }
 
     fn time_s(&self, algorithm: Algorithm, size: usize) -> MedianRange {
@@ -245,8 +253,11 @@ impl CampaignResults for AlgorithmsResults {
 
     fn draw_plot(&self) -> anyhow::Result<Option<String>> {
         let series = Algorithm::VARIANTS.iter().map(|&algorithm| {
-            let sizes = algorithm.sizes().iter().copied();
-            let solved = sizes.filter(|&size| self.is_solved(algorithm, size));
+            let solved = algorithm
+                .sizes()
+                .iter()
+                .copied()
+                .filter(|&size| self.is_solved(algorithm, size));
             Series {
                 name: algorithm.to_string(),
                 points: solved

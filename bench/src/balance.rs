@@ -163,10 +163,9 @@ impl StrategyTrial {
         let mut samples = Vec::new();
         for round in 0..rounds {
             for &strategy in list_in_turn(&self.strategies, round) {
-                let text = format!(
+                let words: Vec<String> = format!(
                     "--size {size} --block {block} --platform cluster-configs/{platform}.toml --strategy {strategy}"
-                );
-                let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+                ).split(' ').map(str::to_owned).collect();
                 let report = launcher.run_mxm(self.ranks, &words)?;
                 let wall_s = report.wall_s;
                 eprintln!("{platform} round {round} {strategy}: wall {wall_s:.3} s");
@@ -188,10 +187,11 @@ pub fn list_reports<'a>(
     platform: &str,
     strategy: &str,
 ) -> Vec<&'a MxmReport> {
-    let wanted = samples
+    samples
         .iter()
-        .filter(|sample| sample.platform == platform && sample.strategy == strategy);
-    wanted.map(|sample| &sample.report).collect()
+        .filter(|sample| sample.platform == platform && sample.strategy == strategy)
+        .map(|sample| &sample.report)
+        .collect()
 }
 
 /// Summarizes a figure of reports.
@@ -284,8 +284,11 @@ impl BalanceResults {
     /// Returns the line of a strategy; `None` if it was not measured.
     fn make_row(&self, platform: &str, strategy: &str) -> Option<[String; 8]> {
         let reports = list_reports(&self.samples, platform, strategy);
-        let balances = reports.iter().filter_map(|report| report.balance.as_ref());
-        let converged = balances.filter(|balance| balance.converged).count();
+        let converged = reports
+            .iter()
+            .filter_map(|report| report.balance.as_ref())
+            .filter(|balance| balance.converged)
+            .count();
         let figures = self.summarize(platform, strategy);
         (!reports.is_empty()).then(|| {
             [
@@ -303,9 +306,13 @@ impl BalanceResults {
 
     /// Formats the table of a platform with the line above it; nothing if it was not measured.
     fn format_platform(&self, platform: &str) -> String {
-        let samples = self.samples.iter();
-        let measured = samples.filter(|sample| sample.platform == platform);
-        let Some(first) = measured.map(|sample| &sample.report).next() else {
+        let Some(first) = self
+            .samples
+            .iter()
+            .filter(|sample| sample.platform == platform)
+            .map(|sample| &sample.report)
+            .next()
+        else {
             return String::new();
         };
         let (size, block) = (first.m.unwrap_or(0), first.block);

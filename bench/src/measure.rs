@@ -104,14 +104,17 @@ fn measure_model(
     is_adaptive: bool,
 ) -> anyhow::Result<Vec<Point>> {
     let [from, to, step] = GRID;
-    let sizes = match is_adaptive {
-        true => format!("--adaptive --step {step}"),
-        false => format!("--points {}", (to - from) / step + 1),
+    let sizes = if is_adaptive {
+        format!("--adaptive --step {step}")
+    } else {
+        format!("--points {}", (to - from) / step + 1)
     };
-    let line = format!(
+    let words: Vec<String> = format!(
         "measure {kernel} --from {from} --to {to} {sizes} --max-reps 40 --max-seconds 0.3 --json"
-    );
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    )
+    .split(' ')
+    .map(str::to_owned)
+    .collect();
     let text = launcher.run_isochron(&words, LIMIT)?;
     let found: serde_json::Value = serde_json::from_str(&text)?;
     let points = found["ranks"][0]["points"].clone();
@@ -162,8 +165,9 @@ impl PacedDevices {
     /// Returns the time of the slowest device.
     fn time_s(&self, units: &[u64]) -> f64 {
         let times = self.0.iter().zip(units);
-        let times = times.map(|(model, &d)| model.time_s(d as f64));
-        times.fold(0.0, f64::max)
+        times
+            .map(|(model, &d)| model.time_s(d as f64))
+            .fold(0.0, f64::max)
     }
 
     /// Returns the longest time of these devices over the shortest possible one, of all works, when `models` divide.
@@ -202,11 +206,15 @@ impl MeasureResults {
     fn find_truth(&self, kernel: &str) -> Vec<Point> {
         let grids = self.list_models(kernel, false);
         let first = grids.first().copied().unwrap_or_default();
-        let sizes = (0..first.len()).filter_map(|place| {
-            let points = grids.iter().filter_map(|grid| grid.get(place));
-            points.copied().min_by(|a, b| a.t_s.total_cmp(&b.t_s))
-        });
-        sizes.collect()
+        (0..first.len())
+            .filter_map(|place| {
+                grids
+                    .iter()
+                    .filter_map(|grid| grid.get(place))
+                    .copied()
+                    .min_by(|a, b| a.t_s.total_cmp(&b.t_s))
+            })
+            .collect()
     }
 
     fn compare_kernel(&self, kernel: &'static str) -> anyhow::Result<KernelFigures> {
@@ -218,8 +226,11 @@ impl MeasureResults {
             chosen: Default::default(),
             measured: Default::default(),
         };
-        let grids = self.list_models(kernel, false);
-        for (grid, measured) in grids.into_iter().zip(self.list_models(kernel, true)) {
+        for (grid, measured) in self
+            .list_models(kernel, false)
+            .into_iter()
+            .zip(self.list_models(kernel, true))
+        {
             let longest = truth.judge(&PacedDevices::new(grid)?)?;
             let chosen = choose_points(grid);
             let both = [

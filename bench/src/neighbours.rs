@@ -265,8 +265,8 @@ impl Neighbours {
 impl NeighboursResults {
     /// Returns the mean times of one size, by round.
     fn times(&self, n: usize, beside: bool) -> Vec<f64> {
-        let samples = self.samples.iter();
-        samples
+        self.samples
+            .iter()
             .filter(|sample| sample.n == n && sample.beside == beside)
             .map(|sample| sample.measurement.t_s)
             .collect()

@@ -132,9 +132,10 @@ impl PreparedArguments {
     /// Lists the products: each size in f64, and one of them in the other types.
     fn list_cases(&self) -> impl Iterator<Item = (usize, ElementType)> {
         self.sizes.iter().flat_map(|&size| {
-            let elements = match size == self.size_of_types {
-                true => &[ElementType::F64, ElementType::F32, ElementType::C64][..],
-                false => &[ElementType::F64],
+            let elements = if size == self.size_of_types {
+                &[ElementType::F64, ElementType::F32, ElementType::C64][..]
+            } else {
+                &[ElementType::F64]
             };
             elements.iter().map(move |&element| (size, element))
         })
@@ -156,8 +157,9 @@ fn run_mxm(
     let options = ["--size", &size, "--type", element, "--store", "none"];
     let options = options.map(str::to_owned);
     let runs = 0..arguments.calls.div_ceil(2);
-    let times = runs.map(|_| Ok(launcher.run_mxm(arguments.ranks, &options)?.wall_s));
-    let calls_s = times.collect::<anyhow::Result<Vec<f64>>>()?;
+    let calls_s = runs
+        .map(|_| Ok(launcher.run_mxm(arguments.ranks, &options)?.wall_s))
+        .collect::<anyhow::Result<Vec<f64>>>()?;
     Ok(CallTimes {
         multiplications_s: calls_s.clone(),
         calls_s,
@@ -215,9 +217,11 @@ impl PreparedResults {
         who: &str,
         seconds: fn(&PreparedSample) -> f64,
     ) -> Vec<f64> {
-        let samples = self.samples.iter();
-        let wanted = samples.filter(|sample| sample.case() == case && sample.who == who);
-        wanted.map(seconds).collect()
+        self.samples
+            .iter()
+            .filter(|sample| sample.case() == case && sample.who == who)
+            .map(seconds)
+            .collect()
     }
 
     /// Lists the sizes and types of elements, in the order in which they were measured.

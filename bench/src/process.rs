@@ -88,8 +88,11 @@ pub fn run_observed(
     let status = child.wait()?;
     ensure!(status.success(), "{command:?}: {status}\n{errors}");
     outcome?;
-    let output = output.join().ok().context("standard output")?;
-    output.with_context(|| format!("{command:?}"))
+    output
+        .join()
+        .ok()
+        .context("standard output")?
+        .with_context(|| format!("{command:?}"))
 }
 
 #[cfg(test)]
@@ -98,8 +101,10 @@ mod tests {
 
     #[test]
     fn errors_are_observed_while_a_program_runs() {
-        let folder = std::env::temp_dir().join(format!("isochron-observed-{}", std::process::id()));
-        let file = folder.display().to_string();
+        let file = std::env::temp_dir()
+            .join(format!("isochron-observed-{}", std::process::id()))
+            .display()
+            .to_string();
         // It ends only when the observer has seen its first line.
         let script =
             "echo first >&2; while [ ! -e $0 ]; do sleep 0.01; done; echo out; echo last >&2";

@@ -300,11 +300,11 @@ mod tests {
     /// Returns the first place in which two documents differ, with both values.
     fn find_difference(place: &str, a: &Value, b: &Value) -> Option<String> {
         match (a, b) {
-            (Value::Object(left), Value::Object(right)) => {
-                let keys = left.keys().chain(right.keys());
-                keys.into_iter()
-                    .find_map(|key| find_difference(&format!("{place}/{key}"), &a[key], &b[key]))
-            }
+            (Value::Object(left), Value::Object(right)) => left
+                .keys()
+                .chain(right.keys())
+                .into_iter()
+                .find_map(|key| find_difference(&format!("{place}/{key}"), &a[key], &b[key])),
             (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
                 let mut pairs = left.iter().zip(right).enumerate();
                 pairs.find_map(|(i, (a, b))| find_difference(&format!("{place}/{i}"), a, b))

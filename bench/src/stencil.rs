@@ -145,10 +145,9 @@ fn measure(arguments: &StencilArguments) -> anyhow::Result<StencilResults> {
     } = *arguments;
     let selection = Selection(&arguments.only);
     let (mut samples, kept_origin) = keep_others(&selection)?;
-    let chosen = LANGUAGES
+    let contestants: Vec<(&str, &str)> = LANGUAGES
         .into_iter()
-        .filter(|language| selection.has_language(language));
-    let contestants: Vec<(&str, &str)> = chosen
+        .filter(|language| selection.has_language(language))
         .flat_map(|language| LIBRARIES.map(|mpi| (language, mpi)))
         .collect();
     let scenarios = Scenario::ALL
@@ -284,8 +283,9 @@ impl StencilSample {
     /// Returns the sweeps from the change to the first move after it; infinity without one.
     fn count_to_answer(&self) -> f64 {
         let mut answers = self.balanced.moves.iter();
-        let answer = answers.find(|&&sweep| sweep > self.slow_from);
-        answer.map_or(f64::INFINITY, |sweep| (sweep - self.slow_from) as f64)
+        answers
+            .find(|&&sweep| sweep > self.slow_from)
+            .map_or(f64::INFINITY, |sweep| (sweep - self.slow_from) as f64)
     }
 }
 
@@ -329,11 +329,13 @@ impl StencilResults {
             let count: Figure = StencilSample::count_moves;
             figures.push((name, Scenario::Noise, count, MOVES_GOAL));
         }
-        let goals = figures.into_iter().map(|(name, scenario, figure, bound)| {
-            let found = self.summarize(who, scenario, figure);
-            check_most(&format!("{}, {}: {name}", who.0, who.1), found, bound)
-        });
-        goals.collect()
+        figures
+            .into_iter()
+            .map(|(name, scenario, figure, bound)| {
+                let found = self.summarize(who, scenario, figure);
+                check_most(&format!("{}, {}: {name}", who.0, who.1), found, bound)
+            })
+            .collect()
     }
 
     fn list_contestants(&self) -> Vec<(&str, &str)> {
@@ -409,11 +411,12 @@ mod tests {
     /// Lists the samples that are measured again, of Rust and C under all scenarios.
     fn list_selected(only: &[&'static str]) -> Vec<bool> {
         let selection = Selection(only);
-        let languages = ["Rust", "C"].into_iter();
-        let samples = languages.flat_map(|language| {
-            [(0, false), (100, false), (0, true)].map(|(from, made)| sample(language, from, made))
-        });
-        samples
+        ["Rust", "C"]
+            .into_iter()
+            .flat_map(|language| {
+                [(0, false), (100, false), (0, true)]
+                    .map(|(from, made)| sample(language, from, made))
+            })
             .map(|sample| selection.has_sample(&sample))
             .collect()
     }

@@ -173,8 +173,8 @@ impl BurstSample {
 impl UpdateResults {
     /// Returns the median time of each round, in order.
     fn medians(&self, shape: ProductShape, side: (UpdateSide, usize)) -> Vec<f64> {
-        let samples = self.samples.iter();
-        samples
+        self.samples
+            .iter()
             .filter(|sample| sample.shape == shape && (sample.who, sample.threads) == side)
             .map(|sample| median(&sample.times_s))
             .collect()
@@ -182,12 +182,15 @@ impl UpdateResults {
 
     /// Returns the fastest number of threads of a side for a shape, over all rounds, and its times with them.
     fn find_fastest(&self, shape: ProductShape, who: UpdateSide) -> (usize, Vec<f64>) {
-        let samples = self.samples.iter().filter(|sample| sample.who == who);
-        let threads: BTreeSet<usize> = samples.map(|sample| sample.threads).collect();
-        let timed = threads
+        let threads: BTreeSet<usize> = self
+            .samples
+            .iter()
+            .filter(|sample| sample.who == who)
+            .map(|sample| sample.threads)
+            .collect();
+        threads
             .into_iter()
-            .map(|count| (count, self.medians(shape, (who, count))));
-        timed
+            .map(|count| (count, self.medians(shape, (who, count))))
             .min_by(|a, b| median(&a.1).total_cmp(&median(&b.1)))
             .unwrap_or_default()
     }

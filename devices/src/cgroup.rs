@@ -14,11 +14,13 @@ pub(crate) fn find_groups(root: &Path, controller: &str) -> Vec<GroupFolder> {
     let cgroup = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let place = (root.to_owned(), controller.to_owned(), cgroup);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let groups = known.entry(place).or_insert_with_key(|(_, _, cgroup)| {
-        let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
-        parse_groups(root, cgroup, &mountinfo.unwrap_or_default(), controller)
-    });
-    groups.clone()
+    known
+        .entry(place)
+        .or_insert_with_key(|(_, _, cgroup)| {
+            let mountinfo = fs::read_to_string(root.join("proc/self/mountinfo"));
+            parse_groups(root, cgroup, &mountinfo.unwrap_or_default(), controller)
+        })
+        .clone()
 }
 
 /// The folders of each root, controller and content of `cgroup`. The list of mounts is slow to read, and a plan asks several
@@ -41,8 +43,10 @@ fn parse_groups(root: &Path, cgroup: &str, mountinfo: &str, controller: &str) ->
             list if list.split(',').any(|c| c == controller) => 1,
             _ => continue,
         };
-        let mounts = mountinfo.lines();
-        for (mount, below) in mounts.filter_map(|m| match_mount(m, path, version, controller)) {
+        for (mount, below) in mountinfo
+            .lines()
+            .filter_map(|m| match_mount(m, path, version, controller))
+        {
             let mount = root.join(mount);
             folders.extend(below.ancestors().map(|group| (mount.join(group), version)));
         }

@@ -17,8 +17,8 @@ pub fn cpu_quota_cores() -> Option<f64> {
 
 /// Returns the quota on a file system with this root.
 fn quota_below(root: &Path) -> Option<f64> {
-    let folders = find_groups(root, "cpu").into_iter();
-    folders
+    find_groups(root, "cpu")
+        .into_iter()
         .filter_map(|(folder, version)| folder_quota(&folder, version))
         .reduce(f64::min)
 }

@@ -60,8 +60,9 @@ pub fn host_devices(
     let shares = share_cores(&cores, ranks);
     let distances: Vec<Distances> = gpus.iter().map(|id| topology.pci_distances(id)).collect();
     let drivers = deal_gpus(&shares, &distances);
-    let ranks = shares.iter().enumerate();
-    ranks
+    shares
+        .iter()
+        .enumerate()
         .map(|(rank, share)| {
             let own = (0..gpus.len()).filter(|&gpu| drivers[gpu] == rank);
             let own = own.map(|gpu| (gpu, distances[gpu].clone()));

@@ -50,8 +50,10 @@ impl Grouping {
                 Self::Auto | Self::Kind => core.kind,
                 Self::Package | Self::Numa | Self::Node => None,
             };
-            let group = groups.entry((place, Reverse(kind))).or_default();
-            group.push(core.clone());
+            groups
+                .entry((place, Reverse(kind)))
+                .or_default()
+                .push(core.clone());
         }
         groups.into_values().collect()
     }

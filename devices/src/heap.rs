@@ -132,8 +132,9 @@ impl Words {
 impl fmt::Write for Words {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let rest = &mut self.bytes[self.length..];
-        let place = rest.get_mut(..text.len()).ok_or(fmt::Error)?;
-        place.copy_from_slice(text.as_bytes());
+        rest.get_mut(..text.len())
+            .ok_or(fmt::Error)?
+            .copy_from_slice(text.as_bytes());
         self.length += text.len();
         Ok(())
     }

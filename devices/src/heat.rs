@@ -30,10 +30,10 @@ impl HeatSensors {
     pub fn find(topology: &Topology, devices: &[(&DeviceInfo, Option<&str>)]) -> Self {
         let cores = topology.cores();
         let devices = devices.iter().map(|(device, gpu)| {
-            let own = cores
+            let cpus = cores
                 .iter()
-                .filter(|core| device.cores.contains(&core.core));
-            let cpus = own.filter_map(|core| core.pus.first().copied());
+                .filter(|core| device.cores.contains(&core.core))
+                .filter_map(|core| core.pus.first().copied());
             DeviceSensors {
                 files: list_files(Path::new("/sys/devices/system/cpu"), cpus),
                 gpu: gpu.map(str::to_owned),
@@ -47,13 +47,15 @@ impl HeatSensors {
     /// Reads the counters.
     #[must_use]
     pub fn read(&self) -> HeatCounts {
-        let counts = self.devices.iter().map(|device| {
-            let cores: u64 = device.files.iter().map(|file| read_count(file)).sum();
-            let gpu = device.gpu.as_ref();
-            let gpu = gpu.and_then(|uuid| read_gpu_state(uuid).slowed_ns);
-            cores.saturating_add(gpu.unwrap_or(0))
-        });
-        counts.collect()
+        self.devices
+            .iter()
+            .map(|device| {
+                let cores: u64 = device.files.iter().map(|file| read_count(file)).sum();
+                let gpu = device.gpu.as_ref();
+                let gpu = gpu.and_then(|uuid| read_gpu_state(uuid).slowed_ns);
+                cores.saturating_add(gpu.unwrap_or(0))
+            })
+            .collect()
     }
 
     /// Returns for each device if heat has slowed it down since the counters were `before`.
@@ -66,16 +68,21 @@ impl HeatSensors {
 
 /// Lists the counters of these processing units that are there.
 fn list_files(cpus: &Path, units: impl Iterator<Item = u32>) -> Vec<PathBuf> {
-    let files = units.flat_map(|unit| {
-        let folder = cpus.join(format!("cpu{unit}/thermal_throttle"));
-        ["core_throttle_count", "package_throttle_count"].map(|name| folder.join(name))
-    });
-    files.filter(|file| file.exists()).collect()
+    units
+        .flat_map(|unit| {
+            let folder = cpus.join(format!("cpu{unit}/thermal_throttle"));
+            ["core_throttle_count", "package_throttle_count"].map(|name| folder.join(name))
+        })
+        .filter(|file| file.exists())
+        .collect()
 }
 
 fn read_count(file: &Path) -> u64 {
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim().parse().unwrap_or(0)
+    fs::read_to_string(file)
+        .unwrap_or_default()
+        .trim()
+        .parse()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

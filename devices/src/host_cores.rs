@@ -50,14 +50,19 @@ pub(crate) fn deal_gpus(shares: &[Vec<CoreInfo>], gpus: &[Distances]) -> Vec<usi
         .iter()
         .map(|gpu| shares.iter().map(|share| Some(share_distance(gpu, share))));
     let costs: Vec<Vec<Option<u32>>> = costs.map(Iterator::collect).collect();
-    let ranks = deal_by_distance(&costs);
-    ranks.into_iter().map(|rank| rank.unwrap_or(0)).collect()
+    deal_by_distance(&costs)
+        .into_iter()
+        .map(|rank| rank.unwrap_or(0))
+        .collect()
 }
 
 /// Returns the distance of the nearest of these cores.
 fn share_distance(gpu: &Distances, share: &[CoreInfo]) -> u32 {
-    let distances = share.iter().map(|core| core_distance(gpu, core));
-    distances.min().unwrap_or(u32::MAX)
+    share
+        .iter()
+        .map(|core| core_distance(gpu, core))
+        .min()
+        .unwrap_or(u32::MAX)
 }
 
 /// Deals GPUs to ranks that do not all see every GPU. `distances[gpu][rank]` is the distance of the rank's nearest core
@@ -78,11 +83,12 @@ pub fn deal_by_distance(distances: &[Vec<Option<u32>>]) -> Vec<Option<usize>> {
     let mut order = order_by_freedom(&seen);
     order.sort_by_key(|&gpu| seen[gpu].len());
     for gpu in order {
-        let able = (0..n_ranks).filter_map(|rank| Some((rank, distances[gpu][rank]?)));
-        let best = able.min_by_key(|&(rank, distance)| {
-            let beyond = (dealt[rank] + 1_usize).saturating_sub(most);
-            (beyond, distance, dealt[rank], rank)
-        });
+        let best = (0..n_ranks)
+            .filter_map(|rank| Some((rank, distances[gpu][rank]?)))
+            .min_by_key(|&(rank, distance)| {
+                let beyond = (dealt[rank] + 1_usize).saturating_sub(most);
+                (beyond, distance, dealt[rank], rank)
+            });
         ranks[gpu] = best.map(|(rank, _)| rank);
         if let Some((rank, _)) = best {
             dealt[rank] += 1;
@@ -108,12 +114,13 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
     let mut uses = vec![0u32; cores.len()];
     let mut chosen = vec![0; gpus.len()];
     for gpu in order_by_freedom(&costs) {
-        let best = (0..cores.len()).min_by_key(|&i| {
-            let core = &cores[i];
-            let most_left = usize::MAX - count_alike(cores, &uses, core);
-            (uses[i], costs[gpu][i], most_left, core.kind, core.core)
-        });
-        let core = best.unwrap_or(0);
+        let core = (0..cores.len())
+            .min_by_key(|&i| {
+                let core = &cores[i];
+                let most_left = usize::MAX - count_alike(cores, &uses, core);
+                (uses[i], costs[gpu][i], most_left, core.kind, core.core)
+            })
+            .unwrap_or(0);
         uses[core] += 1;
         chosen[gpu] = core;
     }
@@ -126,8 +133,11 @@ pub fn reserve_hosts(cores: &[CoreInfo], gpus: &[Distances]) -> HostCores {
 
 /// Counts the free cores of the NUMA domain and the kind of `core`.
 fn count_alike(cores: &[CoreInfo], uses: &[u32], core: &CoreInfo) -> usize {
-    let free = cores.iter().zip(uses).filter(|(_, used)| **used == 0);
-    free.filter(|(other, _)| (other.numa, other.kind) == (core.numa, core.kind))
+    cores
+        .iter()
+        .zip(uses)
+        .filter(|(_, used)| **used == 0)
+        .filter(|(other, _)| (other.numa, other.kind) == (core.numa, core.kind))
         .count()
 }
 
@@ -140,15 +150,16 @@ mod tests {
 
     /// Distances of a GPU near all cores of a package and far from the others.
     fn near_package(cores: &[CoreInfo], package: u32) -> Distances {
-        let cores = cores.iter();
         cores
+            .iter()
             .map(|core| (core.core, u32::from(core.package != package)))
             .collect()
     }
 
     fn two_sockets() -> Vec<CoreInfo> {
-        let topology = Topology::from_synthetic("pack:2 [numa] core:3 pu:1").unwrap();
-        topology.cores()
+        Topology::from_synthetic("pack:2 [numa] core:3 pu:1")
+            .unwrap()
+            .cores()
     }
 
     #[test]
@@ -173,8 +184,11 @@ mod tests {
     #[test]
     fn groups_stay_even_where_gpus_are_equally_near() {
         let cores = two_sockets();
-        let found = reserve_hosts(&cores, &[Distances::new(), Distances::new()]);
-        let packages: Vec<u32> = found.hosts.iter().map(|c| c.package).collect();
+        let packages: Vec<u32> = reserve_hosts(&cores, &[Distances::new(), Distances::new()])
+            .hosts
+            .iter()
+            .map(|c| c.package)
+            .collect();
         assert_eq!(packages, [0, 1]);
     }
 

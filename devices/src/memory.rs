@@ -58,8 +58,10 @@ pub(crate) fn memory_installed_bytes() -> Option<u64> {
 
 /// Returns the bytes available on a file system with this root.
 fn available_below(root: &Path) -> Option<u64> {
-    let bounds = bounds_below(root).into_iter();
-    bounds.map(|bound| bound.bytes).min()
+    bounds_below(root)
+        .into_iter()
+        .map(|bound| bound.bytes)
+        .min()
 }
 
 /// Returns the bounds on a file system with this root.
@@ -76,8 +78,10 @@ fn bounds_below(root: &Path) -> Vec<MemoryBound> {
         let scope = MemoryScope::Group(found.dev(), found.ino());
         Some((scope, free_in_group(&folder, version, installed)?))
     });
-    let all = host.into_iter().chain(own).chain(groups);
-    all.map(|(scope, bytes)| MemoryBound { scope, bytes })
+    host.into_iter()
+        .chain(own)
+        .chain(groups)
+        .map(|(scope, bytes)| MemoryBound { scope, bytes })
         .collect()
 }
 
@@ -91,17 +95,25 @@ fn is_unwritten_free_below(root: &Path) -> bool {
 
 /// Returns the value of a line such as `MemAvailable:   24321568 kB`, in bytes.
 fn field_kib(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let kib: u64 = text
+        .lines()
+        .find_map(|line| line.strip_prefix(key))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
     kib.checked_mul(1024)
 }
 
 /// Returns the bytes left under the soft limit on the address space; `None` without a limit.
 fn free_address_space(limits: &str, status: impl FnOnce() -> String) -> Option<u64> {
-    let line = limits
+    let limit: u64 = limits
         .lines()
-        .find_map(|line| line.strip_prefix("Max address space"))?;
-    let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
+        .find_map(|line| line.strip_prefix("Max address space"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
     Some(limit.saturating_sub(field_kib(&status(), "VmSize:")?))
 }
 
@@ -116,8 +128,11 @@ fn free_in_group(folder: &Path, version: u32, installed: u64) -> Option<u64> {
         ),
     };
     let read = |name: &str| {
-        let text = fs::read_to_string(folder.join(name)).ok()?;
-        text.trim().parse::<u64>().ok()
+        fs::read_to_string(folder.join(name))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
     };
     // Without a limit version 2 writes `max`, and version 1 a number near 2^63. The other files are slow to read: the
     // system counts when it is asked.

@@ -93,14 +93,17 @@ impl Node {
         let mut is_hopeless = vec![false; self.team.len()];
         let mut operands = UpdateOperands::<T>::default();
         for size in sizes {
-            let slices = is_hopeless.iter().map(|&hopeless| match hopeless {
-                true => 0,
-                false => size,
-            });
+            let slices = is_hopeless
+                .iter()
+                .map(|&hopeless| if hopeless { 0 } else { size });
             let (slices, depth): (Vec<usize>, _) = (slices.collect(), Depth::endless(k));
             let (operands, step) = (&mut operands, &mut repeat_alone);
-            let found = measure_team(&mut self.team, rows, &slices, depth, config, operands, step)?;
-            for (index, measured) in found.iter().enumerate().filter(|(i, _)| slices[*i] > 0) {
+            for (index, measured) in
+                measure_team(&mut self.team, rows, &slices, depth, config, operands, step)?
+                    .iter()
+                    .enumerate()
+                    .filter(|(i, _)| slices[*i] > 0)
+            {
                 is_hopeless[index] = measured.is_bound();
                 points[index].push(Point {
                     d: size as u64,
@@ -117,8 +120,10 @@ impl Node {
 /// Refuses sizes of nothing.
 fn check_sizes(rows: usize, k: usize, cols: &[usize]) -> Result<(), DeviceError> {
     let least = cols.iter().copied().min().unwrap_or(0);
-    let sizes = [("rows", rows), ("k", k), ("cols", least)];
-    match sizes.into_iter().find(|&(_, size)| size == 0) {
+    match [("rows", rows), ("k", k), ("cols", least)]
+        .into_iter()
+        .find(|&(_, size)| size == 0)
+    {
         None => Ok(()),
         Some((field, _)) => Err(DeviceError::Measure {
             field,

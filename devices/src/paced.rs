@@ -371,8 +371,10 @@ mod tests {
     /// Returns the message with which a pace is refused.
     fn refuse(pace: Pace) -> String {
         let inner = RecordedWorker::new("gpu", DeviceKind::Cuda, make_model(&[(1, 1.0)]), 1);
-        let worker = PacedWorker::new(Box::new(inner.unwrap()), pace);
-        worker.err().map(|e| e.to_string()).unwrap()
+        PacedWorker::new(Box::new(inner.unwrap()), pace)
+            .err()
+            .map(|e| e.to_string())
+            .unwrap()
     }
 
     #[test]

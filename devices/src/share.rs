@@ -17,18 +17,20 @@ pub fn share_cores(cores: &[CoreInfo], count: usize) -> Vec<Vec<CoreInfo>> {
     cores.sort_by_key(|core| (core.package, core.numa, core.core));
     let n = cores.len();
     if n < count {
-        let ranks = (0..count).map(|i| cores.get(i.checked_rem(n).unwrap_or(0)));
-        return ranks
+        return (0..count)
+            .map(|i| cores.get(i.checked_rem(n).unwrap_or(0)))
             .map(|core| core.into_iter().cloned().collect())
             .collect();
     }
     let mut rest = cores.as_slice();
-    let parts = choose_sizes(&cores, count).into_iter().map(|size| {
-        let (part, others) = rest.split_at(size);
-        rest = others;
-        part.to_vec()
-    });
-    parts.collect()
+    choose_sizes(&cores, count)
+        .into_iter()
+        .map(|size| {
+            let (part, others) = rest.split_at(size);
+            rest = others;
+            part.to_vec()
+        })
+        .collect()
 }
 
 /// Returns the index of process `index` of `count` among those that have the same cores, and their number. Each process has
@@ -76,11 +78,12 @@ fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
     for i in 1..=count {
         for j in 0..=n_large.min(i) {
             let border = worth[(i * small + j).min(cores.len())];
-            let options = [(Some(j), false), (j.checked_sub(1), true)];
-            let known = options.into_iter().filter_map(|(before, large)| {
-                let (worth, _): (usize, bool) = best[i - 1][before?]?;
-                Some((worth + border, large))
-            });
+            let known = [(Some(j), false), (j.checked_sub(1), true)]
+                .into_iter()
+                .filter_map(|(before, large)| {
+                    let (worth, _): (usize, bool) = best[i - 1][before?]?;
+                    Some((worth + border, large))
+                });
             // Among equals the small part is taken, so that the choice is the same on every rank.
             best[i][j] = known.reduce(|a, b| if b.0 > a.0 { b } else { a });
         }
@@ -101,8 +104,8 @@ fn choose_sizes(cores: &[CoreInfo], count: usize) -> Vec<usize> {
 pub(crate) fn arbitrary_cores() -> impl proptest::strategy::Strategy<Value = Vec<CoreInfo>> {
     use proptest::prelude::*;
     prop::collection::vec((0..3u32, 0..3u32, prop::option::of(0..2u32)), 0..40).prop_map(|places| {
-        let places = (0..).zip(places);
-        places
+        (0..)
+            .zip(places)
             .map(|(core, (package, domain, kind))| CoreInfo {
                 core,
                 pus: vec![2 * core, 2 * core + 1],
@@ -123,8 +126,8 @@ mod tests {
     fn dealt(description: &str, count: usize) -> Vec<Vec<u32>> {
         let cores = Topology::from_synthetic(description).unwrap().cores();
         let shares = share_cores(&cores, count);
-        let shares = shares.iter();
         shares
+            .iter()
             .map(|share| share.iter().map(|c| c.core).collect())
             .collect()
     }
@@ -174,16 +177,19 @@ mod tests {
     /// Finds the largest worth over all orders of large and small parts, by trying them all.
     fn brute_force(cores: &[CoreInfo], count: usize) -> usize {
         let (small, n_large) = (cores.len() / count, cores.len() % count);
-        let masks = (0..1u32 << count).filter(|mask| mask.count_ones() as usize == n_large);
-        let worths = masks.map(|mask| {
-            let mut at = 0;
-            let borders = (0..count).map(|i| {
-                at += small + (mask >> i & 1) as usize;
-                border_worth(cores, at)
-            });
-            borders.sum()
-        });
-        worths.max().unwrap()
+        (0..1u32 << count)
+            .filter(|mask| mask.count_ones() as usize == n_large)
+            .map(|mask| {
+                let mut at = 0;
+                (0..count)
+                    .map(|i| {
+                        at += small + (mask >> i & 1) as usize;
+                        border_worth(cores, at)
+                    })
+                    .sum()
+            })
+            .max()
+            .unwrap()
     }
 
     proptest! {

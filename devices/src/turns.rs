@@ -94,8 +94,10 @@ impl Turns {
 
     /// Returns a line about each core that no turn waits for any more.
     pub(crate) fn notices(&self) -> Vec<String> {
-        let cores = self.cores.iter();
-        cores.filter_map(|core| core.notice.clone()).collect()
+        self.cores
+            .iter()
+            .filter_map(|core| core.notice.clone())
+            .collect()
     }
 }
 

@@ -119,8 +119,9 @@ mod tests {
     fn the_last_update_of_a_job_ends_a_visit_and_more_begin_another() {
         // Six updates are announced, and four belong together: visits of 4, 2, 4 and 2.
         let mut visit = Visit::new(Depth::of(4, 6), 4);
-        let updates = (0..12).map(|_| visit.count_update(4, true, 0.0, 1.0));
-        let ends: Vec<f64> = updates.collect();
+        let ends: Vec<f64> = (0..12)
+            .map(|_| visit.count_update(4, true, 0.0, 1.0))
+            .collect();
         assert_eq!(
             ends,
             [0.0, 0.0, 0.0, 4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 4.0, 0.0, 2.0]

@@ -379,8 +379,9 @@ impl JobCheck {
     /// # Errors
     /// As [`Updates::finish`]: `Order`, `Element`, `Shape`.
     pub fn finish<T: Scalar>(&mut self, c: &ViewMut<'_, T>) -> Result<(), DeviceError> {
-        let open = self.open.take();
-        open.ok_or(DeviceError::Order { call: "finish" })?
+        self.open
+            .take()
+            .ok_or(DeviceError::Order { call: "finish" })?
             .check_c(c)
     }
 

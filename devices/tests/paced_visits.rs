@@ -86,12 +86,13 @@ fn a_device_that_gathers_is_paced_by_its_visits() {
             .begin(ViewMut::new(&mut c, 8, 8, 8), Depth::of(4, 8))
             .unwrap();
         for _ in 0..2 {
-            let updates = (0..4).map(|_| {
-                let (a, b) = (View::new(&a, 8, 4, 8), View::new(&b, 4, 8, 4));
-                let c = ViewMut::new(&mut c, 8, 8, 8);
-                paced.update(1.0, a, b, c).unwrap().busy_s
-            });
-            let busy_s: f64 = updates.sum();
+            let busy_s: f64 = (0..4)
+                .map(|_| {
+                    let (a, b) = (View::new(&a, 8, 4, 8), View::new(&b, 4, 8, 4));
+                    let c = ViewMut::new(&mut c, 8, 8, 8);
+                    paced.update(1.0, a, b, c).unwrap().busy_s
+                })
+                .sum();
             assert!(
                 (busy_s - visit_s).abs() < 1e-12,
                 "{busy_s} s, not {visit_s}"

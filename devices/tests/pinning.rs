@@ -48,8 +48,8 @@ fn is_case(name: &str) -> bool {
 
 /// Reads a file of each thread of this process, by thread number. A thread may end meanwhile.
 fn read_tasks(file: &str) -> BTreeMap<u32, String> {
-    let tasks = fs::read_dir("/proc/self/task").unwrap();
-    tasks
+    fs::read_dir("/proc/self/task")
+        .unwrap()
         .filter_map(|task| {
             let task = task.unwrap();
             let text = fs::read_to_string(task.path().join(file)).ok()?;
@@ -61,8 +61,8 @@ fn read_tasks(file: &str) -> BTreeMap<u32, String> {
 /// Returns a field of `/proc/self/task/*/stat` by thread number, counted from 3 as in the manual. The third is the
 /// first after the name, which may hold anything.
 fn task_field(field: usize) -> BTreeMap<u32, u64> {
-    let stats = read_tasks("stat").into_iter();
-    stats
+    read_tasks("stat")
+        .into_iter()
         .filter_map(|(id, stat)| {
             let (_, fields) = stat.rsplit_once(") ")?;
             Some((id, fields.split(' ').nth(field - 3)?.parse().ok()?))
@@ -72,16 +72,16 @@ fn task_field(field: usize) -> BTreeMap<u32, u64> {
 
 /// Returns the names of the threads of this process, by number.
 fn task_names() -> BTreeMap<u32, String> {
-    let names = read_tasks("comm").into_iter();
-    names
+    read_tasks("comm")
+        .into_iter()
         .map(|(id, name)| (id, name.trim().to_owned()))
         .collect()
 }
 
 /// Returns the masks of all threads, by number.
 fn task_masks() -> BTreeMap<u32, String> {
-    let statuses = read_tasks("status").into_iter();
-    statuses
+    read_tasks("status")
+        .into_iter()
         .filter_map(|(id, status)| {
             let mut lines = status.lines();
             let mask = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

@@ -144,7 +144,7 @@ fn copying_team(devices: usize) -> DeviceTeam {
 }
 
 fn measure_copies(depth: Depth) -> Measurement {
-    let found = measure_team(
+    measure_team(
         &mut copying_team(1),
         8,
         &[4],
@@ -152,8 +152,8 @@ fn measure_copies(depth: Depth) -> Measurement {
         &MeasureConfig::default(),
         &mut UpdateOperands::<f64>::default(),
         &mut repeat_alone,
-    );
-    found.unwrap()[0]
+    )
+    .unwrap()[0]
 }
 
 #[test]

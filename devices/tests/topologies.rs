@@ -27,8 +27,8 @@ fn core_numbers(group: &CoreGroup) -> Vec<u32> {
 
 /// Returns the cores of each device, by rank.
 fn device_cores(topology: &Topology, ranks: usize, grouping: Grouping) -> Vec<Vec<Vec<u32>>> {
-    let ranks = host_devices(topology, ranks, grouping, &[]).into_iter();
-    ranks
+    host_devices(topology, ranks, grouping, &[])
+        .into_iter()
         .map(|rank| rank.groups.iter().map(core_numbers).collect())
         .collect()
 }
@@ -59,8 +59,10 @@ fn ranks_take_whole_sockets() {
             assert!(devices.iter().all(|cores| cores.len() == 4));
         }
     }
-    let three = device_cores(&topology, 3, Grouping::Node);
-    let sizes: Vec<usize> = three.iter().map(|devices| devices[0].len()).collect();
+    let sizes: Vec<usize> = device_cores(&topology, 3, Grouping::Node)
+        .iter()
+        .map(|devices| devices[0].len())
+        .collect();
     assert_eq!(sizes.iter().sum::<usize>(), 32);
     assert!(sizes.iter().all(|&cores| cores == 10 || cores == 11));
 }
@@ -96,8 +98,11 @@ fn two_kinds_that_nobody_ranks_are_two_devices() {
         .map(|line| line.replace("IntelAtom", "X").replace("IntelCore", "Y"))
         .collect::<Vec<_>>()
         .join("\n");
-    let groups = rank_devices(&read_host(&unranked), (0, 1), Grouping::Auto, &[]).groups;
-    let mut sizes: Vec<usize> = groups.iter().map(|group| group.cores.len()).collect();
+    let mut sizes: Vec<usize> = rank_devices(&read_host(&unranked), (0, 1), Grouping::Auto, &[])
+        .groups
+        .iter()
+        .map(|group| group.cores.len())
+        .collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [4, 8]);
 }

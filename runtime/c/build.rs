@@ -26,7 +26,8 @@ fn name_mpi() -> &'static str {
         .map(|output| output.stdout)
         .unwrap_or_default();
     let macros = String::from_utf8_lossy(&macros);
-    let names = [(" OPEN_MPI ", "-openmpi"), (" MPICH_NAME ", "-mpich")];
-    let named = names.into_iter().find(|(name, _)| macros.contains(name));
-    named.map_or("-mpi", |(_, ending)| ending)
+    [(" OPEN_MPI ", "-openmpi"), (" MPICH_NAME ", "-mpich")]
+        .into_iter()
+        .find(|(name, _)| macros.contains(name))
+        .map_or("-mpi", |(_, ending)| ending)
 }

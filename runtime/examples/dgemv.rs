@@ -19,8 +19,10 @@ fn a_element(row: usize, col: usize) -> f64 {
 
 /// Makes rows of A, one after the other.
 fn make_rows(first: usize, count: usize) -> Vec<f64> {
-    let rows = (first..first + count).flat_map(|row| (0..COLS).map(move |col| (row, col)));
-    rows.map(|(row, col)| a_element(row, col)).collect()
+    (first..first + count)
+        .flat_map(|row| (0..COLS).map(move |col| (row, col)))
+        .map(|(row, col)| a_element(row, col))
+        .collect()
 }
 
 /// Multiplies rows of A by x.
@@ -31,12 +33,13 @@ fn multiply(rows: &[f64], x: &[f64]) -> Vec<f64> {
 
 /// Returns the shortest of three times for this many rows.
 fn measure(rows: &[f64], x: &[f64]) -> f64 {
-    let times = (0..3).map(|_| {
-        let begun = Instant::now();
-        std::hint::black_box(multiply(rows, x));
-        begun.elapsed().as_secs_f64()
-    });
-    times.fold(f64::INFINITY, f64::min)
+    (0..3)
+        .map(|_| {
+            let begun = Instant::now();
+            std::hint::black_box(multiply(rows, x));
+            begun.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -60,8 +63,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..SplitOptions::default()
     };
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
-    let parts = split(ROWS as u64, &points, &how)?;
-    let counts: Vec<usize> = parts.units.iter().map(|&rows| rows as usize).collect();
+    let counts: Vec<usize> = split(ROWS as u64, &points, &how)?
+        .units
+        .iter()
+        .map(|&rows| rows as usize)
+        .collect();
     // Each rank multiplies its own rows, and every rank gets all of y.
     let first = counts[..comm.rank()].iter().sum();
     let mine = multiply(&make_rows(first, counts[comm.rank()]), &x);

@@ -22,17 +22,21 @@ const WAVES: [(f64, usize, usize); 2] = [(1.0, 3, 70), (2.0, 250, 11)];
 
 /// Returns an element of the matrix.
 fn find_element((row, col): (usize, usize)) -> Complex64 {
-    let waves = WAVES.iter().map(|&(a, p, q)| {
-        let turns = ((p * row + q * col) % N) as f64 / N as f64;
-        Complex64::from_polar(a, TAU * turns)
-    });
-    waves.sum()
+    WAVES
+        .iter()
+        .map(|&(a, p, q)| {
+            let turns = ((p * row + q * col) % N) as f64 / N as f64;
+            Complex64::from_polar(a, TAU * turns)
+        })
+        .sum()
 }
 
 /// Makes rows of the matrix, one after the other.
 fn make_rows(first: usize, count: usize) -> Vec<Complex64> {
-    let rows = (first..first + count).flat_map(|row| (0..N).map(move |col| (row, col)));
-    rows.map(find_element).collect()
+    (first..first + count)
+        .flat_map(|row| (0..N).map(move |col| (row, col)))
+        .map(find_element)
+        .collect()
 }
 
 /// Returns `true` if rows of the result are right, up to rounding: an error of `8·ε·log₂(N²)` in the 2-norm.
@@ -42,8 +46,11 @@ fn are_right(first: usize, result: &[Complex64]) -> bool {
     let bound = 8.0 * f64::EPSILON * (n * n).log2() * n * norm;
     result.iter().enumerate().all(|(at, found)| {
         let place = (first + at / N, at % N);
-        let waves = WAVES.iter().filter(|&&(_, p, q)| (p, q) == place);
-        let wanted: f64 = waves.map(|(a, ..)| a * n * n).sum();
+        let wanted: f64 = WAVES
+            .iter()
+            .filter(|&&(_, p, q)| (p, q) == place)
+            .map(|(a, ..)| a * n * n)
+            .sum();
         (found - wanted).norm() <= bound
     })
 }
@@ -57,12 +64,13 @@ fn transform(fft: &dyn Fft<f64>, rows: &mut [Complex64]) {
 
 /// Returns the shortest of three times for these rows.
 fn measure(fft: &dyn Fft<f64>, rows: &mut [Complex64]) -> f64 {
-    let times = (0..3).map(|_| {
-        let begun = Instant::now();
-        transform(fft, rows);
-        begun.elapsed().as_secs_f64()
-    });
-    times.fold(f64::INFINITY, f64::min)
+    (0..3)
+        .map(|_| {
+            let begun = Instant::now();
+            transform(fft, rows);
+            begun.elapsed().as_secs_f64()
+        })
+        .fold(f64::INFINITY, f64::min)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

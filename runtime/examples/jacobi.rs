@@ -77,9 +77,10 @@ fn main() -> Result<(), Error> {
             black_box(rows.sweep(black_box(&x)));
         }
         let (next, largest) = rows.sweep(&x);
-        let seconds = match is_made_up {
-            true => 1e-3 * (repetitions * next.len()) as f64,
-            false => start.elapsed().as_secs_f64(),
+        let seconds = if is_made_up {
+            1e-3 * (repetitions * next.len()) as f64
+        } else {
+            start.elapsed().as_secs_f64()
         };
         let residual = comm.largest(largest)? / largest_b;
         if residual <= TOLERANCE || sweeps == MOST_SWEEPS {

@@ -114,8 +114,9 @@ impl PartialFile {
     pub fn create(path: &Path, bytes: u64) -> Result<Self, Error> {
         let names = FileNames::choose(path)?;
         let file = names.as_ref().map(|names| {
-            let created = names.create_file();
-            created.map_err(|error| Error::file(path, blame_folder(&names.end, &error)))
+            names
+                .create_file()
+                .map_err(|error| Error::file(path, blame_folder(&names.end, &error)))
         });
         let mut partial = Self {
             path: path.to_path_buf(),
@@ -201,8 +202,8 @@ impl PartialFile {
     /// # Errors
     /// [`Error::Output`].
     pub fn fill(mut self, text: &str) -> Result<(), Error> {
-        let written = self.write_all(text.as_bytes());
-        written.map_err(|error| Error::output(&self.path, error))?;
+        self.write_all(text.as_bytes())
+            .map_err(|error| Error::output(&self.path, error))?;
         self.publish()
     }
 
@@ -216,8 +217,8 @@ impl PartialFile {
         let (Some(names), Some(file)) = (&self.names, &self.file) else {
             return Ok(());
         };
-        let published = cut.and_then(|()| names.publish(file));
-        published.map_err(|error| Error::output(&self.path, error))
+        cut.and_then(|()| names.publish(file))
+            .map_err(|error| Error::output(&self.path, error))
     }
 
     /// Gives back the bytes that were reserved and not written.
@@ -296,11 +297,11 @@ impl FileNames {
         // Others may not read it if they will not be able to read it under its name.
         let mode = if self.end.exists() { 0o600 } else { 0o666 };
         options.read(true).write(true).mode(mode);
-        let unnamed = options
+        options
             .clone()
             .custom_flags(OFlags::TMPFILE.bits() as i32)
-            .open(find_folder(&self.partial));
-        unnamed.or_else(|_| options.create_new(true).open(&self.partial))
+            .open(find_folder(&self.partial))
+            .or_else(|_| options.create_new(true).open(&self.partial))
     }
 
     /// Gives a file without a name its temporary one.
@@ -394,8 +395,9 @@ pub fn check_distinct<'a>(
     inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
     outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
 ) -> Result<(), Error> {
-    let stdout = open_stdout().ok().and_then(FileIdentity::of_open_file);
-    let mut known: Vec<_> = stdout
+    let mut known: Vec<_> = open_stdout()
+        .ok()
+        .and_then(FileIdentity::of_open_file)
         .map(|file| (file, "standard output"))
         .into_iter()
         .collect();
@@ -506,8 +508,9 @@ mod tests {
         let (missing, file) = (folder.path().join("missing"), folder.path().join("file"));
         fs::write(&file, "text").unwrap();
         for (parent, word) in [(missing, "there is no folder"), (file, "is no folder")] {
-            let failure = PartialFile::create(&parent.join("x.json"), 0).unwrap_err();
-            let text = failure.to_string();
+            let text = PartialFile::create(&parent.join("x.json"), 0)
+                .unwrap_err()
+                .to_string();
             assert!(text.contains(word), "{text}");
             assert!(!text.contains("os error"), "{text}");
         }
@@ -558,8 +561,7 @@ mod tests {
 
     #[test]
     fn a_socket_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
+        let path = tempfile::tempdir().unwrap().path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let outcome = PartialFile::create(&path, 0);
         assert!(matches!(outcome, Err(Error::File { .. })), "{outcome:?}");
@@ -567,8 +569,7 @@ mod tests {
 
     #[test]
     fn a_replaced_file_keeps_mode_group_and_owner() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.json");
+        let path = tempfile::tempdir().unwrap().path().join("x.json");
         for mode in [0o640, 0o444, 0o666] {
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -591,8 +592,7 @@ mod tests {
 
     #[test]
     fn unused_space_is_given_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.json");
+        let path = tempfile::tempdir().unwrap().path().join("x.json");
         let mut file = PartialFile::create(&path, 1 << 20).unwrap();
         let reserved = file.file.as_ref().unwrap().metadata().unwrap();
         assert!(

@@ -72,8 +72,10 @@ fn read_file<R>(
     path: &Path,
     read: impl Fn(&mut dyn BufRead) -> Result<R, Failed>,
 ) -> Result<R, Error> {
-    let found = read_unchanged(path, read).map_err(Failed::from);
-    found.flatten().map_err(|failed| failed.of_file(path))
+    read_unchanged(path, read)
+        .map_err(Failed::from)
+        .flatten()
+        .map_err(|failed| failed.of_file(path))
 }
 
 fn read_any(mut text: &mut dyn BufRead) -> Result<AnyPointsFile, Failed> {
@@ -106,11 +108,11 @@ fn read_head(text: &mut impl BufRead) -> io::Result<String> {
 
 /// Returns `true` if a header above the points names the format of surfaces, of any version.
 fn names_surface(head: &str) -> bool {
-    let lines = head.trim_start_matches('\u{feff}').lines().map(str::trim);
-    let headers = lines
+    head.trim_start_matches('\u{feff}')
+        .lines()
+        .map(str::trim)
         .filter(|line| !line.is_empty())
-        .map_while(|line| line.strip_prefix('#'));
-    headers
+        .map_while(|line| line.strip_prefix('#'))
         .filter_map(|header| header.split_once(':'))
         .any(|(key, value)| {
             key.trim() == "format" && value.trim().split(' ').next() == Some("isochron-surface")

@@ -53,9 +53,10 @@ pub fn bad_times(comm: &dyn Comm) -> usize {
         told.store(number, Ordering::Relaxed);
         let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
         let divides_k = splits == 1;
-        let plan = match divides_k {
-            false => plan_on_nth(comm, problem, 0),
-            true => plan_along_k(comm, problem),
+        let plan = if divides_k {
+            plan_along_k(comm, problem)
+        } else {
+            plan_on_nth(comm, problem, 0)
         };
         let mut case: Case = Case::new(comm, name_devices(&leave_to_run(plan, 3)), integers);
         let (learnt, changes) = case.learn_exactly(comm, &mut team, scalars(number % 2));

@@ -64,8 +64,9 @@ pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
     let topology = share_topology();
     let core = topology.cores()[0].clone();
     let blas = Arc::new(EmbeddedBlas);
-    let worker = CpuWorker::new(topology, name, vec![core], false, blas);
-    worker.unwrap().into()
+    CpuWorker::new(topology, name, vec![core], false, blas)
+        .unwrap()
+        .into()
 }
 
 /// A team of two devices with a thread each, so that slices matter.
@@ -180,8 +181,11 @@ impl<T: Element> Case<T> {
         ];
         let [mut a, mut b, c] = spreads
             .map(|(spread, seed)| Matrix::generate(spread, comm.rank(), generator(seed)).unwrap());
-        let factors = [&mut a, &mut b].into_iter().zip(plan.problem().ops());
-        for ((matrix, op), seed) in factors.zip(SEEDS) {
+        for ((matrix, op), seed) in [&mut a, &mut b]
+            .into_iter()
+            .zip(plan.problem().ops())
+            .zip(SEEDS)
+        {
             let generator = generator(seed);
             match op {
                 Op::N => {}
@@ -319,13 +323,15 @@ impl<T: Element> Reference<T> {
             .map(|l| to_whole::<T>(b.element(l, col)))
             .collect();
         let [alpha, beta] = [self.scalars.alpha, self.scalars.beta].map(to_whole);
-        let rows = self.rows.clone().zip(&self.a);
-        let elements = rows.map(|(row, a)| {
-            let before = beta * to_whole::<T>(c.element(row, col));
-            let sum = alpha * dot(a, &factors) + before;
-            T::of(Complex64::new(sum.re as f64, sum.im as f64))
-        });
-        elements.collect()
+        self.rows
+            .clone()
+            .zip(&self.a)
+            .map(|(row, a)| {
+                let before = beta * to_whole::<T>(c.element(row, col));
+                let sum = alpha * dot(a, &factors) + before;
+                T::of(Complex64::new(sum.re as f64, sum.im as f64))
+            })
+            .collect()
     }
 }
 

@@ -43,14 +43,16 @@ impl Forced {
     /// Changes all ranks' parts to other [`layouts`], and their devices' columns; if k is split, the columns alone.
     pub(crate) fn new(comm: &dyn Comm, plan: &Plan, every: usize) -> Self {
         let (rows, cols) = plan.problem().c_blocks();
-        let turns = layouts(comm.size(), rows, cols).into_iter().enumerate();
-        let assignments = turns.map(|(turn, layout)| {
-            let layout = match plan.division().shares() {
-                None => layout,
-                Some(_) => plan.layout().clone(),
-            };
-            assign(plan, layout, turn)
-        });
+        let assignments = layouts(comm.size(), rows, cols)
+            .into_iter()
+            .enumerate()
+            .map(|(turn, layout)| {
+                let layout = match plan.division().shares() {
+                    None => layout,
+                    Some(_) => plan.layout().clone(),
+                };
+                assign(plan, layout, turn)
+            });
         Self {
             assignments: assignments.collect(),
             every,
@@ -100,9 +102,10 @@ fn assign(plan: &Plan, layout: Layout, turn: usize) -> Assignment {
 fn deal_columns(mut cols: usize, devices: usize, turn: usize) -> Vec<usize> {
     let mut slices = Vec::new();
     for device in 0..devices {
-        let share = match device + 1 == devices {
-            true => cols,
-            false => cols * ((turn + device + 1) % 3) / 2,
+        let share = if device + 1 == devices {
+            cols
+        } else {
+            cols * ((turn + device + 1) % 3) / 2
         };
         slices.push(share);
         cols -= share;
@@ -137,9 +140,10 @@ impl Director for Forced {
 
     fn check_memory(&mut self, comm: &dyn Comm, _bytes: u64) -> Result<(), Error> {
         let lacks = self.lacks_memory && comm.rank() + 1 == comm.size();
-        let outcome = match lacks {
-            true => Err(Error::Shape("no memory is left".to_owned())),
-            false => Ok(()),
+        let outcome = if lacks {
+            Err(Error::Shape("no memory is left".to_owned()))
+        } else {
+            Ok(())
         };
         agree(comm, outcome)
     }
@@ -159,8 +163,9 @@ impl<T: Element> Case<T> {
         scalars: Scalars<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
-        let run = MultiplyRun::new(comm, team, &self.plan).with_director(director);
-        run.run(scalars, Factors::Held((&self.a, &self.b)), &mut self.c)
+        MultiplyRun::new(comm, team, &self.plan)
+            .with_director(director)
+            .run(scalars, Factors::Held((&self.a, &self.b)), &mut self.c)
     }
 
     /// Multiplies whole numbers with forced changes, and compares every element with a reference.
@@ -172,8 +177,9 @@ impl<T: Element> Case<T> {
         director: &mut Forced,
     ) -> Execution {
         self.spoil_unread(scalars);
-        let done = self.multiply_directed(comm, team, scalars, director);
-        let execution = done.unwrap();
+        let execution = self
+            .multiply_directed(comm, team, scalars, director)
+            .unwrap();
         self.assert_reference(scalars, comm);
         assert_eq!(self.c.part(), self.plan.c().part(comm.rank()));
         self.assert_all_products(comm, scalars, &execution);
@@ -310,8 +316,11 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let mut team = team();
         let run = MultiplyRun::new(comm, &mut team, &case.plan).with_director(&mut director);
         let factors = Factors::Held((&case.a, &case.b));
-        let execution = run.leaving_c(true).run(scalars, factors, &mut case.c);
-        let changes = execution.unwrap().changes;
+        let changes = run
+            .leaving_c(true)
+            .run(scalars, factors, &mut case.c)
+            .unwrap()
+            .changes;
         case.assert_reference(scalars, comm);
         assert_eq!(case.c.part(), to.part(rank));
         assert!(
@@ -376,8 +385,9 @@ pub fn changes_in_parts_of_k(comm: &dyn Comm) -> usize {
                 let a = make(comm, part.a(), (ops[0], SEEDS[0]))?;
                 Ok((a, make(comm, part.b(), (ops[1], SEEDS[1]))?))
             };
-            let run = MultiplyRun::new(comm, &mut team, &case.plan).with_director(&mut director);
-            let done = run.run(scalars, Factors::Made(&mut parts), &mut case.c);
+            let done = MultiplyRun::new(comm, &mut team, &case.plan)
+                .with_director(&mut director)
+                .run(scalars, Factors::Made(&mut parts), &mut case.c);
             assert!(!done.unwrap().changes.is_empty());
             case.assert_reference(scalars, comm);
             count += 1;
@@ -454,8 +464,10 @@ pub fn failing_directors(comm: &dyn Comm) -> usize {
     let count = all.len();
     for (change, expected) in all {
         let mut case: Case = Case::new(comm, plan.clone(), integers);
-        let outcome = case.multiply_directed(comm, &mut team(), scalars(0), &mut Failing(change));
-        let error = outcome.unwrap_err().to_string();
+        let error = case
+            .multiply_directed(comm, &mut team(), scalars(0), &mut Failing(change))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expected), "{error}");
     }
     count
@@ -473,8 +485,10 @@ pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
         let mut director = Forced::new(comm, &plan, 3);
         let mut case: Case = Case::new(comm, plan, integers);
         let mut team = failing_team(comm, at);
-        let outcome = case.multiply_directed(comm, &mut team, scalars(0), &mut director);
-        let error = outcome.unwrap_err().to_string();
+        let error = case
+            .multiply_directed(comm, &mut team, scalars(0), &mut director)
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains("second") && error.contains("made to fail"),
             "{error}"

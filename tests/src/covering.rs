@@ -11,8 +11,10 @@ pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
 /// the first.
 pub fn number_library(comm: &dyn Comm) -> usize {
     let name = comm.implementation();
-    let library = LIBRARIES.iter().position(|known| name.starts_with(known));
-    library.unwrap_or(0)
+    LIBRARIES
+        .iter()
+        .position(|known| name.starts_with(known))
+        .unwrap_or(0)
 }
 
 /// The part of a product of factors that is run.

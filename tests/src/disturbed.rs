@@ -92,9 +92,12 @@ pub fn disturbed_team(comm: &dyn Comm, disturb: Disturb) -> DeviceTeam {
 pub fn failing_team(comm: &dyn Comm, at: DeviceCall) -> DeviceTeam {
     disturbed_team(
         comm,
-        Box::new(move |call| match call == at {
-            true => Err(DeviceError::Panic("made to fail".to_owned())),
-            false => Ok(None),
+        Box::new(move |call| {
+            if call == at {
+                Err(DeviceError::Panic("made to fail".to_owned()))
+            } else {
+                Ok(None)
+            }
         }),
     )
 }

@@ -152,15 +152,15 @@ fn refuse_wrong_communicators() {
         assert!(mpi.list_handlers() == handlers && handlers[0] == ffi::RSMPI_ERRORS_ARE_FATAL);
         assert_eq!((comm.rank(), comm.size()), (mpi.rank, mpi.size));
     }
-    let from_elsewhere = std::thread::scope(|scope| {
+    let text = std::thread::scope(|scope| {
         let adopt = || {
             // SAFETY: the communicator of all ranks; no other thread calls MPI meanwhile.
             let comm = unsafe { MpiComm::adopt_raw(ffi::RSMPI_COMM_WORLD) };
             comm.err().map(|error| error.to_string())
         };
         scope.spawn(adopt).join().unwrap()
-    });
-    let text = from_elsewhere.expect("a refusal");
+    })
+    .expect("a refusal");
     assert!(text.contains("MPI_THREAD_FUNNELED"), "{text}");
     mpi.finalize();
 }
@@ -233,8 +233,10 @@ fn unmeasured() -> BalanceConfig {
 }
 
 fn open_session(comm: &Arc<dyn Comm>) -> Session {
-    let builder = Session::builder().blas(BlasChoice::Embedded);
-    builder.build(Arc::clone(comm)).unwrap()
+    Session::builder()
+        .blas(BlasChoice::Embedded)
+        .build(Arc::clone(comm))
+        .unwrap()
 }
 
 /// Panics on the head rank, where the others wait for its decision.
@@ -351,6 +353,9 @@ fn multiply_ones(session: &mut Session) {
 
 /// Returns the cores of a session's devices.
 fn list_cores(session: &Session) -> Vec<u32> {
-    let devices = session.devices().iter();
-    devices.flat_map(|device| device.cores.clone()).collect()
+    session
+        .devices()
+        .iter()
+        .flat_map(|device| device.cores.clone())
+        .collect()
 }

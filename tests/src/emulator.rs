@@ -101,10 +101,9 @@ fn library() -> &'static Path {
             .expect("cargo starts");
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
-        let messages = text
+        let mut files = text
             .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let mut files = messages
+            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
             .filter(|message| message["target"]["name"] == "isochron_cuda_emulator")
             .filter_map(|message| message["filenames"][0].as_str().map(PathBuf::from));
         files

@@ -97,9 +97,10 @@ pub fn unknown_codes(control: &Control) -> usize {
         }
         let place = format!("call {number}, {failed}");
         assert_clean(Some(control), &place);
-        let library = match failed.starts_with("cublas") {
-            true => "cuBLAS",
-            false => "CUDA",
+        let library = if failed.starts_with("cublas") {
+            "cuBLAS"
+        } else {
+            "CUDA"
         };
         blas += usize::from(library == "cuBLAS");
         match outcome {

@@ -163,9 +163,11 @@ impl Mpi {
     /// [all](is_whole) are to run, each runs with both.
     pub fn take_turns<T>(&self, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
         let own = usize::from(self.name == "mpich");
-        let numbered = cases.into_iter().enumerate();
-        let dealt = numbered.filter(move |(number, _)| is_whole() || number % 2 == own);
-        dealt.map(|(_, case)| case)
+        cases
+            .into_iter()
+            .enumerate()
+            .filter(move |(number, _)| is_whole() || number % 2 == own)
+            .map(|(_, case)| case)
     }
 
     /// The C compiler.
@@ -336,9 +338,9 @@ fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Strin
 /// Without `/proc`.
 pub fn processes(program: &Path, marker: &str) -> Vec<u32> {
     let program = program.canonicalize().expect("the program");
-    let entries = std::fs::read_dir("/proc").expect("/proc");
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    numbers
+    std::fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid: &u32| {
             let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
             let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -40,8 +40,12 @@ pub(crate) fn leave_to_run(plan: Plan, force_every: u64) -> Plan {
 /// Names the devices of each rank, and its host.
 pub(crate) fn name_devices(plan: &Plan) -> Plan {
     let mut document = serde_json::to_value(plan).unwrap();
-    let nodes = document["nodes"].as_array_mut().unwrap();
-    for (rank, node) in nodes.iter_mut().enumerate() {
+    for (rank, node) in document["nodes"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .enumerate()
+    {
         node["host"] = format!("host{rank}").into();
         node["devices"][0]["name"] = "first".into();
         node["devices"][1]["name"] = "second".into();
@@ -174,11 +178,13 @@ fn team_of(workers: usize) -> DeviceTeam {
         1 => [Pace::Slowdown(2.0), Pace::Slowdown(4.0)],
         _ => [points(1e-8), points(3e-8)],
     };
-    let names = ["first", "second"];
-    let paced = names.into_iter().zip(paces).map(|(name, pace)| {
-        let worker: Box<dyn Worker> = PacedWorker::new(cpu(name), pace).unwrap().into();
-        worker
-    });
+    let paced = ["first", "second"]
+        .into_iter()
+        .zip(paces)
+        .map(|(name, pace)| {
+            let worker: Box<dyn Worker> = PacedWorker::new(cpu(name), pace).unwrap().into();
+            worker
+        });
     DeviceTeam::new(paced.collect()).unwrap()
 }
 
@@ -186,8 +192,9 @@ fn team_of(workers: usize) -> DeviceTeam {
 pub fn recorded_devices(comm: &dyn Comm) -> usize {
     let unit_s = 1e-3 * (1 + comm.rank()) as f64;
     let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
-        let worker = RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4);
-        worker.unwrap().into()
+        RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4)
+            .unwrap()
+            .into()
     });
     let mut team = DeviceTeam::new(workers.into()).unwrap();
     for layout in 0..4 {

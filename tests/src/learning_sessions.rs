@@ -35,10 +35,11 @@ pub(crate) fn start_session(shared: &Arc<dyn Comm>, folder: &Path) -> Session {
         &path,
         (comm.rank() == 0).then(|| format!("schema = 1\n{nodes}")),
     );
-    let settings = Session::builder()
+    Session::builder()
         .platform_file(path)
-        .blas(BlasChoice::Embedded);
-    settings.build(Arc::clone(shared)).unwrap()
+        .blas(BlasChoice::Embedded)
+        .build(Arc::clone(shared))
+        .unwrap()
 }
 
 /// The default settings, with a change every few steps.
@@ -55,8 +56,11 @@ fn config() -> BalanceConfig {
 }
 
 fn problem(split: SplitChoice) -> Problem {
-    let problem = Problem::new(61, 59, 167, 4).unwrap().with_panel(5).unwrap();
-    problem.with_split(split)
+    Problem::new(61, 59, 167, 4)
+        .unwrap()
+        .with_panel(5)
+        .unwrap()
+        .with_split(split)
 }
 
 /// Multiplies whole numbers as planned, with A and B in their parts of k, and compares every element with a reference.
@@ -159,8 +163,9 @@ fn record_run(session: &mut Session, plan: &Plan) -> (Option<Value>, Execution) 
 
 /// The decisions of a record, without the times that led to them.
 fn list_directives(record: &Value) -> Vec<&Value> {
-    let decisions = record["decisions"].as_array().unwrap();
-    decisions
+    record["decisions"]
+        .as_array()
+        .unwrap()
         .iter()
         .map(|decision| &decision["directive"])
         .collect()
@@ -171,8 +176,10 @@ fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &P
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
     let path = folder.join("record.json");
-    let numbered = plans.iter().enumerate();
-    let dealt = numbered.filter(|(number, _)| coverage.has_turn(comm, number + comm.size()));
+    let dealt = plans
+        .iter()
+        .enumerate()
+        .filter(|(number, _)| coverage.has_turn(comm, number + comm.size()));
     let mut count = 0;
     for (_, plan) in dealt {
         let (document, first) = record_run(session, plan);
@@ -181,9 +188,11 @@ fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &P
         let plan = session.replay(record).unwrap();
         let (repeated, again) = record_run(session, &plan);
         let [steps, steps_again] = [&first, &again].map(|execution| {
-            let changes = execution.changes.iter();
-            let places = changes.map(|change| (change.step, change.bytes));
-            places.collect::<Vec<_>>()
+            execution
+                .changes
+                .iter()
+                .map(|change| (change.step, change.bytes))
+                .collect::<Vec<_>>()
         });
         assert!(may_stay(comm, &plan) || !steps.is_empty());
         assert_eq!(steps, steps_again);
@@ -272,12 +281,16 @@ fn refused_records(session: &mut Session, coverage: Coverage, plan: &Plan, folde
         let mut changed = document.clone();
         changed.iter_mut().for_each(tamper);
         write(comm, &path, changed.map(|changed| changed.to_string()));
-        let taken = RunRecord::load(comm, &path).and_then(|record| session.replay(record));
-        let refusal = taken.unwrap_err().to_string();
+        let refusal = RunRecord::load(comm, &path)
+            .and_then(|record| session.replay(record))
+            .unwrap_err()
+            .to_string();
         assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
     }
-    let numbered = DIFFERENT.into_iter().enumerate();
-    let dealt = numbered.filter(|(number, _)| coverage.has_turn(comm, number + comm.size() / 2));
+    let dealt = DIFFERENT
+        .into_iter()
+        .enumerate()
+        .filter(|(number, _)| coverage.has_turn(comm, number + comm.size() / 2));
     for (_, (tamper, reason)) in dealt {
         let mut changed = document.clone();
         changed.iter_mut().for_each(tamper);
@@ -309,6 +322,9 @@ fn refuse_run(session: &mut Session, path: &Path, other: Option<&Plan>) -> Strin
     let plan = session.replay(record).unwrap();
     let plan = other.unwrap_or(&plan);
     let mut case: Case = Case::new(comm, plan.clone(), integers);
-    let run = session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c);
-    run.map(|_| ()).unwrap_err().to_string()
+    session
+        .multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c)
+        .map(|_| ())
+        .unwrap_err()
+        .to_string()
 }

@@ -77,15 +77,17 @@ fn make_step(
     time: ElementTime,
 ) -> RankStep {
     let rows = part_of(plan, assignment, rank).rows;
-    let slices = assignment.slices[rank].iter().enumerate();
-    let devices = slices.map(|(device, &cols)| {
-        let noise = [0.99, 1.01, 1.0, 1.005, 0.995][(3 * step + 2 * rank + device) % 5];
-        DeviceStep {
-            cols,
-            busy_s: (rows * cols) as f64 * time(step, rank, device) * noise,
-            stopped: false,
-        }
-    });
+    let devices = assignment.slices[rank]
+        .iter()
+        .enumerate()
+        .map(|(device, &cols)| {
+            let noise = [0.99, 1.01, 1.0, 1.005, 0.995][(3 * step + 2 * rank + device) % 5];
+            DeviceStep {
+                cols,
+                busy_s: (rows * cols) as f64 * time(step, rank, device) * noise,
+                stopped: false,
+            }
+        });
     RankStep {
         k: plan.panel(),
         rows,
@@ -111,8 +113,7 @@ fn run(
         assignments.resize(undecided, now.clone());
         let done = seen..undecided - lookahead;
         let ranks = (0..plan.n_ranks()).map(|rank| {
-            let steps = done.clone();
-            steps
+            done.clone()
                 .map(|step| make_step(plan, &assignments[step], (step, rank), time))
                 .collect()
         });
@@ -162,16 +163,15 @@ impl MadeUpRun {
 
     /// Returns the fraction of its rank's columns that each rank's first device has at the end.
     fn first_slices(&self) -> Vec<f64> {
-        let last = self.assignments.last().unwrap();
-        let slices = last.slices.iter();
+        let slices = self.assignments.last().unwrap().slices.iter();
         slices
             .map(|slices| slices[0] as f64 / slices.iter().sum::<usize>() as f64)
             .collect()
     }
 
     fn count_layouts(&self) -> usize {
-        let pairs = self.assignments.windows(2);
-        pairs
+        self.assignments
+            .windows(2)
             .filter(|pair| pair[0].layout != pair[1].layout)
             .count()
     }
@@ -415,13 +415,15 @@ fn a_replay_that_lacks_memory_names_it_and_no_other_decision() {
     assert!(layouts > 0);
     // The first change of C is followed by other decisions; the last one may be followed by none.
     for refused in [0, first.learnt.changes.len() - 1] {
-        let replayed = run(
+        let refusal = run(
             &plan,
             repeat(first.record.as_ref().unwrap()),
             time,
             Some(refused),
-        );
-        let refusal = replayed.err().map(|error| error.to_string()).unwrap();
+        )
+        .err()
+        .map(|error| error.to_string())
+        .unwrap();
         assert!(refusal.contains("no memory is left"), "{refusal}");
     }
 }
@@ -432,8 +434,9 @@ fn a_record_of_something_else_is_refused() {
     let plan_2 = plan(2, 200);
     let record = run(&plan_2, keep(), time, None).unwrap().record.unwrap();
     for other in [plan(2, 201), plan(4, 200), plan(1, 200)] {
-        let outcome = run(&other, repeat(&record), time, None);
-        let refusal = outcome.err().map(|error| error.to_string());
+        let refusal = run(&other, repeat(&record), time, None)
+            .err()
+            .map(|error| error.to_string());
         assert!(
             refusal
                 .as_ref()
@@ -442,7 +445,9 @@ fn a_record_of_something_else_is_refused() {
         );
     }
     let stays = leave_to_run(plan_2, 7);
-    let outcome = run(&stays, repeat(&record), time, None);
-    let refusal = outcome.err().map(|error| error.to_string()).unwrap();
+    let refusal = run(&stays, repeat(&record), time, None)
+        .err()
+        .map(|error| error.to_string())
+        .unwrap();
     assert!(refusal.contains("another plan"), "{refusal}");
 }

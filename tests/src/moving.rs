@@ -95,16 +95,18 @@ impl Local {
     }
 
     fn stored(&self) -> Stored<'_, i64> {
-        match self.by_rows {
-            true => Stored::by_rows(&self.data, self.ld),
-            false => Stored::by_columns(&self.data, self.ld),
+        if self.by_rows {
+            Stored::by_rows(&self.data, self.ld)
+        } else {
+            Stored::by_columns(&self.data, self.ld)
         }
     }
 
     fn stored_mut(&mut self) -> StoredMut<'_, i64> {
-        match self.by_rows {
-            true => StoredMut::by_rows(&mut self.data, self.ld),
-            false => StoredMut::by_columns(&mut self.data, self.ld),
+        if self.by_rows {
+            StoredMut::by_rows(&mut self.data, self.ld)
+        } else {
+            StoredMut::by_columns(&mut self.data, self.ld)
         }
     }
 }
@@ -118,14 +120,18 @@ pub fn redistribution(comm: &dyn Comm) -> usize {
         for (i, to) in make_spreads(rows, cols, n).iter().enumerate() {
             for (j, straight) in make_spreads(rows, cols, n).iter().enumerate() {
                 let transposed = (i + j) % 2 == 1;
-                let from = match transposed {
-                    true => &make_spreads(cols, rows, n)[j],
-                    false => straight,
+                let from = if transposed {
+                    &make_spreads(cols, rows, n)[j]
+                } else {
+                    straight
                 };
                 let by_rows = [i % 3 == 0, (i + j) % 3 == 1];
-                let source = Local::filled(from, rank, by_rows[0], |row, col| match transposed {
-                    true => number(col, row),
-                    false => number(row, col),
+                let source = Local::filled(from, rank, by_rows[0], |row, col| {
+                    if transposed {
+                        number(col, row)
+                    } else {
+                        number(row, col)
+                    }
                 });
                 let mut target = Local::new(to, rank, by_rows[1]);
                 let config = RedistributeConfig {
@@ -177,9 +183,12 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         let mut moves = Redistribution::prepare(comm, from, (to, order), &config).unwrap();
         let kept = moves.message_bytes();
         for run in 0..3 {
-            let source = Local::filled(from, rank, run == 1, |row, col| match transposed {
-                true => number(col, row) + run,
-                false => number(row, col) + run,
+            let source = Local::filled(from, rank, run == 1, |row, col| {
+                if transposed {
+                    number(col, row) + run
+                } else {
+                    number(row, col) + run
+                }
             });
             let mut target = Local::new(to, rank, by_rows);
             let moved = moves
@@ -196,8 +205,10 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         // One rank alone has memory of another order, and its target stays as it was.
         let source = Local::filled(from, rank, false, number);
         let mut target = Local::new(to, rank, by_rows != (rank + 1 == n));
-        let refused = moves.run(comm, source.stored(), target.stored_mut());
-        let text = refused.unwrap_err().to_string();
+        let text = moves
+            .run(comm, source.stored(), target.stored_mut())
+            .unwrap_err()
+            .to_string();
         assert!(text.contains(&format!("{order:?} was prepared")), "{text}");
         assert!(target.data.iter().all(|&value| value == UNTOUCHED));
         count += 1;
@@ -296,8 +307,9 @@ pub fn embedded(comm: &dyn Comm) -> usize {
         let mut wanted = vec![-1.0; rows * cols];
         let local = StoredMut::by_rows(&mut wanted, cols);
         c.fill(rank, local, |row, col| {
-            let terms = (0..37).map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col));
-            terms.sum()
+            (0..37)
+                .map(|l| a_of.element::<f64>(row, l) * b_of.element::<f64>(l, col))
+                .sum()
         })
         .unwrap();
         assert_eq!(found, wanted);
@@ -370,8 +382,9 @@ fn refuse(comm: &dyn Comm, [from, to]: [&Spread; 2], short: usize, limit_bytes: 
         limit_bytes,
         ..Default::default()
     };
-    let moved = redistribute(comm, (from, source.stored()), (to, aim), &config);
-    moved.unwrap_err().to_string()
+    redistribute(comm, (from, source.stored()), (to, aim), &config)
+        .unwrap_err()
+        .to_string()
 }
 
 /// Reads and writes `.npy` files. If all ranks see the same file, each reads and writes its part and nothing is sent.

@@ -136,22 +136,24 @@ fn stock<T: Element>(comm: &dyn Comm, (rows, cols): (usize, usize), way: usize) 
                 owners: (0..6).map(|block| block * block % n).collect(),
             };
             let on = Distribution::of_blocks(&list, n).unwrap();
-            let own = (0..6).filter(|&block| list.owners[block] == rank);
-            let parts = own.map(|block| {
-                let (i, j) = (block % 2, block / 2);
-                let rows = list.row_cuts[i]..list.row_cuts[i + 1];
-                (
-                    rows.collect(),
-                    (list.col_cuts[j]..list.col_cuts[j + 1]).collect(),
-                )
-            });
+            let parts = (0..6)
+                .filter(|&block| list.owners[block] == rank)
+                .map(|block| {
+                    let (i, j) = (block % 2, block / 2);
+                    let rows = list.row_cuts[i]..list.row_cuts[i + 1];
+                    (
+                        rows.collect(),
+                        (list.col_cuts[j]..list.col_cuts[j + 1]).collect(),
+                    )
+                });
             Stock::new(on, rank, &parts.collect::<Vec<_>>())
         }
         _ => {
             let on = Distribution::on_one(rows, cols, n - 1, n).unwrap();
-            let part = match rank == n - 1 {
-                true => (all(rows), all(cols)),
-                false => (Vec::new(), Vec::new()),
+            let part = if rank == n - 1 {
+                (all(rows), all(cols))
+            } else {
+                (Vec::new(), Vec::new())
             };
             Stock::new(on, rank, &[part])
         }
@@ -164,8 +166,9 @@ fn element<T: Element>(seed: u64, row: usize, col: usize) -> T {
 
 /// Returns an element of A·B.
 fn product_at<T: Element>(row: usize, col: usize) -> T {
-    let terms = (0..SHAPE.2).map(|l| element::<T>(1, row, l) * element::<T>(2, l, col));
-    terms.fold(T::ZERO, |sum, term| sum + term)
+    (0..SHAPE.2)
+        .map(|l| element::<T>(1, row, l) * element::<T>(2, l, col))
+        .fold(T::ZERO, |sum, term| sum + term)
 }
 
 /// Runs a prepared product ten times, each time with other scalars, and compares every element and every gap.
@@ -192,9 +195,10 @@ fn run_ten_times<T: Element>(
             number([0.0, 1.0, -1.0][turn % 3]),
         );
         for (&(_, _, piece, place), &sum) in c.held.iter().zip(&products) {
-            let before = match scalars.beta == T::ZERO {
-                true => T::ZERO,
-                false => scalars.beta * expected[piece].0[place],
+            let before = if scalars.beta == T::ZERO {
+                T::ZERO
+            } else {
+                scalars.beta * expected[piece].0[place]
             };
             expected[piece].0[place] = scalars.alpha * sum + before;
         }
@@ -278,9 +282,12 @@ fn multiply_dealt<T: Element>(
         });
         Stock::<T>::new(on, rank, &[part])
     };
-    let turn = |op: Op, (height, width)| match op.transposes() {
-        true => (width, height),
-        false => (height, width),
+    let turn = |op: Op, (height, width)| {
+        if op.transposes() {
+            (width, height)
+        } else {
+            (height, width)
+        }
     };
     let mut a = stock(turn(ops[0], (m, k)));
     let mut b = stock(turn(ops[1], (k, n_cols)));
@@ -315,8 +322,9 @@ fn multiply_dealt<T: Element>(
             .collect(),
     );
     for &(row, col, piece, place) in &c.held {
-        let terms = (0..k).map(|l| of_a[row + l * m] * of_b[l + col * k]);
-        let sum = terms.fold(T::ZERO, |sum, term| sum + term);
+        let sum = (0..k)
+            .map(|l| of_a[row + l * m] * of_b[l + col * k])
+            .fold(T::ZERO, |sum, term| sum + term);
         let expected = scalars.alpha * sum + scalars.beta * element::<T>(3, row, col);
         let found = c.pieces[piece].0[place];
         assert_eq!(
@@ -331,8 +339,10 @@ fn multiply_dealt<T: Element>(
 /// stored transposed at least C is. Learning, which moves C in mid-run, and other grids change no result.
 pub fn agreeing_blocks(comm: &Arc<dyn Comm>) -> usize {
     let n = comm.size();
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    let mut session = settings.build(Arc::clone(comm)).unwrap();
+    let mut session = Session::builder()
+        .blas(BlasChoice::Embedded)
+        .build(Arc::clone(comm))
+        .unwrap();
     let still = BalanceConfig {
         strategy: Strategy::Homogeneous,
         ..BalanceConfig::default()
@@ -370,8 +380,11 @@ pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
         return WAYS * 3;
     };
     let measured = Rc::new(Measurements::default());
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    let mut session = settings.observer(measured.clone()).build(comm).unwrap();
+    let mut session = Session::builder()
+        .blas(BlasChoice::Embedded)
+        .observer(measured.clone())
+        .build(comm)
+        .unwrap();
     for way in 0..WAYS {
         let ways = [way, (way + 1) % WAYS, (way + 3) % WAYS];
         multiply_own::<f32>(&mut session, ways, &measured);
@@ -383,8 +396,10 @@ pub fn own_matrices(world: &Arc<dyn Comm>) -> usize {
 
 /// A product for one rank is refused on several.
 fn refuse_other_ranks(session: &mut Session) {
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    let mut alone = settings.build(LocalComm::new()).unwrap();
+    let mut alone = Session::builder()
+        .blas(BlasChoice::Embedded)
+        .build(LocalComm::new())
+        .unwrap();
     let square = Distribution::on_one(2, 2, 0, 1).unwrap();
     let on = [&square; 3];
     let mut product: Gemm<f64> = alone.prepare_gemm(on, &GemmConfig::default()).unwrap();
@@ -400,8 +415,10 @@ fn refuse_other_ranks(session: &mut Session) {
 /// Ranks that disagree on an argument all learn of it, and which one it is.
 pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     let (rank, n) = (world.rank(), world.size());
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    let mut session = settings.build(Arc::clone(world)).unwrap();
+    let mut session = Session::builder()
+        .blas(BlasChoice::Embedded)
+        .build(Arc::clone(world))
+        .unwrap();
     if n == 1 {
         return 0;
     }
@@ -433,14 +450,16 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     let data = vec![0.0; 64 * usize::from(rank == 0)];
     // Rank 0 gives too little of C.
     let mut c = vec![0.0; 63 * usize::from(rank == 0)];
-    let run = product.run(
-        &mut session,
-        Scalars::PRODUCT,
-        (&data, 8),
-        (&data, 8),
-        (&mut c, 8),
-    );
-    let text = run.unwrap_err().to_string();
+    let text = product
+        .run(
+            &mut session,
+            Scalars::PRODUCT,
+            (&data, 8),
+            (&data, 8),
+            (&mut c, 8),
+        )
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("the memory of C"), "{text}");
     refuse_other_ranks(&mut session);
     6

@@ -43,8 +43,9 @@ pub(crate) fn make<T: Element>(
 fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
     let problem = Problem::new(37, 41, 53, 4).unwrap().with_panel(6).unwrap();
     let problem = problem.with_element(Complex64::TYPE).with_ops(ops);
-    let plan = plan_on_nth(comm, problem, layout);
-    plan.with_k_parts(k_parts).unwrap()
+    plan_on_nth(comm, problem, layout)
+        .with_k_parts(k_parts)
+        .unwrap()
 }
 
 /// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right,
@@ -94,8 +95,9 @@ fn failure(
     case: &mut Case<Complex64>,
     parts: &mut MakePart<'_, Complex64>,
 ) -> String {
-    let failed = multiply_in_parts(comm, team, &case.plan, SCALARS, parts, &mut case.c);
-    failed.unwrap_err().to_string()
+    multiply_in_parts(comm, team, &case.plan, SCALARS, parts, &mut case.c)
+        .unwrap_err()
+        .to_string()
 }
 
 /// A part that one rank cannot make is an error of all of them, and so is one that is not what the plan says; the next

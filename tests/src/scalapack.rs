@@ -48,11 +48,13 @@ impl Scalapack {
             name if name.starts_with("MPICH") => "mpich",
             _ => return None,
         };
-        let names = ["so", "so.2.2", "so.2.1"].map(|end| format!("libscalapack-{mpi}.{end}"));
-        let library = names.iter().find_map(|name| {
-            // SAFETY: the library's initialisers are made to be run; it is linked with the MPI library of this program.
-            unsafe { Library::new(name) }.ok()
-        })?;
+        let library = ["so", "so.2.2", "so.2.1"]
+            .map(|end| format!("libscalapack-{mpi}.{end}"))
+            .iter()
+            .find_map(|name| {
+                // SAFETY: the library's initialisers are made to be run; it is linked with the MPI library of this program.
+                unsafe { Library::new(name) }.ok()
+            })?;
         // BLACS may keep communicators to the end of the process, so the library is never closed.
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: these are the types of the functions in ScaLAPACK with 32-bit integers, which such libraries have.
@@ -178,8 +180,9 @@ pub fn agrees(comm: &dyn Comm, (p, q): (usize, usize)) -> Option<usize> {
         }
         let mut ours = vec![-2.0; to.len];
         let [from_part, to_part] = [(&from, from_at), (&to, to_at)].map(|(side, (row, col))| {
-            let part = side.spread.sub(row..row + size.0, col..col + size.1);
-            part.unwrap()
+            side.spread
+                .sub(row..row + size.0, col..col + size.1)
+                .unwrap()
         });
         let source = (&from_part, Stored::by_columns(&source, from.ld));
         let target = (&to_part, StoredMut::by_columns(&mut ours, to.ld));

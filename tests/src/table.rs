@@ -90,12 +90,15 @@ impl<T: Element> Expected<T> {
     fn new((m, n, k): (usize, usize, usize), scalars: Scalars<T>, library: &dyn Blas) -> Self {
         let (a, b) = (make_whole(SEEDS[0], m, k), make_whole(SEEDS[1], k, n));
         let mut c = make_whole(SEEDS[2], m, n);
-        let gauges = c.iter().enumerate().map(|(place, &c)| {
-            let (i, j) = (place % m, place / m);
-            let terms = (0..k).map(|l| size(a[i + l * m]) * size(b[l + j * k]));
-            size(scalars.alpha) * terms.sum::<f64>() + size(scalars.beta) * size(c)
-        });
-        let gauge = gauges.collect();
+        let gauge = c
+            .iter()
+            .enumerate()
+            .map(|(place, &c)| {
+                let (i, j) = (place % m, place / m);
+                let terms = (0..k).map(|l| size(a[i + l * m]) * size(b[l + j * k]));
+                size(scalars.alpha) * terms.sum::<f64>() + size(scalars.beta) * size(c)
+            })
+            .collect();
         let mut view = ViewMut::new(&mut c, m, n, m);
         view.scale(scalars.beta);
         let (a, b) = (View::new(&a, m, k, m), View::new(&b, k, n, k.max(1)));
@@ -202,8 +205,10 @@ fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
         let division = Division::Planned(strategy, method);
         (levels, division, [library, ranks])
     });
-    let all = given.chain(planned).enumerate();
-    all.filter(|(_, (.., job))| *job == [library, ranks])
+    given
+        .chain(planned)
+        .enumerate()
+        .filter(|(_, (.., job))| *job == [library, ranks])
         .map(|(number, (levels, division, _))| TableRow::new(levels, division, number))
         .collect()
 }
@@ -269,21 +274,24 @@ impl Devices {
         let is_planned = matches!(row.division, Division::Planned(..));
         if is_planned {
             let operands = (&case.a, &case.b);
-            let done = (self.session).multiply(&case.plan, scalars, operands, &mut case.c);
-            done.unwrap();
+            (self.session)
+                .multiply(&case.plan, scalars, operands, &mut case.c)
+                .unwrap();
         } else {
             case.multiply(comm, &mut self.team, scalars);
         }
         expected.assert_close(&case, comm);
-        let team = match is_planned {
-            true => self.session.team(),
-            false => &mut self.team,
+        let team = if is_planned {
+            self.session.team()
+        } else {
+            &mut self.team
         };
         let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
         let mut changed = Case::new(comm, case.plan, uniform);
         changed.spoil_unread(scalars);
-        let done = changed.multiply_directed(comm, team, scalars, &mut director);
-        done.unwrap();
+        changed
+            .multiply_directed(comm, team, scalars, &mut director)
+            .unwrap();
         expected.assert_close(&changed, comm);
         let plan = match changed.plan.look() {
             Some(_) => changed.plan,

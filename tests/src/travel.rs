@@ -54,8 +54,8 @@ fn member_in_step(plan: &Plan, step: usize, rank: usize) -> usize {
 
 /// Counts the members that a member of a binomial tree of `n` passes a piece on to.
 fn count_passed_on(member: usize, n: usize) -> usize {
-    let rounds = (0..usize::BITS).map(|round| 1_usize << round);
-    rounds
+    (0..usize::BITS)
+        .map(|round| 1_usize << round)
         .filter(|&round| round > member && member + round < n)
         .count()
 }
@@ -66,12 +66,13 @@ pub fn relays(comm: &dyn Comm) -> usize {
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
         let plan = in_slices(comm).with_links(links);
-        let members = (0..STEPS).map(|step| member_in_step(&plan, step, rank));
-        let sent = members.map(|member| match (is_passed_on && n > 3, member) {
-            (true, member) => count_passed_on(member, n),
-            (false, 0) => n - 1,
-            (false, _) => 0,
-        });
+        let sent = (0..STEPS)
+            .map(|step| member_in_step(&plan, step, rank))
+            .map(|member| match (is_passed_on && n > 3, member) {
+                (true, member) => count_passed_on(member, n),
+                (false, 0) => n - 1,
+                (false, _) => 0,
+            });
         let expected: usize = sent.sum();
         let problem = *plan.problem();
         let mut case: Case = Case::new(comm, plan, integers);
@@ -128,15 +129,16 @@ pub fn failing_devices(comm: &dyn Comm) -> usize {
         let plan = in_slices(comm).with_links(*links).with_lookahead(4);
         let mut case: Case = Case::new(comm, plan, integers);
         let operands = (&case.a, &case.b);
-        let outcome = multiply(
+        let error = multiply(
             comm,
             &mut failing_team,
             &case.plan,
             SCALARS,
             operands,
             &mut case.c,
-        );
-        let error = outcome.unwrap_err().to_string();
+        )
+        .unwrap_err()
+        .to_string();
         assert!(
             error.contains("second") && error.contains("made to fail"),
             "{error}"

@@ -91,8 +91,9 @@ fn list_products(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
-    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
-    let mut products = entries.collect::<Result<Vec<_>>>()?;
+    let mut products = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
     products.retain(|path| path.is_dir() || path.extension().is_some());
     Ok(products)
 }

@@ -206,8 +206,10 @@ fn defined_name<'c>(code: &'c str, keywords: &[&str]) -> Option<&'c str> {
         !(word.starts_with("pub")
             || matches!(*word, "const" | "async" | "unsafe" | "extern" | "\"C\""))
     })?;
-    let name = words.next().filter(|_| keywords.contains(&keyword))?;
-    name.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+    words
+        .next()
+        .filter(|_| keywords.contains(&keyword))?
+        .split(|c: char| !(c.is_alphanumeric() || c == '_'))
         .next()
 }
 
@@ -222,8 +224,9 @@ fn defined_type(code: &str) -> Option<String> {
 
 /// Replaces code in backticks by one word.
 fn without_code(paragraph: &str) -> String {
-    let pieces = paragraph.split('`').enumerate();
-    pieces
+    paragraph
+        .split('`')
+        .enumerate()
         .map(|(number, piece)| if number % 2 == 0 { piece } else { "X" })
         .collect()
 }
@@ -265,9 +268,10 @@ pub fn run(workspace: &Workspace) -> Result<()> {
         };
         for group in [package, "all"] {
             let counts = counts.entry(group.to_owned()).or_default();
-            match is_rust {
-                true => counts.count_rust(&file, &text),
-                false => counts.count_markdown(&text),
+            if is_rust {
+                counts.count_rust(&file, &text)
+            } else {
+                counts.count_markdown(&text)
             }
         }
     }
@@ -315,8 +319,11 @@ fn list_files(workspace: &Workspace) -> Result<Vec<String>> {
         output.status.success(),
         "git does not list the files of this folder"
     );
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(text.lines().map(str::to_owned).collect())
+    Ok(String::from_utf8_lossy(&output.stdout)
+        .into_owned()
+        .lines()
+        .map(str::to_owned)
+        .collect())
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ fn list_pages() -> Vec<PathBuf> {
     let workspace = Workspace::locate().unwrap();
     let mut pages = Vec::new();
     for folder in ["", "bench", "docs"] {
-        let entries = fs::read_dir(workspace.root().join(folder)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
+        let paths = fs::read_dir(workspace.root().join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
         pages.extend(paths.filter(|path| path.extension().is_some_and(|end| end == "md")));
     }
     pages
@@ -35,8 +36,11 @@ fn parse_command(line: &str) -> Option<Vec<&str>> {
 fn commands_in_the_documentation_are_ours() {
     let mut found = 0;
     for page in list_pages() {
-        let text = fs::read_to_string(&page).unwrap();
-        for words in text.lines().filter_map(parse_command) {
+        for words in fs::read_to_string(&page)
+            .unwrap()
+            .lines()
+            .filter_map(parse_command)
+        {
             let parsed = XtaskArguments::try_parse_from(&words);
             assert!(parsed.is_ok(), "{}: {words:?}", page.display());
             found += 1;

@@ -28,9 +28,12 @@ pub fn read_variable(name: &str) -> Option<String> {
 
 /// Returns `true` if a shared library with this stem (`libclang`) lies in a usual folder.
 pub fn has_library(stem: &str) -> bool {
-    let folders = library_folders().into_iter();
-    let entries = folders.filter_map(|folder| fs::read_dir(folder).ok());
-    let mut files = entries.flatten().flatten().map(|entry| entry.file_name());
+    let mut files = library_folders()
+        .into_iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
     files.any(|file| is_library(&file.to_string_lossy(), stem))
 }
 

@@ -98,8 +98,11 @@ impl Library {
     fn compiles_with(self, compiler: &str) -> bool {
         let arguments = ["-dM", "-E", "-include", "mpi.h", "-x", "c", "/dev/null"];
         machine::read_output(compiler, &arguments).is_some_and(|macros| {
-            let names = macros.lines().filter_map(|l| l.split_whitespace().nth(1));
-            names.into_iter().any(|name| name == self.macro_name())
+            macros
+                .lines()
+                .filter_map(|l| l.split_whitespace().nth(1))
+                .into_iter()
+                .any(|name| name == self.macro_name())
         })
     }
 

@@ -164,8 +164,11 @@ pub const STARPU: &str = "starpu-1.3";
 
 /// Lists the needs of `goal` that the machine lacks, in a fixed order.
 pub fn list_missing(goal: Goal) -> Vec<Need> {
-    let wanted = Need::ALL.into_iter().filter(|need| need.is_wanted(goal));
-    wanted.filter(|need| !need.is_met()).collect()
+    Need::ALL
+        .into_iter()
+        .filter(|need| need.is_wanted(goal))
+        .filter(|need| !need.is_met())
+        .collect()
 }
 
 /// Finds the first Python of these needs: named by `ISOCHRON_PYTHON`, first on `PATH`, the system's.

@@ -124,8 +124,7 @@ fn dnf(list: &str) -> String {
 /// that Spack did not build needs.
 fn spack(names: &[&str], also: &str) -> String {
     let list = names.join(" ");
-    let libraries = ["openmpi", "hwloc", "openblas"];
-    let folders: String = libraries
+    let folders: String = ["openmpi", "hwloc", "openblas"]
         .iter()
         .filter(|library| names.iter().any(|name| name.starts_with(**library)))
         .map(|library| format!("$(spack location -i {library})/lib:"))

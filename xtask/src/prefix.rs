@@ -49,9 +49,10 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &PrefixOptions) ->
     let found = [Library::OpenMpi, Library::Mpich]
         .into_iter()
         .filter(|library| library.find().is_some());
-    let libraries = match options.mpi.is_empty() {
-        true => found.collect(),
-        false => options.mpi.clone(),
+    let libraries = if options.mpi.is_empty() {
+        found.collect()
+    } else {
+        options.mpi.clone()
     };
     ensure!(!libraries.is_empty(), "there is no MPI library");
     for &library in &libraries {

@@ -43,7 +43,7 @@ impl DemoReport {
 
 /// Returns a table of two reports, and the gain of balancing.
 pub fn compare(even: &DemoReport, balanced: &DemoReport) -> String {
-    let names = [
+    let rows: String = [
         "",
         "multiplication",
         "measuring and partitioning",
@@ -51,12 +51,11 @@ pub fn compare(even: &DemoReport, balanced: &DemoReport) -> String {
         "Gflop/s",
         "imbalance of busy times",
         "result verified",
-    ];
-    let rows: String = names
-        .iter()
-        .zip(even.cells().iter().zip(balanced.cells()))
-        .map(|(name, (left, right))| format!("{name:<28}{left:>14}{right:>14}\n"))
-        .collect();
+    ]
+    .iter()
+    .zip(even.cells().iter().zip(balanced.cells()))
+    .map(|(name, (left, right))| format!("{name:<28}{left:>14}{right:>14}\n"))
+    .collect();
     let alone = describe_ratio(even.wall_s, balanced.wall_s);
     let whole = describe_ratio(
         even.wall_s + even.balance_s,

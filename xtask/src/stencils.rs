@@ -156,10 +156,10 @@ impl StencilBuilder<'_> {
         let program = workspace.binary(self.mpi.kind, "examples/stencil");
         let program = program.display().to_string();
         let text = machine::read_output("ldd", &[&program]).context("ldd fails")?;
-        let lines = text
+        let mut paths = text
             .lines()
-            .filter(|line| line.trim().starts_with("libmpi"));
-        let mut paths = lines.filter_map(|line| line.split_once("=> ")?.1.split(" (").next());
+            .filter(|line| line.trim().starts_with("libmpi"))
+            .filter_map(|line| line.split_once("=> ")?.1.split(" (").next());
         let path = paths.next().context("the program has no MPI library")?;
         symlink(path, folder.join("libmpi.so.12"))?;
         Ok(())

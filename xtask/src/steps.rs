@@ -91,9 +91,12 @@ fn line_of(command: &Command) -> String {
 /// Writes a path relative to the working directory, if it lies in there.
 pub fn show_path(path: &Path) -> String {
     let here = env::current_dir().unwrap_or_default();
-    let relative = path.strip_prefix(here).ok();
-    let shown = relative.filter(|rest| !rest.as_os_str().is_empty());
-    shown.unwrap_or(path).display().to_string()
+    path.strip_prefix(here)
+        .ok()
+        .filter(|rest| !rest.as_os_str().is_empty())
+        .unwrap_or(path)
+        .display()
+        .to_string()
 }
 
 #[cfg(test)]

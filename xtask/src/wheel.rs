@@ -94,8 +94,10 @@ fn copy_package(from: &Path, to: &Path) -> Result<()> {
 }
 
 fn find_wheel(folder: &Path) -> Result<PathBuf> {
-    let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let mut wheels = entries.filter(|path| path.extension().is_some_and(|end| end == "whl"));
+    let mut wheels = fs::read_dir(folder)?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "whl"));
     wheels
         .next()
         .with_context(|| format!("no wheel in {}", folder.display()))

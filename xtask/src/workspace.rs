@@ -79,8 +79,10 @@ impl Workspace {
 }
 
 fn find_folder(metadata: &Value, key: &str) -> Result<PathBuf> {
-    let path = metadata.get(key).and_then(Value::as_str);
-    path.map(PathBuf::from)
+    metadata
+        .get(key)
+        .and_then(Value::as_str)
+        .map(PathBuf::from)
         .with_context(|| format!("cargo metadata has no `{key}`"))
 }
 

@@ -102,8 +102,10 @@ mod tests {
         kernel.execute(&Interrupt::default()).expect("a run");
         for (row, found) in kernel.rows.chunks(8).zip(kernel.transformed.chunks(8)) {
             for (k, found) in found.iter().enumerate() {
-                let terms = row.iter().enumerate();
-                let angles = terms.map(|(j, x)| x * Complex64::cis(-TAU * (j * k) as f64 / 8.0));
+                let angles = row
+                    .iter()
+                    .enumerate()
+                    .map(|(j, x)| x * Complex64::cis(-TAU * (j * k) as f64 / 8.0));
                 assert!((angles.sum::<Complex64>() - found).norm() < 1e-13, "{k}");
             }
         }

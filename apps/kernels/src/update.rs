@@ -100,8 +100,9 @@ impl<P: Multiply> Kernel for Update<P> {
         let block = self.parameters.block;
         let (rows, cols) = split_area(d);
         let size = |blocks| {
-            let size = count_units(blocks)?.checked_mul(block);
-            size.ok_or(KernelError::NoMemory)
+            count_units(blocks)?
+                .checked_mul(block)
+                .ok_or(KernelError::NoMemory)
         };
         let (rows, cols) = (size(rows)?, size(cols)?);
         let mut memory = MemoryCount::new(self.parameters.memory_bytes);

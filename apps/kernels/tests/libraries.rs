@@ -34,9 +34,10 @@ fn compile(source: &Path, library: &Path, words: &[&str]) -> Result<(), String> 
         .args(words)
         .arg("-lm");
     let output = command.output().expect("a compiler");
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 
@@ -111,9 +112,12 @@ fn open(library: &Path) -> Result<LibraryKernel, DeviceError> {
 #[test]
 fn the_kernels_in_rust_are_loaded_by_name_from_one_library() {
     // The folder of this program is beside that of the examples.
-    let program = std::env::current_exe().expect("a path");
-    let folder = program.parent().and_then(Path::parent).expect("a folder");
-    let library = folder.join("examples/libkernels_library.so");
+    let library = std::env::current_exe()
+        .expect("a path")
+        .parent()
+        .and_then(Path::parent)
+        .expect("a folder")
+        .join("examples/libkernels_library.so");
     assert!(
         library.exists(),
         "build it first: cargo build --example kernels_library"
@@ -128,8 +132,10 @@ fn the_kernels_in_rust_are_loaded_by_name_from_one_library() {
         assert_eq!(kernel.name(), format!("{name} in Rust"));
         check_run(name, kernel, &blas);
     }
-    let unnamed = open(&library).map(|_| ()).expect_err("several kernels");
-    let message = unnamed.to_string();
+    let message = open(&library)
+        .map(|_| ())
+        .expect_err("several kernels")
+        .to_string();
     assert!(message.contains("named as FILE:NAME"), "{message}");
 }
 

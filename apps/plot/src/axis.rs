@@ -51,8 +51,8 @@ impl LinearAxis {
     pub fn numbers(&self) -> Vec<(f64, String)> {
         let written = self.power - self.exponent;
         let decimals = (-written).max(0) as usize;
-        let multiples = (0..=self.count).map(|i| i * self.factor);
-        multiples
+        (0..=self.count)
+            .map(|i| i * self.factor)
             .map(|multiple| {
                 let text = format!("{:.decimals$}", scale(multiple, written));
                 (scale(multiple, self.power), text)
@@ -62,8 +62,8 @@ impl LinearAxis {
 
     /// Returns the round numbers with their positions.
     pub(crate) fn ticks(&self) -> Vec<Tick> {
-        let numbers = self.numbers().into_iter();
-        numbers
+        self.numbers()
+            .into_iter()
             .map(|(value, text)| (self.fraction(value), text))
             .collect()
     }
@@ -144,8 +144,11 @@ mod tests {
     use super::*;
 
     fn texts(largest: f64) -> Vec<String> {
-        let numbers = LinearAxis::to(largest).numbers();
-        numbers.into_iter().map(|(_, text)| text).collect()
+        LinearAxis::to(largest)
+            .numbers()
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect()
     }
 
     #[test]

@@ -37,8 +37,11 @@ pub struct BarPanel {
 /// Draws panels below each other on one scale from 0, as an SVG document. `names` are those of the series.
 pub fn draw_bars(names: &[String], panels: &[BarPanel]) -> String {
     let mut svg = Svg::new(SIZE.0, SIZE.1 * panels.len() as f64, 13);
-    let groups = panels.iter().flat_map(|panel| &panel.groups);
-    let ends = groups.flat_map(|(_, bars)| bars).map(|bar| bar.high);
+    let ends = panels
+        .iter()
+        .flat_map(|panel| &panel.groups)
+        .flat_map(|(_, bars)| bars)
+        .map(|bar| bar.high);
     let axis = LinearAxis::to(ends.filter(|end| end.is_finite()).fold(0.0, f64::max));
     for (index, panel) in panels.iter().enumerate() {
         let area = AREA.move_down(SIZE.1 * index as f64);

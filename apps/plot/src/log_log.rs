@@ -32,8 +32,9 @@ pub fn draw_log_log(title: &str, x_title: &str, y_title: &str, series: &[Series]
     AREA.draw_frame(&mut svg, titles, &x.ticks(), &y.ticks());
     for (index, series) in series.iter().enumerate() {
         let color = color::of_series(index);
-        let points = series.points.iter();
-        let places: Vec<(f64, f64)> = points
+        let places: Vec<(f64, f64)> = series
+            .points
+            .iter()
             .map(|point| AREA.place((x.fraction(point.0), y.fraction(point.1))))
             .collect();
         svg.polyline(&places, color, false);

@@ -72,14 +72,22 @@ impl Mark {
 impl Plot {
     /// Returns the horizontal axis and the vertical one.
     pub(crate) fn axes(&self) -> (LinearAxis, LinearAxis) {
-        let points = self.curves.iter().flat_map(|curve| &curve.points).copied();
-        let all = points.chain(self.marks.iter().map(|mark| (mark.x, mark.y)));
+        let all = self
+            .curves
+            .iter()
+            .flat_map(|curve| &curve.points)
+            .copied()
+            .chain(self.marks.iter().map(|mark| (mark.x, mark.y)));
         let (x, y) = all.fold((0.0_f64, 0.0_f64), |most, point| {
             (most.0.max(point.0), most.1.max(point.1))
         });
         // A very wide interval must not make everything else small.
-        let ends = self.marks.iter().map(|mark| mark.high);
-        let end = ends.filter(|&high| high <= 1.5 * y).fold(y, f64::max);
+        let end = self
+            .marks
+            .iter()
+            .map(|mark| mark.high)
+            .filter(|&high| high <= 1.5 * y)
+            .fold(y, f64::max);
         (LinearAxis::to(x), LinearAxis::to(end))
     }
 

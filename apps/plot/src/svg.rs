@@ -133,9 +133,10 @@ impl Svg {
     pub fn polyline(&mut self, points: &[(f64, f64)], color: &str, dashed: bool) {
         let points = points.iter().map(|(x, y)| format!("{x:.2},{y:.2}"));
         let points = points.collect::<Vec<_>>().join(" ");
-        let dashes = match dashed {
-            true => " stroke-dasharray=\"7 4\"",
-            false => "",
+        let dashes = if dashed {
+            " stroke-dasharray=\"7 4\""
+        } else {
+            ""
         };
         self.add(format_args!(
             "<polyline points=\"{points}\" fill=\"none\" stroke-width=\"1.8\" stroke=\"{color}\"{dashes}/>"

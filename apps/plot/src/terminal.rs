@@ -37,8 +37,10 @@ pub fn draw_in_terminal(plot: &Plot) -> String {
     let mut text = format!("{}\n{}\n", show_name(&plot.title), y.title(plot.y_name));
     text += &grid.with_axes();
     text += &format!("{:>1$}\n", x.title(plot.x_name), MARGIN + 1 + WIDTH);
-    let curves = plot.curves.iter();
-    let names = curves.map(|curve| format!("{} {}", curve.symbol, show_name(&curve.name)));
+    let names = plot
+        .curves
+        .iter()
+        .map(|curve| format!("{} {}", curve.symbol, show_name(&curve.name)));
     let legend: Vec<String> = std::iter::once(format!("{MARK} measured"))
         .chain(names)
         .collect();

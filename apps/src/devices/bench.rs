@@ -89,8 +89,10 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &BenchArguments) -> Result<(), Failu
     let sizes = arguments.sizes.list(arguments.block)?;
     let budget_s = arguments.budget_s();
     for &n in &sizes {
-        let config = arguments.config(n, budget_s);
-        config.validate().map_err(Failure::input)?;
+        arguments
+            .config(n, budget_s)
+            .validate()
+            .map_err(Failure::input)?;
     }
     let session = &mut arguments.set_up_session().build(Arc::clone(comm))?;
     let comm = comm.as_ref();
@@ -131,12 +133,13 @@ impl BenchArguments {
 
     /// Returns the repetitions of the update of size `n`, which may take `limit_s` seconds.
     fn config(&self, n: usize, limit_s: f64) -> MeasureConfig {
-        self.measuring.apply_to(match self.thorough {
-            true => MeasureConfig::thorough(n),
-            false => MeasureConfig {
+        self.measuring.apply_to(if self.thorough {
+            MeasureConfig::thorough(n)
+        } else {
+            MeasureConfig {
                 max_seconds: limit_s,
                 ..DEFAULTS
-            },
+            }
         })
     }
 
@@ -153,8 +156,10 @@ impl BenchArguments {
         }
         let folder = self.out.as_deref().unwrap_or(Path::new(""));
         let paths: Vec<PathBuf> = names.iter().map(|(_, name)| folder.join(name)).collect();
-        let options = names.iter().map(|(option, _)| option.as_str());
-        let outputs = options.zip(paths.iter().map(PathBuf::as_path));
+        let outputs = names
+            .iter()
+            .map(|(option, _)| option.as_str())
+            .zip(paths.iter().map(PathBuf::as_path));
         let outputs = outputs.chain(name_path(("--svg", &self.svg)));
         check_distinct(name_path(("--platform", &self.node.platform)), outputs)?;
         let mut points = BTreeMap::new();
@@ -192,9 +197,10 @@ impl BenchArguments {
         if let Some(file) = files.plot {
             file.fill(&draw_plots(&report::make_plots(measured)))?;
         }
-        let text = match self.json {
-            true => output::json_line(&report::make_document(measured, self.block))?,
-            false => report::format_text(measured, self.block, output_width()),
+        let text = if self.json {
+            output::json_line(&report::make_document(measured, self.block))?
+        } else {
+            report::format_text(measured, self.block, output_width())
         };
         output::print(&text)
     }
@@ -204,8 +210,11 @@ impl BenchArguments {
 fn list_points_files(ranks: &[RankDevices]) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for (rank, (host, names)) in ranks.iter().enumerate() {
-        let here = ranks.iter().filter(|(other, _)| other == host);
-        let on_host: usize = here.map(|(_, names)| names.len()).sum();
+        let on_host: usize = ranks
+            .iter()
+            .filter(|(other, _)| other == host)
+            .map(|(_, names)| names.len())
+            .sum();
         for (number, name) in names.iter().enumerate() {
             let option = match ranks.len() {
                 1 => format!("--out (device {number})"),
@@ -269,8 +278,10 @@ mod tests {
     }
 
     fn list_names(ranks: &[RankDevices]) -> Vec<String> {
-        let files = list_points_files(ranks).into_iter();
-        files.map(|(_, name)| name).collect()
+        list_points_files(ranks)
+            .into_iter()
+            .map(|(_, name)| name)
+            .collect()
     }
 
     #[test]

@@ -165,8 +165,11 @@ impl<T: Scalar> MeasureRun<'_, T> {
                 found = self.measure_updates(n, &slices, limit_s, &mut repeat_alone);
             }
             let found = self.end_measurement(n, found)?;
-            let own = self.turns.own_device(turn);
-            if let Some((index, alone)) = own.and_then(|i| Some((i, *found.get(i)?))) {
+            if let Some((index, alone)) = self
+                .turns
+                .own_device(turn)
+                .and_then(|i| Some((i, *found.get(i)?)))
+            {
                 devices[index].sizes.push(SizeMeasurements {
                     n,
                     flop: T::TYPE.flop() * (n * n) as f64 * self.plan.block as f64,
@@ -230,10 +233,11 @@ impl<T: Scalar> MeasureRun<'_, T> {
 
 /// Returns the largest half-width of confidence intervals, as a part of the time.
 fn widest_interval(found: &[Measurement]) -> Option<f64> {
-    let timed = found
+    found
         .iter()
-        .filter(|found| !found.is_bound() && found.t_s > 0.0);
-    timed.map(|found| found.ci_s / found.t_s).reduce(f64::max)
+        .filter(|found| !found.is_bound() && found.t_s > 0.0)
+        .map(|found| found.ci_s / found.t_s)
+        .reduce(f64::max)
 }
 
 /// Made-up measurements, for tests.

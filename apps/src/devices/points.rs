@@ -17,8 +17,7 @@ pub fn make_files(measured: &JobMeasurements, block: usize) -> Vec<(String, Stri
     for (index, device) in measured.devices.iter().enumerate() {
         let neighbours = ["nothing", &list_neighbours(measured, index)];
         for (which, word) in MEASUREMENT_NAMES.into_iter().enumerate() {
-            let sizes = device.sizes.iter();
-            let found = sizes.filter_map(|size| {
+            let found = device.sizes.iter().filter_map(|size| {
                 let units = ((size.n / block) as u64).pow(2);
                 Some((units, size.measurements()[which]?))
             });
@@ -44,9 +43,11 @@ pub fn make_files(measured: &JobMeasurements, block: usize) -> Vec<(String, Stri
 fn list_neighbours(measured: &JobMeasurements, index: usize) -> String {
     let host = &measured.devices[index].host;
     let others = measured.devices.iter().enumerate();
-    let others = others.filter(|(i, device)| *i != index && device.host == *host);
-    let names = others.map(|(_, d)| name_device(measured.ranks, d.rank, &d.info.name));
-    names.collect::<Vec<_>>().join(", ")
+    others
+        .filter(|(i, device)| *i != index && device.host == *host)
+        .map(|(_, d)| name_device(measured.ranks, d.rank, &d.info.name))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Returns the name of the points file with the measurements of a rank's device alone or together.

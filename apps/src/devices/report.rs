@@ -27,8 +27,13 @@ pub fn make_document(measured: &JobMeasurements, block: usize) -> Value {
 
 fn count_measurements(measured: &JobMeasurements) -> MeasureTally {
     let mut tally = MeasureTally::default();
-    let sizes = measured.devices.iter().flat_map(|device| &device.sizes);
-    for found in sizes.flat_map(SizeMeasurements::measurements).flatten() {
+    for found in measured
+        .devices
+        .iter()
+        .flat_map(|device| &device.sizes)
+        .flat_map(SizeMeasurements::measurements)
+        .flatten()
+    {
         tally.count(&found);
     }
     tally
@@ -155,7 +160,7 @@ fn measurement_cells(
 /// Lists the deficiencies of the measurements, a line each.
 fn format_remarks(tally: &MeasureTally) -> String {
     let of = tally.measurements;
-    let lines = [
+    [
         (
             tally.imprecise,
             format!(
@@ -177,17 +182,16 @@ fn format_remarks(tally: &MeasureTally) -> String {
             tally.not_normal,
             format!("of {of} measurements have times that are not normally distributed"),
         ),
-    ];
-    let found = lines.iter().filter(|(count, _)| *count > 0);
-    found
+    ].iter().filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}\n"))
         .collect()
 }
 
 /// Makes a plot of speed against size for each device.
 pub fn make_plots(measured: &JobMeasurements) -> Vec<Plot> {
-    let devices = measured.devices.iter();
-    devices
+    measured
+        .devices
+        .iter()
         .map(|device| make_plot(device, measured.ranks))
         .collect()
 }
@@ -197,8 +201,7 @@ fn make_plot(device: &DeviceMeasurements, ranks: usize) -> Plot {
     let mut marks = Vec::new();
     let looks = [('*', color::BLUE), ('+', color::VERMILION)];
     for (which, (name, (symbol, color))) in MEASUREMENT_NAMES.into_iter().zip(looks).enumerate() {
-        let sizes = device.sizes.iter();
-        let found = sizes.filter_map(|size| {
+        let found = device.sizes.iter().filter_map(|size| {
             let m = size.measurements()[which].filter(|m| !m.is_bound())?;
             let gflop = size.flop / 1e9;
             Some(Mark::of_speed(size.n as f64, gflop, m.t_s, m.ci_s))

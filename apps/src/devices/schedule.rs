@@ -128,8 +128,10 @@ impl HostTurns {
 
     /// Returns the index of the device that has this turn, if it is this rank's.
     pub fn own_device(&self, turn: usize) -> Option<usize> {
-        let device = self.devices.get(turn);
-        device.filter(|d| d.rank == self.rank).map(|d| d.index)
+        self.devices
+            .get(turn)
+            .filter(|d| d.rank == self.rank)
+            .map(|d| d.index)
     }
 
     /// Returns the name of the device that has this turn on this host.

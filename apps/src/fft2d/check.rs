@@ -77,10 +77,10 @@ impl Waves<'_> {
             differences.extend([difference.re, difference.im]);
         }
         self.comm.sum_f64(&mut differences)?;
-        let norms = differences
+        Ok(differences
             .chunks_exact(2)
-            .map(|parts| parts[0].hypot(parts[1]));
-        Ok(norms.fold(0.0, keep_worse))
+            .map(|parts| parts[0].hypot(parts[1]))
+            .fold(0.0, keep_worse))
     }
 
     /// Returns the sums of `x_ij·exp(±2πi·(i·k + j·l)/n)` over this rank's rows for these k and l.

@@ -218,10 +218,9 @@ impl Balancing {
                 *is_over = has_ended;
                 Ok((next != rows).then_some(next))
             }
-            Self::Adaptive(balancer) => {
-                let is_new = balancer.observe(times_s[comm.rank()])?;
-                Ok(is_new.then(|| balancer.units().to_vec()))
-            }
+            Self::Adaptive(balancer) => Ok(balancer
+                .observe(times_s[comm.rank()])?
+                .then(|| balancer.units().to_vec())),
         }
     }
 
@@ -236,8 +235,11 @@ impl Balancing {
 /// Limits the rows of this rank to those that its part of the host's memory holds twice: while rows move, the old and the
 /// new ones are there.
 fn limit_part(comm: &dyn Comm, system: &LinearSystem) -> Result<LoopPart, Error> {
-    let hosts = comm.gather(&comm.host().to_owned())?;
-    let here = hosts.iter().filter(|host| *host == comm.host()).count() as u64;
+    let here = comm
+        .gather(&comm.host().to_owned())?
+        .iter()
+        .filter(|host| *host == comm.host())
+        .count() as u64;
     let row_bytes = 16 * (system.size() as u64 + 1);
     let free_bytes = memory_available_bytes().unwrap_or(u64::MAX) / here;
     let mine = system.rows()[comm.rank()];
@@ -263,13 +265,18 @@ fn divide_by_speeds(
             *speed = count as f64 / time_s.max(LEAST_S);
         }
     }
-    let busy = rows.iter().zip(times_s).filter(|(count, _)| **count > 0);
-    let busy_s: Vec<f64> = busy.map(|(_, &time_s)| time_s.max(LEAST_S)).collect();
+    let busy_s: Vec<f64> = rows
+        .iter()
+        .zip(times_s)
+        .filter(|(count, _)| **count > 0)
+        .map(|(_, &time_s)| time_s.max(LEAST_S))
+        .collect();
     if imbalance(&busy_s) <= epsilon {
         return Ok(None);
     }
-    let divided = proportional(speeds, rows.iter().sum());
-    let units = divided.map_err(BalanceError::from)?.units;
+    let units = proportional(speeds, rows.iter().sum())
+        .map_err(BalanceError::from)?
+        .units;
     Ok((units != rows).then_some(units))
 }
 

@@ -59,12 +59,12 @@ pub(super) fn check_solution(
         });
     }
     let n = solution.x.len();
-    let differences = solution
+    let difference = solution
         .x
         .iter()
         .enumerate()
-        .map(|(at, x)| (x - know_solution(n, at)).abs());
-    let difference = differences.fold(0.0, f64::max);
+        .map(|(at, x)| (x - know_solution(n, at)).abs())
+        .fold(0.0, f64::max);
     let is_near = sums.gap <= 0.0 || difference * sums.gap <= sums.residual + 2.0 * sums.rounding;
     Ok(SystemVerdict {
         passed: Some(is_right && is_near),

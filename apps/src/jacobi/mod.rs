@@ -119,9 +119,10 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Fail
         return Ok(());
     }
     let document = arguments.make_document(&system, solution, &verdict, ranks);
-    output::print(&match arguments.json {
-        true => output::json_line(&document)?,
-        false => document.format(output_width()),
+    output::print(&if arguments.json {
+        output::json_line(&document)?
+    } else {
+        document.format(output_width())
     })
 }
 
@@ -171,8 +172,7 @@ fn open_pace(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<PacedWork, 
         bind_rank(comm)?;
         return agree(comm, PacedWork::new(None).map_err(Error::from));
     };
-    let platform = Platform::load(comm, path)?;
-    let pace = platform.nodes()[comm.rank()].pace_of_core();
+    let pace = Platform::load(comm, path)?.nodes()[comm.rank()].pace_of_core();
     let paced = pace.and_then(|pace| Ok(PacedWork::new(pace)?));
     agree(comm, paced)
 }

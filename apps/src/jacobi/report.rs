@@ -63,7 +63,7 @@ pub fn list_ranks(
 ) -> Result<Vec<JacobiRank>, Error> {
     let all = comm.gather(&(comm.host().to_owned(), pace.describe()))?;
     let last = solution.history.last();
-    let ranks = all
+    Ok(all
         .into_iter()
         .enumerate()
         .map(|(rank, (host, paced))| JacobiRank {
@@ -76,8 +76,8 @@ pub fn list_ranks(
                 .iter()
                 .map(|sweep| sweep.times_s[rank])
                 .sum(),
-        });
-    Ok(ranks.collect())
+        })
+        .collect())
 }
 
 impl JacobiDocument {
@@ -129,8 +129,12 @@ impl JacobiDocument {
     /// Lists the iterations after which rows moved.
     fn list_moves(&self) -> String {
         let mut table = TextTable::new(0, "iteration|rows moved|s|imbalance|after it");
-        let pairs = self.history.windows(2).enumerate();
-        for (index, pair) in pairs.filter(|(_, pair)| pair[0].moved > 0) {
+        for (index, pair) in self
+            .history
+            .windows(2)
+            .enumerate()
+            .filter(|(_, pair)| pair[0].moved > 0)
+        {
             table.add_row([
                 (index + 1).to_string(),
                 pair[0].moved.to_string(),

@@ -181,9 +181,10 @@ impl JacobiLoop<'_> {
 
     /// Ends a method whose residual has grown far. It was 1 before the first iteration.
     fn check_growth(&self, residual: f64, iteration: u64) -> Result<(), Failure> {
-        match residual < DIVERGED {
-            true => Ok(()),
-            false => Err(self.refuse_growth(residual, iteration - 1)),
+        if residual < DIVERGED {
+            Ok(())
+        } else {
+            Err(self.refuse_growth(residual, iteration - 1))
         }
     }
 

@@ -153,19 +153,21 @@ fn read_rows(comm: &dyn Comm, path: &Path, rows: &[u64], cols: usize) -> Result<
 /// Gives each rank its rows of a matrix.
 fn spread_rows(rows: &[u64], cols: usize) -> Result<Spread, Error> {
     let total: u64 = rows.iter().sum();
-    let parts = list_ranges(rows).into_iter();
-    let rects = parts.map(|part| (part.start, 0, part.end - part.start, cols as u64).into());
+    let rects = list_ranges(rows)
+        .into_iter()
+        .map(|part| (part.start, 0, part.end - part.start, cols as u64).into());
     let layout = Layout::new(total, cols as u64, rects.collect())?;
     Ok(Spread::on_layout(total as usize, cols, 1, &layout))
 }
 
 fn allocate_elements(len: usize) -> Result<Vec<f64>, Error> {
     let mut elements = Vec::new();
-    let reserved = elements.try_reserve_exact(len);
-    reserved.map_err(|_| Error::Allocation {
-        what: "rows of the system",
-        bytes: 8 * len as u64,
-    })?;
+    elements
+        .try_reserve_exact(len)
+        .map_err(|_| Error::Allocation {
+            what: "rows of the system",
+            bytes: 8 * len as u64,
+        })?;
     elements.resize(len, 0.0);
     Ok(elements)
 }
@@ -254,8 +256,10 @@ impl LinearSystem {
         let x: Vec<f64> = (0..self.n)
             .map(|index| know_solution(self.n, index))
             .collect();
-        let rows = self.a.chunks_exact(self.n);
-        rows.map(|row| multiply_row(row, &x)).collect()
+        self.a
+            .chunks_exact(self.n)
+            .map(|row| multiply_row(row, &x))
+            .collect()
     }
 
     /// Finds the row whose diagonal is weakest.
@@ -263,10 +267,12 @@ impl LinearSystem {
     /// # Errors
     /// On every rank: [`Error::Parameter`] for a zero on the diagonal.
     fn find_weakest(&self, comm: &dyn Comm) -> Result<Option<WeakestRow>, Error> {
-        let all = comm.gather(&agree(comm, self.find_weakest_here())?)?;
-        let found = all.into_iter().flatten();
-        let weakest = found.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        Ok(weakest.map(|(ratio, row)| WeakestRow { row, ratio }))
+        Ok(comm
+            .gather(&agree(comm, self.find_weakest_here())?)?
+            .into_iter()
+            .flatten()
+            .min_by(|(a, _), (b, _)| a.total_cmp(b))
+            .map(|(ratio, row)| WeakestRow { row, ratio }))
     }
 
     fn find_weakest_here(&self) -> Result<Option<(f64, usize)>, Error> {
@@ -295,20 +301,21 @@ fn check_memory(comm: &dyn Comm, rows: &[u64], n: usize) -> Result<(), Error> {
         .saturating_mul(n as u64 + 1);
     let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
     let all = comm.gather(&(comm.host().to_owned(), needed_bytes, free_bytes))?;
-    let lacking = all.iter().find_map(|(host, ..)| {
-        let here = all.iter().filter(|(other, ..)| other == host);
-        let needed_bytes = here
-            .clone()
-            .fold(0_u64, |sum, rank| sum.saturating_add(rank.1));
-        let available_bytes = here.map(|rank| rank.2).min().unwrap_or(u64::MAX);
-        (needed_bytes > available_bytes).then(|| Error::Memory {
-            host: host.clone(),
-            rank: None,
-            needed_bytes,
-            available_bytes,
-            bound: MemoryScope::Host,
-            planned_bytes: None,
+    all.iter()
+        .find_map(|(host, ..)| {
+            let here = all.iter().filter(|(other, ..)| other == host);
+            let needed_bytes = here
+                .clone()
+                .fold(0_u64, |sum, rank| sum.saturating_add(rank.1));
+            let available_bytes = here.map(|rank| rank.2).min().unwrap_or(u64::MAX);
+            (needed_bytes > available_bytes).then(|| Error::Memory {
+                host: host.clone(),
+                rank: None,
+                needed_bytes,
+                available_bytes,
+                bound: MemoryScope::Host,
+                planned_bytes: None,
+            })
         })
-    });
-    lacking.map_or(Ok(()), Err)
+        .map_or(Ok(()), Err)
 }

@@ -169,11 +169,13 @@ fn arrange_areas(arguments: &LayoutArguments, method: LayoutMethod) -> Result<La
             "--method: fpm-br and fpm-kl need models of the nodes; give --models in place of areas",
         ));
     };
-    let flags = [
+    if let Some((flag, _)) = [
         ("--fit", arguments.fit.is_some()),
         ("--dividing", arguments.dividing.is_some()),
-    ];
-    if let Some((flag, _)) = flags.into_iter().find(|(_, given)| *given) {
+    ]
+    .into_iter()
+    .find(|(_, given)| *given)
+    {
         return Err(Failure::input(format!("{flag}: goes with --models")));
     }
     let layout = match &arguments.columns {
@@ -210,8 +212,11 @@ fn tabulate(arguments: &LayoutArguments, layout: &Layout, times: Option<&Times>)
     let mut table = TextTable::new(0, heading);
     for (node, rect) in layout.rects().iter().enumerate() {
         // Models find the area; without models it was asked for.
-        let asked = arguments.areas.get(node).map(f64::to_string);
-        let area = asked.unwrap_or_else(|| rect.area().to_string());
+        let area = arguments
+            .areas
+            .get(node)
+            .map(f64::to_string)
+            .unwrap_or_else(|| rect.area().to_string());
         let numbers = [rect.row, rect.col, rect.rows, rect.cols, rect.area()];
         let mut cells = vec![node.to_string(), area];
         cells.extend(numbers.map(|number| number.to_string()));

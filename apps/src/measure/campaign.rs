@@ -74,8 +74,11 @@ impl Campaign<'_> {
             agree(self.comm, written)?;
             self.sizes.observe(size, &points);
             if progress.is_shown() {
-                let measured = points.iter().flatten().filter(|point| point.reps > 0);
-                let runs_s = measured.map(|point| point.t_s);
+                let runs_s = points
+                    .iter()
+                    .flatten()
+                    .filter(|point| point.reps > 0)
+                    .map(|point| point.t_s);
                 let wall_s = begun.elapsed().as_secs_f64();
                 remaining.observe(self.weigh(size), runs_s, wall_s);
             }
@@ -132,8 +135,12 @@ impl Campaign<'_> {
         let is_measured = all
             .iter()
             .any(|end| matches!(end, SizeEnd::Point(_) | SizeEnd::NotRun));
-        let known = self.points.iter().flat_map(|(_, points)| points);
-        let is_known = known.into_iter().any(Option::is_some);
+        let is_known = self
+            .points
+            .iter()
+            .flat_map(|(_, points)| points)
+            .into_iter()
+            .any(Option::is_some);
         match reason.filter(|_| !is_measured && !is_known) {
             Some(error) => agree(self.comm, Err(error)),
             None if !is_measured && !is_known => agree(self.comm, Ok(all)),
@@ -144,12 +151,15 @@ impl Campaign<'_> {
     /// Returns the units of a part while a size is measured.
     fn find_units(&self, part: usize, size: Size) -> PartUnits {
         let bounds = self.list_points(part).filter(|point| point.reps == 0);
-        let bounds = bounds.map(|point| (point.m, point.n));
         let is_load = bounds
+            .map(|point| (point.m, point.n))
             .chain(self.lacking[part].iter().copied())
             .any(|(m, n)| m <= size.0 && n <= size.1);
-        let known = self.list_points(part).filter(|point| point.reps > 0);
-        let largest = known.map(|point| point.m.saturating_mul(point.n)).max();
+        let largest = self
+            .list_points(part)
+            .filter(|point| point.reps > 0)
+            .map(|point| point.m.saturating_mul(point.n))
+            .max();
         PartUnits {
             units: if is_load {
                 largest.unwrap_or(0)
@@ -205,6 +215,10 @@ impl Campaign<'_> {
 
 /// Returns the largest half-width of the parts' confidence intervals, as a part of the time.
 fn widest_interval(points: &PartPoints) -> Option<f64> {
-    let points = points.iter().flatten().filter(|point| point.reps > 0);
-    points.map(|point| point.ci_s / point.t_s).reduce(f64::max)
+    points
+        .iter()
+        .flatten()
+        .filter(|point| point.reps > 0)
+        .map(|point| point.ci_s / point.t_s)
+        .reduce(f64::max)
 }

@@ -95,13 +95,14 @@ impl DeviceArguments {
             element: self.element.unwrap_or_default(),
             width: self.panel.unwrap_or(panel),
         };
-        let settings = self
+        let session = self
             .node
             .set_up_session()
             .blas(blas.clone())
             .element(work.element)
-            .measure(*config);
-        let session = settings.store(store).build(Arc::clone(comm))?;
+            .measure(*config)
+            .store(store)
+            .build(Arc::clone(comm))?;
         let measured_with = format!(
             "block {block}, panels of {}, {}, {}",
             work.width,
@@ -160,9 +161,10 @@ fn list_parts(
         let Some(device) = &part.device else { continue };
         let word = MEASUREMENT_NAMES[usize::from(!neighbours.is_empty())];
         part.stem = name_stem(comm.size(), part.rank, &device.name, word);
-        let beside = match neighbours.is_empty() {
-            true => "nothing".to_owned(),
-            false => neighbours.join(", "),
+        let beside = if neighbours.is_empty() {
+            "nothing".to_owned()
+        } else {
+            neighbours.join(", ")
         };
         let mut headers = describe_device(device, &part.host, &beside);
         headers.extend([
@@ -181,12 +183,13 @@ fn list_parts(
 /// Returns the names of the other devices on the host of a device.
 fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<String> {
     let others = parts.iter().enumerate();
-    let others = others.filter(|(other, part)| *other != index && part.host == parts[index].host);
-    let names = others.filter_map(|(_, part)| {
-        let device = part.device.as_ref()?;
-        Some(name_device(ranks, part.rank, &device.name))
-    });
-    names.collect()
+    others
+        .filter(|(other, part)| *other != index && part.host == parts[index].host)
+        .filter_map(|(_, part)| {
+            let device = part.device.as_ref()?;
+            Some(name_device(ranks, part.rank, &device.name))
+        })
+        .collect()
 }
 
 impl<T: Scalar> DeviceWork<T> {
@@ -209,14 +212,16 @@ impl<T: Scalar> DeviceWork<T> {
 
     /// Keeps the times of the last measurement for the model store.
     fn keep_times(&mut self, units: &[PartUnits], found: &[Measurement]) -> Result<(), Error> {
-        let times = units.iter().zip(found).zip(self.operands.times_s());
-        let samples = times.map(|((units, found), times_s)| {
-            let seconds = match found.is_bound() {
-                true => vec![found.t_s],
-                false => times_s.clone(),
-            };
-            (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
-        });
+        let samples = units.iter().zip(found).zip(self.operands.times_s()).map(
+            |((units, found), times_s)| {
+                let seconds = if found.is_bound() {
+                    vec![found.t_s]
+                } else {
+                    times_s.clone()
+                };
+                (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
+            },
+        );
         let samples: Vec<Option<StoredSample>> = samples.collect();
         keep_samples(&mut self.session, self.updates.work, &samples)
     }
@@ -249,9 +254,12 @@ fn end_without_memory(
         return Err(error);
     }
     let mut error = Some(error);
-    let ends = units.iter().map(|units| match is_here && !units.is_load {
-        true => PartEnd::NoMemory(error.take()),
-        false => PartEnd::NotRun,
+    let ends = units.iter().map(|units| {
+        if is_here && !units.is_load {
+            PartEnd::NoMemory(error.take())
+        } else {
+            PartEnd::NotRun
+        }
     });
     Ok(ends.collect())
 }

@@ -132,25 +132,26 @@ impl PointsFiles {
 
     /// Returns the path of each part's file.
     pub fn list_paths(&self) -> Vec<Option<String>> {
-        let paths = (0..self.files.len()).map(|part| self.path(part));
-        paths
+        (0..self.files.len())
+            .map(|part| self.path(part))
             .map(|path| path.map(|path| path.display().to_string()))
             .collect()
     }
 
     fn path(&self, part: usize) -> Option<PathBuf> {
-        let folder = self.folder.as_ref()?;
-        Some(folder.join(&self.files[part].name))
+        Some(self.folder.as_ref()?.join(&self.files[part].name))
     }
 
     /// Drops the sizes that an interrupted command had not written to all files: of a part that has neither a point
     /// there nor a bound at a smaller size, nor lacked memory for one.
     pub fn drop_unfinished(&mut self) {
-        let known = self.sizes();
-        let unfinished = known.filter(|&(size, ref points)| {
-            let parts = self.files.iter().zip(points);
-            let missing = parts.filter(|(_, point)| point.is_none());
-            missing.into_iter().any(|(file, _)| !file.is_hopeless(size))
+        let unfinished = self.sizes().filter(|&(size, ref points)| {
+            self.files
+                .iter()
+                .zip(points)
+                .filter(|(_, point)| point.is_none())
+                .into_iter()
+                .any(|(file, _)| !file.is_hopeless(size))
         });
         let unfinished: Vec<Size> = unfinished.map(|(size, _)| size).collect();
         for file in &mut self.files {
@@ -169,8 +170,9 @@ impl PointsFiles {
         let mut sizes: BTreeMap<Size, PartPoints> = BTreeMap::new();
         for (part, file) in self.files.iter().enumerate() {
             for point in &file.points {
-                let points = sizes.entry((point.m, point.n));
-                points.or_insert_with(|| vec![None; self.files.len()])[part] = Some(*point);
+                sizes
+                    .entry((point.m, point.n))
+                    .or_insert_with(|| vec![None; self.files.len()])[part] = Some(*point);
             }
         }
         sizes.into_iter()
@@ -198,8 +200,8 @@ impl PointsFiles {
                 measured.insert(at, *point);
             }
             if let Some(path) = self.path(part) {
-                let file = PartialFile::create(&path, DOCUMENT_BYTES)?;
-                file.fill(&self.kind.write(&self.files[part]))?;
+                PartialFile::create(&path, DOCUMENT_BYTES)?
+                    .fill(&self.kind.write(&self.files[part]))?;
             }
         }
         Ok(())
@@ -219,11 +221,12 @@ impl PartFile {
 
 /// Reads the sizes of the header about lacking memory.
 fn parse_lacking(text: &str) -> Vec<Size> {
-    let sizes = text.split(", ").filter_map(|size| {
-        let (m, n) = size.split_once(' ').unwrap_or((size, "1"));
-        Some((m.parse().ok()?, n.parse().ok()?))
-    });
-    sizes.collect()
+    text.split(", ")
+        .filter_map(|size| {
+            let (m, n) = size.split_once(' ').unwrap_or((size, "1"));
+            Some((m.parse().ok()?, n.parse().ok()?))
+        })
+        .collect()
 }
 
 /// Reads the points of an earlier command, which had the same headers but for the date, and the sizes for which it found
@@ -390,8 +393,7 @@ mod tests {
             ..MeasuredPart::default()
         };
         let parts = [part];
-        let sides = [(4, 2), (2, 4), (4, 4)];
-        let points = sides.map(|(m, n)| SurfacePoint {
+        let points = [(4, 2), (2, 4), (4, 4)].map(|(m, n)| SurfacePoint {
             m,
             n,
             ..point(m, 3)
@@ -403,8 +405,7 @@ mod tests {
                 .add(&vec![Some(point)], &NO_LACK[..1])
                 .expect("a file");
         }
-        let files = PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts);
-        let sizes: Vec<Size> = files
+        let sizes: Vec<Size> = PointsFiles::open(Some(folder.path()), FileKind::Surface, &parts)
             .expect("a file")
             .sizes()
             .map(|(size, _)| size)

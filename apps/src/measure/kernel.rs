@@ -77,9 +77,10 @@ impl KernelChoice {
     /// Opens the kernel in this process. The one that started it names a crash if there is no note.
     fn open_here(&self, crash: Option<CrashNote>) -> Result<OpenedRun, DeviceError> {
         let calls_blas = self.name == "gemm";
-        let blas: Arc<dyn Blas> = match calls_blas {
-            true => choose_blas(&self.blas)?,
-            false => Arc::new(EmbeddedBlas),
+        let blas: Arc<dyn Blas> = if calls_blas {
+            choose_blas(&self.blas)?
+        } else {
+            Arc::new(EmbeddedBlas)
         };
         let blas_name = calls_blas.then(|| blas.name().to_owned());
         let kernel = match make_kernel(&self.name, self.parameters, &blas) {
@@ -202,8 +203,11 @@ mod tests {
             limit_s: 2.5,
             quota: RunQuota::default(),
         };
-        let command = choice.make_command();
-        let words: Vec<OsString> = command.get_args().map(OsString::from).collect();
+        let words: Vec<OsString> = choice
+            .make_command()
+            .get_args()
+            .map(OsString::from)
+            .collect();
         assert_eq!(words[0], SERVE);
         let read = KernelChoice::from_words(&words[1..]).expect("a choice");
         assert_eq!(format!("{read:?}"), format!("{choice:?}"));

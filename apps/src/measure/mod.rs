@@ -158,9 +158,10 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
     if comm.rank() > 0 {
         return Ok(());
     }
-    output::print(&match arguments.json {
-        true => output::json_line(&document)?,
-        false => document.format(output_width()),
+    output::print(&if arguments.json {
+        output::json_line(&document)?
+    } else {
+        document.format(output_width())
     })
 }
 
@@ -174,11 +175,12 @@ impl MeasureArguments {
     /// Refuses options of another kernel.
     fn check_kernel(&self) -> Result<(), Failure> {
         let is_mxm = self.kernel.kernel == MXM;
-        let given = [
+        let of_kernels = [
             (self.kernel.isolate, "--isolate"),
             (self.kernel.unbound, "--unbound"),
-        ];
-        let of_kernels = given.into_iter().find(|(is_given, _)| *is_given);
+        ]
+        .into_iter()
+        .find(|(is_given, _)| *is_given);
         match (is_mxm, self.devices.name_given(), of_kernels) {
             (false, Some(option), _) => {
                 let message = format!("{option}: goes with the kernel mxm alone");
@@ -247,9 +249,10 @@ impl MeasureArguments {
         if comm.rank() > 0 {
             return Ok(None);
         }
-        let kind = match self.devices.surface {
-            true => FileKind::Surface,
-            false => FileKind::Points,
+        let kind = if self.devices.surface {
+            FileKind::Surface
+        } else {
+            FileKind::Points
         };
         let mut files = PointsFiles::open(self.out.as_deref(), kind, parts)?;
         files.drop_unfinished();
@@ -259,19 +262,22 @@ impl MeasureArguments {
 
 /// Returns the notices about parts that found no memory.
 fn list_lacking(parts: &[MeasuredPart], lacking: &[Vec<Size>]) -> Vec<String> {
-    let lacking = parts.iter().zip(lacking).filter_map(|(part, lacking)| {
-        let size = match *lacking.first()? {
-            (units, 1) => count(units, "unit"),
-            (m, n) => format!("{m}×{n} blocks"),
-        };
-        let device = part.device.as_ref();
-        let device = device.map_or(String::new(), |device| format!("{} of ", device.name));
-        let part = format!("{device}rank {} on {}", part.rank, part.host);
-        Some(format!(
-            "{part} has no memory for {size}: its model ends below"
-        ))
-    });
-    lacking.collect()
+    parts
+        .iter()
+        .zip(lacking)
+        .filter_map(|(part, lacking)| {
+            let size = match *lacking.first()? {
+                (units, 1) => count(units, "unit"),
+                (m, n) => format!("{m}×{n} blocks"),
+            };
+            let device = part.device.as_ref();
+            let device = device.map_or(String::new(), |device| format!("{} of ", device.name));
+            let part = format!("{device}rank {} on {}", part.rank, part.host);
+            Some(format!(
+                "{part} has no memory for {size}: its model ends below"
+            ))
+        })
+        .collect()
 }
 
 fn list_models(
@@ -279,13 +285,16 @@ fn list_models(
     parts: &[MeasuredPart],
     files: Vec<Option<String>>,
 ) -> Result<Vec<MeasuredModelDocument>, Error> {
-    let sizes = campaign.points.iter();
-    let work = sizes.map(|&(size, _)| campaign.work.complexity(size));
+    let work = campaign
+        .points
+        .iter()
+        .map(|&(size, _)| campaign.work.complexity(size));
     let work = agree(campaign.comm, work.collect::<Result<Vec<f64>, _>>())?;
     let files = files.into_iter().chain(std::iter::repeat(None));
     let documents = parts.iter().zip(files).enumerate();
-    let documents = documents.map(|(index, (part, file))| {
-        MeasuredModelDocument::new(part, file, index, (&campaign.points, &work))
-    });
-    Ok(documents.collect())
+    Ok(documents
+        .map(|(index, (part, file))| {
+            MeasuredModelDocument::new(part, file, index, (&campaign.points, &work))
+        })
+        .collect())
 }

@@ -144,12 +144,16 @@ impl KernelArguments {
         config: &MeasureConfig,
         others: &[&str],
     ) -> Result<OpenKernel, Error> {
-        let core = match self.unbound {
-            true => None,
-            false => bind_rank(comm)?.map(|core| core.core),
+        let core = if self.unbound {
+            None
+        } else {
+            bind_rank(comm)?.map(|core| core.core)
         };
-        let hosts = comm.gather(&comm.host().to_owned())?;
-        let here = hosts.iter().filter(|host| *host == comm.host()).count();
+        let here = comm
+            .gather(&comm.host().to_owned())?
+            .iter()
+            .filter(|host| *host == comm.host())
+            .count();
         let quota_cores = cpu_quota_cores();
         let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
         let choice = KernelChoice {
@@ -207,9 +211,10 @@ impl KernelArguments {
         blas: Option<String>,
     ) -> Result<KernelWork, Error> {
         let kernel = self.kernel.as_str();
-        let library = match choice.is_built_in() {
-            true => None,
-            false => Some(hash_library(KernelPlace::parse(kernel).file)?),
+        let library = if choice.is_built_in() {
+            None
+        } else {
+            Some(hash_library(KernelPlace::parse(kernel).file)?)
         };
         Ok(KernelWork {
             kernel: self.name_kernel(),
@@ -217,9 +222,10 @@ impl KernelArguments {
             block: OF_BLOCKS.contains(&kernel).then(|| self.block()),
             width: OF_ROWS.contains(&kernel).then(|| self.width()),
             blas,
-            threads: match self.unbound || library.is_some() {
-                true => list_thread_settings(),
-                false => Vec::new(),
+            threads: if self.unbound || library.is_some() {
+                list_thread_settings()
+            } else {
+                Vec::new()
             },
             library,
             isolated: self.isolate,

@@ -143,9 +143,10 @@ impl StoredKernel {
 /// Returns the repetitions of `d` units for the store; `None` without any.
 fn make_sample(d: u64, repeated: Repeated) -> Option<StoredSample> {
     let Repeated { found, times_s } = repeated;
-    let seconds = match found.is_bound() {
-        true => vec![found.t_s],
-        false => times_s,
+    let seconds = if found.is_bound() {
+        vec![found.t_s]
+    } else {
+        times_s
     };
     (!seconds.is_empty()).then(|| StoredSample {
         units: d,

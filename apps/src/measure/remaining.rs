@@ -43,13 +43,11 @@ impl RemainingTime {
     /// Estimates the seconds that sizes of this work take: each at the speed of the measured size nearest to it, and with as
     /// many repetitions, unless these exceed the seconds that repetitions may take. `None` before a size was measured.
     pub fn estimate_s(&self, left: &[f64]) -> Option<f64> {
-        let costs = left.iter().map(|&work| self.estimate_size_s(work));
-        costs.sum()
+        left.iter().map(|&work| self.estimate_size_s(work)).sum()
     }
 
     fn estimate_size_s(&self, work: f64) -> Option<f64> {
-        let seen = self.seen.iter();
-        let nearest = seen.min_by(|a, b| {
+        let nearest = self.seen.iter().min_by(|a, b| {
             let [a, b] = [a, b].map(|cost| (cost.work / work).ln().abs());
             a.total_cmp(&b)
         })?;
@@ -61,9 +59,10 @@ impl RemainingTime {
 
 /// Returns the work of a size: the kernel's complexity, or its units if the kernel states none.
 pub fn weigh_size((m, n): Size, complexity: f64) -> f64 {
-    match complexity.is_finite() && complexity > 0.0 {
-        true => complexity,
-        false => m as f64 * n as f64,
+    if complexity.is_finite() && complexity > 0.0 {
+        complexity
+    } else {
+        m as f64 * n as f64
     }
 }
 

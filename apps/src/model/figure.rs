@@ -75,8 +75,10 @@ impl FileModels {
             Ok::<_, Infallible>(())
         });
         let end = 1.05 * sizes.iter().copied().max().unwrap_or(1) as f64;
-        let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-        let mut places: Vec<f64> = even.chain(sizes.into_iter().map(|d| d as f64)).collect();
+        let mut places: Vec<f64> = (0..=PLACES)
+            .map(|i| end * f64::from(i) / f64::from(PLACES))
+            .chain(sizes.into_iter().map(|d| d as f64))
+            .collect();
         places.sort_unstable_by(f64::total_cmp);
         places.dedup();
         places

@@ -134,8 +134,10 @@ pub fn run(arguments: &ModelArguments) -> Result<(), Failure> {
     check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
     let svg = output::create_file(arguments.svg.as_deref())?;
     let measured = arguments.names.read_measured(&arguments.files)?;
-    let files = arguments.files.iter().zip(measured);
-    let models: Vec<FileModels> = files
+    let models: Vec<FileModels> = arguments
+        .files
+        .iter()
+        .zip(measured)
         .map(|(path, measured)| FileModels::new(path, measured, arguments))
         .collect::<Result<_, _>>()?;
     if let Some(file) = svg {

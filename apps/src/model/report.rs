@@ -171,8 +171,10 @@ impl FileModels {
         let heading = format!("{}|{}", self.labels.size, names.join("|"));
         let columns = self.keys.iter().map(|&key| {
             let model = self.make_model(key);
-            let sizes = self.sizes.iter();
-            sizes.map(|&size| value(&model, size as f64)).collect()
+            self.sizes
+                .iter()
+                .map(|&size| value(&model, size as f64))
+                .collect()
         });
         let columns: Vec<Vec<f64>> = columns.collect();
         let mut table = TextTable::new(0, &heading);

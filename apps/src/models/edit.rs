@@ -168,8 +168,10 @@ pub(super) fn import(folders: &Folders, path: &Path) -> Result<StoreChange, Fail
         Failure::of_file(path, reason)
     })?;
     let stored = folders.read()?;
-    let lengths = stored.runs().map(|run| (name_run(run), run.length()));
-    let known: BTreeMap<(&str, &StoreKey), (usize, usize)> = lengths.collect();
+    let known: BTreeMap<(&str, &StoreKey), (usize, usize)> = stored
+        .runs()
+        .map(|run| (name_run(run), run.length()))
+        .collect();
     let imported = StoredModels::merge(runs);
     let new = imported.runs().filter(|run| {
         let length = known.get(&name_run(run));

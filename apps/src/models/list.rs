@@ -84,8 +84,11 @@ fn find_differing<'k>(keys: &BTreeSet<&'k StoreKey>) -> BTreeMap<&'k StoreKey, V
         );
         alike.entry(shown).or_default().push(key);
     }
-    let groups = alike.into_values().filter(|keys| keys.len() > 1);
-    groups.flat_map(|keys| tell_apart(&keys)).collect()
+    alike
+        .into_values()
+        .filter(|keys| keys.len() > 1)
+        .flat_map(|keys| tell_apart(&keys))
+        .collect()
 }
 
 /// Returns each key with its values of the fields in which the keys differ.
@@ -95,15 +98,19 @@ fn tell_apart<'k>(keys: &[&'k StoreKey]) -> Vec<(&'k StoreKey, Vec<String>)> {
         BTreeMap::from_iter(list_fields(&key.identity).into_iter().chain(conditions))
     });
     let fields: Vec<BTreeMap<String, String>> = fields.collect();
-    let told = keys.iter().zip(&fields).map(|(key, of_key)| {
-        let differing = of_key.iter().filter(|(name, value)| {
-            let mut others = fields.iter();
-            others.any(|other| other.get(*name) != Some(*value))
-        });
-        let told = differing.map(|(name, value)| format!("{name} {value}"));
-        (*key, told.collect())
-    });
-    told.collect()
+    keys.iter()
+        .zip(&fields)
+        .map(|(key, of_key)| {
+            let told = of_key
+                .iter()
+                .filter(|(name, value)| {
+                    let mut others = fields.iter();
+                    others.any(|other| other.get(*name) != Some(*value))
+                })
+                .map(|(name, value)| format!("{name} {value}"));
+            (*key, told.collect())
+        })
+        .collect()
 }
 
 /// A folder of the store.
@@ -171,9 +178,10 @@ impl ModelList {
                 model.class.clone(),
                 model.work.clone(),
                 model.pace.clone().unwrap_or_else(|| "-".to_owned()),
-                match model.differs.is_empty() {
-                    true => "-".to_owned(),
-                    false => model.differs.join(", "),
+                if model.differs.is_empty() {
+                    "-".to_owned()
+                } else {
+                    model.differs.join(", ")
                 },
                 model.name_state().to_owned(),
                 model.cores.to_string(),
@@ -182,18 +190,21 @@ impl ModelList {
                 format!("{:.0}", age_s as f64 / DAY_S),
             ]);
         }
-        let mut text = match self.models.is_empty() {
-            true => String::new(),
-            false => format!("{table}\n"),
+        let mut text = if self.models.is_empty() {
+            String::new()
+        } else {
+            format!("{table}\n")
         };
         for folder in &self.folders {
-            let role = match folder.is_written {
-                true => "read and written",
-                false => "read",
+            let role = if folder.is_written {
+                "read and written"
+            } else {
+                "read"
             };
-            let segments = match folder.exists {
-                true => count(folder.segments as u64, "segment"),
-                false => "does not exist".to_owned(),
+            let segments = if folder.exists {
+                count(folder.segments as u64, "segment")
+            } else {
+                "does not exist".to_owned()
             };
             let _ = writeln!(text, "{} ({role}): {segments}", folder.path);
         }

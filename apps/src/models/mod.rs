@@ -104,9 +104,10 @@ impl FormArguments {
         document: &D,
         format: impl FnOnce(&D) -> String,
     ) -> Result<String, Failure> {
-        match self.json {
-            true => output::json_line(document),
-            false => Ok(format(document)),
+        if self.json {
+            output::json_line(document)
+        } else {
+            Ok(format(document))
         }
     }
 }
@@ -128,17 +129,20 @@ pub fn read_alike(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
 }
 
 fn find_keys(models: &StoredModels, names: &[PathBuf]) -> Result<Vec<StoreKey>, Failure> {
-    let keys = names.iter().map(|name| find_key(models, &name_path(name)));
-    keys.collect()
+    names
+        .iter()
+        .map(|name| find_key(models, &name_path(name)))
+        .collect()
 }
 
 fn list_points(models: &StoredModels, keys: &[StoreKey]) -> Vec<Vec<Point>> {
     let now_s = read_clock_s();
-    let points = keys.iter().map(|key| {
-        let known = models.find(key, now_s);
-        known.map_or_else(Vec::new, |known| known.points)
-    });
-    points.collect()
+    keys.iter()
+        .map(|key| {
+            let known = models.find(key, now_s);
+            known.map_or_else(Vec::new, |known| known.points)
+        })
+        .collect()
 }
 
 /// Refuses models whose units are not the same work.
@@ -235,9 +239,12 @@ impl Folders {
 
     /// Lists the folders that the user has named and that do not exist.
     fn list_missing(&self) -> Vec<String> {
-        let named = self.all.iter().filter(|_| self.are_named);
-        let missing = named.filter(|folder| !folder.root().exists());
-        missing.map(|folder| name_path(folder.root())).collect()
+        self.all
+            .iter()
+            .filter(|_| self.are_named)
+            .filter(|folder| !folder.root().exists())
+            .map(|folder| name_path(folder.root()))
+            .collect()
     }
 
     /// Says on standard error which folders that the user has named do not exist.
@@ -324,8 +331,8 @@ fn list_fields(part: &impl Serialize) -> Vec<(String, String)> {
     let Ok(Value::Object(fields)) = serde_json::to_value(part) else {
         return Vec::new();
     };
-    let fields = fields.into_iter();
     fields
+        .into_iter()
         .map(|(name, value)| (name, format_value(&value)))
         .collect()
 }

@@ -92,14 +92,17 @@ impl ShownModel {
         let key = find_key(&models, name)?;
         let runs = list_runs(&models, &key);
         let known = models.find(&key, read_clock_s());
-        let points = known.as_ref().map_or(&[][..], |known| &known.points);
-        let times = points.iter().map(|point| ShownTime {
-            units: point.d,
-            seconds: point.t_s,
-            ci_s: point.ci_s,
-            units_per_s: point.speed(),
-            at_least: point.reps == 0,
-        });
+        let times = known
+            .as_ref()
+            .map_or(&[][..], |known| &known.points)
+            .iter()
+            .map(|point| ShownTime {
+                units: point.d,
+                seconds: point.t_s,
+                ci_s: point.ci_s,
+                units_per_s: point.speed(),
+                at_least: point.reps == 0,
+            });
         Ok(Self {
             schema: SCHEMA,
             name: key.name(),
@@ -236,12 +239,14 @@ fn find_differences(keys: &[StoreKey; 2]) -> Vec<FieldDifference> {
         let conditions = list_fields(&key.conditions).into_iter();
         let conditions = conditions.map(|(field, value)| (format!("conditions.{field}"), value));
         for (field, value) in list_fields(&key.identity).into_iter().chain(conditions) {
-            let values = fields.entry(field);
-            values.or_insert_with(|| ["-".to_owned(), "-".to_owned()])[index] = value;
+            fields
+                .entry(field)
+                .or_insert_with(|| ["-".to_owned(), "-".to_owned()])[index] = value;
         }
     }
-    let differing = fields.into_iter().filter(|(_, [one, other])| one != other);
-    differing
+    fields
+        .into_iter()
+        .filter(|(_, [one, other])| one != other)
         .map(|(field, values)| FieldDifference { field, values })
         .collect()
 }

@@ -43,8 +43,9 @@ impl StoreCheck {
         };
         check.is_sound = check.findings.is_empty();
         for folder in &folders.all {
-            let read = check.read_folder(folder);
-            read.map_err(|error| Failure::of_file(folder.root(), error))?;
+            check
+                .read_folder(folder)
+                .map_err(|error| Failure::of_file(folder.root(), error))?;
         }
         check.is_sound &= check.broken == 0;
         Ok(check)
@@ -64,9 +65,10 @@ impl StoreCheck {
             }
         }
         for path in folder.find_leftovers()? {
-            match StoreFolder::is_set_aside(&path) {
-                true => self.set_aside += 1,
-                false => self.leftovers += 1,
+            if StoreFolder::is_set_aside(&path) {
+                self.set_aside += 1
+            } else {
+                self.leftovers += 1
             }
         }
         Ok(())
@@ -74,8 +76,11 @@ impl StoreCheck {
 
     /// Formats the findings for people.
     pub(super) fn format(&self) -> String {
-        let findings = self.findings.iter().map(|finding| format!("{finding}\n"));
-        let mut text: String = findings.collect();
+        let mut text: String = self
+            .findings
+            .iter()
+            .map(|finding| format!("{finding}\n"))
+            .collect();
         text += &format!(
             "{} whole, {} broken, {} not read; {} set aside, {}\n",
             count(self.whole, "segment"),

@@ -26,8 +26,10 @@ impl GivenPlan {
             return Ok(Some(Self::Recorded(record)));
         }
         let saved = arguments.load_plan.as_deref();
-        let saved = saved.map(|path| Plan::load(comm, path)).transpose()?;
-        Ok(saved.map(Self::Saved))
+        Ok(saved
+            .map(|path| Plan::load(comm, path))
+            .transpose()?
+            .map(Self::Saved))
     }
 
     /// The plan.

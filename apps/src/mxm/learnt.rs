@@ -18,9 +18,10 @@ const ALIKE_STEPS: usize = 3;
 
 /// Names a node: by its rank, with its name in the platform file or its host.
 pub(super) fn name_node(node: &NodeReport) -> String {
-    let name = match node.name.is_empty() {
-        true => &node.host,
-        false => &node.name,
+    let name = if node.name.is_empty() {
+        &node.host
+    } else {
+        &node.name
     };
     format!("{} {name}", node.rank)
 }
@@ -115,9 +116,10 @@ fn describe_drifts(node: &NodeReport, drifts: &[&LearntDrift]) -> String {
         let (alike, others) = rest.split_at(alike.count());
         rest = others;
         let named = format!("node {}", name_node(node));
-        let host = match node.name.is_empty() {
-            true => String::new(),
-            false => format!(" ({})", node.host),
+        let host = if node.name.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", node.host)
         };
         if covers_node(node, alike) {
             let log: f64 = alike.iter().map(|drift| drift.factor.ln()).sum();
@@ -151,9 +153,10 @@ fn is_alike(one: &LearntDrift, other: &LearntDrift) -> bool {
 }
 
 fn describe_factor(factor: f64, step: usize) -> String {
-    match factor > 1.0 {
-        true => format!("became {factor:.1} × slower at step {step}"),
-        false => format!("became {:.1} × faster at step {step}", 1.0 / factor),
+    if factor > 1.0 {
+        format!("became {factor:.1} × slower at step {step}")
+    } else {
+        format!("became {:.1} × faster at step {step}", 1.0 / factor)
     }
 }
 

@@ -205,12 +205,11 @@ pub fn run<'a>(
     arguments.balancing.check(arguments.strategy)?;
     let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
-    let line = match arguments.quiet {
-        true => None,
-        false => {
-            let limits = MeasuringLimits::of(&arguments.balance_config());
-            ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
-        }
+    let line = if arguments.quiet {
+        None
+    } else {
+        let limits = MeasuringLimits::of(&arguments.balance_config());
+        ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
     };
     watch.line = line.as_deref();
     watch.enter(AccountPhase::Devices);
@@ -377,9 +376,10 @@ fn multiply_as<T: Element>(
         is_finite: true,
         files,
     };
-    let mut c = match scalars.beta == T::ZERO {
-        true => agree(comm, session.zeros(plan))?,
-        false => source.make_matrix(plan.c(), 2)?,
+    let mut c = if scalars.beta == T::ZERO {
+        agree(comm, session.zeros(plan))?
+    } else {
+        source.make_matrix(plan.c(), 2)?
     };
     let whole = if plan.k_parts() == 1 {
         let factors = source.make_factors::<T>(plan.a(), plan.b())?;

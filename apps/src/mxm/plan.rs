@@ -41,8 +41,11 @@ fn left_to_run(plan: &Plan) -> String {
     let Some(look) = plan.look() else {
         return String::new();
     };
-    let has_borders = plan.nodes().iter().any(|node| node.devices.len() > 1);
-    let borders = has_borders.then_some("the borders between devices of a node");
+    let borders = plan
+        .nodes()
+        .iter()
+        .any(|node| node.devices.len() > 1)
+        .then_some("the borders between devices of a node");
     let moves = plan.nodes().len() > 1 && plan.division().shares().is_none();
     let layout = moves.then_some("the layout of C between nodes");
     let left: Vec<&str> = borders.into_iter().chain(layout).collect();
@@ -55,13 +58,14 @@ fn left_to_run(plan: &Plan) -> String {
         Some(_) => "the shares of k stay; ",
         None => "",
     };
-    match left.is_empty() {
-        true => format!("nothing is left to the run: {shares}{known}\n"),
-        false => format!(
+    if left.is_empty() {
+        format!("nothing is left to the run: {shares}{known}\n")
+    } else {
+        format!(
             "left to the run: {}, decided at most {} apart; {shares}{known}\n",
             left.join(" and "),
             count(look.config.check_every, "step")
-        ),
+        )
     }
 }
 
@@ -148,8 +152,7 @@ pub(super) fn mib(bytes: f64) -> f64 {
 fn node_table(document: &PlanDocument) -> TextTable {
     let heading = "node|device|k|cols|units|pred. s|MiB in|messages|MiB held";
     let mut table = TextTable::new(3, heading);
-    let nodes = document.plan.nodes().iter();
-    for (planned, node) in nodes.zip(&document.predicted.nodes) {
+    for (planned, node) in document.plan.nodes().iter().zip(&document.predicted.nodes) {
         let [first, end] = node.k;
         table.add_row([
             format!("{} {}", planned.rank, planned.host),

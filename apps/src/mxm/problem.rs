@@ -53,8 +53,10 @@ pub(super) fn find_problem(
         let found = format!("{} is {rows}×{cols}", c.path().display());
         return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")).into());
     }
-    let stored = [a, b, c].into_iter().flatten();
-    let of_files = stored.map(|file| file.shape().element);
+    let of_files = [a, b, c]
+        .into_iter()
+        .flatten()
+        .map(|file| file.shape().element);
     let element = choose_element(arguments, planned, of_files.reduce(ElementType::and));
     check_numbers(arguments, element)?;
     let block = arguments.block.or(planned.map(Problem::block));
@@ -118,8 +120,10 @@ fn describe_problem(problem: &Problem) -> [String; 5] {
 
 /// Returns the m, n and k of the options.
 fn given_shape(arguments: &MxmArguments) -> Option<(usize, usize, usize)> {
-    let size = arguments.size.map(|size| (size, size, size));
-    size.or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
+    arguments
+        .size
+        .map(|size| (size, size, size))
+        .or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
 /// The files of A, B and C, open until their last element has been read.
@@ -152,8 +156,12 @@ impl MatrixFiles {
 
     /// Lists the findings about the files, one line each.
     pub fn list_notices(&self) -> Vec<String> {
-        let notices = self.files.iter().flatten().filter_map(InputFile::notice);
-        notices.map(str::to_owned).collect()
+        self.files
+            .iter()
+            .flatten()
+            .filter_map(InputFile::notice)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Says what was lost of the numbers that were read, one line for each file.
@@ -222,8 +230,11 @@ fn choose_element(
     of_files: Option<ElementType>,
 ) -> ElementType {
     let of_plan = planned.map(Problem::element);
-    let chosen = arguments.element.or(of_plan).or(of_files);
-    chosen.unwrap_or_default()
+    arguments
+        .element
+        .or(of_plan)
+        .or(of_files)
+        .unwrap_or_default()
 }
 
 fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), Error> {
@@ -265,9 +276,10 @@ fn check_numbers(arguments: &MxmArguments, element: ElementType) -> Result<(), E
 
 /// Writes a factor as users do: a real number without an imaginary part.
 fn format_factor(factor: Complex64) -> String {
-    match factor.im == 0.0 {
-        true => factor.re.to_string(),
-        false => factor.to_string(),
+    if factor.im == 0.0 {
+        factor.re.to_string()
+    } else {
+        factor.to_string()
     }
 }
 

@@ -70,8 +70,7 @@ impl ProgressLine {
 
     /// Takes in the names of the nodes, and which one the plan expects to be slowest.
     pub(super) fn note_plan(&self, plan: &Plan) {
-        let nodes = plan.nodes().iter();
-        let named = nodes.map(|node| {
+        let named = plan.nodes().iter().map(|node| {
             let name = if node.name.is_empty() {
                 &node.host
             } else {
@@ -82,8 +81,9 @@ impl ProgressLine {
         self.nodes.replace(named.collect());
         let balance = plan.decision().balance.as_ref();
         let times_s = balance.map_or(&[][..], |balance| &balance.times_s);
-        let ranks = (0..times_s.len()).filter(|&rank| times_s[rank] > 0.0);
-        let slowest = ranks.max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]));
+        let slowest = (0..times_s.len())
+            .filter(|&rank| times_s[rank] > 0.0)
+            .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]));
         self.slowest
             .set(slowest.map(|rank| (rank, "expected slowest")));
     }

@@ -56,12 +56,13 @@ pub(super) fn draw_layout(layout: &Layout, width: usize) -> String {
 fn draw_first_layout(report: &Report, layout: &Layout, width: usize) -> String {
     let drawn = draw_layout(layout, width);
     let mut changes = report.learning.iter().flat_map(|learnt| &learnt.changes);
-    match changes.any(|change| change.moves_c) {
-        true => format!(
+    if changes.any(|change| change.moves_c) {
+        format!(
             "{}layout of the first step\n\n",
             drawn.trim_end_matches('\n').to_owned() + "\n"
-        ),
-        false => drawn,
+        )
+    } else {
+        drawn
     }
 }
 
@@ -85,13 +86,19 @@ fn list_libraries(report: &Report) -> String {
     let mut libraries: BTreeMap<&str, BTreeMap<&str, Vec<u32>>> = BTreeMap::new();
     for (rank, node) in (0..).zip(&report.nodes) {
         for device in &node.devices {
-            let users = libraries.entry(&device.blas).or_default();
-            users.entry(&device.name).or_default().push(rank);
+            libraries
+                .entry(&device.blas)
+                .or_default()
+                .entry(&device.name)
+                .or_default()
+                .push(rank);
         }
     }
     if libraries.len() < 2 {
-        let names = libraries.into_keys();
-        return names.map(|name| format!("BLAS {name}\n")).collect();
+        return libraries
+            .into_keys()
+            .map(|name| format!("BLAS {name}\n"))
+            .collect();
     }
     let mut text = String::new();
     for (name, devices) in libraries {
@@ -161,18 +168,21 @@ fn collect_notices(report: &Report) -> BTreeMap<&str, Vec<u32>> {
 fn known_line(report: &Report) -> String {
     let known = report.nodes.iter().flat_map(|node| &node.devices);
     let known: Vec<KnownFrom> = known.filter_map(|device| device.known).collect();
-    let kinds = [
+    let counts = [
         (KnownFrom::Models, "known from given models"),
         (KnownFrom::Store, "known from the store"),
         (KnownFrom::StoreAndProbe, "known from the store and a probe"),
         (KnownFrom::Fresh, "fresh"),
-    ];
-    let counts = kinds.map(|(kind, text)| (known.iter().filter(|&&of| of == kind).count(), text));
+    ]
+    .map(|(kind, text)| (known.iter().filter(|&&of| of == kind).count(), text));
     if counts[3].0 == known.len() {
         return String::new();
     }
-    let counts = counts.into_iter().filter(|(n, _)| *n > 0);
-    let texts: Vec<String> = counts.map(|(n, text)| format!("{n} {text}")).collect();
+    let texts: Vec<String> = counts
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, text)| format!("{n} {text}"))
+        .collect();
     format!("devices: {}\n", texts.join(", "))
 }
 
@@ -182,9 +192,10 @@ fn fit_device_table(report: &Report, width: usize) -> String {
     let mut devices = report.nodes.iter().flat_map(|node| &node.devices);
     let is_known = devices.any(|device| device.known.is_some());
     let table = device_table(report, is_known).to_string();
-    match table.lines().all(|line| line.chars().count() <= width) {
-        true => table,
-        false => device_table(report, false).to_string(),
+    if table.lines().all(|line| line.chars().count() <= width) {
+        table
+    } else {
+        device_table(report, false).to_string()
     }
 }
 
@@ -370,10 +381,13 @@ fn files_line(report: &Report) -> String {
 
 /// Reports the deficiencies of the measurements.
 fn measurements_line(report: &Report) -> String {
-    let nodes = report.nodes.iter().map(|node| node.measured);
-    let tally = nodes.fold(MeasureTally::default(), |all, node| {
-        all.combined_with(&node)
-    });
+    let tally = report
+        .nodes
+        .iter()
+        .map(|node| node.measured)
+        .fold(MeasureTally::default(), |all, node| {
+            all.combined_with(&node)
+        });
     if tally.imprecise + tally.bounds == 0 {
         return String::new();
     }

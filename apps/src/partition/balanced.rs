@@ -19,8 +19,11 @@ pub fn divide_by_models(arguments: &PartitionArguments) -> Result<PartitionAnswe
     let models = borrow_models(&models);
     let (parts, search) = arguments.accept(run_algorithm(arguments, &models))?;
     // The times are those of the full models, also after a split by constants.
-    let pairs = models.iter().zip(parts.to_reals());
-    let times_s = pairs.map(|(model, d)| model.time_s(d)).collect();
+    let times_s = models
+        .iter()
+        .zip(parts.to_reals())
+        .map(|(model, d)| model.time_s(d))
+        .collect();
     let grows = matches!(
         arguments.algorithm,
         PartitionAlgorithm::Gpa | PartitionAlgorithm::Npa | PartitionAlgorithm::Continuous
@@ -72,9 +75,10 @@ fn run_algorithm(
 
 /// Describes the end of a search in words.
 pub fn describe_end(search: &SearchEnd) -> String {
-    let end = match search.converged {
-        true => "converged",
-        false => "not converged",
+    let end = if search.converged {
+        "converged"
+    } else {
+        "not converged"
     };
     let iterations = match search.iterations {
         Some(1) => " after 1 iteration".to_owned(),

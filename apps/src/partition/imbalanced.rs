@@ -107,12 +107,13 @@ fn run_algorithm(
 fn list_nodes(found: HierarchicalPartition) -> Vec<NodeDivision> {
     let Partition { units, times_s } = found.nodes;
     let nodes = units.into_iter().zip(times_s).zip(found.devices);
-    let nodes = nodes.map(|((units, time_s), devices)| NodeDivision {
-        units,
-        time_s,
-        devices,
-    });
-    nodes.collect()
+    nodes
+        .map(|((units, time_s), devices)| NodeDivision {
+            units,
+            time_s,
+            devices,
+        })
+        .collect()
 }
 
 /// Returns the number of identical devices: that of `--devices`, or of equal files.

@@ -17,8 +17,9 @@ fn parse_cap(text: &str) -> Result<Cap, String> {
     if text == "none" {
         return Ok(None);
     }
-    let cap = text.parse().map(Some);
-    cap.map_err(|_| "expected a whole number of units, or none".to_owned())
+    text.parse()
+        .map(Some)
+        .map_err(|_| "expected a whole number of units, or none".to_owned())
 }
 
 fn parse_forbidden(text: &str) -> Result<ForDevice<u64>, String> {
@@ -84,8 +85,12 @@ impl LimitArguments {
 
     /// Returns the flags that were given, in words.
     pub fn given_names(&self) -> String {
-        let given = self.flags().into_iter().filter(|(_, given)| *given);
-        let names: Vec<&str> = given.map(|(flag, _)| flag).collect();
+        let names: Vec<&str> = self
+            .flags()
+            .into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(flag, _)| flag)
+            .collect();
         names.join(", ")
     }
 

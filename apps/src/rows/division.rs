@@ -145,12 +145,18 @@ pub fn predict_times(
     if functions.points.is_empty() {
         return Ok(None);
     }
-    let ranks = functions.points.iter().zip(rows);
-    let times = ranks.map(|(points, &rows)| -> Result<f64, ModelError> {
-        match rows {
-            0 => Ok(0.0),
-            _ => Ok(f64::from(passes) * Fit::RawPiecewise.model(points)?.time_s(rows as f64)),
-        }
-    });
+    let times =
+        functions
+            .points
+            .iter()
+            .zip(rows)
+            .map(|(points, &rows)| -> Result<f64, ModelError> {
+                match rows {
+                    0 => Ok(0.0),
+                    _ => Ok(
+                        f64::from(passes) * Fit::RawPiecewise.model(points)?.time_s(rows as f64)
+                    ),
+                }
+            });
     Ok(Some(times.collect::<Result<_, _>>()?))
 }

@@ -122,8 +122,10 @@ fn measure_functions(
 /// Lists the points of a rank without those of sizes that take too long.
 fn list_points(campaign: &Campaign<'_>, rank: usize) -> Vec<Point> {
     let points = campaign.points.iter();
-    let points = points.filter_map(|(_, points)| points[rank].as_ref().map(flatten_point));
-    points.filter(|point| point.reps > 0).collect()
+    points
+        .filter_map(|(_, points)| points[rank].as_ref().map(flatten_point))
+        .filter(|point| point.reps > 0)
+        .collect()
 }
 
 /// Reads the points of each rank.
@@ -132,8 +134,10 @@ fn read_functions(
     kernel: &str,
     ranks: usize,
 ) -> Result<Vec<Vec<Point>>, Error> {
-    let files = arguments.models.iter();
-    let read = files.map(|path| read_function(path, kernel, arguments.size));
+    let read = arguments
+        .models
+        .iter()
+        .map(|path| read_function(path, kernel, arguments.size));
     let read: Vec<Vec<Point>> = read.collect::<Result<_, _>>()?;
     Ok(read.iter().cycle().take(ranks).cloned().collect())
 }
@@ -149,8 +153,9 @@ fn read_function(path: &Path, kernel: &str, width: usize) -> Result<Vec<Point>, 
     }
     let mut points = file.points;
     points.retain(|point| point.reps > 0);
-    match points.is_empty() {
-        true => Err(Error::file(path, "holds no measured points")),
-        false => Ok(points),
+    if points.is_empty() {
+        Err(Error::file(path, "holds no measured points"))
+    } else {
+        Ok(points)
     }
 }

@@ -101,14 +101,16 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
         let document = RowsDocument::new::<A>(arguments, &functions, &parts, (&rows, predicted_s))
             .with_runs(&runs, config.confidence)
             .with_check(residual);
-        output::print(&match arguments.json {
-            true => output::json_line(&document)?,
-            false => document.format(output_width()),
+        output::print(&if arguments.json {
+            output::json_line(&document)?
+        } else {
+            document.format(output_width())
         })?;
     }
-    match residual.is_none_or(is_right) {
-        true => Ok(()),
-        false => Err(Failure::run("the result is wrong: it failed its check")),
+    if residual.is_none_or(is_right) {
+        Ok(())
+    } else {
+        Err(Failure::run("the result is wrong: it failed its check"))
     }
 }
 

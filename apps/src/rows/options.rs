@@ -123,9 +123,10 @@ impl RowsArguments {
 
     /// Returns the use of the model store: none if nothing is measured.
     pub fn store_mode(&self) -> StoreMode {
-        match self.is_measured() {
-            true => self.store,
-            false => StoreMode::None,
+        if self.is_measured() {
+            self.store
+        } else {
+            StoreMode::None
         }
     }
 
@@ -135,8 +136,10 @@ impl RowsArguments {
         let total = self.size as u64;
         let granule = self.granule.unwrap_or_else(|| choose_granule(total));
         let rest = total % granule;
-        let multiples = (0..=total / granule).map(|number| number * granule);
-        let mut sizes: Vec<u64> = multiples.flat_map(|size| [size, size + rest]).collect();
+        let mut sizes: Vec<u64> = (0..=total / granule)
+            .map(|number| number * granule)
+            .flat_map(|size| [size, size + rest])
+            .collect();
         sizes.dedup();
         sizes.retain(|&size| (1..=most.min(total)).contains(&size));
         sizes
@@ -165,8 +168,10 @@ mod tests {
 
     fn list_sizes(line: &str, most: u64) -> Vec<u64> {
         let words = ["rows"].into_iter().chain(line.split(' '));
-        let line = Line::try_parse_from(words).expect("a command line");
-        line.rows.list_sizes(most)
+        Line::try_parse_from(words)
+            .expect("a command line")
+            .rows
+            .list_sizes(most)
     }
 
     #[test]

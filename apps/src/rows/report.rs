@@ -176,8 +176,10 @@ impl RowsDocument {
     }
 
     fn list_notices(&self) -> String {
-        let notices = self.notices.iter();
-        notices.map(|notice| format!("\nnote: {notice}")).collect()
+        self.notices
+            .iter()
+            .map(|notice| format!("\nnote: {notice}"))
+            .collect()
     }
 
     fn format_check(&self) -> String {

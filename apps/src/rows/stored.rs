@@ -22,12 +22,15 @@ impl StoredSizes {
     /// Chooses the sizes that are `needed` and `known` on every rank.
     pub fn new(known: &[KnownKernel], needed: &[u64]) -> Self {
         let of_ranks = needed.iter().filter_map(|&size| {
-            let points = known.iter().map(|kernel| find_size(&kernel.points, size));
-            points.collect::<Option<Vec<Point>>>()
+            known
+                .iter()
+                .map(|kernel| find_size(&kernel.points, size))
+                .collect::<Option<Vec<Point>>>()
         });
-        let sizes = match known.is_empty() {
-            true => Vec::new(),
-            false => of_ranks.collect(),
+        let sizes = if known.is_empty() {
+            Vec::new()
+        } else {
+            of_ranks.collect()
         };
         let to_scale = known.iter().map(|kernel| kernel.from != KnownFrom::Store);
         Self {
@@ -83,8 +86,11 @@ impl StoredSizes {
 
     /// Chooses the size to measure, by its index: the middle one of those that took no rank too long.
     fn choose_probe(&self) -> Option<usize> {
-        let sizes = self.sizes.iter().enumerate();
-        let timed = sizes.filter(|(_, points)| points.iter().all(|point| point.reps > 0));
+        let timed = self
+            .sizes
+            .iter()
+            .enumerate()
+            .filter(|(_, points)| points.iter().all(|point| point.reps > 0));
         let timed: Vec<usize> = timed.map(|(index, _)| index).collect();
         timed.get(timed.len() / 2).copied()
     }
@@ -93,16 +99,19 @@ impl StoredSizes {
     fn scale(&mut self, probe: usize, measured: &[Option<Point>]) {
         let stored = self.sizes[probe].iter().zip(measured);
         let factors = stored.map(|(stored, measured)| {
-            let measured = measured.filter(|point| point.reps > 0)?;
-            Some(measured.t_s / stored.t_s)
+            Some(measured.filter(|point| point.reps > 0)?.t_s / stored.t_s)
         });
         let Some(factors) = factors.collect::<Option<Vec<f64>>>() else {
             self.sizes.clear();
             return;
         };
         for points in &mut self.sizes {
-            let ranks = points.iter_mut().zip(&factors).zip(&self.to_scale);
-            for ((point, factor), _) in ranks.filter(|(_, to_scale)| **to_scale) {
+            for ((point, factor), _) in points
+                .iter_mut()
+                .zip(&factors)
+                .zip(&self.to_scale)
+                .filter(|(_, to_scale)| **to_scale)
+            {
                 point.t_s *= factor;
                 point.ci_s *= factor;
             }
@@ -153,8 +162,9 @@ mod tests {
     }
 
     fn list_times(stored: &StoredSizes) -> Vec<Vec<f64>> {
-        let sizes = stored.sizes.iter();
-        sizes
+        stored
+            .sizes
+            .iter()
             .map(|points| points.iter().map(|point| point.t_s).collect())
             .collect()
     }
@@ -212,7 +222,8 @@ mod tests {
     /// Returns the measured points of a size, one for each rank.
     fn make_measured(size: u64, times_s: &[f64]) -> Vec<Option<Point>> {
         let points = times_s.iter();
-        let points = points.map(|&t_s| make_known(KnownFrom::Fresh, &[(size, t_s)]).points.pop());
-        points.collect()
+        points
+            .map(|&t_s| make_known(KnownFrom::Fresh, &[(size, t_s)]).points.pop())
+            .collect()
     }
 }

@@ -73,11 +73,13 @@ pub fn sum_passes(run: &RunTimes) -> Vec<f64> {
 /// has ended the one before.
 pub fn sum_longest_passes(run: &RunTimes) -> f64 {
     let passes = run.first().map_or(0, |rank| rank.passes_s.len());
-    let longest = (0..passes).map(|pass| {
-        let ranks = run.iter().map(|rank| rank.passes_s[pass]);
-        ranks.fold(0.0, f64::max)
-    });
-    longest.sum()
+    (0..passes)
+        .map(|pass| {
+            run.iter()
+                .map(|rank| rank.passes_s[pass])
+                .fold(0.0, f64::max)
+        })
+        .sum()
 }
 
 /// Returns the seconds of a run on the rank that needed longest.

@@ -77,8 +77,10 @@ fn label_part(host: &HostReport, part: &HostPart) -> Labelled {
     let memory = part.memory.iter();
     let parts = part.parts.iter().map(|child| label_part(host, child));
     // Slices of one GPU are several at one address.
-    let gpus = host.gpus.iter();
-    let here = gpus.filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
+    let here = host
+        .gpus
+        .iter()
+        .filter(|gpu| part.gpus.contains(&gpu.info.bus_id));
     let core = part.cores.first();
     let named = match core.filter(|_| matches!(part.kind, PartKind::Core)) {
         Some(&core) => label_core(host, core),

@@ -110,8 +110,9 @@ impl HostReport {
 
     /// Returns the groups of cores of all ranks, each with its rank.
     pub fn devices(&self) -> impl Iterator<Item = (usize, &CoreDevice)> {
-        let ranks = self.ranks.iter();
-        ranks.flat_map(|RankReport { rank, devices }| devices.iter().map(move |d| (*rank, d)))
+        self.ranks
+            .iter()
+            .flat_map(|RankReport { rank, devices }| devices.iter().map(move |d| (*rank, d)))
     }
 
     /// Returns the name of a rank's device, with the rank if there are several.
@@ -125,29 +126,36 @@ impl HostReport {
     /// Returns the use of a core in words: the devices that it computes for, the GPUs that it feeds, or nothing
     /// (empty).
     pub fn role(&self, core: u32) -> String {
-        let devices = self.devices();
-        let names = devices
+        let names = self
+            .devices()
             .filter(|(_, device)| device.cores.contains(&core))
             .map(|(rank, device)| self.device_name(rank, &device.name));
         let driven = self.gpus.iter().filter_map(|gpu| gpu.driven.as_ref());
-        let feeding = driven.filter(|driven| driven.host_core == core);
-        let fed = feeding.map(|driven| self.device_name(driven.rank, &driven.device));
+        let fed = driven
+            .filter(|driven| driven.host_core == core)
+            .map(|driven| self.device_name(driven.rank, &driven.device));
         let fed = fed.map(|name| format!("host of {name}"));
         names.chain(fed).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the number of a core's hardware threads that may be used.
     pub fn n_threads(&self, core: u32) -> usize {
-        let found = self.topology.cores.iter().find(|c| c.core == core);
-        found.map_or(0, |core| core.pus.len())
+        self.topology
+            .cores
+            .iter()
+            .find(|c| c.core == core)
+            .map_or(0, |core| core.pus.len())
     }
 
     /// Returns the kind of a core in words; `None` if all cores are of one kind.
     pub fn kind_name(&self, core: u32) -> Option<String> {
         let core = self.topology.cores.iter().find(|c| c.core == core)?;
         let kind = self.kinds.iter().find(|k| Some(k.kind) == core.kind)?;
-        let name = kind.name.clone();
-        Some(name.unwrap_or_else(|| format!("kind {}", kind.kind)))
+        Some(
+            kind.name
+                .clone()
+                .unwrap_or_else(|| format!("kind {}", kind.kind)),
+        )
     }
 }
 
@@ -158,16 +166,19 @@ impl GpuReport {
         let memory = info.memory_bytes().map(size_text);
         let pci = info.pci.as_ref();
         let width = pci.and_then(|pci| pci.link).map(|link| {
-            let of_most = match link.width == link.max_width {
-                true => String::new(),
-                false => format!(" of x{}", link.max_width),
+            let of_most = if link.width == link.max_width {
+                String::new()
+            } else {
+                format!(" of x{}", link.max_width)
             };
             format!("x{}{of_most} at {} GT/s", link.width, link.gt_per_s)
         });
         let speed = pci.and_then(|pci| pci.link_gb_per_s);
         let speed = speed.map(|speed| format!("{speed:.1} GB/s"));
-        let facts = [Some(info.name().to_owned()), memory, width, speed];
-        facts.into_iter().flatten().collect()
+        [Some(info.name().to_owned()), memory, width, speed]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     /// Returns the device that drives it, in words.
@@ -191,9 +202,12 @@ pub fn ranges_text(numbers: &[u32]) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let texts = ranges.into_iter().map(|(first, last)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    let texts = ranges.into_iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
     });
     texts.collect::<Vec<_>>().join(",")
 }

@@ -49,14 +49,16 @@ fn join_gpus<'a>(topology: &Topology, seen: impl Iterator<Item = &'a CudaInfo>) 
 }
 
 fn core_devices(devices: RankDevices) -> Vec<CoreDevice> {
-    let groups = devices.groups.into_iter();
-    let devices = groups.map(|group| CoreDevice {
-        name: group.name,
-        kind: group.kind,
-        cores: group.cores.iter().map(|core| core.core).collect(),
-        pinned: group.pin,
-    });
-    devices.collect()
+    devices
+        .groups
+        .into_iter()
+        .map(|group| CoreDevice {
+            name: group.name,
+            kind: group.kind,
+            cores: group.cores.iter().map(|core| core.core).collect(),
+            pinned: group.pin,
+        })
+        .collect()
 }
 
 /// One rank's part of a host, as it tells the others.
@@ -74,8 +76,10 @@ struct RankShare {
 impl RankShare {
     fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
         let FoundDevices { devices, gpus, .. } = found;
-        let hosts = devices.gpus.iter();
-        let driven = hosts.map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
+        let driven = devices
+            .gpus
+            .iter()
+            .map(|host| (gpus[host.gpu].uuid.clone(), host.core.core));
         Self {
             host: comm.host().to_owned(),
             allowed_pus: topology.allowed_pus(),
@@ -98,19 +102,23 @@ pub fn describe_hosts(comm: &dyn Comm, group: Grouping) -> Result<Vec<HostReport
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
     let survey = cuda::survey();
     let found = FoundDevices::find(comm, &topology, group)?;
-    let shares = comm.gather(&RankShare::new(comm, &topology, &survey, found))?;
-    let here = shares.into_iter().enumerate();
+    let here = comm
+        .gather(&RankShare::new(comm, &topology, &survey, found))?
+        .into_iter()
+        .enumerate();
     let here: Vec<_> = here
         .filter(|(_, share)| share.host == comm.host())
         .collect();
     // One rank describes the host for all that run there.
-    let is_first = here.first().is_some_and(|(rank, _)| *rank == comm.rank());
-    let mine = is_first.then(|| {
-        let mut host = describe_host(topology, group, &here);
-        host.cuda_finding = Some(survey.finding);
-        host.look_for_blas();
-        host
-    });
+    let mine = here
+        .first()
+        .is_some_and(|(rank, _)| *rank == comm.rank())
+        .then(|| {
+            let mut host = describe_host(topology, group, &here);
+            host.cuda_finding = Some(survey.finding);
+            host.look_for_blas();
+            host
+        });
     Ok(comm.gather(&mine)?.into_iter().flatten().collect())
 }
 
@@ -226,8 +234,11 @@ mod tests {
         let devices: Vec<_> = hosts[1].devices().collect();
         assert_eq!((devices[0].0, devices[1].0), (1, 3));
         assert_eq!(devices[1].1.cores, [2, 3]);
-        let gpus = hosts[2].gpus.iter();
-        let driven: Vec<_> = gpus.filter_map(|gpu| gpu.driven.as_ref()).collect();
+        let driven: Vec<_> = hosts[2]
+            .gpus
+            .iter()
+            .filter_map(|gpu| gpu.driven.as_ref())
+            .collect();
         assert_eq!((driven[0].rank, driven[0].host_core), (4, 1));
         assert_eq!((driven[1].rank, driven[1].host_core), (5, 3));
         assert_eq!((&*driven[0].device, &*driven[1].device), ("cuda0", "cuda0"));

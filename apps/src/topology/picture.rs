@@ -97,8 +97,9 @@ fn choose_fill(devices: &[String], name: &str) -> &'static str {
 
 fn list_devices(host: &HostReport) -> Vec<String> {
     let names = host.devices();
-    let names = names.map(|(rank, device)| host.device_name(rank, &device.name));
-    names.collect()
+    names
+        .map(|(rank, device)| host.device_name(rank, &device.name))
+        .collect()
 }
 
 fn make_legend(host: &HostReport, devices: &[String]) -> Vec<(&'static str, String)> {
@@ -138,8 +139,10 @@ fn text_lines(part: &Labelled) -> Vec<String> {
 fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
     let lines = text_lines(part);
     let fills = if !part.cores.is_empty() {
-        let names = part.role.split(", ");
-        names.map(|name| choose_fill(devices, name)).collect()
+        part.role
+            .split(", ")
+            .map(|name| choose_fill(devices, name))
+            .collect()
     } else if part.is_leaf() {
         vec![GPU_COLOR]
     } else {
@@ -171,8 +174,9 @@ fn place_part(part: &Labelled, devices: &[String]) -> PlacedBox {
 
 /// Returns a box of this width for each NUMA node, from `top` downwards.
 fn place_memory_bars(memory: &[String], width: f64, top: f64) -> Vec<PlacedBox> {
-    let numbered = memory.iter().enumerate();
-    numbered
+    memory
+        .iter()
+        .enumerate()
         .map(|(i, text)| PlacedBox {
             x: GAP,
             y: top + i as f64 * (LINE + 2.0 * GAP),
@@ -229,10 +233,12 @@ fn size_of_row(row: &[(f64, f64)]) -> (f64, f64) {
 }
 
 fn size_of_rows(sizes: &[(f64, f64)], n_columns: usize, least_width: f64) -> (f64, f64) {
-    let rows = sizes.chunks(n_columns).map(size_of_row);
-    rows.fold((least_width, 0.0), |all, row| {
-        (all.0.max(row.0), all.1 + row.1)
-    })
+    sizes
+        .chunks(n_columns)
+        .map(size_of_row)
+        .fold((least_width, 0.0), |all, row| {
+            (all.0.max(row.0), all.1 + row.1)
+        })
 }
 
 impl PlacedBox {

@@ -12,15 +12,19 @@ pub fn draw_trees(hosts: &[HostReport]) -> String {
         _ => {}
     }
     let likenesses: Vec<String> = hosts.iter().map(draw_anonymously).collect();
-    let shown = hosts.iter().enumerate().map(|(i, host)| {
-        let first = likenesses.iter().position(|other| *other == likenesses[i]);
-        let caption = host.caption();
-        match first.filter(|&first| first < i) {
-            Some(first) => format!("{caption}: as {}\n", hosts[first].caption()),
-            None => format!("{caption}:\n{}", draw_tree(host)),
-        }
-    });
-    shown.collect::<Vec<_>>().join("\n")
+    hosts
+        .iter()
+        .enumerate()
+        .map(|(i, host)| {
+            let first = likenesses.iter().position(|other| *other == likenesses[i]);
+            let caption = host.caption();
+            match first.filter(|&first| first < i) {
+                Some(first) => format!("{caption}: as {}\n", hosts[first].caption()),
+                None => format!("{caption}:\n{}", draw_tree(host)),
+            }
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// Draws a host without the figures in which hosts of one build differ.
@@ -30,8 +34,12 @@ fn draw_anonymously(host: &HostReport) -> String {
     let numbers: Vec<usize> = host.ranks.iter().map(|rank| rank.rank).collect();
     let driven = host.gpus.iter_mut().filter_map(|gpu| gpu.driven.as_mut());
     let drivers = driven.map(|driven| &mut driven.rank);
-    let ranks = host.ranks.iter_mut().map(|rank| &mut rank.rank);
-    for rank in ranks.chain(drivers) {
+    for rank in host
+        .ranks
+        .iter_mut()
+        .map(|rank| &mut rank.rank)
+        .chain(drivers)
+    {
         let place = numbers.iter().position(|number| number == rank);
         *rank = place.unwrap_or_default();
     }
@@ -42,8 +50,11 @@ fn draw_anonymously(host: &HostReport) -> String {
 fn draw_tree(host: &HostReport) -> String {
     let mut lines = Vec::new();
     add_part(&label_host(host).merge_cores(), "", "", &mut lines);
-    let widths = lines.iter().map(|(left, _)| left.chars().count());
-    let width = widths.max().unwrap_or(0);
+    let width = lines
+        .iter()
+        .map(|(left, _)| left.chars().count())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
     for (left, role) in &lines {
         let line = format!("{left:<width$}  {role}");
@@ -73,9 +84,10 @@ fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, S
     let words: Vec<String> = std::iter::once(part.title.clone()).chain(facts).collect();
     lines.push((format!("{first}{}", words.join(", ")), part.role.clone()));
     for (i, child) in part.parts.iter().enumerate() {
-        let [branch, below] = match i + 1 == part.parts.len() {
-            true => ["└─ ", "   "],
-            false => ["├─ ", "│  "],
+        let [branch, below] = if i + 1 == part.parts.len() {
+            ["└─ ", "   "]
+        } else {
+            ["├─ ", "│  "]
         }
         .map(|end| format!("{rest}{end}"));
         add_part(child, &branch, &below, lines);
@@ -97,8 +109,10 @@ fn device_table(host: &HostReport) -> TextTable {
                 format!("{}{pinned}", device.cores.len()),
             ]);
         }
-        let gpus = host.gpus.iter();
-        let driven = gpus.filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
+        let driven = host
+            .gpus
+            .iter()
+            .filter_map(|gpu| Some((gpu, gpu.driven.as_ref()?)));
         for (gpu, driven) in driven.filter(|(_, driven)| driven.rank == *rank) {
             table.add_row([
                 host.device_name(*rank, &driven.device),

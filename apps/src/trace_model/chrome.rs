@@ -48,16 +48,17 @@ pub struct ChromeTrace {
 
 /// Refuses options that need Paraver's events.
 fn check_options(options: &TraceOptions) -> Result<(), String> {
-    let of_paraver = [
+    [
         ("--running", options.running),
         ("--nested", options.nested),
         (
             "--counter",
             matches!(options.units, UnitsSource::Counter(_)),
         ),
-    ];
-    let given = of_paraver.iter().find(|(_, given)| *given);
-    given.map_or(Ok(()), |(option, _)| {
+    ]
+    .iter()
+    .find(|(_, given)| *given)
+    .map_or(Ok(()), |(option, _)| {
         Err(format!(
             "{option}: only for Paraver's traces, and this one is Chrome's"
         ))
@@ -97,8 +98,8 @@ impl ChromeTrace {
                 file.note_iterations(iterations.added);
                 return Ok(Some(end));
             };
-            let added = self.add_event(&event, line, options);
-            added.map_err(|reason| format!("line {line}: {reason}"))?;
+            self.add_event(&event, line, options)
+                .map_err(|reason| format!("line {line}: {reason}"))?;
         }
         Ok(None)
     }

@@ -222,9 +222,10 @@ impl ThreadCourse {
 
     /// Returns the time up to now in which the thread did not compute.
     fn lost_time(&self) -> u64 {
-        let in_call = match self.calls.is_empty() {
-            true => 0,
-            false => self.time - self.called,
+        let in_call = if self.calls.is_empty() {
+            0
+        } else {
+            self.time - self.called
         };
         self.lost + in_call - self.idle_until.saturating_sub(self.time)
     }

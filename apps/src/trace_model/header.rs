@@ -30,8 +30,9 @@ impl TraceHeader {
     /// # Errors
     /// If it is no header, or of an unknown version.
     pub fn parse(line: &str) -> Result<Self, String> {
-        let line = line.trim_start_matches('\u{feff}');
-        let known = line.strip_prefix("#Paraver (");
+        let known = line
+            .trim_start_matches('\u{feff}')
+            .strip_prefix("#Paraver (");
         let rest = known.and_then(|rest| rest.split_once("):"));
         let (_, rest) = rest.ok_or("no header of a known version: `#Paraver (DATE):...` is one")?;
         let parts = split_outside(rest, ':');
@@ -60,8 +61,9 @@ impl TraceHeader {
     /// If the header has no such task.
     pub fn find_node(&self, application: u64, task: u64) -> Result<u64, String> {
         let tasks = find_from_one(&self.nodes, application);
-        let node = tasks.and_then(|tasks| find_from_one(tasks, task));
-        node.copied()
+        tasks
+            .and_then(|tasks| find_from_one(tasks, task))
+            .copied()
             .ok_or_else(|| format!("the header has no task {task} of application {application}"))
     }
 }

@@ -145,18 +145,17 @@ impl Iterations {
     /// Returns the models that have points. The half-widths are those of intervals of this confidence, and 0 of a
     /// single repetition.
     pub fn make_models(&self, confidence: f64) -> Vec<TracedModel> {
-        let measured = self
-            .models
+        self.models
             .iter()
-            .filter(|(_, model)| !model.times.is_empty());
-        let models = measured.map(|(name, model)| TracedModel {
-            name: name.clone(),
-            host: model.host.clone(),
-            points: (model.times.iter())
-                .map(|(&d, times)| make_point(d, times, confidence))
-                .collect(),
-        });
-        models.collect()
+            .filter(|(_, model)| !model.times.is_empty())
+            .map(|(name, model)| TracedModel {
+                name: name.clone(),
+                host: model.host.clone(),
+                points: (model.times.iter())
+                    .map(|(&d, times)| make_point(d, times, confidence))
+                    .collect(),
+            })
+            .collect()
     }
 }
 
@@ -194,9 +193,10 @@ impl ModelTimes {
         together.units += units;
         together.t_s = together.t_s.max(t_s);
         together.threads += 1;
-        Ok(match self.pending.len() > MOST_PENDING {
-            true => self.close_first(),
-            false => 0,
+        Ok(if self.pending.len() > MOST_PENDING {
+            self.close_first()
+        } else {
+            0
         })
     }
 
@@ -233,8 +233,9 @@ mod tests {
     type NamedPoints = (String, Vec<(u64, f64, u32)>);
 
     fn list_points(iterations: &Iterations) -> Vec<NamedPoints> {
-        let models = iterations.make_models(0.95).into_iter();
-        models
+        iterations
+            .make_models(0.95)
+            .into_iter()
             .map(|model| {
                 let points = model.points.iter();
                 (model.name, points.map(|p| (p.d, p.t_s, p.reps)).collect())

@@ -202,8 +202,8 @@ fn read_earlier(path: &Path, options: &TraceOptions) -> Vec<KeptTrace> {
     };
     type Document = KeptDocument<TraceOptions, KeptTrace>;
     let document = file.map_err(|error| error.to_string()).and_then(|file| {
-        let document = serde_json::from_reader::<_, Document>(BufReader::new(file));
-        document.map_err(|error| error.to_string())
+        serde_json::from_reader::<_, Document>(BufReader::new(file))
+            .map_err(|error| error.to_string())
     });
     let reason = match document {
         Ok(KeptDocument {

@@ -111,15 +111,18 @@ impl EventLabels {
     /// # Errors
     /// If no type has the name; the option and the known names.
     pub fn find_type(&self, option: &str, name: &str) -> Result<u64, String> {
-        let found = name.parse().ok().or_else(|| self.types.get(name).copied());
-        found.ok_or_else(|| {
-            let path = &self.path;
-            let known: Vec<&str> = self.types.keys().map(String::as_str).collect();
-            match known.is_empty() {
-                true => format!("{option} {name}: {path} has no names of events; give the number"),
-                false => format!("{option} {name}: {path} names {}", known.join(", ")),
-            }
-        })
+        name.parse()
+            .ok()
+            .or_else(|| self.types.get(name).copied())
+            .ok_or_else(|| {
+                let path = &self.path;
+                let known: Vec<&str> = self.types.keys().map(String::as_str).collect();
+                if known.is_empty() {
+                    format!("{option} {name}: {path} has no names of events; give the number")
+                } else {
+                    format!("{option} {name}: {path} names {}", known.join(", "))
+                }
+            })
     }
 
     /// Returns the event `TYPE` or `TYPE:VALUE`, each by number or name.
@@ -148,8 +151,10 @@ impl EventLabels {
 
     /// Describes a type by its number and name.
     pub fn describe_type(&self, kind: u64) -> String {
-        let named = self.types.iter().find(|(_, known)| **known == kind);
-        named.map_or_else(|| kind.to_string(), |(name, _)| format!("{kind} ({name})"))
+        self.types
+            .iter()
+            .find(|(_, known)| **known == kind)
+            .map_or_else(|| kind.to_string(), |(name, _)| format!("{kind} ({name})"))
     }
 }
 
@@ -209,8 +214,10 @@ mod tests {
             assert!(refused.contains(part), "{refused}");
         }
         assert_eq!(labels.describe_type(1000), "1000 (Iteration)");
-        let none = EventLabels::read(Path::new("/no/such.pcf")).expect("no names");
-        let refused = none.find_type("--size", "Bodies").expect_err("no names");
+        let refused = EventLabels::read(Path::new("/no/such.pcf"))
+            .expect("no names")
+            .find_type("--size", "Bodies")
+            .expect_err("no names");
         assert!(refused.contains("give the number"), "{refused}");
         let broken = EventLabels::parse(Path::new("a.pcf"), "EVENT_TYPE\n0 x Iteration\n");
         let broken = broken.expect_err("a wrong line");

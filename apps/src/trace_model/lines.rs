@@ -69,8 +69,9 @@ impl TraceFile {
     /// The reason of the system.
     pub fn go_to(&mut self, position: TracePosition) -> Result<(), String> {
         let TracePosition { line, offset } = position;
-        let found = self.reader.seek(SeekFrom::Start(offset));
-        found.map_err(|error| error.to_string())?;
+        self.reader
+            .seek(SeekFrom::Start(offset))
+            .map_err(|error| error.to_string())?;
         (self.line, self.offset) = (line, offset);
         Ok(())
     }
@@ -102,8 +103,12 @@ impl TraceFile {
         if start.starts_with(&[0x1f, 0x8b]) {
             return Err("is compressed: unpack it with gunzip".to_owned());
         }
-        let text = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start);
-        match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        match start
+            .strip_prefix("\u{feff}".as_bytes())
+            .unwrap_or(start)
+            .iter()
+            .find(|byte| !byte.is_ascii_whitespace())
+        {
             None => Err("is empty".to_owned()),
             Some(b'#') => Ok(TraceFormat::Paraver),
             Some(b'[' | b'{') => Ok(TraceFormat::Chrome),
@@ -157,8 +162,12 @@ impl TraceFile {
     /// # Errors
     /// If it cannot be read.
     pub fn peek_byte(&mut self) -> Result<Option<u8>, String> {
-        let bytes = self.reader.fill_buf().map_err(|error| error.to_string())?;
-        Ok(bytes.first().copied())
+        Ok(self
+            .reader
+            .fill_buf()
+            .map_err(|error| error.to_string())?
+            .first()
+            .copied())
     }
 
     /// Makes an error about the line that was read last.

@@ -136,9 +136,10 @@ pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
         models: models.map(TracedDocument::new).collect(),
         notices,
     };
-    match arguments.json {
-        true => output::json_line(&document),
-        false => Ok(document.format(output_width())),
+    if arguments.json {
+        output::json_line(&document)
+    } else {
+        Ok(document.format(output_width()))
     }
 }
 
@@ -203,10 +204,11 @@ impl TraceArguments {
         let Some(folder) = &self.out else {
             return Ok(vec![None; models.len()]);
         };
-        let names = models
+        let paths: Vec<PathBuf> = models
             .iter()
-            .map(|model| name_file(&format!("{}-{}", model.name, self.event), "points"));
-        let paths: Vec<PathBuf> = names.map(|name| folder.join(name)).collect();
+            .map(|model| name_file(&format!("{}-{}", model.name, self.event), "points"))
+            .map(|name| folder.join(name))
+            .collect();
         let mut taken = BTreeSet::new();
         if let Some(twice) = paths.iter().find(|path| !taken.insert(*path)) {
             return Err(Failure::of_file(twice, "two models would have this file"));

@@ -19,6 +19,7 @@ where
     V: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    let pairs = Vec::<(K, V)>::deserialize(deserializer)?;
-    Ok(pairs.into_iter().collect())
+    Ok(Vec::<(K, V)>::deserialize(deserializer)?
+        .into_iter()
+        .collect())
 }

@@ -157,8 +157,8 @@ impl ParaverTrace {
                 self.check_event()?;
                 return Ok(Some(self.describe_end()));
             }
-            let added = self.add_line(&line, &mut numbers, options, iterations);
-            added.map_err(|reason| file.blame_line(reason))?;
+            self.add_line(&line, &mut numbers, options, iterations)
+                .map_err(|reason| file.blame_line(reason))?;
             file.note_iterations(iterations.added);
         }
         Ok(None)
@@ -264,12 +264,13 @@ impl ParaverTrace {
             .map(|(_, kind)| self.labels.describe_type(*kind));
         let listed: Vec<String> = listed.collect();
         let wanted = self.labels.describe_type(wanted);
-        Err(match listed.is_empty() {
-            true => format!("no event {wanted}, and no other events"),
-            false => format!(
+        Err(if listed.is_empty() {
+            format!("no event {wanted}, and no other events")
+        } else {
+            format!(
                 "no event {wanted}; its most frequent events are {}",
                 listed.join(", ")
-            ),
+            )
         })
     }
 

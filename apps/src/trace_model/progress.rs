@@ -78,9 +78,10 @@ impl TraceProgress {
     fn describe(&self, name: &str, elapsed_s: f64) -> String {
         let (read, total) = (self.read_bytes.get(), self.total_bytes);
         let traces = count(self.n_traces as u64, "trace");
-        let mut text = match read <= total {
-            true => format!("reading: {} % of {traces}", 100 * read / total.max(1)),
-            false => format!("reading: {} MB of {traces}", read / 1_000_000),
+        let mut text = if read <= total {
+            format!("reading: {} % of {traces}", 100 * read / total.max(1))
+        } else {
+            format!("reading: {} MB of {traces}", read / 1_000_000)
         };
         // The first bytes tell nothing about the speed.
         let now_read = read - self.earlier_bytes.get();

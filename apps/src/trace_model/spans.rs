@@ -122,8 +122,8 @@ impl ThreadSpans {
                         size: edge.size.or(begun.size),
                         ..begun
                     };
-                    let added = self.add(begin, edge.time_us, options);
-                    added.map_err(|reason| format!("line {}: {reason}", edge.line))?;
+                    self.add(begin, edge.time_us, options)
+                        .map_err(|reason| format!("line {}: {reason}", edge.line))?;
                 }
                 (None, EventRole::Iteration) => cut.unbegun += 1,
                 // It began before the trace.

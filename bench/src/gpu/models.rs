@@ -57,8 +57,11 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     let mut files = Vec::new();
     for name in &names {
         // A device without another one has no points of both together.
-        let kinds = ["together", "alone"].map(|kind| found.join(format!("{name}-{kind}.points")));
-        if let Some(points) = kinds.iter().find(|points| points.is_file()) {
+        if let Some(points) = ["together", "alone"]
+            .map(|kind| found.join(format!("{name}-{kind}.points")))
+            .iter()
+            .find(|points| points.is_file())
+        {
             let file = format!("{name}.points");
             std::fs::copy(points, campaign.folder.join(&file))
                 .with_context(|| points.display().to_string())?;

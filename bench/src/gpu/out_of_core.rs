@@ -120,8 +120,10 @@ impl BlockSearch {
 
     /// Returns the reason why there is no block: the error of the last tried one, or that for which none was tried.
     fn error(&self) -> Option<&str> {
-        let last = self.tried.last().and_then(|tried| tried.error.as_deref());
-        last.or(self.missing.as_deref())
+        self.tried
+            .last()
+            .and_then(|tried| tried.error.as_deref())
+            .or(self.missing.as_deref())
     }
 }
 
@@ -204,8 +206,10 @@ impl ProductMatrices {
                 seconds: seconds.ok(),
             });
         }
-        let timed = tried.iter().filter_map(|t| Some((t.block, t.seconds?)));
-        let fastest = timed.min_by(|a, b| a.1.total_cmp(&b.1));
+        let fastest = tried
+            .iter()
+            .filter_map(|t| Some((t.block, t.seconds?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1));
         BlockSearch {
             block: fastest.map(|(block, _)| block),
             tried,

@@ -103,8 +103,12 @@ pub fn make_table(results: &GpuResults) -> PartTable {
                 results.report_figures(part, about, |report| Some(report.over_ideal())),
             );
             let left_out = results.report_figures(part, about, |report| {
-                let idle = report.devices().filter(|device| device.units == 0.0);
-                Some(idle.count() as f64)
+                Some(
+                    report
+                        .devices()
+                        .filter(|device| device.units == 0.0)
+                        .count() as f64,
+                )
             });
             let name = if strategy == FPM {
                 "IDPA and INPA by FPM"

@@ -123,8 +123,8 @@ impl GpuResults {
         (what, who): About<'_>,
         figure: impl Fn(&GpuFigures) -> Option<f64>,
     ) -> Vec<f64> {
-        let samples = self.samples.iter();
-        samples
+        self.samples
+            .iter()
             .filter(|s| s.part == part && s.what == what && s.who == who)
             .map(|sample| figure(&sample.figures).unwrap_or(f64::NAN))
             .collect()

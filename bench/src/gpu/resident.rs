@@ -80,8 +80,9 @@ pub fn time_cublas<T: Scalar>(
     ProductShape { m, n, k }: ProductShape,
     count: usize,
 ) -> anyhow::Result<f64> {
-    let timed = worker.time_products::<T>((m, n, k), count as u32)?;
-    timed.with_context(|| format!("{m}×{n}, k = {k} does not fit the memory"))
+    worker
+        .time_products::<T>((m, n, k), count as u32)?
+        .with_context(|| format!("{m}×{n}, k = {k} does not fit the memory"))
 }
 
 /// C, and two A's and B's that take turns, as the panels of a multiplication do.

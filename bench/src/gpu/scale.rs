@@ -107,8 +107,9 @@ impl GpuScale {
 
     /// Returns the sides of the squares that models are measured at, in whole panels, which are their blocks.
     pub fn model_sides(&self) -> Vec<usize> {
-        let steps = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-        let sides = steps.into_iter().map(|step| step * self.panel);
+        let sides = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
+            .into_iter()
+            .map(|step| step * self.panel);
         // The cores take long for larger ones.
         let largest = self.side / 4 * 3;
         sides.take_while(|&side| side <= largest).collect()

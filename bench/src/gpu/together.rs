@@ -67,10 +67,10 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
 
 /// Counts IDPA's measurements of the node's devices: each leaves a line in its span for each device.
 fn count_iterations(log: &str, devices: usize) -> usize {
-    let lines = log
-        .lines()
-        .filter(|line| line.contains("model{") && line.contains(": measured device="));
-    lines.count() / devices.max(1)
+    log.lines()
+        .filter(|line| line.contains("model{") && line.contains(": measured device="))
+        .count()
+        / devices.max(1)
 }
 
 /// Makes a row for each alone, and two for both: speed and iterations.
@@ -142,8 +142,12 @@ fn make_row(what: &str, speeds: &[f64], joint: [MedianRange; 3]) -> TableRow {
 /// Returns the part of the work that the cores did.
 fn cores_share(report: &MxmReport) -> f64 {
     let all: f64 = report.devices().map(|device| device.units).sum();
-    let cores = report.devices().filter(|device| device.kind == "cpu");
-    cores.map(|device| device.units).sum::<f64>() / all
+    report
+        .devices()
+        .filter(|device| device.kind == "cpu")
+        .map(|device| device.units)
+        .sum::<f64>()
+        / all
 }
 
 #[cfg(test)]

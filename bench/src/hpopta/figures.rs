@@ -26,10 +26,10 @@ impl HpoptaResults {
 fn plot_functions(samples: &SizeSamples) -> Plot {
     let (application, size) = (samples.application, samples.size);
     let flops = application.count_row_flops(size) / 1e9;
-    let ranks = samples.functions.iter().enumerate();
-    let curves = ranks.map(|(rank, points)| {
-        let points = points.iter();
-        let speeds = points.map(|point| (point.d as f64, point.d as f64 * flops / point.t_s));
+    let curves = samples.functions.iter().enumerate().map(|(rank, points)| {
+        let speeds = points
+            .iter()
+            .map(|point| (point.d as f64, point.d as f64 * flops / point.t_s));
         draw_curve(
             format!("rank {rank}"),
             color::of_series(rank),
@@ -37,8 +37,7 @@ fn plot_functions(samples: &SizeSamples) -> Plot {
             speeds.collect(),
         )
     });
-    let points = samples.functions.iter().flatten();
-    let marks = points.map(|point| {
+    let marks = samples.functions.iter().flatten().map(|point| {
         Mark::of_speed(
             point.d as f64,
             point.d as f64 * flops,

@@ -59,18 +59,22 @@ pub fn run(arguments: &HpoptaArguments) -> anyhow::Result<()> {
 
 fn measure(arguments: &HpoptaArguments) -> anyhow::Result<HpoptaResults> {
     let HpoptaArguments { ranks, rounds, .. } = *arguments;
-    let [dgemv, fft] = [&arguments.dgemv, &arguments.fft].map(|sizes| match arguments.quick {
-        true => vec![48, 64],
-        false => sizes.clone(),
+    let [dgemv, fft] = [&arguments.dgemv, &arguments.fft].map(|sizes| {
+        if arguments.quick {
+            vec![48, 64]
+        } else {
+            sizes.clone()
+        }
     });
     let command = format!(
         "cargo xtask reproduce hpopta --ranks {ranks} --rounds {rounds} --dgemv {} --fft {}",
         join_sizes(&dgemv),
         join_sizes(&fft)
     );
-    let effort = match arguments.quick {
-        true => Effort::quick(ranks),
-        false => Effort::full(ranks, rounds),
+    let effort = if arguments.quick {
+        Effort::quick(ranks)
+    } else {
+        Effort::full(ranks, rounds)
     };
     let launcher = MxmLauncher::from_environment()?;
     let mut sizes = Vec::new();

@@ -233,8 +233,10 @@ fn measure_in(
     effort: &Effort,
     (application, size): (Application, usize),
 ) -> anyhow::Result<SizeSamples> {
-    let line = format!("{application} --json --size {size}");
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let words: Vec<String> = format!("{application} --json --size {size}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
     let measuring = format!(
         "--runs 1 --max-reps 30 --max-seconds {} --out {}",
         effort.max_seconds,
@@ -286,8 +288,11 @@ fn run_application(
 
 fn read_points(file: &Path) -> anyhow::Result<Vec<Point>> {
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let points = ModelFile::parse(&text)?.points.into_iter();
-    Ok(points.filter(|point| point.reps > 0).collect())
+    Ok(ModelFile::parse(&text)?
+        .points
+        .into_iter()
+        .filter(|point| point.reps > 0)
+        .collect())
 }
 
 /// Makes up samples, in which HPOPTA takes 0.8 times as long as the balanced division.

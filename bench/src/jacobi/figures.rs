@@ -104,12 +104,12 @@ impl FigureRun {
 
     /// Counts the iterations up to the last one before which rows moved, within those that are shown.
     fn count_divisions(&self) -> usize {
-        let moved = self
-            .report
+        self.report
             .history
             .iter()
-            .rposition(|sweep| sweep.moved > 0);
-        moved.map_or(1, |last| last + 2).min(SPEEDS_SHOWN)
+            .rposition(|sweep| sweep.moved > 0)
+            .map_or(1, |last| last + 2)
+            .min(SPEEDS_SHOWN)
     }
 
     /// Makes a plot of curves and of the points that some iterations have measured.
@@ -119,15 +119,19 @@ impl FigureRun {
         measured: std::ops::RangeInclusive<usize>,
         curves: Vec<Curve>,
     ) -> anyhow::Result<Plot> {
-        let sweeps = self.report.history.get(measured).context("iterations")?;
-        let points = sweeps
+        let points = self
+            .report
+            .history
+            .get(measured)
+            .context("iterations")?
             .iter()
             .flat_map(|sweep| sweep.rows.iter().zip(&sweep.times_s));
-        let points = points.filter(|(rows, _)| **rows > 0);
-        let marks = points.map(|(&rows, &time_s)| {
-            let work = self.trial.find_speed(rows as f64, 1.0);
-            Mark::of_speed(rows as f64, work, time_s, 0.0)
-        });
+        let marks = points
+            .filter(|(rows, _)| **rows > 0)
+            .map(|(&rows, &time_s)| {
+                let work = self.trial.find_speed(rows as f64, 1.0);
+                Mark::of_speed(rows as f64, work, time_s, 0.0)
+            });
         let rows = &self.report.history[index].rows;
         Ok(Plot {
             title: format!("iteration {}: {rows:?} rows", index + 1),
@@ -143,8 +147,10 @@ impl FigureRun {
         let mut curves = Vec::new();
         for (node, color) in NODE_COLORS.into_iter().enumerate() {
             let model = fit.model(self.list_points(node, index))?;
-            let places = self.list_places().into_iter();
-            let speeds = places.map(|rows| (rows, self.trial.find_speed(rows, model.time_s(rows))));
+            let speeds = self
+                .list_places()
+                .into_iter()
+                .map(|rows| (rows, self.trial.find_speed(rows, model.time_s(rows))));
             curves.push(Curve {
                 name: format!("node {}", node + 1),
                 symbol: '*',
@@ -176,25 +182,25 @@ impl FigureRun {
 
     /// Draws the speeds that the nodes follow.
     fn draw_full_models(&self) -> anyhow::Result<Vec<Curve>> {
-        let speeds = self
+        Ok(self
             .trial
             .load_speeds()?
             .into_iter()
             .zip(NODE_COLORS)
-            .enumerate();
-        let curves = speeds.map(|(node, (full, color))| {
-            let places = self.list_places().into_iter();
-            let points =
-                places.map(|rows| (rows, self.trial.find_speed(rows, full.find_seconds(rows))));
-            Curve {
-                name: format!("node {}, full model", node + 1),
-                symbol: '.',
-                color,
-                dashed: true,
-                points: points.collect(),
-            }
-        });
-        Ok(curves.collect())
+            .enumerate()
+            .map(|(node, (full, color))| {
+                let places = self.list_places().into_iter();
+                let points =
+                    places.map(|rows| (rows, self.trial.find_speed(rows, full.find_seconds(rows))));
+                Curve {
+                    name: format!("node {}, full model", node + 1),
+                    symbol: '.',
+                    color,
+                    dashed: true,
+                    points: points.collect(),
+                }
+            })
+            .collect())
     }
 
     /// Draws the line on which all sizes take the time of the iteration's slowest node.
@@ -212,8 +218,14 @@ impl FigureRun {
 
     /// Returns even steps of rows, to the largest part.
     fn list_places(&self) -> Vec<f64> {
-        let sizes = self.report.history.iter().flat_map(|sweep| &sweep.rows);
-        let end = sizes.max().copied().unwrap_or(1) as f64;
+        let end = self
+            .report
+            .history
+            .iter()
+            .flat_map(|sweep| &sweep.rows)
+            .max()
+            .copied()
+            .unwrap_or(1) as f64;
         (1..=PLACES)
             .map(|i| end * f64::from(i) / f64::from(PLACES))
             .collect()

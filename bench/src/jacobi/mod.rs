@@ -96,11 +96,12 @@ fn measure(arguments: &JacobiCampaignArguments) -> anyhow::Result<JacobiResults>
     } = *arguments;
     let sizes: Vec<String> = arguments.sizes.iter().map(usize::to_string).collect();
     let sizes = sizes.join(",");
-    let command = match arguments.quick {
-        true => "cargo xtask reproduce thesis-jacobi --quick".to_owned(),
-        false => format!(
+    let command = if arguments.quick {
+        "cargo xtask reproduce thesis-jacobi --quick".to_owned()
+    } else {
+        format!(
             "cargo xtask reproduce thesis-jacobi --rounds {rounds} --sizes {sizes} --iterations {iterations}"
-        ),
+        )
     };
     let launcher = MxmLauncher::from_environment()?;
     let mut runs = Vec::new();
@@ -120,12 +121,11 @@ fn measure(arguments: &JacobiCampaignArguments) -> anyhow::Result<JacobiResults>
             report,
         });
     }
-    let speedups = match arguments.quick {
-        true => SpeedupSamples::measure(&launcher, (CLIFF, 4), (1, 8), &[1024, 2816])?,
-        false => {
-            let nodes = (trial::SIXTEEN, 16);
-            SpeedupSamples::measure(&launcher, nodes, (rounds, iterations), &arguments.sizes)?
-        }
+    let speedups = if arguments.quick {
+        SpeedupSamples::measure(&launcher, (CLIFF, 4), (1, 8), &[1024, 2816])?
+    } else {
+        let nodes = (trial::SIXTEEN, 16);
+        SpeedupSamples::measure(&launcher, nodes, (rounds, iterations), &arguments.sizes)?
     };
     Ok(JacobiResults {
         origin: Origin::new(command),

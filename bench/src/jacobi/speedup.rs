@@ -91,8 +91,9 @@ impl SpeedupSamples {
         value: fn(&SpeedupSample) -> f64,
     ) -> Vec<f64> {
         let runs = self.samples.iter();
-        let runs = runs.filter(|run| run.trial.size == size && run.trial.strategy == strategy);
-        runs.map(value).collect()
+        runs.filter(|run| run.trial.size == size && run.trial.strategy == strategy)
+            .map(value)
+            .collect()
     }
 
     fn find_speedup(&self, size: usize, strategy: &str) -> MedianRange {

@@ -96,8 +96,10 @@ impl JacobiTrial {
             TWO_CLIFFS => TWO_CLIFFS_POINTS,
             other => anyhow::bail!("no points of {other}"),
         };
-        let speeds = files.iter().map(|text| FullSpeed::parse(text, self.size));
-        speeds.collect()
+        files
+            .iter()
+            .map(|text| FullSpeed::parse(text, self.size))
+            .collect()
     }
 
     /// Returns the speed in GFLOP/s of a sweep over rows.

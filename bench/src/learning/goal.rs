@@ -74,13 +74,16 @@ impl LearningResults {
 
     /// Returns the line of the worst instances of a setting.
     fn check_worst(&self, setting: Setting) -> [String; 3] {
-        let samples = WORST_NODES.into_iter().filter_map(|nodes| {
-            self.find(
-                kind(setting, nodes, WORST_STEPS),
-                LearningContender::Adaptive,
-            )
-        });
-        let found = samples.map(LearningSample::worst).reduce(f64::max);
+        let found = WORST_NODES
+            .into_iter()
+            .filter_map(|nodes| {
+                self.find(
+                    kind(setting, nodes, WORST_STEPS),
+                    LearningContender::Adaptive,
+                )
+            })
+            .map(LearningSample::worst)
+            .reduce(f64::max);
         let most = limit_worst(setting);
         let goal =
             format!("4, 8 and 16 nodes, {setting}, {WORST_STEPS} steps: worst at most {most:.2}");

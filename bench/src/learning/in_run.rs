@@ -28,19 +28,23 @@ impl Placer {
     /// # Panics
     /// If these are no units for all blocks.
     pub fn lay_out(&self, units: &[u64]) -> Layout {
-        let nodes = units.chunks(self.devices);
-        let areas: Vec<f64> = nodes.map(|node| node.iter().sum::<u64>() as f64).collect();
+        let areas: Vec<f64> = units
+            .chunks(self.devices)
+            .map(|node| node.iter().sum::<u64>() as f64)
+            .collect();
         let columns = self.held.as_ref().and_then(Layout::columns);
-        let kept = columns.and_then(|columns| br_in(&columns, &areas, self.side, self.side).ok());
-        kept.or_else(|| br(&areas, self.side, self.side).ok())
+        columns
+            .and_then(|columns| br_in(&columns, &areas, self.side, self.side).ok())
+            .or_else(|| br(&areas, self.side, self.side).ok())
             .unwrap_or_else(|| unreachable!("all blocks have a layout"))
     }
 
     /// Returns the units of the devices in a layout, in proportion to `units` inside each node.
     pub fn share_out(&self, layout: &Layout, units: &[u64]) -> Vec<u64> {
-        let areas = layout.areas().into_iter();
-        let nodes = areas.zip(units.chunks(self.devices));
-        nodes
+        layout
+            .areas()
+            .into_iter()
+            .zip(units.chunks(self.devices))
             .flat_map(|(area, node)| share_area(area, node))
             .collect()
     }
@@ -66,8 +70,8 @@ fn share_area(area: u64, units: &[u64]) -> Vec<u64> {
 
 /// Makes the parts of a cluster with so many devices in each node.
 pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
-    let nodes = (0..parts).map(|part| part / devices);
-    nodes
+    (0..parts)
+        .map(|part| part / devices)
         .map(|node| AdaptivePart {
             node,
             ..AdaptivePart::default()

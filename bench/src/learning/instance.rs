@@ -203,8 +203,11 @@ impl KnownCluster {
 
     /// Returns the true seconds of a step of each node.
     pub fn times_s(&self, blocks: &[u64]) -> Vec<f64> {
-        let nodes = self.nodes.iter().zip(blocks);
-        nodes.map(|(node, &d)| node.time_s(d as f64)).collect()
+        self.nodes
+            .iter()
+            .zip(blocks)
+            .map(|(node, &d)| node.time_s(d as f64))
+            .collect()
     }
 
     /// Returns the seconds of a step that no division undercuts: the least time within which the nodes complete all
@@ -213,8 +216,11 @@ impl KnownCluster {
         let all = (self.side * self.side) as f64;
         let alone_s = self.nodes.iter().map(|node| node.time_s(all));
         bisect(0.0, alone_s.fold(f64::INFINITY, f64::min), |t_s| {
-            let done = self.nodes.iter().map(|node| node.blocks_within(t_s));
-            done.sum::<f64>() < all
+            self.nodes
+                .iter()
+                .map(|node| node.blocks_within(t_s))
+                .sum::<f64>()
+                < all
         })
     }
 }

@@ -226,8 +226,7 @@ mod tests {
 
     #[test]
     fn of_ten_instances_nine_are_within_the_ninth_decile() -> anyhow::Result<()> {
-        let kind = InstanceKind::list_all()[0];
-        let mut sample = kind.run(LearningContender::Fpm, 0..0)?;
+        let mut sample = InstanceKind::list_all()[0].run(LearningContender::Fpm, 0..0)?;
         sample.over_ideal = (1..=10).map(f64::from).collect();
         assert_eq!(
             (sample.mean(), sample.ninth_decile(), sample.worst()),

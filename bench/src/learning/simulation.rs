@@ -187,8 +187,8 @@ fn is_enough(found: &Observation, most_reps: u32) -> bool {
 pub fn count_moved(before: &Layout, after: &Layout) -> Vec<Traffic> {
     let sent = count_shared(before.rects(), after.rects());
     let received = count_shared(after.rects(), before.rects());
-    let nodes = sent.into_iter().zip(received);
-    nodes
+    sent.into_iter()
+        .zip(received)
         .map(|(sent, received)| Traffic {
             elements: sent.elements.max(received.elements),
             messages: sent.messages.max(received.messages),
@@ -205,9 +205,11 @@ fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
     for (node, (traffic, rect)) in nodes.iter_mut().zip(rects).enumerate() {
         // No other one reaches so far to the right.
         let first = by_column.partition_point(|(_, other)| other.col + widest <= rect.col);
-        let reachable = by_column[first..].iter();
-        let near = reachable.take_while(|(_, other)| other.col < rect.col + rect.cols);
-        for (_, other) in near.filter(|(other, _)| *other != node) {
+        for (_, other) in by_column[first..]
+            .iter()
+            .take_while(|(_, other)| other.col < rect.col + rect.cols)
+            .filter(|(other, _)| *other != node)
+        {
             let rows = overlap((rect.row, rect.rows), (other.row, other.rows));
             let cols = overlap((rect.col, rect.cols), (other.col, other.cols));
             if rows * cols > 0 {
@@ -221,8 +223,7 @@ fn count_shared(rects: &[Rect], others: &[Rect]) -> Vec<Traffic> {
 
 /// Returns the length that two ranges, each with its start and length, have in common.
 fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
-    let end = (a.0 + a.1).min(b.0 + b.1);
-    end.saturating_sub(a.0.max(b.0))
+    (a.0 + a.1).min(b.0 + b.1).saturating_sub(a.0.max(b.0))
 }
 
 #[cfg(test)]

@@ -89,8 +89,12 @@ impl AlikeResults {
             ranks,
             library,
         } = case;
-        let ours = self.0.list_runs(case, Contestant::Ours);
-        let with_measuring_s: Vec<f64> = ours.iter().map(|run| run.total_s()).collect();
+        let with_measuring_s: Vec<f64> = self
+            .0
+            .list_runs(case, Contestant::Ours)
+            .iter()
+            .map(|run| run.total_s())
+            .collect();
         let ours_s = self.0.times_s(case, Contestant::Ours);
         let mut rows = Vec::new();
         for &who in &CONTESTANTS[1..] {
@@ -135,15 +139,17 @@ impl AlikeResults {
 
     /// Finds the case and the contestant with the least median time.
     fn find_fastest(&self, cases: &[PeerCase], contestants: &[Contestant]) -> Option<CaseTimes> {
-        let all = cases.iter().flat_map(|&case| {
-            contestants.iter().map(move |&who| CaseTimes {
-                case,
-                who,
-                times_s: self.0.times_s(case, who),
+        cases
+            .iter()
+            .flat_map(|&case| {
+                contestants.iter().map(move |&who| CaseTimes {
+                    case,
+                    who,
+                    times_s: self.0.times_s(case, who),
+                })
             })
-        });
-        let measured = all.filter(|found| !found.times_s.is_empty());
-        measured.min_by(|a, b| median(&a.times_s).total_cmp(&median(&b.times_s)))
+            .filter(|found| !found.times_s.is_empty())
+            .min_by(|a, b| median(&a.times_s).total_cmp(&median(&b.times_s)))
     }
 
     /// Returns the bars of each shape on this number of ranks, a series for each library and contestant.
@@ -154,8 +160,8 @@ impl AlikeResults {
     ) -> Vec<(String, Vec<Bar>)> {
         let mut cases = self.0.list_cases();
         cases.retain(|case| case.ranks == ranks);
-        let same_shape = cases.chunk_by(|a, b| a.shape == b.shape);
-        same_shape
+        cases
+            .chunk_by(|a, b| a.shape == b.shape)
             .map(|cases| {
                 let bars = series
                     .iter()

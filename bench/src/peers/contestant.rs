@@ -88,23 +88,23 @@ impl Contestant {
         shape: ProductShape,
         searches: &mut ParameterSearches,
     ) -> anyhow::Result<Vec<Entry<'a>>> {
-        let able = contestants
+        contestants
             .iter()
-            .filter(|who| who.can_run(start, programs));
-        able.map(|&who| {
-            let parameters = match who {
-                Self::Pdgemm => searches.find_pdgemm(programs, start, shape)?.best.clone(),
-                Self::StarPu => searches.find_starpu(programs, shape)?.best.clone(),
-                _ => String::new(),
-            };
-            Ok(Entry {
-                who,
-                start: start.clone(),
-                shape,
-                parameters,
+            .filter(|who| who.can_run(start, programs))
+            .map(|&who| {
+                let parameters = match who {
+                    Self::Pdgemm => searches.find_pdgemm(programs, start, shape)?.best.clone(),
+                    Self::StarPu => searches.find_starpu(programs, shape)?.best.clone(),
+                    _ => String::new(),
+                };
+                Ok(Entry {
+                    who,
+                    start: start.clone(),
+                    shape,
+                    parameters,
+                })
             })
-        })
-        .collect()
+            .collect()
     }
 }
 

@@ -142,8 +142,11 @@ impl DriftResults {
 
     /// Returns the samples of a contestant by round.
     fn list_samples(&self, who: Contestant) -> Vec<&DriftSample> {
-        let samples = self.0.samples.iter();
-        samples.filter(|sample| sample.who == who).collect()
+        self.0
+            .samples
+            .iter()
+            .filter(|sample| sample.who == who)
+            .collect()
     }
 
     /// Returns the lines of the goals.
@@ -170,8 +173,10 @@ impl DriftResults {
         let samples = self.list_samples(who);
         let first = samples.first()?;
         let ours = self.list_samples(Contestant::Ours);
-        let pairs = samples.iter().zip(&ours);
-        let over_ours = pairs.map(|(other, ours)| other.run.total_s() / ours.run.total_s());
+        let over_ours = samples
+            .iter()
+            .zip(&ours)
+            .map(|(other, ours)| other.run.total_s() / ours.run.total_s());
         let before = samples
             .iter()
             .map(|sample| sample.run.measuring_s / sample.run.total_s());
@@ -215,9 +220,12 @@ impl HostDrift<'_> {
         let log = LOG.map(|(name, value)| (name, value.to_owned()));
         let mut command = programs.make_mxm(&self.start, self.shape, who.options(), &log)?;
         let mut cut = QuotaCut::default();
-        let output = run_observed(&mut command, |line| match cut.is_due(line) {
-            true => self.hosts.change_quota(HOST, AFTER),
-            false => Ok(()),
+        let output = run_observed(&mut command, |line| {
+            if cut.is_due(line) {
+                self.hosts.change_quota(HOST, AFTER)
+            } else {
+                Ok(())
+            }
         });
         self.hosts.change_quota(HOST, BEFORE)?;
         let report = MxmReport::parse(&output?).with_context(|| format!("{command:?}"))?;
@@ -276,8 +284,9 @@ impl DriftSample {
     }
 
     fn describe_drifts(&self) -> String {
-        let drifts = self.list_drifts().iter();
-        let texts: Vec<String> = drifts
+        let texts: Vec<String> = self
+            .list_drifts()
+            .iter()
             .map(|drift| {
                 format!(
                     "{} from step {} × {:.2}",

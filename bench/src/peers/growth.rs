@@ -69,8 +69,9 @@ impl GrowthResults {
         let pdgemm = self.speeds(case, Contestant::Pdgemm);
         let [ours_kept, pdgemm_kept] = [(Contestant::Ours, &ours), (Contestant::Pdgemm, &pdgemm)]
             .map(|(who, speeds)| {
-                let kept = MedianRange::of_ratios(speeds, &self.speeds(one_host, who));
-                kept.scale(100.0).text(0)
+                MedianRange::of_ratios(speeds, &self.speeds(one_host, who))
+                    .scale(100.0)
+                    .text(0)
             });
         let ratio = MedianRange::of_ratios(&ours, &pdgemm).text(2);
         [

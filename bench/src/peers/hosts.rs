@@ -98,8 +98,9 @@ impl Drop for EmulatedHosts {
 impl HostsCheck {
     /// Returns the bytes per second of the slowest link.
     pub fn slowest_bytes_per_s(&self) -> f64 {
-        let links = self.links.iter();
-        let speeds = links.map(|link| link.there_bits_per_s.min(link.back_bits_per_s) / 8.0);
-        speeds.fold(f64::INFINITY, f64::min)
+        self.links
+            .iter()
+            .map(|link| link.there_bits_per_s.min(link.back_bits_per_s) / 8.0)
+            .fold(f64::INFINITY, f64::min)
     }
 }

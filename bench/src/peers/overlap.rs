@@ -91,8 +91,10 @@ impl OverlapResults {
 
     /// Returns the bandwidth of the network. The better check counts: checks disturb themselves, and then find less.
     fn bytes_per_s(&self) -> f64 {
-        let checks = self.checks.iter().map(HostsCheck::slowest_bytes_per_s);
-        checks.fold(0.0, f64::max)
+        self.checks
+            .iter()
+            .map(HostsCheck::slowest_bytes_per_s)
+            .fold(0.0, f64::max)
     }
 
     /// Returns the line of a size. *Hidden* is the part of the communication by which the wall time is shorter than

@@ -65,9 +65,10 @@ impl PriceResults {
             &self.0.times_s(case, Contestant::Ours),
             &self.0.times_s(case, Contestant::Even),
         );
-        let goal = match case.shape.is_square() {
-            true => SQUARE_GOAL,
-            false => LONG_GOAL,
+        let goal = if case.shape.is_square() {
+            SQUARE_GOAL
+        } else {
+            LONG_GOAL
         };
         [
             case.shape.to_string(),

@@ -125,8 +125,9 @@ impl PeerPrograms {
 
     /// Returns the peers of `names` that are not there, and reports them.
     pub fn find_absent(&self, names: &[&str]) -> Vec<AbsentPeer> {
-        let missing = names.iter().filter(|name| !self.has(name));
-        missing
+        names
+            .iter()
+            .filter(|name| !self.has(name))
             .map(|name| {
                 let note = self.folder.join(format!("{name}.absent"));
                 let why = std::fs::read_to_string(note);
@@ -141,18 +142,21 @@ impl PeerPrograms {
             return Ok("libopenblas.so.0".to_owned());
         }
         let root = self.folder.join("mkl");
-        let packages = std::fs::read_dir(&root).context("the package of MKL")?;
-        let mut files = packages
+        let mut files = std::fs::read_dir(&root)
+            .context("the package of MKL")?
             .flatten()
             .filter_map(|package| std::fs::read_dir(package.path().join("data/lib")).ok())
             .flat_map(|files| files.flatten().map(|file| file.path()));
-        let found = files
+        Ok(files
             .find(|path| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                name.starts_with("libmkl_rt.so")
+                path.file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .starts_with("libmkl_rt.so")
             })
-            .context("MKL without libmkl_rt")?;
-        Ok(found.display().to_string())
+            .context("MKL without libmkl_rt")?
+            .display()
+            .to_string())
     }
 
     /// Makes a command that starts ranks with `variables`. A peer's ranks are bound to cores; ours bind themselves.
@@ -326,8 +330,11 @@ fn thread_variables(count: usize) -> Vec<(&'static str, String)> {
 /// Runs a peer; returns the `n` answers that it writes as lines of JSON.
 fn read_answers(command: &mut Command, n: usize) -> anyhow::Result<Vec<PeerAnswer>> {
     let (text, _) = run_program(command)?;
-    let lines = text.lines().filter(|line| line.starts_with('{'));
-    let answers: Vec<PeerAnswer> = lines.map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let answers: Vec<PeerAnswer> = text
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
     ensure!(
         answers.len() == n,
         "{command:?}: {} answers of {n}",

@@ -78,10 +78,12 @@ impl<S> PeerRecord<S> {
 
     /// Returns a line for each peer that is not there.
     pub fn list_absent(&self) -> String {
-        let lines = self.absent.iter().map(|AbsentPeer { peer, why }| {
-            format!("Absent: `{peer}` ({}).\n\n", why.replace('\n', " "))
-        });
-        lines.collect()
+        self.absent
+            .iter()
+            .map(|AbsentPeer { peer, why }| {
+                format!("Absent: `{peer}` ({}).\n\n", why.replace('\n', " "))
+            })
+            .collect()
     }
 }
 
@@ -120,8 +122,8 @@ impl PeerRecord {
 
     /// Returns the runs of a contestant in a case, by round.
     pub fn list_runs(&self, case: PeerCase, who: Contestant) -> Vec<&PeerRun> {
-        let samples = self.samples.iter();
-        samples
+        self.samples
+            .iter()
             .filter(|sample| sample.case == case && sample.who == who)
             .map(|sample| &sample.run)
             .collect()
@@ -129,8 +131,10 @@ impl PeerRecord {
 
     /// Returns the seconds of a contestant in a case, by round.
     pub fn times_s(&self, case: PeerCase, who: Contestant) -> Vec<f64> {
-        let runs = self.list_runs(case, who);
-        runs.iter().map(|run| run.seconds).collect()
+        self.list_runs(case, who)
+            .iter()
+            .map(|run| run.seconds)
+            .collect()
     }
 }
 

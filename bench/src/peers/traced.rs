@@ -60,8 +60,10 @@ pub fn draw_log<'a>(log: impl Iterator<Item = &'a str>) -> String {
     }
     let (first_s, last_s) = timeline.range_s();
     if !spans.is_empty() {
-        let numbers = LinearAxis::to(last_s - first_s).numbers().into_iter();
-        let within = numbers.filter(|(time_s, _)| *time_s <= last_s - first_s);
+        let within = LinearAxis::to(last_s - first_s)
+            .numbers()
+            .into_iter()
+            .filter(|(time_s, _)| *time_s <= last_s - first_s);
         timeline.ticks = within
             .map(|(time_s, text)| (first_s + time_s, text))
             .collect();
@@ -108,8 +110,11 @@ fn read_spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TraceSpan> {
         // Without messages nothing travels: all panels are there already.
         let is_sent = number_after(line, " messages=").is_some_and(|count| count > 0.0);
         if line.contains("panels are sent for") && is_sent {
-            let others = journeys.iter().filter(|(_, other)| other.rank == span.rank);
-            let taken: Vec<usize> = others.map(|(_, other)| other.lane).collect();
+            let taken: Vec<usize> = journeys
+                .iter()
+                .filter(|(_, other)| other.rank == span.rank)
+                .map(|(_, other)| other.lane)
+                .collect();
             // The first free lane: one of the next is free, however many are taken.
             let mut lanes = 1..=taken.len() + 1;
             span.lane = lanes.find(|lane| !taken.contains(lane)).unwrap_or(1);
@@ -129,8 +134,10 @@ fn read_spans<'a>(log: impl Iterator<Item = &'a str>) -> Vec<TraceSpan> {
 
 /// Returns the longest of the devices' times in a line.
 fn slowest_device_s(line: &str) -> f64 {
-    let times = line.split("busy_s: ").skip(1);
-    times.filter_map(leading_number).fold(0.0, f64::max)
+    line.split("busy_s: ")
+        .skip(1)
+        .filter_map(leading_number)
+        .fold(0.0, f64::max)
 }
 
 #[cfg(test)]

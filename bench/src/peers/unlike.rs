@@ -164,8 +164,10 @@ impl HostSetting {
     ) -> anyhow::Result<Vec<(HostContestant, Entry<'a>)>> {
         let ours = [Contestant::Ours, Contestant::Fpm];
         let ours = Contestant::prepare_all(&ours, programs, start, shape, searches)?;
-        let names = [HostContestant::Ours, HostContestant::Fpm];
-        let mut contenders: Vec<_> = names.into_iter().zip(ours).collect();
+        let mut contenders: Vec<_> = [HostContestant::Ours, HostContestant::Fpm]
+            .into_iter()
+            .zip(ours)
+            .collect();
         if programs.has("pdgemm") {
             let speeds = programs.measure_speeds(start, SPEED_S)?;
             for (who, candidates) in [
@@ -260,8 +262,9 @@ impl UnlikeResults {
 
     /// Returns the samples of a contestant by round.
     fn list_samples(&self, setting: &str, who: HostContestant) -> Vec<&UnlikeSample> {
-        let samples = self.0.samples.iter();
-        samples
+        self.0
+            .samples
+            .iter()
             .filter(|sample| sample.setting == setting && sample.who == who)
             .collect()
     }
@@ -296,8 +299,10 @@ impl UnlikeResults {
 
     /// Returns the median of each host's speed, in flop/s.
     fn median_speeds(&self, setting: &HostSetting) -> Vec<f64> {
-        let samples = self.0.samples.iter();
-        let all: Vec<&[f64]> = samples
+        let all: Vec<&[f64]> = self
+            .0
+            .samples
+            .iter()
             .filter(|sample| sample.setting == setting.name)
             .map(|sample| &*sample.speeds)
             .collect();
@@ -333,8 +338,9 @@ impl CampaignResults for UnlikeResults {
             "met",
         ];
         let rows = SETTINGS.iter().flat_map(|setting| {
-            let contestants = HostContestant::VARIANTS.iter();
-            contestants.filter_map(|&who| self.make_row(setting, who))
+            HostContestant::VARIANTS
+                .iter()
+                .filter_map(|&who| self.make_row(setting, who))
         });
         let table = format_table(columns, rows);
         Ok(format!(
@@ -346,12 +352,15 @@ impl CampaignResults for UnlikeResults {
 
     fn draw_plot(&self) -> anyhow::Result<Option<String>> {
         let groups = SETTINGS.iter().map(|setting| {
-            let contestants = HostContestant::VARIANTS.iter().enumerate();
-            let measured = contestants.filter_map(|(series, &who)| {
-                let samples = self.list_samples(setting.name, who);
-                let range = summarize_over_ideal(&samples, PeerRun::total_s);
-                (!samples.is_empty()).then(|| make_bar(series, range))
-            });
+            let measured =
+                HostContestant::VARIANTS
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(series, &who)| {
+                        let samples = self.list_samples(setting.name, who);
+                        let range = summarize_over_ideal(&samples, PeerRun::total_s);
+                        (!samples.is_empty()).then(|| make_bar(series, range))
+                    });
             (setting.name.to_owned(), measured.collect())
         });
         let panel = BarPanel {

@@ -46,15 +46,15 @@ impl PredictedVolume {
         let [br, recursive, grid] = [Method::Br, Method::Recursive, Method::Cartesian]
             .map(|method| arrange(method, &areas, side, side).context(method));
         let br = br?;
-        let half_perimeters = [
+        let bytes = [
             br.half_perimeter_sum() as f64,
             recursive?.half_perimeter_sum() as f64,
             grid?.half_perimeter_sum() as f64,
             // Slices of the whole height are together as wide as the matrix.
             ((nodes + 1) as u64 * side) as f64,
             br.lower_bound(),
-        ];
-        let bytes = half_perimeters.map(|sum| {
+        ]
+        .map(|sum| {
             let lines = (sum - 2.0 * side as f64) * BLOCK as f64;
             8.0 * lines * size as f64 / nodes as f64
         });
@@ -93,8 +93,9 @@ pub fn format_volumes(volumes: &[PredictedVolume]) -> String {
 
 /// Draws bytes against nodes, a series for each layout and one for the bound.
 pub fn draw_volumes(volumes: &[PredictedVolume]) -> String {
-    let names = COLUMNS[2..7].iter().enumerate();
-    let series: Vec<Series> = names
+    let series: Vec<Series> = COLUMNS[2..7]
+        .iter()
+        .enumerate()
         .map(|(at, name)| Series {
             name: name.trim_end_matches(':').to_owned(),
             points: volumes

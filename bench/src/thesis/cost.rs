@@ -212,8 +212,11 @@ impl CostSamples {
     /// Returns the seconds of building the full models as far as a product of this size can need them: up to the units of
     /// the whole matrix. The devices are measured at the same time, so a size takes as long as on its slowest device.
     fn sum_building_s(&self, size: usize) -> Option<f64> {
-        let needed = self.built.iter().filter(|built| built.n <= size);
-        let longest = needed.map(|built| built.costs_s.iter().copied().fold(0.0, f64::max));
+        let longest = self
+            .built
+            .iter()
+            .filter(|built| built.n <= size)
+            .map(|built| built.costs_s.iter().copied().fold(0.0, f64::max));
         (!self.built.is_empty()).then(|| longest.sum())
     }
 
@@ -261,12 +264,16 @@ impl CostSamples {
 /// Returns the largest difference of a device's parts, for each pair of successive runs, in percent of the work.
 pub(super) fn find_differences<'r>(runs: impl Iterator<Item = &'r CostRun>) -> Vec<f64> {
     let shares: Vec<&[f64]> = runs.map(|run| &*run.shares).collect();
-    let pairs = shares.windows(2).map(|pair| {
-        let devices = pair[0].iter().zip(pair[1]);
-        let differences = devices.map(|(one, other)| 100.0 * (one - other).abs());
-        differences.fold(0.0, f64::max)
-    });
-    pairs.collect()
+    shares
+        .windows(2)
+        .map(|pair| {
+            pair[0]
+                .iter()
+                .zip(pair[1])
+                .map(|(one, other)| 100.0 * (one - other).abs())
+                .fold(0.0, f64::max)
+        })
+        .collect()
 }
 
 impl CostRun {
@@ -295,8 +302,12 @@ impl CostRun {
             .account
             .as_ref()
             .context("the report has no account")?;
-        let devices = report.nodes.iter().flat_map(|node| &node.devices);
-        let units: Vec<f64> = devices.map(|device| device.units).collect();
+        let units: Vec<f64> = report
+            .nodes
+            .iter()
+            .flat_map(|node| &node.devices)
+            .map(|device| device.units)
+            .collect();
         let all: f64 = units.iter().sum();
         let (before_s, wall_s) = (report.balance_s, report.wall_s);
         Ok(Self {
@@ -360,10 +371,12 @@ fn build_models(
     models: &Path,
     size: usize,
 ) -> anyhow::Result<(f64, Vec<BuiltSize>)> {
-    let line = format!(
+    let words: Vec<String> = format!(
         "devices bench --platform {PLATFORM} --block {BLOCK} --to {size} --budget 60 --json --out"
-    );
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    )
+    .split(' ')
+    .map(str::to_owned)
+    .collect();
     let start = Instant::now();
     let mut command = launcher.mpirun(RANKS, launcher.options);
     launcher.add_isochron(&mut command, &words);
@@ -381,8 +394,10 @@ fn list_built_sizes(models: &BuiltModels) -> Vec<BuiltSize> {
         let taken = size.together.as_ref().unwrap_or(&size.alone);
         costs.entry(size.n).or_default().push(taken.cost_s);
     }
-    let sizes = costs.into_iter();
-    sizes.map(|(n, costs_s)| BuiltSize { n, costs_s }).collect()
+    costs
+        .into_iter()
+        .map(|(n, costs_s)| BuiltSize { n, costs_s })
+        .collect()
 }
 
 fn multiply(
@@ -392,8 +407,10 @@ fn multiply(
     way: KnownBy,
 ) -> anyhow::Result<MxmReport> {
     let [models, store] = ["models", "store"].map(|name| folder.join(name).display().to_string());
-    let line = format!("--size {size} --platform {PLATFORM}");
-    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let mut words: Vec<String> = format!("--size {size} --platform {PLATFORM}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
     let (more, store) = match way {
         KnownBy::Full => (vec!["--strategy", "fpm", "--models", &*models], ""),
         KnownBy::Partial => (vec!["--strategy", "fpm"], ""),
@@ -402,8 +419,7 @@ fn multiply(
     };
     words.extend(more.into_iter().map(str::to_owned));
     let variables = [("ISOCHRON_STORE", store)];
-    let run = launcher.run_mxm_within(RANKS, &words, &variables, LIMIT)?;
-    Ok(run.0)
+    Ok(launcher.run_mxm_within(RANKS, &words, &variables, LIMIT)?.0)
 }
 
 #[cfg(test)]

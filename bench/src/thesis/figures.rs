@@ -148,8 +148,10 @@ impl KernelSamples {
             .chain(self.growth.iter().map(|step| &step.naive));
         let sizes: Vec<f64> = sizes.map(|point| point.d as f64).collect();
         let end = sizes.iter().copied().fold(0.0, f64::max);
-        let even = (0..=PLACES).map(|i| end * f64::from(i) / f64::from(PLACES));
-        let mut places: Vec<f64> = even.chain(sizes.iter().copied()).collect();
+        let mut places: Vec<f64> = (0..=PLACES)
+            .map(|i| end * f64::from(i) / f64::from(PLACES))
+            .chain(sizes.iter().copied())
+            .collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
         places
@@ -163,8 +165,10 @@ fn to_gflops(units_per_s: f64) -> f64 {
 /// Returns some of the points, evenly from the first to the last.
 fn choose_points(points: &[Point], count: usize) -> Vec<Point> {
     let last = points.len() - 1;
-    let places = (0..count).map(|i| i * last / (count - 1).max(1));
-    let mut chosen: Vec<Point> = places.map(|place| points[place]).collect();
+    let mut chosen: Vec<Point> = (0..count)
+        .map(|i| i * last / (count - 1).max(1))
+        .map(|place| points[place])
+        .collect();
     chosen.dedup_by_key(|point| point.d);
     chosen
 }

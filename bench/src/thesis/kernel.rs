@@ -80,10 +80,9 @@ fn measure_kernel(
     (from, to): (u64, u64),
     points: usize,
 ) -> anyhow::Result<Vec<Point>> {
-    let line = format!(
+    let words: Vec<String> = format!(
         "measure {kernel} --block {BLOCK} --from {from} --to {to} --points {points} --max-reps 30 --max-seconds 3 --json"
-    );
-    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    ).split(' ').map(str::to_owned).collect();
     let output: MeasureOutput = serde_json::from_str(&launcher.run_isochron(&words, LIMIT)?)?;
     let rank = output.ranks.into_iter().next();
     Ok(rank.context("a rank")?.points)

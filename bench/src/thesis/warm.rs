@@ -52,9 +52,10 @@ impl WarmCase {
 
     fn name(self) -> String {
         let [m, n, k] = self.shape;
-        let ranks = match self.is_emulated {
-            true => "`emulated-4`".to_owned(),
-            false => format!("{} ranks", self.ranks),
+        let ranks = if self.is_emulated {
+            "`emulated-4`".to_owned()
+        } else {
+            format!("{} ranks", self.ranks)
         };
         format!("{m}×{n}×{k}, {ranks}")
     }
@@ -95,8 +96,8 @@ impl WarmSamples {
 
     fn list_runs(&self, case: WarmCase) -> impl Iterator<Item = &CostRun> {
         let runs = self.runs.iter();
-        let runs = runs.filter(move |run| run.case == case);
-        runs.map(|run| &run.cost)
+        runs.filter(move |run| run.case == case)
+            .map(|run| &run.cost)
     }
 
     /// Compares each product with the goals; nothing without samples.

@@ -21,7 +21,7 @@ macro_rules! functions {
             /// Looks for the library and every function, once; `None` if one is missing.
             pub fn find() -> Option<&'static Self> {
                 static FOUND: OnceLock<Option<$table>> = OnceLock::new();
-                let found = FOUND.get_or_init(|| {
+                FOUND.get_or_init(|| {
                     // SAFETY: opening the library runs its initialisers, which are meant to run then.
                     if !unsafe { $present() } {
                         return None;
@@ -35,8 +35,7 @@ macro_rules! functions {
                             $field: *unsafe { library.get(stringify!($name).as_bytes()) }.ok()?,
                         )+
                     })
-                });
-                found.as_ref()
+                }).as_ref()
             }
         }
     };

@@ -153,8 +153,9 @@ static OPENED: Mutex<BTreeMap<(String, c_int), CblasLibrary>> = Mutex::new(BTree
 /// [`DeviceError::BlasMemory`].
 fn check_room(file: &str, make: Make, threads: usize) -> Result<(), DeviceError> {
     let found = find_file(file).and_then(|path| path.metadata().ok());
-    let checked = found.map_or(Ok(()), |found| check_opening(make, found.len(), threads));
-    checked.map_err(|bytes| DeviceError::refused_library(file, bytes))
+    found
+        .map_or(Ok(()), |found| check_opening(make, found.len(), threads))
+        .map_err(|bytes| DeviceError::refused_library(file, bytes))
 }
 
 /// Loads a library in a thread that is bound to one processing unit.
@@ -179,9 +180,10 @@ fn load_on_one_unit(file: &str, make: Make) -> Result<Result<CblasLibrary, Strin
 /// Loads a library for the rest of the process.
 fn load_library(file: &str, make: Make, threads: c_int) -> Result<CblasLibrary, String> {
     let may_share = make == Make::Mkl || OWNS_LIBRARIES.load(Ordering::Relaxed);
-    let opened = match may_share {
-        true => open_shared(file)?,
-        false => open_copy(file)?,
+    let opened = if may_share {
+        open_shared(file)?
+    } else {
+        open_copy(file)?
     };
     let raw = RawLibrary { opened };
     let prepared = raw.prepare_library(file, threads)?;
@@ -210,10 +212,10 @@ pub(crate) fn find_reason(file: &str, error: &libloading::Error) -> String {
     let text = error
         .source()
         .map_or_else(|| error.to_string(), ToString::to_string);
-    let reason = text
-        .strip_prefix(file)
-        .and_then(|rest| rest.strip_prefix(": "));
-    reason.unwrap_or(&text).to_owned()
+    text.strip_prefix(file)
+        .and_then(|rest| rest.strip_prefix(": "))
+        .unwrap_or(&text)
+        .to_owned()
 }
 
 /// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.

@@ -148,8 +148,10 @@ fn find_by_name(name: &str, threads: usize) -> Option<Arc<dyn Blas>> {
     if name == EmbeddedBlas.name() {
         return Some(Arc::new(EmbeddedBlas));
     }
-    let files = [MKL, OPENBLAS, BLIS].concat().into_iter();
-    let mut libraries = files.filter_map(|file| open_checked(file, threads).ok());
+    let mut libraries = [MKL, OPENBLAS, BLIS]
+        .concat()
+        .into_iter()
+        .filter_map(|file| open_checked(file, threads).ok());
     libraries.find(|blas| blas.name() == name)
 }
 
@@ -298,8 +300,9 @@ mod tests {
                  cannot open shared object file: No such file or directory"
             )
         );
-        let refused = open_first(&["libnowhere.so", "libm.so.6"], 1).err();
-        let message = refused.map_or_else(String::new, |error| error.to_string());
+        let message = open_first(&["libnowhere.so", "libm.so.6"], 1)
+            .err()
+            .map_or_else(String::new, |error| error.to_string());
         for part in [
             "libnowhere.so: cannot open",
             "; libm.so.6: it",

@@ -113,16 +113,17 @@ fn read_segments(file: &[u8]) -> Option<Vec<Segment>> {
         .starts_with(b"\x7fELF\x02\x01")
         .then(|| read_number(file, 32, 8))??;
     let (bytes, count) = (read_number(file, 54, 2)?, read_number(file, 56, 2)?);
-    let headers = (0..count).map(|n| first + n * bytes);
-    let segments = headers.map(|at| {
-        Some(Segment {
-            kind: read_number(file, at, 4)?,
-            start: read_number(file, at + 8, 8)?,
-            address: read_number(file, at + 16, 8)?,
-            bytes: read_number(file, at + 32, 8)?,
+    (0..count)
+        .map(|n| first + n * bytes)
+        .map(|at| {
+            Some(Segment {
+                kind: read_number(file, at, 4)?,
+                start: read_number(file, at + 8, 8)?,
+                address: read_number(file, at + 16, 8)?,
+                bytes: read_number(file, at + 32, 8)?,
+            })
         })
-    });
-    segments.collect()
+        .collect()
 }
 
 /// Reads a little-endian number of this many bytes.

@@ -50,8 +50,9 @@ pub trait Blas:
     /// # Errors
     /// [`DeviceError::BlasMemory`] if the system refuses it.
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
-        let reserved = room::check_packing(threads).map(|()| ReservedThreads::default());
-        reserved.map_err(|bytes| DeviceError::refused_library(self.name(), bytes))
+        room::check_packing(threads)
+            .map(|()| ReservedThreads::default())
+            .map_err(|bytes| DeviceError::refused_library(self.name(), bytes))
     }
 }
 

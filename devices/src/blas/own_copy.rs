@@ -50,8 +50,7 @@ pub(super) fn open_copy(file: &str) -> Result<Library, String> {
     let opened = unsafe { unix::Library::open(Some(&name), FLAGS) };
     // The loader knows libraries by their names, so the number of the file must not be used again.
     std::mem::forget(copy);
-    let opened = opened.map_err(|error| find_reason(&name, &error))?;
-    Ok(opened.into())
+    Ok(opened.map_err(|error| find_reason(&name, &error))?.into())
 }
 
 /// The words of the system's loader.

@@ -58,14 +58,15 @@ impl BlasCandidates {
     /// Measures each of them with elements of this type, once in a process.
     pub fn measure(&self, element: ElementType) -> TrialTimes {
         let mut measured = MEASURED.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = measured.entry((element, self.names()));
-        let times = known.or_insert_with(|| match element {
-            ElementType::F32 => self.time_all::<f32>(),
-            ElementType::F64 => self.time_all::<f64>(),
-            ElementType::C32 => self.time_all::<Complex32>(),
-            ElementType::C64 => self.time_all::<Complex64>(),
-        });
-        times.clone()
+        measured
+            .entry((element, self.names()))
+            .or_insert_with(|| match element {
+                ElementType::F32 => self.time_all::<f32>(),
+                ElementType::F64 => self.time_all::<f64>(),
+                ElementType::C32 => self.time_all::<Complex32>(),
+                ElementType::C64 => self.time_all::<Complex64>(),
+            })
+            .clone()
     }
 
     fn time_all<T: Scalar>(&self) -> TrialTimes {
@@ -86,8 +87,9 @@ impl BlasCandidates {
 
     /// Takes the fastest by these times, one entry for each candidate.
     pub fn take_fastest(&self, times: &[Vec<f64>]) -> Arc<dyn Blas> {
-        let fastest = pick_fastest(times).and_then(|index| self.libraries.get(index));
-        let blas = fastest.unwrap_or(&self.libraries[0]);
+        let blas = pick_fastest(times)
+            .and_then(|index| self.libraries.get(index))
+            .unwrap_or(&self.libraries[0]);
         tracing::debug!(blas = blas.name(), "chose a BLAS by its times");
         Arc::clone(blas)
     }

@@ -95,8 +95,10 @@ fn refused_update<T: Scalar>(
     let a = GappedMatrix::new(a.0, a.1, 0, a_at);
     let b = GappedMatrix::new(b.0, b.1, 0, b_at);
     let mut c = GappedMatrix::new(c.0, c.1, 0, c_at);
-    let outcome = worker.update(T::ONE, a.view(), b.view(), c.view_mut());
-    outcome.err().unwrap_or_else(|| panic!("{what}: accepted"))
+    worker
+        .update(T::ONE, a.view(), b.view(), c.view_mut())
+        .err()
+        .unwrap_or_else(|| panic!("{what}: accepted"))
 }
 
 fn is_shape(error: &DeviceError) -> bool {

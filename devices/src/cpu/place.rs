@@ -74,8 +74,9 @@ mod tests {
 
     #[test]
     fn columns_lie_in_the_domains_of_their_threads() {
-        let topology = Topology::from_synthetic("pack:2 [numa] core:3 pu:1").unwrap();
-        let cores = topology.cores();
+        let cores = Topology::from_synthetic("pack:2 [numa] core:3 pu:1")
+            .unwrap()
+            .cores();
         assert_eq!(columns_by_domain(&cores[1..5], 10), [(0..6, 0), (6..10, 1)]);
         assert_eq!(columns_by_domain(&cores[..2], 5), [(0..5, 0)]);
         assert_eq!(columns_by_domain(&cores, 0), [(0..0, 0), (0..0, 1)]);

@@ -85,9 +85,10 @@ impl CpuWorker {
             .then(|| start_threads(name, cores.len()))
             .transpose()?;
         if let Some(pool) = &pool {
-            match pin {
-                true => bind_threads(pool, &topology, &cores)?,
-                false => confine_threads(pool, &topology)?,
+            if pin {
+                bind_threads(pool, &topology, &cores)?
+            } else {
+                confine_threads(pool, &topology)?
             }
         }
         let info = DeviceInfo {
@@ -169,8 +170,10 @@ impl Worker for CpuWorker {
             Some(pool) => pool.broadcast(|_| self.topology.current_binding()),
             None => vec![self.topology.current_binding()],
         };
-        let places = self.cores.iter().zip(&self.seen).zip(bound);
-        places
+        self.cores
+            .iter()
+            .zip(&self.seen)
+            .zip(bound)
             .map(|((core, seen), bound_to)| ThreadPlace {
                 core: core.core,
                 bound_to: bound_to.unwrap_or_default(),

@@ -299,8 +299,10 @@ fn read_text(write: impl FnOnce(*mut c_char, i32) -> CallResult<()>) -> CallResu
     // One character stays 0 whatever the driver writes.
     write(buffer.as_mut_ptr(), 255)?;
     let bytes = buffer.map(|c| c as u8);
-    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
-    Ok(text.to_string_lossy().into_owned())
+    Ok(CStr::from_bytes_until_nul(&bytes)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned())
 }
 
 fn read_uuid(device: raw::CUdevice, is_slice: bool) -> CallResult<String> {

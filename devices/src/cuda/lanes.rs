@@ -38,8 +38,9 @@ impl Lanes {
 
     /// Waits until no work is under way, on every stream even if another one fails.
     pub fn settle(&self) -> CallResult<()> {
-        let streams = [&self.compute, &self.panels, &self.upload, &self.download];
-        let outcomes = streams.map(Stream::synchronize);
-        outcomes.into_iter().collect()
+        [&self.compute, &self.panels, &self.upload, &self.download]
+            .map(Stream::synchronize)
+            .into_iter()
+            .collect()
     }
 }

@@ -120,8 +120,10 @@ impl Staging {
     }
 
     fn slot_start<T>(&self, slot: usize) -> *mut T {
-        let start = self.start.as_ptr().cast::<T>();
-        start.wrapping_add(slot * self.slot_elements::<T>())
+        self.start
+            .as_ptr()
+            .cast::<T>()
+            .wrapping_add(slot * self.slot_elements::<T>())
     }
 
     /// Returns a slot as a packed matrix; no copy from or to it is under way.
@@ -193,9 +195,10 @@ pub fn copy_columns<T: Scalar>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
 fn copy_along_columns<T: Scalar>(from: View<'_, T>, mut to: ViewMut<'_, T>, threads: usize) {
     let part = from.rows().div_ceil(threads);
     for j in 0..from.cols() {
-        let parts = to.col_mut(j).par_chunks_mut(part);
-        let copied = parts.zip(from.col(j).par_chunks(part));
-        copied.for_each(|(to, from)| to.copy_from_slice(from));
+        to.col_mut(j)
+            .par_chunks_mut(part)
+            .zip(from.col(j).par_chunks(part))
+            .for_each(|(to, from)| to.copy_from_slice(from));
     }
 }
 
@@ -225,14 +228,14 @@ mod tests {
         let (rows, cols, ld) = (LONG_COLUMN + 5, 2, LONG_COLUMN + 9);
         let from: Vec<f64> = (0..ld * cols).map(|at| at as f64).collect();
         let mut to = vec![-1.0; ld * cols];
-        let pool = rayon::ThreadPoolBuilder::new()
+        rayon::ThreadPoolBuilder::new()
             .num_threads(3)
             .build()
-            .unwrap();
-        pool.install(|| {
-            let to = ViewMut::new(&mut to, rows, cols, ld);
-            copy_columns(View::new(&from, rows, cols, ld), to);
-        });
+            .unwrap()
+            .install(|| {
+                let to = ViewMut::new(&mut to, rows, cols, ld);
+                copy_columns(View::new(&from, rows, cols, ld), to);
+            });
         for (at, (to, from)) in to.iter().zip(&from).enumerate() {
             let is_inside = at % ld < rows;
             assert_eq!(*to, if is_inside { *from } else { -1.0 }, "at {at}");

@@ -66,9 +66,10 @@ impl CudaWorker {
         config.check(name)?;
         let hands = start_threads(name, cores.len().max(1))?;
         let pinned = pin && !cores.is_empty();
-        match pinned {
-            true => bind_threads(&hands, &topology, cores)?,
-            false => confine_threads(&hands, &topology)?,
+        if pinned {
+            bind_threads(&hands, &topology, cores)?
+        } else {
+            confine_threads(&hands, &topology)?
         }
         // The driving thread opens the GPU, so that the driver's tables and the pinned memory are near it.
         let mut engine = run_on_first(&hands, || Engine::new(name, gpu, config))?;
@@ -133,8 +134,11 @@ impl Worker for CudaWorker {
     }
 
     fn memory_held(&self) -> u64 {
-        let pinned = self.engine.gpu.pinned.as_ref();
-        pinned.map_or(0, PinnedMemory::bytes)
+        self.engine
+            .gpu
+            .pinned
+            .as_ref()
+            .map_or(0, PinnedMemory::bytes)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -150,8 +154,11 @@ impl Worker for CudaWorker {
         let bound = self
             .hands
             .broadcast(|_| topology.current_binding().unwrap_or_default());
-        let cores = self.info.cores.iter().zip(bound).enumerate();
-        cores
+        self.info
+            .cores
+            .iter()
+            .zip(bound)
+            .enumerate()
             .map(|(i, (&core, bound_to))| ThreadPlace {
                 core,
                 bound_to,

@@ -63,11 +63,11 @@ impl ChildRun {
             process: None,
             d: 0,
         };
-        let started = run.start_process();
-        started.map_err(|reason| DeviceError::KernelLibrary {
-            library: name.to_owned(),
-            reason,
-        })?;
+        run.start_process()
+            .map_err(|reason| DeviceError::KernelLibrary {
+                library: name.to_owned(),
+                reason,
+            })?;
         Ok(run)
     }
 
@@ -90,8 +90,8 @@ impl ChildRun {
         patience_s: f64,
     ) -> Result<Option<Answer>, DeviceError> {
         if self.process.is_none() {
-            let started = self.start_process();
-            started.map_err(|reason| fail(&self.name, &reason))?;
+            self.start_process()
+                .map_err(|reason| fail(&self.name, &reason))?;
         }
         let Some(process) = &mut self.process else {
             return Ok(None);
@@ -187,8 +187,10 @@ impl KernelProcess {
     /// Waits for an answer, and kills the process if there is none in time.
     fn receive(&mut self, patience_s: f64) -> Result<Answer, NoAnswer> {
         let patience = Duration::try_from_secs_f64(patience_s).ok();
-        let set = self.connection.get_ref().set_read_timeout(patience);
-        set.map_err(NoAnswer::Failed)?;
+        self.connection
+            .get_ref()
+            .set_read_timeout(patience)
+            .map_err(NoAnswer::Failed)?;
         let mut line = String::new();
         match self.connection.read_line(&mut line) {
             Ok(0) => Err(self.find_end()),

@@ -91,8 +91,11 @@ fn blame_symbol(place: KernelPlace<'_>) -> String {
 /// Returns the kernel's name, or its file's name if it has none.
 fn read_name(table: &KernelTable, file: &Path) -> String {
     if table.name.is_null() {
-        let stem = file.file_stem().unwrap_or_default();
-        return stem.to_string_lossy().into_owned();
+        return file
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
     }
     // SAFETY: a name that is not null is a constant string that ends with a zero, as the interface asks for.
     let name = unsafe { CStr::from_ptr(table.name) };

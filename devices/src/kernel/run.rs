@@ -157,8 +157,7 @@ impl KernelRun for OwnRun {
 
     fn initialize(&mut self, d: u64) -> Result<(), DeviceError> {
         self.d = d;
-        let result = watch_call(self.crash, || self.kernel.initialize(d));
-        result.map_err(|error| match error {
+        watch_call(self.crash, || self.kernel.initialize(d)).map_err(|error| match error {
             KernelError::NoMemory => DeviceError::KernelMemory {
                 kernel: self.name.clone(),
                 reason: self.describe_failure("initialize", error),
@@ -182,8 +181,8 @@ impl KernelRun for OwnRun {
     }
 
     fn finalize(&mut self) -> Result<(), DeviceError> {
-        let result = watch_call(self.crash, || self.kernel.finalize());
-        result.map_err(|error| self.name_failure("finalize", error))
+        watch_call(self.crash, || self.kernel.finalize())
+            .map_err(|error| self.name_failure("finalize", error))
     }
 }
 

@@ -123,8 +123,8 @@ mod tests {
         let mut answers = Vec::new();
         let run = OwnRun::new("counter", Box::new(Counter), f64::INFINITY).unwrap();
         serve_kernel(Ok(Box::new(run)), &mut requests.as_bytes(), &mut answers).unwrap();
-        let lines = String::from_utf8(answers).unwrap();
-        lines
+        String::from_utf8(answers)
+            .unwrap()
             .lines()
             .map(|line| Answer::from_line(line).unwrap())
             .collect()

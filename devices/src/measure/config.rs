@@ -33,8 +33,7 @@ pub struct MeasureConfig {
 
 /// Reads seconds; JSON has no number for those without end, and writes `null`.
 fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let seconds = Option::deserialize(deserializer)?;
-    Ok(seconds.unwrap_or(f64::INFINITY))
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 impl Default for MeasureConfig {

@@ -82,8 +82,10 @@ pub(super) fn find_reaches(
 
 /// Returns `true` if a whole slice, at the rate of its part, would come near the deadline.
 fn is_worrying(slices: &[usize], times_s: &[f64], widths: &[usize], deadline_s: f64) -> bool {
-    let parts = slices.iter().zip(times_s).zip(widths);
-    parts
+    slices
+        .iter()
+        .zip(times_s)
+        .zip(widths)
         .map(|((&whole, t_s), &width)| t_s * whole as f64 / width.max(1) as f64)
         .any(|t_s| t_s > CAREFREE * deadline_s)
 }
@@ -182,8 +184,11 @@ mod tests {
         let first: Vec<usize> = slices.iter().map(|&columns| columns.min(32)).collect();
         let found = find_reaches(slices, first, deadline_s, &mut |widths| {
             asked.push(widths.to_vec());
-            let devices = widths.iter().enumerate();
-            Ok(devices.map(|(i, &width)| time_s(i, width)).collect())
+            Ok(widths
+                .iter()
+                .enumerate()
+                .map(|(i, &width)| time_s(i, width))
+                .collect())
         });
         asked.remove(0);
         (found.unwrap(), asked)

@@ -51,8 +51,10 @@ pub fn measure_kernel(
     };
     // An error in its runs says more than one of the end.
     let ended = run.finalize();
-    let bound = sample.stopped_s.map(Repeated::lower_bound);
-    let found = bound.map_or(found, Ok)?;
+    let found = sample
+        .stopped_s
+        .map(Repeated::lower_bound)
+        .map_or(found, Ok)?;
     ended.map(|()| found)
 }
 

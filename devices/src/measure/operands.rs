@@ -47,10 +47,10 @@ impl<T: Scalar> RoomyMatrix<T> {
                 memory: Vec::new(),
                 written: 0,
             };
-            let room = count
+            let roomy = count
                 .checked_mul(ROOM)
-                .filter(|_| is_unwritten_memory_free());
-            let roomy = room.and_then(try_zeroed_matrix);
+                .filter(|_| is_unwritten_memory_free())
+                .and_then(try_zeroed_matrix);
             self.memory = match roomy {
                 Some(roomy) => roomy,
                 None => try_zeroed_matrix(count)?,
@@ -77,12 +77,12 @@ impl<T: Scalar> UpdateOperands<T> {
     /// `u64::MAX` if they are too many to count.
     pub fn missing_bytes(&self, rows: usize, cols: usize, k: usize) -> u64 {
         let held = [&self.a, &self.b, &self.c].map(|operand| operand.written);
-        let lengths = operand_lengths::<T>(rows, cols, k).into_iter();
-        let elements = lengths
+        let bytes = operand_lengths::<T>(rows, cols, k)
+            .into_iter()
             .zip(held)
             .map(|(needed, held)| needed.saturating_sub(held as u128))
-            .fold(0, u128::saturating_add);
-        let bytes = elements.saturating_mul(size_of::<T>() as u128);
+            .fold(0, u128::saturating_add)
+            .saturating_mul(size_of::<T>() as u128);
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
@@ -266,8 +266,8 @@ mod tests {
         let pages = range.start as usize / page..(range.end as usize - 1) / page + 1;
         // One word a page; the two highest bits tell of pages in memory and in swap.
         let mut words = vec![0; 8 * pages.len()];
-        let table = std::fs::File::open("/proc/self/pagemap").unwrap();
-        table
+        std::fs::File::open("/proc/self/pagemap")
+            .unwrap()
             .read_exact_at(&mut words, 8 * pages.start as u64)
             .unwrap();
         words.chunks(8).filter(|word| word[7] >> 6 == 0).count()
@@ -279,8 +279,8 @@ mod tests {
         let mut operands = UpdateOperands::<f64>::default();
         for (rows, cols, k) in [(3000, 100, 8), (70_001, 60, 33), (500, 90_000, 7)] {
             prepare(&mut operands, rows, cols, k);
-            let all = [&operands.a, &operands.b, &operands.c];
-            let absent = all.map(|operand| count_absent_pages(operand.elements()));
+            let absent = [&operands.a, &operands.b, &operands.c]
+                .map(|operand| count_absent_pages(operand.elements()));
             assert_eq!(absent, [0; 3]);
         }
         let fresh = try_zeroed_matrix::<f64>(1 << 22).unwrap();

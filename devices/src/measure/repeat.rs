@@ -236,8 +236,8 @@ impl<'a> Repetitions<'a> {
     /// Returns the measurement of each device.
     fn summarize(&self) -> Vec<Repeated> {
         let out_of_time = self.is_out_of_time();
-        let devices = self.times.iter();
-        devices
+        self.times
+            .iter()
             .map(|times| self.summarize_device(times, out_of_time))
             .collect()
     }

@@ -73,10 +73,11 @@ pub fn measure_team<T: Scalar>(
         operands.run_job(team, widths, depth)
     })?;
     // The records of devices that are not measured.
-    let bounds = reaches
+    let mut measurements: Vec<Measurement> = reaches
         .iter()
-        .map(|reach| reach.bound_s.map(Measurement::lower_bound));
-    let mut measurements: Vec<Measurement> = bounds.map(Option::unwrap_or_default).collect();
+        .map(|reach| reach.bound_s.map(Measurement::lower_bound))
+        .map(Option::unwrap_or_default)
+        .collect();
     operands.times_s = vec![Vec::new(); slices.len()];
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
@@ -159,12 +160,15 @@ impl<T: Scalar> UpdateOperands<T> {
             in_step,
         )?;
         let ended = team.finish(self.first_columns(columns), columns)?;
-        let found = measured.iter().zip(found).map(|(&i, repeated)| {
-            let repeated = repeated.in_job([begun[i], ended[i]], together, depth);
-            self.times_s[i] = repeated.times_s;
-            repeated.found
-        });
-        Ok(found.collect())
+        Ok(measured
+            .iter()
+            .zip(found)
+            .map(|(&i, repeated)| {
+                let repeated = repeated.in_job([begun[i], ended[i]], together, depth);
+                self.times_s[i] = repeated.times_s;
+                repeated.found
+            })
+            .collect())
     }
 
     /// Runs a job of as few updates as make sense, and returns the busy times of the devices in one of them.
@@ -344,7 +348,7 @@ mod tests {
     fn throttled_s(clock: DeviceClock, share: f64) -> f64 {
         let mut team = DeviceTeam::new(vec![throttled(clock)]).unwrap();
         team.set_share_of_time(share);
-        let found = measure_team(
+        measure_team(
             &mut team,
             8,
             &[8],
@@ -352,8 +356,9 @@ mod tests {
             &MeasureConfig::default(),
             &mut UpdateOperands::<f64>::default(),
             &mut repeat_alone,
-        );
-        found.unwrap()[0].t_s
+        )
+        .unwrap()[0]
+            .t_s
     }
 
     #[test]

@@ -14,13 +14,17 @@ static CORES: [Mutex<()>; 256] = [const { Mutex::new(()) }; 256];
 /// Devices that are not always at work on their cores take no turns.
 pub(super) fn take_turn(device: &DeviceInfo) -> Vec<MutexGuard<'static, ()>> {
     let is_busy = device.clock.keeps_cores_busy();
-    let cores = device.cores.iter().filter(|_| is_busy);
-    let mut locks: Vec<usize> = cores.map(|&core| core as usize % CORES.len()).collect();
+    let mut locks: Vec<usize> = device
+        .cores
+        .iter()
+        .filter(|_| is_busy)
+        .map(|&core| core as usize % CORES.len())
+        .collect();
     // In ascending order, so that no two devices wait for each other.
     locks.sort_unstable();
     locks.dedup();
-    let locks = locks.into_iter();
     locks
+        .into_iter()
         .map(|lock| CORES[lock].lock().unwrap_or_else(PoisonError::into_inner))
         .collect()
 }

@@ -66,8 +66,9 @@ impl DeviceTeam {
 
     /// Returns the cores at full speed that each device is [likely](Worker::likely_cores) to be worth in a long run.
     pub fn likely_cores(&self) -> Vec<Option<f64>> {
-        let devices = self.infos.iter().zip(&self.devices);
-        devices
+        self.infos
+            .iter()
+            .zip(&self.devices)
             .map(|(info, device)| {
                 let cores = lock(device).likely_cores()?;
                 let is_shared = info.clock.keeps_cores_busy();
@@ -105,8 +106,11 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<Vec<JobNeeds>, DeviceError> {
         self.check_slices(slices, job.cols)?;
-        let devices = self.devices.iter().zip(slices);
-        let needs = devices.map(|(device, &cols)| lock(device).job_needs(&job.with_cols(cols)));
+        let needs = self
+            .devices
+            .iter()
+            .zip(slices)
+            .map(|(device, &cols)| lock(device).job_needs(&job.with_cols(cols)));
         Ok(needs.collect())
     }
 
@@ -134,14 +138,18 @@ impl DeviceTeam {
 
     /// Returns the places of each device's threads, as [`Worker::threads`].
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
-        let devices = self.devices.iter();
-        devices.map(|device| lock(device).threads()).collect()
+        self.devices
+            .iter()
+            .map(|device| lock(device).threads())
+            .collect()
     }
 
     /// Returns what disturbed the devices so far, as [`Worker::notices`].
     pub fn notices(&self) -> Vec<String> {
-        let devices = self.devices.iter();
-        devices.flat_map(|device| lock(device).notices()).collect()
+        self.devices
+            .iter()
+            .flat_map(|device| lock(device).notices())
+            .collect()
     }
 
     /// Measures one device while the others are idle, as [`Updates::resident_peak`].
@@ -188,8 +196,11 @@ impl DeviceTeam {
         slices: &[usize],
     ) -> Result<usize, DeviceError> {
         let needs = self.job_needs(job, slices)?;
-        let updates = needs.iter().map(|needs| needs.updates_per_visit);
-        Ok(updates.max().unwrap_or(1))
+        Ok(needs
+            .iter()
+            .map(|needs| needs.updates_per_visit)
+            .max()
+            .unwrap_or(1))
     }
 
     /// Returns `true` if the first update of a job is unlike the others, as [`Worker::copies_ahead`] of any device.
@@ -299,8 +310,11 @@ impl DeviceTeam {
         let begun = self.drive(tasks, &mut || false, |worker, c| {
             T::updates(worker).begin(c, depth)
         })?;
-        let times = ended.into_iter().zip(begun);
-        Ok(times.map(|(ended, begun)| ended.and(begun)).collect())
+        Ok(ended
+            .into_iter()
+            .zip(begun)
+            .map(|(ended, begun)| ended.and(begun))
+            .collect())
     }
 
     fn check_slices(&self, slices: &[usize], cols: usize) -> Result<(), DeviceError> {
@@ -338,12 +352,13 @@ impl DeviceTeam {
         call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
         let drivers = &self.drivers;
-        let outcomes = drivers.drive(&self.devices, tasks, meanwhile, |worker, task| {
-            let _turn = take_turn(worker.info());
-            call(worker, task)
-        });
-        let named = outcomes.into_iter().zip(&self.infos);
-        named
+        drivers
+            .drive(&self.devices, tasks, meanwhile, |worker, task| {
+                let _turn = take_turn(worker.info());
+                call(worker, task)
+            })
+            .into_iter()
+            .zip(&self.infos)
             .map(|(outcome, info)| {
                 outcome.map_err(|source| DeviceError::Device {
                     device: info.name.clone(),
@@ -356,8 +371,8 @@ impl DeviceTeam {
 
 /// Splits C into the columns of each device; `None` for a device without columns.
 fn split_slices<'c, T: Scalar>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<ViewMut<'c, T>>> {
-    let parts = c.split_columns(slices.iter().copied()).into_iter();
-    parts
+    c.split_columns(slices.iter().copied())
+        .into_iter()
         .map(|part| (part.cols() > 0).then_some(part))
         .collect()
 }
@@ -375,8 +390,9 @@ fn cut_columns(slices: &[usize]) -> Vec<Range<usize>> {
 
 /// Leaves out the tasks of devices that do not change.
 fn keep_changed<T>(tasks: Vec<Option<T>>, changes: &[bool]) -> Vec<Option<T>> {
-    let tasks = tasks.into_iter().zip(changes);
     tasks
+        .into_iter()
+        .zip(changes)
         .map(|(task, &changes)| task.filter(|_| changes))
         .collect()
 }

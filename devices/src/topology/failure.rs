@@ -59,8 +59,12 @@ pub fn explain_xml(xml: &str) -> String {
     let Some((_, rest)) = xml.split_once("<topology") else {
         return format!("it is no file of hwloc, which has an element `topology`: {SAVE}");
     };
-    let opening = rest.split('>').next().unwrap_or_default();
-    let version = opening.split_once("version=").map(|(_, value)| value);
+    let version = rest
+        .split('>')
+        .next()
+        .unwrap_or_default()
+        .split_once("version=")
+        .map(|(_, value)| value);
     let version = version.and_then(|value| value.split(['"', '\'']).nth(1));
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     match (version, major) {

@@ -55,8 +55,12 @@ impl Topology {
 
 /// Returns the value of `key` in hwloc's textual information.
 fn info_text(infos: &[TextualInfo], key: &str) -> Option<String> {
-    let info = infos
-        .iter()
-        .find(|info| info.name().to_bytes() == key.as_bytes())?;
-    Some(info.value().to_string_lossy().into_owned())
+    Some(
+        infos
+            .iter()
+            .find(|info| info.name().to_bytes() == key.as_bytes())?
+            .value()
+            .to_string_lossy()
+            .into_owned(),
+    )
 }

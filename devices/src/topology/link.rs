@@ -34,8 +34,12 @@ impl PciLink {
 
 /// Reads the number at the start of a file such as `16.0 GT/s PCIe`; `None` for `Unknown`.
 fn read_number<T: FromStr>(folder: &Path, file: &str) -> Option<T> {
-    let text = fs::read_to_string(folder.join(file)).ok()?;
-    text.split_whitespace().next()?.parse().ok()
+    fs::read_to_string(folder.join(file))
+        .ok()?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

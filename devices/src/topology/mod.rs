@@ -294,8 +294,10 @@ fn index_u32(index: usize) -> u32 {
 }
 
 fn set_indices(set: &impl AsRef<Bitmap>) -> Vec<u32> {
-    let indices = set.as_ref().iter_set();
-    indices.map(|i| index_u32(usize::from(i))).collect()
+    set.as_ref()
+        .iter_set()
+        .map(|i| index_u32(usize::from(i)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -321,15 +323,23 @@ mod tests {
 
     #[test]
     fn cores_of_two_numa_nodes() {
-        let topology = Topology::from_synthetic("numa:2 core:2 pu:1").unwrap();
-        let numa: Vec<u32> = topology.cores().iter().map(|c| c.numa).collect();
+        let numa: Vec<u32> = Topology::from_synthetic("numa:2 core:2 pu:1")
+            .unwrap()
+            .cores()
+            .iter()
+            .map(|c| c.numa)
+            .collect();
         assert_eq!(numa, [0, 0, 1, 1]);
     }
 
     #[test]
     fn processing_units_stand_in_for_missing_cores() {
-        let topology = Topology::from_synthetic("pack:1 pu:3").unwrap();
-        let pus: Vec<Vec<u32>> = topology.cores().into_iter().map(|c| c.pus).collect();
+        let pus: Vec<Vec<u32>> = Topology::from_synthetic("pack:1 pu:3")
+            .unwrap()
+            .cores()
+            .into_iter()
+            .map(|c| c.pus)
+            .collect();
         assert_eq!(pus, [[0], [1], [2]]);
     }
 

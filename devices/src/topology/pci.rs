@@ -175,8 +175,10 @@ impl GpuInfo {
 
     /// Returns its memory in bytes, if the driver or hwloc tells.
     pub fn memory_bytes(&self) -> Option<u64> {
-        let driver = self.driver.as_ref().map(|gpu| gpu.memory_bytes);
-        driver.or_else(|| self.pci.as_ref()?.memory_bytes)
+        self.driver
+            .as_ref()
+            .map(|gpu| gpu.memory_bytes)
+            .or_else(|| self.pci.as_ref()?.memory_bytes)
     }
 
     /// Returns `true` if CUDA drives it, or could with its driver: such a GPU gets a host core.
@@ -195,8 +197,9 @@ const GPU_CLASSES: [u16; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
 impl Topology {
     /// Returns the GPUs on the buses of the host, by address; empty if it does not show its buses.
     pub fn gpus(&self) -> Vec<PciGpu> {
-        let objects = self.hwloc.pci_devices();
-        let mut gpus: Vec<PciGpu> = objects
+        let mut gpus: Vec<PciGpu> = self
+            .hwloc
+            .pci_devices()
             .filter_map(|object| self.describe_gpu(object, gpu_attributes(object)?))
             .collect();
         gpus.sort_by_key(|gpu| gpu.bus_id);
@@ -208,8 +211,9 @@ impl Topology {
     /// and so on.
     pub fn pci_distances(&self, bus_id: &BusId) -> Distances {
         let mut devices = self.hwloc.pci_devices();
-        let device = devices.find(|object| pci_address(object) == Some(*bus_id));
-        device.map_or_else(Distances::new, |object| self.core_distances(object))
+        devices
+            .find(|object| pci_address(object) == Some(*bus_id))
+            .map_or_else(Distances::new, |object| self.core_distances(object))
     }
 
     fn core_distances(&self, device: &TopologyObject) -> Distances {
@@ -304,13 +308,18 @@ fn bus_numa(device: &TopologyObject) -> Option<u32> {
 
 /// Returns the memory of a GPU in bytes, which hwloc's object for the driver's device may hold.
 fn memory_bytes(os_device: &TopologyObject) -> Option<u64> {
-    let keys = [
+    let kib: u64 = [
         "CUDAGlobalMemorySize",
         "OpenCLGlobalMemorySize",
         "RSMIVRAMSize",
-    ];
-    let value = keys.iter().find_map(|key| os_device.info(key))?;
-    let kib: u64 = value.to_str().ok()?.trim().parse().ok()?;
+    ]
+    .iter()
+    .find_map(|key| os_device.info(key))?
+    .to_str()
+    .ok()?
+    .trim()
+    .parse()
+    .ok()?;
     kib.checked_mul(1024)
 }
 

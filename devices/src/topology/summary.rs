@@ -126,8 +126,8 @@ impl Topology {
         for cache in self.hwloc.objects().filter_map(level_and_size) {
             *counts.entry(cache).or_default() += 1;
         }
-        let counts = counts.into_iter();
         counts
+            .into_iter()
             .map(|((level, size_bytes), count)| CacheInfo {
                 level,
                 size_bytes,

@@ -372,8 +372,7 @@ mod tests {
 
     #[test]
     fn a_steady_part_that_was_disturbed_has_neither_a_start_nor_a_fall() {
-        let disturbed = [(5.0, 15.4e-3), (8.0, 16.5e-3), (8.8, 25.0e-3)];
-        let samples = disturbed.map(|(d, t_s)| TimePoint {
+        let samples = [(5.0, 15.4e-3), (8.0, 16.5e-3), (8.8, 25.0e-3)].map(|(d, t_s)| TimePoint {
             d,
             log_s: f64::ln(t_s),
             variance: 1e-3,
@@ -417,11 +416,12 @@ mod tests {
         let fall = curve.fall.expect("a fall");
         assert!(fall.from < 100.0 && fall.to > 100.0, "{fall:?}");
         assert!(curve.line.time_s(75.0) < 7.7 && curve.line.time_s(150.0) > 60.0);
-        let known = fit(
+        let fall = fit(
             &[(25.0, 2.5), (75.0, 7.5), (120.0, 32.0), (150.0, 65.0)],
             75.0,
-        );
-        let fall = known.fall.expect("a fall");
+        )
+        .fall
+        .expect("a fall");
         assert!(fall.from > 90.0 && fall.to < 110.0, "{fall:?}");
     }
 

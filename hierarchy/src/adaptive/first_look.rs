@@ -149,8 +149,10 @@ mod tests {
     #[test]
     fn a_bound_is_no_time() {
         let divide = |d, t_s, reps| {
-            let learner = begin_alike(d, t_s, reps);
-            learner.divide_among(0..2, 90).expect("divisible").0
+            begin_alike(d, t_s, reps)
+                .divide_among(0..2, 90)
+                .expect("divisible")
+                .0
         };
         // A bound below the expected time, and bounds that an equal or larger measured size contradicts.
         for (d, t_s) in [(60, 0.5), (20, 30.0), (30, 30.0)] {

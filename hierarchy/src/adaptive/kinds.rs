@@ -55,8 +55,9 @@ fn list_smooth<'a>(
     scales: &'a [f64],
 ) -> impl Iterator<Item = (&'a TimeCurve, f64)> {
     let curves = parts.iter().zip(scales);
-    let curves = curves.filter_map(|(part, &scale)| Some((part.curve.as_ref()?, scale)));
-    curves.filter(|(curve, _)| curve.fall.is_none())
+    curves
+        .filter_map(|(part, &scale)| Some((part.curve.as_ref()?, scale)))
+        .filter(|(curve, _)| curve.fall.is_none())
 }
 
 /// The logarithm of a time, with its variance.

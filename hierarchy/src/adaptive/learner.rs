@@ -325,8 +325,7 @@ impl Adaptive {
             return Ok(());
         };
         let granule = self.config.granule;
-        let half = (units[from] / 2).next_multiple_of(granule);
-        let moved = half.min(units[from]);
+        let moved = (units[from] / 2).next_multiple_of(granule).min(units[from]);
         let to = (1..parts)
             .map(|ahead| (from + ahead) % parts)
             .find(|&to| units[to] + moved <= self.parts[to].capacity());
@@ -441,8 +440,10 @@ fn check_parts(parts: &[AdaptivePart], total: u64, granule: u64) -> Result<(), A
         return Err(AdaptiveError::BeyondCapacity { total, capacity });
     }
     for (index, part) in parts.iter().enumerate() {
-        let checked = part.prior.iter().try_for_each(Point::check);
-        checked.map_err(|source| AdaptiveError::InvalidTime { index, source })?;
+        part.prior
+            .iter()
+            .try_for_each(Point::check)
+            .map_err(|source| AdaptiveError::InvalidTime { index, source })?;
     }
     Ok(())
 }

@@ -229,15 +229,16 @@ mod tests {
     fn noise_before_a_large_change_is_no_part_of_it() {
         let mut watch = Watch::default();
         let deviations = [0.03, 0.04, 0.05, 0.06].into_iter().map(|x| (x, 2.0));
-        let deviations = deviations.chain([(2.1, 70.0), (2.1, 70.0)]);
-        let shifts = deviations.filter_map(|(residual, off)| {
-            watch.observe(Deviation {
-                d: 10,
-                log_s: residual,
-                residual,
-                off,
-            })
-        });
+        let shifts = deviations
+            .chain([(2.1, 70.0), (2.1, 70.0)])
+            .filter_map(|(residual, off)| {
+                watch.observe(Deviation {
+                    d: 10,
+                    log_s: residual,
+                    residual,
+                    off,
+                })
+            });
         let shifts: Vec<Shift> = shifts.collect();
         assert_eq!(shifts.len(), 1);
         assert_eq!((shifts[0].log_factor, shifts[0].deviations.len()), (2.1, 2));

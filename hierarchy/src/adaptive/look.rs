@@ -57,8 +57,9 @@ impl Adaptive {
     /// Returns, for a measurement of these units, the seconds from which a part's speed has fallen for certain. `None`
     /// for a part that has done as many units, or is not expected to fall.
     pub fn limit_measurement(&self, units: &[u64]) -> Vec<Option<f64>> {
-        let parts = self.parts.iter().zip(units);
-        parts
+        self.parts
+            .iter()
+            .zip(units)
             .map(|(part, &units)| {
                 let curve = part.curve.as_ref()?;
                 let is_new = units as f64 > curve.seen && units > part.part.safe;
@@ -139,14 +140,14 @@ impl Adaptive {
             return Ok(true);
         };
         // A disturbance only makes times longer.
-        let per_likely = speeds
+        let scale = speeds
             .iter()
             .zip(&likely)
-            .map(|(speed, likely)| speed / likely);
-        let scale = per_likely.fold(0.0, f64::max);
-        let divided = divide(&self.list_candidates(), self.total, self.config.granule)?;
-        let times_s = divided.iter().zip(&likely);
-        let longest_s = times_s
+            .map(|(speed, likely)| speed / likely)
+            .fold(0.0, f64::max);
+        let longest_s = divide(&self.list_candidates(), self.total, self.config.granule)?
+            .iter()
+            .zip(&likely)
             .map(|(&units, likely)| units as f64 / (scale * likely))
             .fold(0.0, f64::max);
         let best_s = self.total as f64 / (scale * likely.iter().sum::<f64>());
@@ -171,13 +172,17 @@ impl Adaptive {
             .map(|part| part.part.usable_likely_speed())
             .collect();
         let granule = self.config.granule;
-        let shares = apportion(self.count_likely_look(), &likely?).into_iter();
-        let sizes = shares.zip(&self.parts).map(|(units, part)| {
-            (units / granule * granule)
-                .max(granule)
-                .min(part.capacity())
-        });
-        Some(sizes.collect())
+        Some(
+            apportion(self.count_likely_look(), &likely?)
+                .into_iter()
+                .zip(&self.parts)
+                .map(|(units, part)| {
+                    (units / granule * granule)
+                        .max(granule)
+                        .min(part.capacity())
+                })
+                .collect(),
+        )
     }
 
     /// Returns the units of a look at this fraction of an even share, for the parts chosen.
@@ -203,8 +208,9 @@ impl Adaptive {
     fn size_second_look(&self, chosen: &[bool]) -> Vec<u64> {
         let mut looks = self.size_look(LOOKS[1], chosen);
         let curves = self.list_curves();
-        let times = curves.iter().zip(&looks);
-        let shortest_s = times
+        let shortest_s = curves
+            .iter()
+            .zip(&looks)
             .filter(|(_, units)| **units > 0)
             .filter_map(|(curve, &units)| Some(curve.as_ref()?.line.time_s(units as f64)))
             .fold(f64::INFINITY, f64::min);
@@ -260,9 +266,11 @@ impl Adaptive {
 
     /// Returns the speed of each part at the size looked at; NaN for a part that cannot work.
     fn list_speeds(&self) -> Vec<f64> {
-        let curves = self.list_curves().into_iter();
-        let speeds = curves.map(|curve| curve.map(|curve| curve.line.speed(curve.center)));
-        speeds.map(|speed| speed.unwrap_or(f64::NAN)).collect()
+        self.list_curves()
+            .into_iter()
+            .map(|curve| curve.map(|curve| curve.line.speed(curve.center)))
+            .map(|speed| speed.unwrap_or(f64::NAN))
+            .collect()
     }
 
     /// Returns a measurement of larger sizes for the parts that are fast enough for more than they may grow to,
@@ -297,11 +305,12 @@ impl Adaptive {
         wider: &[u64],
     ) -> Result<Vec<u64>, AdaptiveError> {
         let mut others = candidates.to_vec();
-        let unmeasured = others
+        for candidate in others
             .iter_mut()
             .zip(wider)
-            .filter(|&(_, &units)| units == 0);
-        for candidate in unmeasured.filter_map(|(other, _)| other.as_mut()) {
+            .filter(|&(_, &units)| units == 0)
+            .filter_map(|(other, _)| other.as_mut())
+        {
             candidate.bounds.reach = f64::INFINITY;
         }
         Ok(divide(&others, self.total, self.config.granule)?)
@@ -326,8 +335,10 @@ impl Adaptive {
             else {
                 continue;
             };
-            let most = curve.line.units_within(measured_s);
-            let more = most.min(self.config.growth * curve.seen) as u64;
+            let more = curve
+                .line
+                .units_within(measured_s)
+                .min(self.config.growth * curve.seen) as u64;
             let more = if curve.seen < second as f64 {
                 more
             } else {

@@ -37,8 +37,8 @@ impl Adaptive {
 
     /// Returns the units that each part does within `limit_s` by its model; 0 for a part that was never seen.
     pub(crate) fn list_units_within(&self, limit_s: f64) -> Vec<u64> {
-        let curves = self.list_curves().into_iter();
-        curves
+        self.list_curves()
+            .into_iter()
             .map(|curve| curve.map_or(0.0, |curve| curve.line.units_within(limit_s)) as u64)
             .collect()
     }

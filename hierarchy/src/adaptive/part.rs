@@ -227,10 +227,11 @@ impl PartState {
             self.level = Some(self.start_level(d, burst, noise));
         }
         self.least_valid = Some(self.least_valid.map_or(d, |least| least.min(d)));
-        let level = self.level.as_mut()?;
-        let deviation = level.observe(t_s.ln(), burst, noise);
-        let drift = self.watch.observe(deviation);
-        let shift = drift.or_else(|| self.find_outlived(deviation, noise))?;
+        let deviation = self.level.as_mut()?.observe(t_s.ln(), burst, noise);
+        let shift = self
+            .watch
+            .observe(deviation)
+            .or_else(|| self.find_outlived(deviation, noise))?;
         self.shift_points(&shift, burst, noise);
         self.outdate_sizes(d, shift.log_factor);
         Some(shift)

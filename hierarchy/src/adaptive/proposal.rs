@@ -101,8 +101,9 @@ impl Adaptive {
 
     /// Returns the units that all busy parts do in a second beyond these.
     fn sum_speeds(&self, units: &[u64]) -> f64 {
-        let curves = self.list_curves().into_iter().zip(units);
-        curves
+        self.list_curves()
+            .into_iter()
+            .zip(units)
             .filter(|&(_, &d)| d > 0)
             .filter_map(|(curve, _)| curve.map(|curve| 1.0 / curve.slope))
             .sum()

@@ -117,8 +117,11 @@ impl RuggedPart {
         granule: u64,
         (d, reach): (u64, u64),
     ) -> Result<TimeFunction, AdaptiveError> {
-        let points = self.points.iter().copied();
-        let near = points.filter(|&(size, t_s)| size.abs_diff(d) <= reach && t_s.is_finite());
+        let near = self
+            .points
+            .iter()
+            .copied()
+            .filter(|&(size, t_s)| size.abs_diff(d) <= reach && t_s.is_finite());
         Ok(TimeFunction::new(granule, near.collect())?)
     }
 }
@@ -251,8 +254,9 @@ impl RuggedLearner {
 
     /// Returns the first idle part with room for its smallest size, and that size.
     fn find_idle(&self) -> Option<(usize, u64)> {
-        let idle = (0..self.parts.len()).filter(|&part| self.now[part] == 0);
-        let mut sizes = idle.filter_map(|part| Some((part, self.parts[part].points.first()?.0)));
+        let mut sizes = (0..self.parts.len())
+            .filter(|&part| self.now[part] == 0)
+            .filter_map(|part| Some((part, self.parts[part].points.first()?.0)));
         sizes.find(|&(part, least)| self.parts[part].capacity.is_none_or(|most| least <= most))
     }
 
@@ -299,19 +303,20 @@ impl RuggedLearner {
     }
 
     fn find_longest(&self, units: &[u64]) -> f64 {
-        let times = self.parts.iter().zip(units);
-        times
+        self.parts
+            .iter()
+            .zip(units)
             .map(|(part, &d)| part.find_time(d).unwrap_or(f64::INFINITY))
             .fold(0.0, f64::max)
     }
 
     /// Returns a lower bound of the longest time, whose estimate is `now_s`.
     fn find_least_longest(&self, now_s: f64) -> f64 {
-        let means = self
+        let errors = self
             .parts
             .iter()
-            .filter_map(|part| part.level.as_ref()?.to_mean());
-        let errors = means.map(|(_, count, bursts)| self.noise.of_mean(count, bursts).sqrt());
+            .filter_map(|part| part.level.as_ref()?.to_mean())
+            .map(|(_, count, bursts)| self.noise.of_mean(count, bursts).sqrt());
         now_s * (-CONFIDENCE * errors.fold(0.0, f64::max)).exp()
     }
 

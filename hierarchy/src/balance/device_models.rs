@@ -39,8 +39,10 @@ impl DeviceModels {
     /// that of the largest measured size.
     pub fn from_points(points: Vec<Vec<Point>>) -> Self {
         let measured = points.iter().map(|points| {
-            let measured = points.iter().filter(|point| point.reps > 0);
-            measured.max_by_key(|point| point.d)
+            points
+                .iter()
+                .filter(|point| point.reps > 0)
+                .max_by_key(|point| point.d)
         });
         Self {
             speeds: measured

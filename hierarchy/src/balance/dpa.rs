@@ -183,8 +183,9 @@ impl Dpa {
     /// # Panics
     /// If there is no such part.
     pub fn seed(&mut self, index: usize, point: Point) -> Result<(), BalanceError> {
-        let added = self.models[index].add(point);
-        added.map_err(|source| BalanceError::InvalidTime { index, source })?;
+        self.models[index]
+            .add(point)
+            .map_err(|source| BalanceError::InvalidTime { index, source })?;
         self.speeds[index] = Some(point.speed());
         Ok(())
     }
@@ -260,8 +261,9 @@ impl Dpa {
             }
         }
         list_points(units, times).try_for_each(|(index, point)| {
-            let checked = point.check();
-            checked.map_err(|source| BalanceError::InvalidTime { index, source })
+            point
+                .check()
+                .map_err(|source| BalanceError::InvalidTime { index, source })
         })
     }
 
@@ -354,16 +356,21 @@ impl Dpa {
 
     /// Returns the seconds of the best measured division; infinite if measuring was given up in all.
     fn best_s(&self) -> f64 {
-        let measured = self.history.iter().filter(|iteration| !iteration.cut_off);
-        measured
+        self.history
+            .iter()
+            .filter(|iteration| !iteration.cut_off)
             .map(MeasuredDivision::max_time_s)
             .fold(f64::INFINITY, f64::min)
     }
 
     /// Returns the most seconds that a division can take by what was measured.
     fn time_at_most(&self, units: &[u64]) -> f64 {
-        let parts = self.models.iter().zip(units).filter(|(_, d)| **d > 0);
-        let times_s = parts.map(|(model, &d)| model.time_at_most(d as f64));
+        let times_s = self
+            .models
+            .iter()
+            .zip(units)
+            .filter(|(_, d)| **d > 0)
+            .map(|(model, &d)| model.time_at_most(d as f64));
         match self.config.strategy {
             Strategy::Fpm => times_s.fold(0.0, f64::max),
             _ => f64::INFINITY,
@@ -404,8 +411,8 @@ impl Dpa {
 
     fn estimate_fixed_s(&self) -> Vec<f64> {
         let is_fpm = self.config.strategy == Strategy::Fpm;
-        let parts = self.models.iter();
-        parts
+        self.models
+            .iter()
             .map(|fpm| {
                 if is_fpm {
                     StartUp::new(fpm).fixed_s()
@@ -492,8 +499,9 @@ impl Dpa {
     /// Ends with a division that was not measured.
     fn end_unmeasured(&mut self, why: EndReason, units: Vec<u64>, times_s: Vec<f64>) {
         let functions = self.make_functions();
-        let parts = functions.iter().zip(&units);
-        let prior = parts
+        let prior = functions
+            .iter()
+            .zip(&units)
             .map(|(function, &d)| function.speed((d as f64).max(1.0)))
             .collect();
         drop(functions);
@@ -515,8 +523,10 @@ impl Dpa {
 
 /// Lists the parts that have units, each with the point it measured.
 fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (usize, Point)> {
-    let parts = units.iter().zip(times).enumerate();
-    parts
+    units
+        .iter()
+        .zip(times)
+        .enumerate()
         .filter(|(_, (d, _))| **d > 0)
         .map(|(part, (&d, time))| (part, time.to_point(d)))
 }
@@ -543,8 +553,10 @@ fn shrink_per_unit(units: &[u64], times: &[Observation]) -> Vec<Observation> {
             ..*time
         })
         .collect();
-    let shrunk = shrink_alike(&per_unit).into_iter().zip(times).zip(parts);
-    shrunk
+    shrink_alike(&per_unit)
+        .into_iter()
+        .zip(times)
+        .zip(parts)
         .map(|((each, time), d)| Observation {
             t_s: each.t_s * d,
             ..*time
@@ -554,22 +566,28 @@ fn shrink_per_unit(units: &[u64], times: &[Observation]) -> Vec<Observation> {
 
 /// Maps the observation of each part that has units to a number, and the others to 0.
 fn map_busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
-    let parts = units.iter().zip(times);
-    parts
+    units
+        .iter()
+        .zip(times)
         .map(|(&d, time)| if d == 0 { 0.0 } else { of(time) })
         .collect()
 }
 
 /// Returns the seconds that measuring together took: those of the part that took longest.
 fn longest_measuring_s(times: &[Observation]) -> f64 {
-    let seconds = times.iter().map(Observation::measuring_s);
-    seconds.fold(0.0, f64::max)
+    times
+        .iter()
+        .map(Observation::measuring_s)
+        .fold(0.0, f64::max)
 }
 
 /// Returns the kernel runs that a repetition cost on the part that took longest.
 fn count_runs(times: &[Observation]) -> f64 {
-    let repetitions_s = times.iter().map(Observation::repetitions_s);
-    match repetitions_s.fold(0.0, f64::max) {
+    match times
+        .iter()
+        .map(Observation::repetitions_s)
+        .fold(0.0, f64::max)
+    {
         t_s if t_s > 0.0 => longest_measuring_s(times) / t_s,
         _ => 1.0,
     }

@@ -226,8 +226,10 @@ impl Idpa {
         };
         self.dpa.observe(&columns, times)?;
         self.learn(&columns, times);
-        let devices = columns.iter().zip(times);
-        let busy = devices.map(|(&d, &time)| if d == 0 { Observation::default() } else { time });
+        let busy = columns
+            .iter()
+            .zip(times)
+            .map(|(&d, &time)| if d == 0 { Observation::default() } else { time });
         self.observations.push(busy.collect());
         Ok(())
     }
@@ -248,8 +250,11 @@ impl Idpa {
             None => {
                 // A prediction is no more certain than the measurements behind it.
                 let none = vec![Observation::default(); self.n_devices];
-                let last = self.observations.last().unwrap_or(&none).iter();
-                last.zip(&balanced.times_s)
+                self.observations
+                    .last()
+                    .unwrap_or(&none)
+                    .iter()
+                    .zip(&balanced.times_s)
                     .map(|(measured, &t_s)| measured.scale_to(t_s))
                     .collect()
             }

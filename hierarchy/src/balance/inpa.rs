@@ -276,8 +276,11 @@ impl Inpa {
             .layouts
             .last()
             .filter(|_| self.config.layout == Method::Br)?;
-        let kept = br_in(&measured.columns()?, areas, self.rows, self.cols).ok()?;
-        Some(kept.forget_empty_places())
+        Some(
+            br_in(&measured.columns()?, areas, self.rows, self.cols)
+                .ok()?
+                .forget_empty_places(),
+        )
     }
 
     fn arrange_freely(&self, areas: &[f64]) -> Layout {

@@ -70,8 +70,8 @@ impl Prior {
     }
 
     fn expect(&self, number: f64) -> f64 {
-        let chances = self.chances(number).into_iter();
-        chances
+        self.chances(number)
+            .into_iter()
             .map(|(point, chance)| chance * self.value(point))
             .sum()
     }

@@ -45,8 +45,15 @@ impl Decision {
 
     /// Returns the slowest node's seconds of an update; `None` if nothing was measured.
     pub fn slowest_s(&self) -> Option<f64> {
-        let times = self.balance.as_ref()?.times_s.iter().copied();
-        Some(times.fold(0.0, f64::max)).filter(|&slowest| slowest > 0.0)
+        Some(
+            self.balance
+                .as_ref()?
+                .times_s
+                .iter()
+                .copied()
+                .fold(0.0, f64::max),
+        )
+        .filter(|&slowest| slowest > 0.0)
     }
 }
 

@@ -147,12 +147,11 @@ impl Decision {
     pub(super) fn along_k(work: &Work, whole: &AllOfC, candidates: Vec<Candidate>) -> Self {
         let division = whole.divide_k(work);
         let blocks = work.k_blocks().max(1) as f64;
-        let per_update = division
+        let times_s: Vec<f64> = division
             .shares()
             .unwrap_or_default()
             .iter()
-            .zip(&whole.times);
-        let times_s: Vec<f64> = per_update
+            .zip(&whole.times)
             .map(|(&share, time)| time.t_s * share as f64 / blocks)
             .collect();
         let (iterations, why) = if times_s.iter().any(|&time_s| time_s > 0.0) {
@@ -198,8 +197,8 @@ impl Ways {
         shares: Option<Candidate>,
         work: &Work,
     ) -> Self {
-        let in_place = divided.iter().map(|(way, _)| *way);
-        let mut candidates: Vec<Candidate> = in_place.chain(shares).collect();
+        let mut candidates: Vec<Candidate> =
+            divided.iter().map(|(way, _)| *way).chain(shares).collect();
         let weighed = candidates.iter().map(|&way| work.weigh(way));
         let chosen = choose_way(&weighed.collect::<Vec<_>>());
         let way = candidates[chosen].way;
@@ -222,9 +221,12 @@ fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
     if balance.layout == layout {
         return balance;
     }
-    let areas = balance.layout.areas().into_iter().zip(layout.areas());
-    let times = areas.zip(&balance.outcome.times_s);
-    let times_s: Vec<f64> = times
+    let times_s: Vec<f64> = balance
+        .layout
+        .areas()
+        .into_iter()
+        .zip(layout.areas())
+        .zip(&balance.outcome.times_s)
         .map(|((was, is), &time_s)| time_s * is as f64 / was.max(1) as f64)
         .collect();
     NodeBalance {
@@ -259,12 +261,14 @@ mod tests {
             slice_rows(8, &[2; 4]).unwrap(),
             slice_cols(8, &[2; 4]).unwrap(),
         ];
-        let ways = seconds.into_iter().zip(layouts);
-        ways.map(|(wall_s, layout)| {
-            let way = Way::of(&layout);
-            (Candidate { way, wall_s }, layout)
-        })
-        .collect()
+        seconds
+            .into_iter()
+            .zip(layouts)
+            .map(|(wall_s, layout)| {
+                let way = Way::of(&layout);
+                (Candidate { way, wall_s }, layout)
+            })
+            .collect()
     }
 
     fn order(ways: &Ways) -> Vec<Way> {

@@ -121,8 +121,9 @@ impl Work {
     /// second over all of k. A speed is 0 if the time is unknown.
     pub fn node_speeds(&self, areas: &[u64], times_s: &[f64]) -> Vec<f64> {
         let updates = self.k as f64 / self.kernel_width.max(1) as f64;
-        let nodes = areas.iter().zip(times_s);
-        nodes
+        areas
+            .iter()
+            .zip(times_s)
             .map(|(&area, &time_s)| {
                 if time_s > 0.0 {
                     area as f64 / (time_s * updates)
@@ -135,8 +136,9 @@ impl Work {
 
     /// Returns the rates of nodes with these speeds, if a byte of a message takes `byte_s` of each.
     pub fn add_messages(&self, speeds: &[f64], byte_s: &[f64]) -> Vec<NodeRate> {
-        let nodes = speeds.iter().zip(byte_s);
-        nodes
+        speeds
+            .iter()
+            .zip(byte_s)
             .map(|(&speed, byte_s)| NodeRate {
                 speed,
                 fixed_s: 0.0,
@@ -153,11 +155,16 @@ impl Work {
     pub fn node_rates(&self, layout: &Layout, times_s: &[f64], byte_s: &[f64]) -> Vec<NodeRate> {
         let areas = layout.areas();
         let busy = areas.iter().filter(|&&area| area > 0).count();
-        let nodes = layout.rects().iter().zip(times_s).zip(byte_s);
-        let updates_s = nodes.map(|((rect, &time_s), &byte_s)| {
-            let messages_s = self.messages_s(byte_s, Extent::from(rect), busy);
-            (time_s - messages_s).max(0.5 * time_s)
-        });
+        let updates_s =
+            layout
+                .rects()
+                .iter()
+                .zip(times_s)
+                .zip(byte_s)
+                .map(|((rect, &time_s), &byte_s)| {
+                    let messages_s = self.messages_s(byte_s, Extent::from(rect), busy);
+                    (time_s - messages_s).max(0.5 * time_s)
+                });
         let speeds = self.node_speeds(&areas, &updates_s.collect::<Vec<_>>());
         self.add_messages(&speeds, byte_s)
     }
@@ -236,8 +243,11 @@ pub(super) mod tests {
             let cols = layout.rects()[node].cols;
             1e-3 + work.messages_s(byte_s[node], Extent { rows: 64, cols }, 2)
         });
-        let nodes = work.node_rates(&layout, &times_s, &byte_s);
-        for (node, (cols, element_s)) in nodes.iter().zip([(16.0, 8e-9), (48.0, 16e-9)]) {
+        for (node, (cols, element_s)) in work
+            .node_rates(&layout, &times_s, &byte_s)
+            .iter()
+            .zip([(16.0, 8e-9), (48.0, 16e-9)])
+        {
             let speed = 64.0 * cols / (1e-3 * 10.0);
             assert!((node.speed / speed - 1.0).abs() < 1e-9);
             assert_eq!(node.element_s, element_s);
@@ -265,8 +275,13 @@ pub(super) mod tests {
         };
         assert_eq!((work.c_blocks(), work.k_blocks()), ((7, 7), 3));
         assert_eq!(work.size_in_elements(Extent { rows: 7, cols: 2 }), (64, 20));
-        let held = work.hold_evenly().unwrap();
-        let widths: Vec<u64> = held.rects().iter().map(|rect| rect.cols).collect();
+        let widths: Vec<u64> = work
+            .hold_evenly()
+            .unwrap()
+            .rects()
+            .iter()
+            .map(|rect| rect.cols)
+            .collect();
         assert_eq!(widths, [3, 2, 2]);
     }
 }

@@ -86,11 +86,15 @@ impl Layout {
                 column.push(node);
             }
         }
-        let sorted = columns.into_values().map(|mut column| {
-            column.sort_by_key(|&node| (rects[node].row, rects[node].rows, node));
-            column
-        });
-        Some(sorted.collect())
+        Some(
+            columns
+                .into_values()
+                .map(|mut column| {
+                    column.sort_by_key(|&node| (rects[node].row, rects[node].rows, node));
+                    column
+                })
+                .collect(),
+        )
     }
 }
 

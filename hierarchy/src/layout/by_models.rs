@@ -48,12 +48,16 @@ fn find_areas(
     rows: u64,
     cols: u64,
 ) -> Result<Vec<f64>, LayoutError> {
-    let divided = partitioner.divide(models, count_blocks(rows, cols)?);
-    let partition = divided.map_err(|error| match error {
-        PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
-        error => LayoutError::Partition(error),
-    })?;
-    Ok(partition.units.iter().map(|&d| d as f64).collect())
+    Ok(partitioner
+        .divide(models, count_blocks(rows, cols)?)
+        .map_err(|error| match error {
+            PartitionError::NoDevices { .. } => LayoutError::NoNodes { rows, cols },
+            error => LayoutError::Partition(error),
+        })?
+        .units
+        .iter()
+        .map(|&d| d as f64)
+        .collect())
 }
 
 #[cfg(test)]
@@ -67,8 +71,9 @@ mod tests {
 
     fn slowest_s(layout: &Layout, models: &[&dyn SpeedModel]) -> f64 {
         let areas = layout.areas();
-        let times = models.iter().zip(&areas);
-        times
+        models
+            .iter()
+            .zip(&areas)
             .map(|(model, &d)| model.time_s(d as f64))
             .fold(0.0, f64::max)
     }

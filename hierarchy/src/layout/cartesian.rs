@@ -302,10 +302,12 @@ impl GridFit {
 
     /// Returns the largest width with which a column's nodes finish in unit time.
     fn widest_column(&self, column: &[usize], speeds: &[f64]) -> f64 {
-        let nodes = column.iter().zip(&self.heights);
-        nodes.fold(f64::INFINITY, |least, (&node, height)| {
-            least.min(speeds[node] / height)
-        })
+        column
+            .iter()
+            .zip(&self.heights)
+            .fold(f64::INFINITY, |least, (&node, height)| {
+                least.min(speeds[node] / height)
+            })
     }
 }
 

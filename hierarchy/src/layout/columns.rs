@@ -70,8 +70,10 @@ pub fn br_columns(areas: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>>
     let order = sort_ascending(areas);
     let shares = to_shares(order.iter().map(|&node| areas[node]));
     let (_, columns) = best_columns(&shares, rows as f64, cols as f64);
-    let columns = columns.into_iter().map(|column| order[column].to_vec());
-    Ok(columns.collect())
+    Ok(columns
+        .into_iter()
+        .map(|column| order[column].to_vec())
+        .collect())
 }
 
 /// Returns the lower bound of the sum of half-perimeters of rectangles in proportion to `areas`, in
@@ -187,8 +189,9 @@ mod tests {
 
     /// Sums the half-perimeters of columns.
     fn sum_columns(shares: &[f64], columns: &[Range<usize>], height: f64, width: f64) -> f64 {
-        let shares_of = columns.iter().map(|column| &shares[column.clone()]);
-        shares_of
+        columns
+            .iter()
+            .map(|column| &shares[column.clone()])
             .map(|shares| height + shares.len() as f64 * shares.iter().sum::<f64>() * width)
             .sum()
     }

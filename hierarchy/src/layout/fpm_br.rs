@@ -48,8 +48,7 @@ mod tests {
                 .expect("valid");
         }
         let steady = Cpm { speed: 100.0 };
-        let layout = fpm_br(&[&paging, &steady], 40, 40).expect("valid");
-        let areas = layout.areas();
+        let areas = fpm_br(&[&paging, &steady], 40, 40).expect("valid").areas();
         assert!((400..=430).contains(&areas[0]), "{areas:?}");
     }
 

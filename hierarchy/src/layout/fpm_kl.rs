@@ -212,8 +212,11 @@ impl ColumnDivider<'_> {
         for (column, &width) in self.columns.iter().zip(widths) {
             let slice = width.max(1);
             let Partition { units, times_s } = self.divide_column(column, slice)?;
-            let busy = units.iter().zip(&times_s).filter(|(m, _)| **m > 0);
-            let speeds = busy.map(|(&m, &t_s)| m as f64 * slice as f64 / t_s);
+            let speeds = units
+                .iter()
+                .zip(&times_s)
+                .filter(|(m, _)| **m > 0)
+                .map(|(&m, &t_s)| m as f64 * slice as f64 / t_s);
             divided.speeds.push(speeds.sum());
             if width > 0 {
                 for (&node, t_s) in column.iter().zip(times_s) {
@@ -233,8 +236,7 @@ impl ColumnDivider<'_> {
             &|node, rows, cols| self.section_time_s(&sections, node, rows, cols),
             4 * self.surfaces.len(),
         )?;
-        let rects = layout.rects().iter().enumerate();
-        let times = rects.map(|(node, rect)| {
+        let times = layout.rects().iter().enumerate().map(|(node, rect)| {
             if rect.is_empty() {
                 0.0
             } else {

@@ -56,13 +56,15 @@ pub fn kl_columns(speeds: &[f64], rows: u64, cols: u64) -> Result<Vec<Vec<usize>
         return Ok(Vec::new());
     }
     // Without rows the ratio is infinite or, without columns too, not a number; both are clamped.
-    let squares = (p as f64 * cols as f64 / rows as f64).sqrt().round();
-    let n_columns = squares.max(1.0).min(p as f64) as usize;
-    let counts = even(n_columns, p as u64);
-    let columns = counts
+    let n_columns = (p as f64 * cols as f64 / rows as f64)
+        .sqrt()
+        .round()
+        .max(1.0)
+        .min(p as f64) as usize;
+    Ok(even(n_columns, p as u64)
         .iter()
-        .map(|&count| nodes.by_ref().take(count as usize).collect());
-    Ok(columns.collect())
+        .map(|&count| nodes.by_ref().take(count as usize).collect())
+        .collect())
 }
 
 #[cfg(test)]
@@ -70,8 +72,11 @@ mod tests {
     use super::*;
 
     fn column_lengths(p: usize, rows: u64, cols: u64) -> Vec<usize> {
-        let columns = kl_columns(&vec![1.0; p], rows, cols).expect("speeds");
-        columns.iter().map(Vec::len).collect()
+        kl_columns(&vec![1.0; p], rows, cols)
+            .expect("speeds")
+            .iter()
+            .map(Vec::len)
+            .collect()
     }
 
     #[test]

@@ -127,11 +127,12 @@ fn admit_nodes(
             Way::N => columns.len()..columns.len() + 1,
             Way::C | Way::K => 0..columns.len() + 1,
         };
-        let candidates = places.map(|place| add_node(&columns, place, node));
-        let best = candidates.min_by_key(|candidate| {
-            let layout = br_in(candidate, &admitted, rows, cols);
-            layout.map_or(u64::MAX, |layout| layout.half_perimeter_sum())
-        });
+        let best = places
+            .map(|place| add_node(&columns, place, node))
+            .min_by_key(|candidate| {
+                let layout = br_in(candidate, &admitted, rows, cols);
+                layout.map_or(u64::MAX, |layout| layout.half_perimeter_sum())
+            });
         columns = best.unwrap_or(columns);
     }
     columns

@@ -115,8 +115,11 @@ impl Layout {
     /// # References
     /// Clarke et al. 2012, section 3 (CMA).
     pub fn half_perimeter_sum(&self) -> u64 {
-        let busy = self.rects.iter().filter(|rect| !rect.is_empty());
-        busy.map(|rect| rect.rows + rect.cols).sum()
+        self.rects
+            .iter()
+            .filter(|rect| !rect.is_empty())
+            .map(|rect| rect.rows + rect.cols)
+            .sum()
     }
 
     /// Returns the lower bound of the sum of half-perimeters for these areas: `Σ 2 √area_i`, every
@@ -125,8 +128,10 @@ impl Layout {
     /// # References
     /// Beaumont, Boudet, Rastello and Robert 2001.
     pub fn lower_bound(&self) -> f64 {
-        let areas = self.areas().into_iter();
-        areas.map(|area| 2.0 * (area as f64).sqrt()).sum()
+        self.areas()
+            .into_iter()
+            .map(|area| 2.0 * (area as f64).sqrt())
+            .sum()
     }
 
     /// Returns the tiling stretched to `new_cols` columns; it tiles `rows × new_cols` exactly.

@@ -89,8 +89,8 @@ impl TilingCanvas {
     }
 
     fn to_lines(&self) -> Vec<Vec<char>> {
-        let lines = self.joints.chunks(self.width + 1);
-        lines
+        self.joints
+            .chunks(self.width + 1)
             .map(|joints| joints.iter().map(|&joint| LINES[joint]).collect())
             .collect()
     }

@@ -305,10 +305,10 @@ mod tests {
     use super::*;
 
     fn middle_of_all(areas: &[f64]) -> usize {
-        let nodes = SortedNodes::new(areas, 10, 10)
+        SortedNodes::new(areas, 10, 10)
             .expect("areas")
-            .expect("blocks");
-        nodes.find_middle(0..areas.len())
+            .expect("blocks")
+            .find_middle(0..areas.len())
     }
 
     #[test]

@@ -118,8 +118,10 @@ impl NodesWeight {
 
     /// Returns `true` if a move that ends here is the better one.
     fn is_better(&self, other: &Self) -> bool {
-        let counts = (self.slowest, self.blocks).cmp(&(other.slowest, other.blocks));
-        counts.then(self.time_s.total_cmp(&other.time_s)).is_lt()
+        (self.slowest, self.blocks)
+            .cmp(&(other.slowest, other.blocks))
+            .then(self.time_s.total_cmp(&other.time_s))
+            .is_lt()
     }
 }
 
@@ -169,8 +171,9 @@ impl<'a> RepairState<'a> {
 
     /// Finds the node of the largest time, as its column and its place there.
     fn find_slowest(&self) -> Option<(usize, usize)> {
-        let columns = self.times_s.iter().enumerate();
-        columns
+        self.times_s
+            .iter()
+            .enumerate()
             .flat_map(|(column, times)| (0..times.len()).map(move |i| (column, i)))
             .max_by(|a, b| self.times_s[a.0][a.1].total_cmp(&self.times_s[b.0][b.1]))
     }
@@ -246,8 +249,9 @@ impl<'a> RepairState<'a> {
     }
 
     fn column_times_s(&self, column: usize) -> Result<Vec<f64>, LayoutError> {
-        let nodes = self.columns[column].iter().zip(&self.heights[column]);
-        nodes
+        self.columns[column]
+            .iter()
+            .zip(&self.heights[column])
             .map(|(&node, &rows)| self.node_time_s(node, rows, self.widths[column]))
             .collect()
     }

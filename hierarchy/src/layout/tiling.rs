@@ -87,8 +87,9 @@ mod tests {
 
     #[test]
     fn a_pinwheel_tiles() {
-        let arms = [(0, 0, 1, 2), (0, 2, 2, 1), (2, 1, 1, 2), (1, 0, 2, 1)];
-        let mut rects = arms.map(Rect::from).to_vec();
+        let mut rects = [(0, 0, 1, 2), (0, 2, 2, 1), (2, 1, 1, 2), (1, 0, 2, 1)]
+            .map(Rect::from)
+            .to_vec();
         assert_eq!(
             check_tiling(3, 3, &rects),
             Err(LayoutError::Gap {

@@ -97,8 +97,10 @@ impl AkimaFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let means = average_sizes(&points).into_iter();
-        let knots: Vec<Knot> = means.map(|mean| mean.knot).collect();
+        let knots: Vec<Knot> = average_sizes(&points)
+            .into_iter()
+            .map(|mean| mean.knot)
+            .collect();
         let slopes = limit_slopes(&knots, akima_slopes(&knots));
         let pieces: Vec<Cubic> = (knots.windows(2).zip(slopes.windows(2)))
             .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))
@@ -138,8 +140,11 @@ impl SpeedModel for AkimaFpm {
         if last.time_s() <= t_s {
             return t_s * last.speed;
         }
-        let right = self.least_s.partition_point(|&least_s| least_s <= t_s);
-        match right.checked_sub(1) {
+        match self
+            .least_s
+            .partition_point(|&least_s| least_s <= t_s)
+            .checked_sub(1)
+        {
             Some(piece) => self.pieces[piece].last_within(t_s),
             None => t_s * first.speed,
         }

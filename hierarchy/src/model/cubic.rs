@@ -181,8 +181,9 @@ mod tests {
     #[test]
     fn the_least_time_is_found_inside() {
         let cubic = step();
-        let times = (0..=100_000).map(|i| cubic.time_at(f64::from(i) / 1e5));
-        let least = times.fold(f64::INFINITY, f64::min);
+        let least = (0..=100_000)
+            .map(|i| cubic.time_at(f64::from(i) / 1e5))
+            .fold(f64::INFINITY, f64::min);
         assert!(cubic.least_time_s() < 0.95);
         assert!((cubic.least_time_s() - least).abs() < 1e-9);
     }

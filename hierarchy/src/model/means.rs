@@ -126,8 +126,10 @@ mod tests {
     }
 
     fn times(points: &[Point]) -> Vec<(f64, f64)> {
-        let means = average_sizes(points);
-        means.iter().map(|m| (m.knot.d, m.knot.time_s())).collect()
+        average_sizes(points)
+            .iter()
+            .map(|m| (m.knot.d, m.knot.time_s()))
+            .collect()
     }
 
     #[test]

@@ -115,8 +115,10 @@ impl PiecewiseFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let means = average_sizes(&points).into_iter();
-        let knots: Vec<Knot> = means.map(|mean| mean.knot).collect();
+        let knots: Vec<Knot> = average_sizes(&points)
+            .into_iter()
+            .map(|mean| mean.knot)
+            .collect();
         Self {
             fit: Polyline::through(restrict_shape(&knots)),
             raw: Polyline::through(knots),
@@ -171,8 +173,8 @@ mod tests {
     #[test]
     fn a_disturbed_measurement_is_flagged() {
         // 10 units per second, except for one size.
-        let times = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)];
-        let points = times.map(|(d, t_s)| point(d, t_s, 3));
+        let points = [(10, 1.0), (20, 2.0), (30, 9.0), (40, 4.0), (50, 5.0)]
+            .map(|(d, t_s)| point(d, t_s, 3));
         let model = PiecewiseFpm::from_points(points.to_vec()).expect("valid");
         let flags = model.flags();
         assert_eq!(

@@ -77,8 +77,8 @@ impl PiecewiseTime {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let means = average_sizes(points).into_iter();
-        let knots: Vec<TimeKnot> = means
+        let knots: Vec<TimeKnot> = average_sizes(points)
+            .into_iter()
             .map(|mean| TimeKnot {
                 d: mean.knot.d,
                 t_s: mean.knot.time_s(),
@@ -171,8 +171,9 @@ fn longest_increasing(knots: &[TimeKnot]) -> Vec<TimeKnot> {
             None => ends.push(i),
         }
     }
-    let path = std::iter::successors(ends.last().copied(), |&i| before[i]);
-    let mut kept: Vec<TimeKnot> = path.map(|i| knots[i]).collect();
+    let mut kept: Vec<TimeKnot> = std::iter::successors(ends.last().copied(), |&i| before[i])
+        .map(|i| knots[i])
+        .collect();
     kept.reverse();
     kept
 }

@@ -116,13 +116,15 @@ impl ModelSizes {
     /// Returns the first size that is hopeless to every device; no larger one needs to be measured.
     fn hopeless_from(&self) -> u64 {
         let mut found = self.found.iter();
-        let hopeless = found.find(|(_, points)| points.iter().all(Option::is_none));
-        hopeless.map_or(u64::MAX, |(&d, _)| d)
+        found
+            .find(|(_, points)| points.iter().all(Option::is_none))
+            .map_or(u64::MAX, |(&d, _)| d)
     }
 
     fn list_even_left(&self, count: usize) -> Vec<u64> {
-        let sizes = list_even(self.range, count);
-        let mut left: Vec<u64> = sizes.filter(|d| !self.found.contains_key(d)).collect();
+        let mut left: Vec<u64> = list_even(self.range, count)
+            .filter(|d| !self.found.contains_key(d))
+            .collect();
         left.dedup();
         left
     }
@@ -166,8 +168,10 @@ impl ModelSizes {
     fn list_halfway(&self, step: u64, tolerance: f64) -> Vec<u64> {
         let sizes = self.measured();
         let believed = self.list_believed(&sizes, tolerance);
-        let triples = believed.windows(3).filter_map(|d| d.try_into().ok());
-        let bent = triples.filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
+        let bent = believed
+            .windows(3)
+            .filter_map(|d| d.try_into().ok())
+            .filter(|&d: &[u64; 3]| !self.is_straight(d, 1, tolerance));
         let mut halfway = Vec::new();
         for [a, _, c] in bent {
             let within: Vec<u64> = sizes
@@ -298,8 +302,10 @@ mod tests {
     }
 
     fn count_near(sizes: &[u64], bend: u64, distance: u64) -> usize {
-        let near = sizes.iter().filter(|d| d.abs_diff(bend) <= distance);
-        near.count()
+        sizes
+            .iter()
+            .filter(|d| d.abs_diff(bend) <= distance)
+            .count()
     }
 
     #[test]
@@ -341,12 +347,12 @@ mod tests {
         );
         for total in (100..6000).step_by(50) {
             let [best_s, found_s] = [&full, &adaptive].map(|sizes| {
-                let parts = divide(sizes, total).units;
-                let times = parts
+                divide(sizes, total)
+                    .units
                     .iter()
                     .zip(times_s)
-                    .map(|(&d, time_s)| time_s(d as f64));
-                times.fold(0.0, f64::max)
+                    .map(|(&d, time_s)| time_s(d as f64))
+                    .fold(0.0, f64::max)
             });
             assert!(
                 found_s <= 1.02 * best_s,
@@ -430,8 +436,7 @@ mod tests {
         for rule in [SizeRule::Even(50), ADAPTIVE] {
             let mut sizes = ModelSizes::new((20, 4000), rule);
             while let Some(d) = sizes.next_size() {
-                let limits = [300, 1000];
-                let points = limits.map(|limit| (d < limit).then(|| make_point(d, d as f64)));
+                let points = [300, 1000].map(|limit| (d < limit).then(|| make_point(d, d as f64)));
                 sizes.observe(d, &points);
             }
             let hopeless = sizes.measured().iter().filter(|&&d| d >= 1000).count();

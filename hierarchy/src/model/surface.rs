@@ -129,8 +129,9 @@ impl Surface {
         }
         (widths.into_iter())
             .flat_map(|(n, points)| {
-                let flags = flags::find_contradictions(&average_measured(&points));
-                flags.into_iter().map(move |flag| (n, flag))
+                flags::find_contradictions(&average_measured(&points))
+                    .into_iter()
+                    .map(move |flag| (n, flag))
             })
             .collect()
     }
@@ -335,8 +336,10 @@ mod tests {
                 reps: 3,
                 ci_s: 0.0,
             });
-            let surface = Surface::from_points(points.collect()).expect("valid");
-            surface.at_width(4.0).expect("valid")
+            Surface::from_points(points.collect())
+                .expect("valid")
+                .at_width(4.0)
+                .expect("valid")
         });
         let heights = crate::partition::gpa(&[&a as &dyn SpeedModel, &b], 20).expect("valid");
         assert_eq!(heights.units, [9, 11]);

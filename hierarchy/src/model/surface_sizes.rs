@@ -52,8 +52,8 @@ impl SurfaceSizes {
     /// Returns the size to measure next; `None` if all are measured, or the rest is hopeless to every device.
     #[must_use]
     pub fn next_size(&self) -> Option<(u64, u64)> {
-        let left = self.iter_left();
-        left.min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
+        self.iter_left()
+            .min_by_key(|&(m, n)| (u128::from(m) * u128::from(n), m))
     }
 
     /// Returns the sizes that are still to come, in no order, unless more are found to be hopeless.
@@ -63,9 +63,10 @@ impl SurfaceSizes {
     }
 
     fn iter_left(&self) -> impl Iterator<Item = (u64, u64)> {
-        let heights = self.sides.iter();
-        let all = heights.flat_map(|&m| self.sides.iter().map(move |&n| (m, n)));
-        all.filter(|size| !self.found.contains_key(size) && !self.is_hopeless(*size))
+        self.sides
+            .iter()
+            .flat_map(|&m| self.sides.iter().map(move |&n| (m, n)))
+            .filter(|size| !self.found.contains_key(size) && !self.is_hopeless(*size))
     }
 
     /// Returns `true` if to every device a size is hopeless that is neither higher nor wider.

@@ -99,8 +99,11 @@ pub(super) fn not_a_sum(
 
 /// Returns the times that the optimum may have, ascending.
 fn list_times(devices: &[&Choices]) -> Vec<f64> {
-    let choices = devices.iter().flat_map(|device| device.all());
-    let mut times: Vec<f64> = choices.map(|choice| choice.time_s).collect();
+    let mut times: Vec<f64> = devices
+        .iter()
+        .flat_map(|device| device.all())
+        .map(|choice| choice.time_s)
+        .collect();
     times.sort_unstable_by(f64::total_cmp);
     times.dedup();
     times
@@ -232,8 +235,10 @@ fn find_largest_sum(devices: &[&Choices], target: u64) -> Result<u64, PartitionE
         }
     }
     let sums = add_devices::<Bits>(devices, everything)?;
-    let largest = (0..=target).rev().find(|&sum| sums.fewest(sum).is_some());
-    Ok(largest.unwrap_or(0))
+    Ok((0..=target)
+        .rev()
+        .find(|&sum| sums.fewest(sum).is_some())
+        .unwrap_or(0))
 }
 
 /// Returns the sums of all devices within `range`.

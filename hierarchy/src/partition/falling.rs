@@ -23,11 +23,12 @@ const SIZES: u32 = 1000;
 /// # Ok::<(), isochron_hierarchy::model::ModelError>(())
 /// ```
 pub fn list_falling(models: &[&dyn SpeedModel], total: u64) -> Vec<usize> {
-    let falling = models
+    models
         .iter()
         .enumerate()
-        .filter(|(_, model)| falls(**model, total));
-    falling.map(|(index, _)| index).collect()
+        .filter(|(_, model)| falls(**model, total))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 fn falls(model: &dyn SpeedModel, total: u64) -> bool {

@@ -113,8 +113,12 @@ pub fn hipopta(
 
 /// Returns the best time of each possible load of one node, ascending in load.
 fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionError> {
-    let sizes = problem.devices.iter().map(Choices::largest_size);
-    let reach: u128 = sizes.map(u128::from).sum();
+    let reach: u128 = problem
+        .devices
+        .iter()
+        .map(Choices::largest_size)
+        .map(u128::from)
+        .sum();
     let max = reach.min(problem.target.into());
     let bytes = max.saturating_mul(2 * size_of::<Choice>() as u128);
     if bytes > MAX_BYTES {
@@ -141,8 +145,9 @@ fn compute_node_times(problem: &SizeProblem) -> Result<Vec<Choice>, PartitionErr
             }
         }
     }
-    let loads = (0..).zip(times).skip(1);
-    Ok(loads
+    Ok((0..)
+        .zip(times)
+        .skip(1)
         .filter(|(_, time_s)| time_s.is_finite())
         .map(|(size, time_s)| Choice { size, time_s })
         .collect())

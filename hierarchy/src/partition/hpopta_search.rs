@@ -184,8 +184,11 @@ impl<'a> DivisionTree<'a> {
 
     /// Returns each device's time, or `None` if a size is impossible.
     fn times_of(&self, sizes: &[u64]) -> Option<Vec<f64>> {
-        let sizes = sizes.iter().enumerate();
-        sizes.map(|(i, &size)| self.time_s(i, size)).collect()
+        sizes
+            .iter()
+            .enumerate()
+            .map(|(i, &size)| self.time_s(i, size))
+            .collect()
     }
 
     fn max_time_s(&self, sizes: &[u64]) -> f64 {
@@ -198,8 +201,9 @@ impl<'a> DivisionTree<'a> {
     fn renew_thresholds(&mut self) {
         self.thresholds = vec![0; self.devices.len() + 1];
         for (i, device) in self.devices.iter().enumerate().rev() {
-            let choices = device.all();
-            let faster = choices.partition_point(|choice| choice.time_s < self.threshold_s);
+            let faster = device
+                .all()
+                .partition_point(|choice| choice.time_s < self.threshold_s);
             self.thresholds[i] =
                 self.thresholds[i + 1] + u128::from(device.largest_of_first(faster));
         }
@@ -270,8 +274,10 @@ impl<'a> DivisionTree<'a> {
                 next: Known::FINAL,
             };
         }
-        let known = self.memory.get(&(i, rest));
-        known.copied().unwrap_or(Known::NOTHING)
+        self.memory
+            .get(&(i, rest))
+            .copied()
+            .unwrap_or(Known::NOTHING)
     }
 
     fn remember_level(&mut self, i: usize, level: &Level) {
@@ -284,8 +290,10 @@ impl<'a> DivisionTree<'a> {
         let Some(choice) = level.down.take() else {
             return;
         };
-        let below = self.recall(i + 1, level.rest - choice.size);
-        let time_s = below.time_s.max(choice.time_s);
+        let time_s = self
+            .recall(i + 1, level.rest - choice.size)
+            .time_s
+            .max(choice.time_s);
         if time_s < level.known.time_s {
             level.known.time_s = time_s;
             level.known.size = choice.size;

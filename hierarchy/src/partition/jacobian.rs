@@ -104,8 +104,10 @@ mod dense {
     impl Jacobian for Dense {
         fn solve(&self, rhs: &[f64]) -> Option<Vec<f64>> {
             let solution = (self.0.clone().qr()).solve(&DVector::from_column_slice(rhs))?;
-            let finite = solution.iter().all(|entry| entry.is_finite());
-            finite.then(|| solution.as_slice().to_vec())
+            solution
+                .iter()
+                .all(|entry| entry.is_finite())
+                .then(|| solution.as_slice().to_vec())
         }
 
         fn times(&self, v: &[f64]) -> Vec<f64> {

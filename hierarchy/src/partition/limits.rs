@@ -56,8 +56,9 @@ impl Memory {
 impl Limits {
     /// Returns the largest number of units that cap and memory allow; [`u64::MAX`] without either.
     pub fn max_units(&self) -> u64 {
-        let cap = self.cap.unwrap_or(u64::MAX);
-        cap.min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
+        self.cap
+            .unwrap_or(u64::MAX)
+            .min(self.memory.map_or(u64::MAX, |memory| memory.max_units()))
     }
 
     /// Returns `true` if the device may be given this number of units.

@@ -23,8 +23,7 @@ impl<'a> SegmentCache<'a> {
     /// sum.
     pub fn give_out(&mut self, total: f64, time_s: f64, shares: &mut [f64]) -> f64 {
         let mut sum = 0.0;
-        let devices = self.models.iter().zip(&mut self.segments);
-        for ((model, segment), share) in devices.zip(shares) {
+        for ((model, segment), share) in self.models.iter().zip(&mut self.segments).zip(shares) {
             // The order of the two bounds turns NaN into no units.
             *share = units_within(*model, segment, time_s).max(0.0).min(total);
             sum += *share;

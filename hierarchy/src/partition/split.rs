@@ -90,8 +90,8 @@ fn fit_points(
         reps: 1,
         ci_s: 0.0,
     });
-    let model = fit.model(points.collect::<Vec<_>>());
-    model.map_err(|reason| PartitionError::Points { index, reason })
+    fit.model(points.collect::<Vec<_>>())
+        .map_err(|reason| PartitionError::Points { index, reason })
 }
 
 /// Divides whole granules by an algorithm for times that grow. Devices that reach their limits get them,
@@ -167,18 +167,20 @@ pub(super) fn add_rest(
     if rest == 0 {
         return Ok(());
     }
-    let devices = (0..models.len()).filter(|&index| limits[index].allows(units[index] + rest));
-    let times = devices.map(|index| (index, models[index].time_s((units[index] + rest) as f64)));
-    let first = times.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let first = (0..models.len())
+        .filter(|&index| limits[index].allows(units[index] + rest))
+        .map(|index| (index, models[index].time_s((units[index] + rest) as f64)))
+        .min_by(|(_, a), (_, b)| a.total_cmp(b));
     let Some((index, _)) = first else {
-        return Err(match models.is_empty() {
-            true => PartitionError::NoDevices { total },
-            false => PartitionError::BeyondLimits {
+        return Err(if models.is_empty() {
+            PartitionError::NoDevices { total }
+        } else {
+            PartitionError::BeyondLimits {
                 total,
                 capacity: total - rest,
                 index: 0,
                 lost: rest,
-            },
+            }
         });
     };
     units[index] += rest;

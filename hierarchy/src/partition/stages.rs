@@ -87,8 +87,7 @@ impl<'a> Stages<'a> {
     /// Returns the stages with at most `active` active devices, without the devices that then cannot take
     /// part.
     pub fn limit_active(&self, active: usize) -> Self {
-        let target = u128::from(self.target);
-        let needed = target.saturating_sub(self.most[active - 1]);
+        let needed = u128::from(self.target).saturating_sub(self.most[active - 1]);
         let useful = (self.devices.iter())
             .take_while(|device| u128::from(device.threshold) >= needed)
             .copied()
@@ -135,8 +134,9 @@ impl<'a> Stages<'a> {
         for i in 0..self.len() {
             sums = self.add_device(i, &sums)?;
         }
-        let fewest = sums.fewest(self.target);
-        Ok(fewest.filter(|&n| n as usize <= self.active))
+        Ok(sums
+            .fewest(self.target)
+            .filter(|&n| n as usize <= self.active))
     }
 
     /// Returns choices by which at most `active` devices reach the target.

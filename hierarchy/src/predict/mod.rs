@@ -53,8 +53,10 @@ impl Links {
     /// Returns the seconds until all nodes have received their traffic: those of the node that takes
     /// longest, or 0 without nodes.
     pub fn longest_s(&self, nodes: &[Traffic], element_bytes: usize) -> f64 {
-        let times = nodes.iter().map(|node| self.time_s(node, element_bytes));
-        times.fold(0.0, f64::max)
+        nodes
+            .iter()
+            .map(|node| self.time_s(node, element_bytes))
+            .fold(0.0, f64::max)
     }
 
     /// Returns `true` if `receivers` have the same `bytes` sooner by a [tree](count_rounds()) than from
@@ -297,8 +299,10 @@ mod tests {
     #[test]
     fn a_node_without_a_share_receives_its_part_from_all_others() {
         let layout = br(&[1.0; 4], 8, 8).unwrap();
-        let received = reduction_traffic(&layout, 1, &[true, true, false, true]);
-        let messages: Vec<f64> = received.iter().map(|node| node.messages).collect();
+        let messages: Vec<f64> = reduction_traffic(&layout, 1, &[true, true, false, true])
+            .iter()
+            .map(|node| node.messages)
+            .collect();
         assert_eq!(messages, [2.0, 2.0, 3.0, 2.0]);
     }
 

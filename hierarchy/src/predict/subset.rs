@@ -137,8 +137,8 @@ pub fn choose_nodes(work: &Multiplication, nodes: &[NodeRate]) -> Result<Subset,
         a.total_cmp(&b)
     });
     let counts = list_counts(order.len());
-    let first = alone.map(std::slice::from_ref);
-    for some in first
+    for some in alone
+        .map(std::slice::from_ref)
         .into_iter()
         .chain(counts.into_iter().map(|count| &order[..count]))
     {
@@ -168,8 +168,10 @@ impl NodeRate {
 
 /// Lists the fixed cost and the speed of some nodes.
 fn list_terms(nodes: &[NodeRate], some: &[usize]) -> Vec<(f64, f64)> {
-    let rates = some.iter().map(|&node| nodes[node]);
-    rates.map(|node| (node.fixed_s, node.speed)).collect()
+    some.iter()
+        .map(|&node| nodes[node])
+        .map(|node| (node.fixed_s, node.speed))
+        .collect()
 }
 
 /// Returns the seconds in which nodes of these fixed costs and speeds complete the blocks together. A node
@@ -219,8 +221,8 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
         .map(|(&(fixed_s, speed), messages_s)| (fixed_s + messages_s, speed))
         .collect();
     // A node with a part handles its messages even where they take longer than all of the arithmetic.
-    let handled_s = (busy.iter().zip(&areas)).filter(|&(_, &area)| area > 0.0);
-    let longest_s = handled_s
+    let longest_s = (busy.iter().zip(&areas))
+        .filter(|&(_, &area)| area > 0.0)
         .map(|(&(busy_s, _), _)| busy_s)
         .fold(0.0, f64::max);
     let compute_s = time_together(blocks, &busy).max(longest_s);
@@ -272,11 +274,12 @@ mod tests {
 
     /// Lists the nodes whose bit is set.
     fn pick(nodes: &[NodeRate], bits: usize) -> Vec<NodeRate> {
-        let picked = nodes
+        nodes
             .iter()
             .enumerate()
-            .filter(|(node, _)| bits >> node & 1 == 1);
-        picked.map(|(_, rate)| *rate).collect()
+            .filter(|(node, _)| bits >> node & 1 == 1)
+            .map(|(_, rate)| *rate)
+            .collect()
     }
 
     #[test]

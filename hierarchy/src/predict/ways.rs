@@ -107,8 +107,12 @@ pub fn in_place(
 /// Predicts the time if C stays in this layout.
 fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate]) -> Candidate {
     let messages = work.messages_s(layout, nodes).into_iter();
-    let all = layout.areas().into_iter().zip(nodes).zip(messages);
-    let busy = all.filter(|((area, _), _)| *area > 0);
+    let busy = layout
+        .areas()
+        .into_iter()
+        .zip(nodes)
+        .zip(messages)
+        .filter(|((area, _), _)| *area > 0);
     let times =
         busy.map(|((area, node), messages_s)| area as f64 / node.speed + node.fixed_s + messages_s);
     let compute_s = times.fold(0.0, f64::max);
@@ -133,9 +137,12 @@ pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidat
     let blocks = work.k.div_ceil(work.block.max(1)) as u64;
     let shares = apportion(blocks, speeds);
     let all_of_c = rows as f64 * cols as f64;
-    let busy = shares.iter().zip(speeds).filter(|(share, _)| **share > 0);
-    let times = busy.map(|(&share, &speed)| share as f64 / blocks as f64 * all_of_c / speed);
-    let compute_s = times.fold(0.0, f64::max);
+    let compute_s = shares
+        .iter()
+        .zip(speeds)
+        .filter(|(share, _)| **share > 0)
+        .map(|(&share, &speed)| share as f64 / blocks as f64 * all_of_c / speed)
+        .fold(0.0, f64::max);
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
     let received = reduction_traffic(held, work.block, &computes);
     let travel_s = work.links.longest_s(&received, work.element_bytes);
@@ -237,9 +244,10 @@ mod tests {
 
     /// Returns the elements that the busiest node receives.
     fn most_received(work: &Multiplication, layout: &Layout) -> f64 {
-        let received = panel_traffic(layout, work.block, work.k, work.panel);
-        let elements = received.iter().map(|node| node.elements);
-        elements.fold(0.0, f64::max)
+        panel_traffic(layout, work.block, work.k, work.panel)
+            .iter()
+            .map(|node| node.elements)
+            .fold(0.0, f64::max)
     }
 
     #[test]

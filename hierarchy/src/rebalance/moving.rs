@@ -14,12 +14,14 @@ const LIKELY_COST: f64 = 10.0;
 
 /// Returns the units that each part has, in the order of the parts.
 pub fn list_ranges(units: &[u64]) -> Vec<Range<u64>> {
-    let ends = units.iter().scan(0, |end, &count| {
-        let start = *end;
-        *end += count;
-        Some(start..*end)
-    });
-    ends.collect()
+    units
+        .iter()
+        .scan(0, |end, &count| {
+            let start = *end;
+            *end += count;
+            Some(start..*end)
+        })
+        .collect()
 }
 
 /// Returns the units that change their part in all, and those that the busiest part sends and receives.
@@ -189,11 +191,12 @@ impl Mover {
 }
 
 fn sum_of(steps: &[u64], gives: &[bool], is_giver: bool) -> u64 {
-    let chosen = steps
+    steps
         .iter()
         .zip(gives)
-        .filter(|&(_, &gives)| gives == is_giver);
-    chosen.map(|(step, _)| step).sum()
+        .filter(|&(_, &gives)| gives == is_giver)
+        .map(|(step, _)| step)
+        .sum()
 }
 
 /// Shortens the steps of one side by `excess` units in sum.
@@ -273,8 +276,9 @@ mod tests {
     /// A small move took 20 times as long as expected, and a large one was then expected to take 20 times as long too.
     #[test]
     fn a_small_move_that_took_long_does_not_make_large_ones_dear() {
-        let cost = learn_cost(&[(57, 0.4)]);
-        let large_s = cost.estimate(Some(3.5e-4), 1.0).of_units(1000);
+        let large_s = learn_cost(&[(57, 0.4)])
+            .estimate(Some(3.5e-4), 1.0)
+            .of_units(1000);
         assert!((0.7..0.8).contains(&large_s), "{large_s}");
         // A price that the program gives is corrected by the moves.
         let dear = learn_cost(&[(57, 0.02), (800, 0.25)]).estimate(Some(1.0), 1.0);

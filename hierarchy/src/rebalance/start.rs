@@ -45,9 +45,10 @@ fn apportion_among(left: u64, weights: &[f64], open: &[usize]) -> Vec<u64> {
 }
 
 fn give_rest(units: &mut [u64], rest: u64, capacities: &[Option<u64>]) {
-    let roomy = (0..units.len())
-        .filter(|&part| capacities[part].is_none_or(|most| most - units[part] >= rest));
-    if let Some(largest) = roomy.max_by_key(|&part| (units[part], part)) {
+    if let Some(largest) = (0..units.len())
+        .filter(|&part| capacities[part].is_none_or(|most| most - units[part] >= rest))
+        .max_by_key(|&part| (units[part], part))
+    {
         units[largest] += rest;
     }
 }

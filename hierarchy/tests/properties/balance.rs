@@ -129,10 +129,11 @@ fn run_inpa(
 fn find_ideal_s(nodes: &[BalancedNode], blocks: f64) -> f64 {
     let devices: Vec<CliffDevice> = nodes.iter().flat_map(|node| node.devices.clone()).collect();
     bisect(0.0, 1e6, |t_s| {
-        let done = devices
+        devices
             .iter()
-            .map(|device| bisect(0.0, blocks, |blocks| device.time_s(blocks) <= t_s));
-        done.sum::<f64>() < blocks
+            .map(|device| bisect(0.0, blocks, |blocks| device.time_s(blocks) <= t_s))
+            .sum::<f64>()
+            < blocks
     })
 }
 
@@ -214,13 +215,17 @@ fn four_nodes_one_with_two_devices_converge() {
 
 #[test]
 fn a_thousand_nodes_converge() {
-    let kinds = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)];
-    let devices = kinds.iter().cycle().map(|&(peak, half)| CliffDevice {
-        peak,
-        half,
-        memory: 1e7,
-    });
-    let mut nodes: Vec<BalancedNode> = devices.take(1000).map(|d| make_node(&[d])).collect();
+    let mut nodes: Vec<BalancedNode> = [(100.0, 1.0), (150.0, 2.0), (300.0, 5.0), (2000.0, 200.0)]
+        .iter()
+        .cycle()
+        .map(|&(peak, half)| CliffDevice {
+            peak,
+            half,
+            memory: 1e7,
+        })
+        .take(1000)
+        .map(|d| make_node(&[d]))
+        .collect();
     let balance = run_inpa(BalanceConfig::default(), &mut nodes, 8000, 8000, || 1.0);
     assert!(
         balance.outcome.converged,
@@ -268,8 +273,10 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
     let BalanceStep::Measure(extents) = inpa.step() else {
         panic!("the even division is measured")
     };
-    let nodes = extents.iter().zip(speeds);
-    let times = nodes.map(|(extent, speed)| observe(extent.area() as f64 / speed));
+    let times = extents
+        .iter()
+        .zip(speeds)
+        .map(|(extent, speed)| observe(extent.area() as f64 / speed));
     inpa.observe(&times.collect::<Vec<_>>()).unwrap();
     let BalanceStep::Done(balance) = inpa.step() else {
         panic!("one measurement is enough")

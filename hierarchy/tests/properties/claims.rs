@@ -19,8 +19,11 @@ fn largest(times: &[f64]) -> f64 {
 }
 
 fn rows_of(balanced: &Balanced, machine: usize) -> Vec<u64> {
-    let history = balanced.history.iter();
-    history.map(|measured| measured.units[machine]).collect()
+    balanced
+        .history
+        .iter()
+        .map(|measured| measured.units[machine])
+        .collect()
 }
 
 /// Clarke's thesis, figure 2.4 (a, c).

@@ -441,8 +441,7 @@ fn many_points_are_flagged_in_a_moment() {
         reps: 3,
         ci_s: 0.0,
     });
-    let model = PiecewiseFpm::from_points(points.collect()).unwrap();
-    let flags = model.flags();
+    let flags = PiecewiseFpm::from_points(points.collect()).unwrap().flags();
     // The last one may be a cliff.
     assert_eq!(flags.len(), 999);
     assert!(flags.iter().all(|flag| flag.d % 30 == 0));

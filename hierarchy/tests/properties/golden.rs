@@ -8,9 +8,7 @@ use std::path::Path;
 
 use isochron_hierarchy::adaptive::ChangeReason;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Observation, Strategy};
-use isochron_hierarchy::decide::{
-    Decision, PlanAnswer, PlanRequest, Planner, SplitChoice, Work,
-};
+use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner, SplitChoice, Work};
 use isochron_hierarchy::predict::Links;
 use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig};
 use serde_json::{Value, json};
@@ -74,11 +72,7 @@ const CLUSTERS: [Nodes; 4] = [
 const NETWORKS: [(&str, f64, f64); 2] = [("memory", 1e-6, 1e10), ("1 Gbit/s", 1e-4, 1.25e8)];
 
 /// Shapes m, n, k.
-const SHAPES: [[usize; 3]; 3] = [
-    [4096, 4096, 4096],
-    [512, 512, 65_536],
-    [16_384, 1024, 1000],
-];
+const SHAPES: [[usize; 3]; 3] = [[4096, 4096, 4096], [512, 512, 65_536], [16_384, 1024, 1000]];
 
 /// Plans by made-up times, and counts the questions of each kind.
 fn plan(nodes: &Nodes, links: Links, work: Work) -> (Decision, [usize; 4]) {
@@ -90,9 +84,7 @@ fn plan(nodes: &Nodes, links: Links, work: Work) -> (Decision, [usize; 4]) {
             BalanceStep::Measure(request) => request,
         };
         let (kind, answer) = match &request {
-            PlanRequest::MessageCosts => {
-                (0, PlanAnswer::MessageCosts(vec![1e-10; nodes.count]))
-            }
+            PlanRequest::MessageCosts => (0, PlanAnswer::MessageCosts(vec![1e-10; nodes.count])),
             PlanRequest::Links { .. } => (1, PlanAnswer::Links(links)),
             PlanRequest::Room(_) => (2, PlanAnswer::Room(true)),
             PlanRequest::Times { extents, .. } => {

@@ -73,8 +73,13 @@ fn visit_divisions(
     limits: &[Limits],
     visit: &mut dyn FnMut(u64, f64, usize),
 ) {
-    let sizes = first.points().iter().filter(|&&(d, _)| limit.allows(d));
-    for (d, time_s) in sizes.copied().chain([(0, 0.0)]) {
+    for (d, time_s) in first
+        .points()
+        .iter()
+        .filter(|&&(d, _)| limit.allows(d))
+        .copied()
+        .chain([(0, 0.0)])
+    {
         let here = usize::from(d > 0);
         match rest.split_first() {
             None => visit(d, time_s, here),
@@ -180,8 +185,11 @@ fn divide_by_table(functions: &[TimeFunction], total: u64) -> Option<(f64, usize
             }
         }
     }
-    let counts = best[total as usize].iter().copied().zip(0..);
-    let least = counts.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
+    let least = best[total as usize]
+        .iter()
+        .copied()
+        .zip(0..)
+        .min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)))?;
     least.0.is_finite().then_some(least)
 }
 
@@ -302,8 +310,7 @@ proptest! {
         n in 0..12_usize,
     ) {
         // A sum of possible sizes, or just any number.
-        let picked = functions.iter().zip(&pick).filter(|(f, _)| !f.points().is_empty());
-        let sum = picked.map(|(f, at)| at.get(f.points()).0).try_fold(0_u64, u64::checked_add);
+        let sum = functions.iter().zip(&pick).filter(|(f, _)| !f.points().is_empty()).map(|(f, at)| at.get(f.points()).0).try_fold(0_u64, u64::checked_add);
         let total = sum.filter(|_| reachable).unwrap_or(any_total);
         let limits = if limited { vec![limits; functions.len()] } else { Vec::new() };
         if let Ok(found) = hpopta(&functions, &limits, total) {
@@ -505,8 +512,12 @@ fn hundreds_of_unlike_devices_with_hundreds_of_sizes_are_divided() {
     let faster_s = found.max_time_s() * 0.99;
     let reach: u64 = (functions.iter())
         .filter_map(|function| {
-            let faster = function.points().iter().filter(|p| p.1 < faster_s);
-            faster.map(|p| p.0).max()
+            function
+                .points()
+                .iter()
+                .filter(|p| p.1 < faster_s)
+                .map(|p| p.0)
+                .max()
         })
         .sum();
     assert!(reach < 9000);

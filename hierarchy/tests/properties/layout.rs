@@ -29,8 +29,10 @@ fn count_owners(layout: &Layout) -> Vec<usize> {
 
 /// Makes a tiling that is not in columns.
 fn make_pinwheel() -> Layout {
-    let arms = [(0, 0, 2, 5), (0, 5, 4, 3), (4, 2, 3, 6), (2, 0, 5, 2)];
-    let rects = arms.into_iter().chain([(2, 2, 2, 3)]).map(Rect::from);
+    let rects = [(0, 0, 2, 5), (0, 5, 4, 3), (4, 2, 3, 6), (2, 0, 5, 2)]
+        .into_iter()
+        .chain([(2, 2, 2, 3)])
+        .map(Rect::from);
     Layout::new(7, 8, rects.collect()).unwrap()
 }
 
@@ -95,8 +97,7 @@ proptest! {
         victim in any::<prop::sample::Index>(),
         change in 0..4_u8,
     ) {
-        let layout = br(&areas, size.0, size.1).unwrap();
-        let mut rects = layout.rects().to_vec();
+        let mut rects = br(&areas, size.0, size.1).unwrap().rects().to_vec();
         let full: Vec<usize> = (0..rects.len()).filter(|&i| !rects[i].is_empty()).collect();
         let rect = &mut rects[full[victim.index(full.len())]];
         match change {

@@ -123,12 +123,11 @@ fn check_rounding(columns: &[Vec<usize>], layout: &Layout, areas: &[f64]) {
 
 /// Returns the largest time of a layout.
 fn largest_time_s(layout: &Layout, time_s: &dyn Fn(usize, u64, u64) -> f64) -> f64 {
-    let rects = layout
+    layout
         .rects()
         .iter()
         .enumerate()
-        .filter(|(_, r)| !r.is_empty());
-    rects
+        .filter(|(_, r)| !r.is_empty())
         .map(|(node, r)| time_s(node, r.rows, r.cols))
         .fold(0.0, f64::max)
 }
@@ -185,8 +184,7 @@ proptest! {
         let all: f64 = areas.iter().sum();
         // No side is shorter before the last cut than after it, and none is divided into more parts
         // than this length goes into it.
-        let sides = layout.rects().iter().map(|rect| rect.rows.min(rect.cols));
-        let shortest = sides.min().unwrap() as f64;
+        let shortest = layout.rects().iter().map(|rect| rect.rows.min(rect.cols)).min().unwrap() as f64;
         let cuts = areas.len() as i32 - 1;
         for (rect, area) in layout.rects().iter().zip(&areas) {
             let ratio = rect.area() as f64 * all / (area * (rows * cols) as f64);
@@ -276,15 +274,17 @@ impl SpeedSurface for Flat {
 /// `Σ_j rows + p_j · w_j` over the columns, each with `p_j` nodes of positive area and width `w_j`.
 fn sum_half_perimeters(columns: &[Vec<usize>], areas: &[f64], rows: u64, cols: u64) -> f64 {
     let all: f64 = areas.iter().sum();
-    let sums = columns.iter().map(|column| {
-        let own = column.iter().map(|&node| areas[node]);
-        let width = own.clone().sum::<f64>() / all * cols as f64;
-        match own.filter(|&area| area > 0.0).count() {
-            0 => 0.0,
-            nodes => rows as f64 + nodes as f64 * width,
-        }
-    });
-    sums.sum()
+    columns
+        .iter()
+        .map(|column| {
+            let own = column.iter().map(|&node| areas[node]);
+            let width = own.clone().sum::<f64>() / all * cols as f64;
+            match own.filter(|&area| area > 0.0).count() {
+                0 => 0.0,
+                nodes => rows as f64 + nodes as f64 * width,
+            }
+        })
+        .sum()
 }
 
 proptest! {

@@ -51,18 +51,20 @@ fn make_devices(
         .map(|_| 1000.0 * random.log_uniform(1.0, fastest))
         .collect();
     let even_s = SHARE * n as f64 / speeds.iter().sum::<f64>();
-    let devices = speeds.into_iter().map(|speed| {
-        let (fixed_s, memory, steep) = (0.0, f64::INFINITY, 1.0);
-        let mut device = NoisyDevice {
-            speed,
-            fixed_s,
-            memory,
-            steep,
-        };
-        change(&mut device, even_s, random);
-        device
-    });
-    devices.collect()
+    speeds
+        .into_iter()
+        .map(|speed| {
+            let (fixed_s, memory, steep) = (0.0, f64::INFINITY, 1.0);
+            let mut device = NoisyDevice {
+                speed,
+                fixed_s,
+                memory,
+                steep,
+            };
+            change(&mut device, even_s, random);
+            device
+        })
+        .collect()
 }
 
 fn leave(_: &mut NoisyDevice, _: f64, _: &mut SplitMix) {}
@@ -143,8 +145,9 @@ fn run(
         match idpa.step() {
             BalanceStep::Done(balance) => break balance,
             BalanceStep::Measure(units) => {
-                let parts = devices.iter().zip(units);
-                let times: Vec<Observation> = parts
+                let times: Vec<Observation> = devices
+                    .iter()
+                    .zip(units)
                     .map(|(device, d)| match d {
                         0 => Observation::default(),
                         d => measure(device.time_s(d as f64), noise, random),
@@ -155,8 +158,9 @@ fn run(
             }
         }
     };
-    let parts = devices.iter().zip(&balance.slices);
-    let step_s = parts
+    let step_s = devices
+        .iter()
+        .zip(&balance.slices)
         .map(|(device, &d)| device.time_s(d as f64))
         .fold(0.0, f64::max);
     let ideal_s = find_ideal_s(devices);
@@ -182,12 +186,13 @@ fn run_hundred(
     change: fn(&mut NoisyDevice, f64, &mut SplitMix),
 ) -> Vec<Outcome> {
     let seeds = 0..100;
-    let outcomes = seeds.map(|seed| {
-        let mut random = SplitMix::new(seed);
-        let devices = make_devices(8, true, &mut random, change);
-        run(&devices, config, 0.02, &mut random)
-    });
-    outcomes.collect()
+    seeds
+        .map(|seed| {
+            let mut random = SplitMix::new(seed);
+            let devices = make_devices(8, true, &mut random, change);
+            run(&devices, config, 0.02, &mut random)
+        })
+        .collect()
 }
 
 fn mean_total(outcomes: &[Outcome]) -> f64 {

@@ -91,8 +91,11 @@ impl SimulatedLoop {
     }
 
     fn draw_times(&mut self) -> Vec<f64> {
-        let parts = self.machine.units().iter().zip(&self.unit_s);
-        let exact: Vec<f64> = parts
+        let exact: Vec<f64> = self
+            .machine
+            .units()
+            .iter()
+            .zip(&self.unit_s)
             .map(|(&units, unit_s)| units as f64 * unit_s)
             .collect();
         exact
@@ -209,8 +212,12 @@ fn a_part_that_becomes_four_times_slower_is_answered_within_20_sweeps() {
         simulated.run_sweeps(200);
         assert!(simulated.seconds < 1.15 * simulated.ideal_s, "{seed}");
         let report = simulated.machine.to_report();
-        let drifts = report.drifts.iter().filter(|drift| drift.part == 1);
-        let factor: f64 = drifts.map(|drift| drift.factor).product();
+        let factor: f64 = report
+            .drifts
+            .iter()
+            .filter(|drift| drift.part == 1)
+            .map(|drift| drift.factor)
+            .product();
         assert!(
             (factor / 4.0 - 1.0).abs() < 0.2,
             "{seed}: {:?}",
@@ -499,8 +506,7 @@ proptest! {
             .map(|&(weight, max_local, _)| LoopPart { weight, max_local, ..LoopPart::default() })
             .collect();
         let Ok(mut machine) = Rebalance::new(config, total, described) else {
-            let rooms = parts.iter().map(|(_, most, _)| most.map_or(u64::MAX, |most| most / granule * granule));
-            let room = rooms.fold(0_u64, u64::saturating_add);
+            let room = parts.iter().map(|(_, most, _)| most.map_or(u64::MAX, |most| most / granule * granule)).fold(0_u64, u64::saturating_add);
             prop_assert!(room < total.next_multiple_of(granule));
             return Ok(());
         };

@@ -101,14 +101,15 @@ pub(crate) fn keep<H: HandleKind>(comm: Arc<dyn Comm>, object: H::Object) -> *mu
 /// Returns the object that a handle stands for.
 pub(crate) fn find<H: HandleKind>(handle: *const H) -> Result<Rc<Kept<H::Object>>, CallFailure> {
     let kept = OBJECTS.with(|objects| objects.borrow().get(&handle.addr()).cloned());
-    let kept = kept.and_then(|kept| kept.downcast::<Kept<H::Object>>().ok());
-    kept.ok_or_else(|| {
-        let kind = H::KIND;
-        CallFailure::handle(match handle.is_null() {
-            true => format!("the {kind} is a null pointer"),
-            false => format!("this thread has no open {kind} of this handle: was it closed?"),
+    kept.and_then(|kept| kept.downcast::<Kept<H::Object>>().ok())
+        .ok_or_else(|| {
+            let kind = H::KIND;
+            CallFailure::handle(if handle.is_null() {
+                format!("the {kind} is a null pointer")
+            } else {
+                format!("this thread has no open {kind} of this handle: was it closed?")
+            })
         })
-    })
 }
 
 /// Forgets a handle. Its object is dropped, unless another one needs it.

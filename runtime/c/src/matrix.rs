@@ -239,15 +239,14 @@ impl MatrixTable {
             }
         };
         let ends = [&list.row_cuts, &list.col_cuts].map(|cuts| cuts[cuts.len() - 1] as i64);
-        match ends == [self.rows, self.cols] {
-            true => Ok(list),
-            false => {
-                let reason = format!("they end at {ends:?}, not at rows and cols");
-                Err(CallFailure::argument(
-                    &field("row_cuts and col_cuts"),
-                    reason,
-                ))
-            }
+        if ends == [self.rows, self.cols] {
+            Ok(list)
+        } else {
+            let reason = format!("they end at {ends:?}, not at rows and cols");
+            Err(CallFailure::argument(
+                &field("row_cuts and col_cuts"),
+                reason,
+            ))
         }
     }
 
@@ -279,15 +278,15 @@ impl MatrixTable {
                 vec![(self.data, ld)]
             }
         };
-        let pieces = memory
+        Ok(memory
             .into_iter()
             .zip(shapes)
             .map(|((data, ld), shape)| MemoryPiece {
                 data: data.cast(),
                 length: count_elements(shape, ld, on.order()),
                 ld,
-            });
-        Ok(pieces.collect())
+            })
+            .collect())
     }
 
     /// # Safety

@@ -28,12 +28,11 @@ pub(crate) fn hand_over<T>(mut bytes: Vec<u8>) -> *const T {
 pub unsafe extern "C" fn isochron_free(memory: *const c_void) -> c_int {
     call(|| {
         let mut handed = HANDED.lock().unwrap_or_else(PoisonError::into_inner);
-        match memory.is_null() || handed.remove(&memory.addr()).is_some() {
-            true => Ok(()),
-            false => {
-                let reason = "is not from this library: was it freed before?";
-                Err(CallFailure::argument("memory", reason))
-            }
+        if memory.is_null() || handed.remove(&memory.addr()).is_some() {
+            Ok(())
+        } else {
+            let reason = "is not from this library: was it freed before?";
+            Err(CallFailure::argument("memory", reason))
         }
     })
 }

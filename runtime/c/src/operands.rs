@@ -121,16 +121,19 @@ unsafe fn copy_pieces<T: Element>(
     copied: &[bool],
     is_read: bool,
 ) -> Result<Vec<OperandPiece<T>>, CallFailure> {
-    let pieces = pieces.into_iter().zip(copied).map(|(given, is_copied)| {
-        let copy = match (is_copied, is_read) {
-            (false, _) => None,
-            // SAFETY: as the caller says.
-            (true, true) => Some(unsafe { LineCopy::read(&given)? }),
-            (true, false) => Some(LineCopy::make_zeros(&given)?),
-        };
-        Ok(OperandPiece { given, copy })
-    });
-    pieces.collect()
+    pieces
+        .into_iter()
+        .zip(copied)
+        .map(|(given, is_copied)| {
+            let copy = match (is_copied, is_read) {
+                (false, _) => None,
+                // SAFETY: as the caller says.
+                (true, true) => Some(unsafe { LineCopy::read(&given)? }),
+                (true, false) => Some(LineCopy::make_zeros(&given)?),
+            };
+            Ok(OperandPiece { given, copy })
+        })
+        .collect()
 }
 
 /// Returns the number of lines of a piece, and the elements of each. There are none without memory that could be used.
@@ -228,8 +231,11 @@ impl<T: Element> LineCopy<T> {
         {
             // SAFETY: a line of the piece, as the caller says; the copy is memory of its own.
             unsafe {
-                let from = piece.data.cast_const().add(index * piece.ld);
-                from.copy_to_nonoverlapping(line.as_mut_ptr(), line.len());
+                piece
+                    .data
+                    .cast_const()
+                    .add(index * piece.ld)
+                    .copy_to_nonoverlapping(line.as_mut_ptr(), line.len());
             }
         }
         Ok(copy)
@@ -247,8 +253,10 @@ impl<T: Element> LineCopy<T> {
         {
             // SAFETY: a line of the piece, as the caller says; the copy is memory of its own.
             unsafe {
-                let to = piece.data.add(index * piece.ld);
-                to.copy_from_nonoverlapping(line.as_ptr(), line.len());
+                piece
+                    .data
+                    .add(index * piece.ld)
+                    .copy_from_nonoverlapping(line.as_ptr(), line.len());
             }
         }
     }

@@ -36,10 +36,11 @@ pub(crate) unsafe fn read_config<'a>(
     text: *const c_char,
     name: &str,
 ) -> Result<&'a str, CallFailure> {
-    match text.is_null() {
-        true => Ok(""),
+    if text.is_null() {
+        Ok("")
+    } else {
         // SAFETY: as the caller says.
-        false => unsafe { read_text(text, name) },
+        unsafe { read_text(text, name) }
     }
 }
 
@@ -54,8 +55,8 @@ pub(crate) unsafe fn read_text<'a>(
     check(text, name)?;
     // SAFETY: not null, so it ends with a zero byte, as the caller says.
     let text = unsafe { CStr::from_ptr(text) };
-    let text = text.to_str();
-    text.map_err(|_| CallFailure::argument(name, "is not UTF-8"))
+    text.to_str()
+        .map_err(|_| CallFailure::argument(name, "is not UTF-8"))
 }
 
 /// Returns one value.
@@ -122,12 +123,11 @@ pub(crate) fn check_slice<T>(data: *const T, length: usize, name: &str) -> Resul
     check(data, name)?;
     let end = length.checked_mul(size_of::<T>());
     let end = end.and_then(|bytes| data.addr().checked_add(bytes));
-    match end.is_some_and(|end| isize::try_from(end).is_ok()) {
-        true => Ok(()),
-        false => {
-            let reason = format!("{length} elements are more than any memory has");
-            Err(CallFailure::argument(name, reason))
-        }
+    if end.is_some_and(|end| isize::try_from(end).is_ok()) {
+        Ok(())
+    } else {
+        let reason = format!("{length} elements are more than any memory has");
+        Err(CallFailure::argument(name, reason))
     }
 }
 
@@ -171,10 +171,10 @@ pub(crate) unsafe fn copy_bytes(
 /// Makes room for a list whose length is the program's word: one that no memory has is an error before the list is read.
 pub(crate) fn reserve<T>(length: usize, what: &'static str) -> Result<Vec<T>, Error> {
     let mut list = Vec::new();
-    let reserved = list.try_reserve_exact(length);
-    reserved.map_err(|_| Error::Allocation {
-        what,
-        bytes: length.saturating_mul(size_of::<T>()) as u64,
-    })?;
+    list.try_reserve_exact(length)
+        .map_err(|_| Error::Allocation {
+            what,
+            bytes: length.saturating_mul(size_of::<T>()) as u64,
+        })?;
     Ok(list)
 }

@@ -197,8 +197,7 @@ pub unsafe extern "C" fn isochron_last_run(
     run: *mut LastRunTable,
 ) -> c_int {
     call(|| {
-        let session = handles::find(session)?;
-        let answer = session.use_object(|open| {
+        let answer = handles::find(session)?.use_object(|open| {
             let (_, last_run) = open.find_last_run()?;
             Ok(LastRunTable::from(last_run))
         })?;
@@ -409,6 +408,5 @@ unsafe fn read_run<T: Element>(
 
 /// Returns a document as JSON.
 pub(crate) fn to_json(document: &impl serde::Serialize) -> Result<Vec<u8>, CallFailure> {
-    let made = serde_json::to_vec(document);
-    made.map_err(|error| CallFailure::argument("json", error.to_string()))
+    serde_json::to_vec(document).map_err(|error| CallFailure::argument("json", error.to_string()))
 }

@@ -127,8 +127,8 @@ pub unsafe extern "C" fn isochron_get(
         // SAFETY: as the caller says.
         let name = unsafe { pointers::read_text(name, "name")? };
         let text = session.use_object(|open| {
-            let text = show_setting(open, name);
-            text.ok_or_else(|| settings::refuse_name(name, &[&OF_PRODUCTS[..], &FACTS].concat()))
+            show_setting(open, name)
+                .ok_or_else(|| settings::refuse_name(name, &[&OF_PRODUCTS[..], &FACTS].concat()))
         })?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(value, "value", hand_over(text.into_bytes())) }
@@ -173,10 +173,7 @@ pub unsafe extern "C" fn isochron_report(
 /// None of the session's calls is under way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_save_models(session: *mut SessionHandle) -> c_int {
-    call(|| {
-        let session = handles::find(session)?;
-        session.use_object(|open| Ok(open.session.save_models()?))
-    })
+    call(|| handles::find(session)?.use_object(|open| Ok(open.session.save_models()?)))
 }
 
 /// Closes a session. Its products and balancers stay open, and keep what they need of it.

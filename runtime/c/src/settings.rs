@@ -43,21 +43,23 @@ const OF_BALANCER: [&str; 13] = [
 
 /// Splits settings that are separated by spaces. Where there are semicolons or lines, these alone separate.
 pub(crate) fn split_settings(text: &str) -> Result<Vec<(&str, &str)>, CallFailure> {
-    let settings: Vec<&str> = match text.contains([';', '\n']) {
-        true => text.split([';', '\n']).map(str::trim).collect(),
-        false => text.split_whitespace().collect(),
+    let settings: Vec<&str> = if text.contains([';', '\n']) {
+        text.split([';', '\n']).map(str::trim).collect()
+    } else {
+        text.split_whitespace().collect()
     };
-    let settings = settings.into_iter().filter(|setting| !setting.is_empty());
-    let pairs = settings.map(|setting| {
-        let pair = setting.split_once('=');
-        let pair = pair.map(|(name, value)| (name.trim(), value.trim()));
-        let pair = pair.filter(|(name, _)| !name.is_empty());
-        pair.ok_or_else(|| {
-            let reason = "write name=value without spaces, or end each setting by a semicolon";
-            CallFailure::setting(format!("{setting}: {reason}"))
+    settings
+        .into_iter()
+        .filter(|setting| !setting.is_empty())
+        .map(|setting| {
+            let pair = setting.split_once('=');
+            let pair = pair.map(|(name, value)| (name.trim(), value.trim()));
+            pair.filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                let reason = "write name=value without spaces, or end each setting by a semicolon";
+                CallFailure::setting(format!("{setting}: {reason}"))
+            })
         })
-    });
-    pairs.collect()
+        .collect()
 }
 
 /// Refuses a name: tells which call has a setting of this name, or else the nearest one that exists.
@@ -86,8 +88,7 @@ pub(crate) fn refuse_name(name: &str, known: &[&str]) -> CallFailure {
 
 /// Reads the value of a setting.
 fn read_value<T: FromStr<Err: ToString>>(name: &str, value: &str) -> Result<T, CallFailure> {
-    let parsed = value.parse();
-    parsed.map_err(|error: T::Err| {
+    value.parse().map_err(|error: T::Err| {
         let reason = explain_number(error.to_string());
         CallFailure::setting(format!("{name}={value}: {reason}"))
     })
@@ -99,9 +100,10 @@ fn explain_number(reason: String) -> String {
     if is_whole.iter().any(|words| reason.contains(words)) {
         return format!("use a whole number that is not negative ({reason})");
     }
-    match reason.contains("float") {
-        true => format!("use a number such as 1.05 ({reason})"),
-        false => reason,
+    if reason.contains("float") {
+        format!("use a number such as 1.05 ({reason})")
+    } else {
+        reason
     }
 }
 

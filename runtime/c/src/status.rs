@@ -80,8 +80,10 @@ pub(crate) fn agree_on<T>(
     }
     let failure = outcome.as_ref().err();
     let mine = failure.map(|failure| (failure.status, failure.sentence.clone()));
-    let all = comm.gather(&(comm.host().to_owned(), mine))?;
-    let mut failures = all.into_iter().enumerate();
+    let mut failures = comm
+        .gather(&(comm.host().to_owned(), mine))?
+        .into_iter()
+        .enumerate();
     let first = failures.find_map(|(rank, (host, failure))| Some((rank, host, failure?)));
     match first {
         None => outcome,

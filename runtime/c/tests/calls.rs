@@ -311,8 +311,10 @@ fn pick_text(byte: u8) -> *const c_char {
 
 /// Returns the number of sequences: a few, unless the fuzzer asks for more.
 fn count_cases() -> u32 {
-    let asked = std::env::var("PROPTEST_CASES").ok();
-    asked.and_then(|cases| cases.parse().ok()).unwrap_or(24)
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(24)
 }
 
 /// Returns the numbers of all ranks, of this one, of no communicator, and of one that was freed.
@@ -323,13 +325,13 @@ fn list_communicators() -> Vec<c_int> {
     unsafe {
         let mut freed = ffi::RSMPI_COMM_NULL;
         ffi::MPI_Comm_dup(ffi::RSMPI_COMM_SELF, &mut freed);
-        let comms = [
+        let numbers = [
             ffi::RSMPI_COMM_WORLD,
             ffi::RSMPI_COMM_SELF,
             ffi::RSMPI_COMM_NULL,
             freed,
-        ];
-        let numbers = comms.map(|comm| ffi::RSMPI_Comm_c2f(comm));
+        ]
+        .map(|comm| ffi::RSMPI_Comm_c2f(comm));
         ffi::MPI_Comm_free(&mut freed);
         numbers.to_vec()
     }

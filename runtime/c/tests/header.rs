@@ -43,8 +43,9 @@ fn make_header() -> String {
     }
     let mut made = Vec::new();
     builder.generate().expect("a header").write(&mut made);
-    let made = String::from_utf8(made).expect("text");
-    made.replace("// # Safety\n// ", "// Safety: ")
+    String::from_utf8(made)
+        .expect("text")
+        .replace("// # Safety\n// ", "// Safety: ")
         .replace('`', "")
 }
 
@@ -90,8 +91,9 @@ fn list_interface(header: &str) -> Vec<String> {
 
 /// Returns the name of the call that a line of a header declares.
 fn find_declared(line: &str) -> Option<&str> {
-    let types = ["int ", "const char *"];
-    let rest = types.iter().find_map(|kind| line.strip_prefix(kind))?;
+    let rest = ["int ", "const char *"]
+        .iter()
+        .find_map(|kind| line.strip_prefix(kind))?;
     let (name, _) = rest.split_once('(')?;
     name.starts_with("isochron_").then_some(name)
 }

@@ -26,9 +26,10 @@ pub fn exchange_borders(
     let recvs = [(above, 0), (below, len - COLS)];
     let [sends, recvs] = [sends, recvs].map(|rows| {
         let rows = rows.iter().filter_map(|&(other, row)| Some((other?, row)));
-        let rows = rows.map(|(other, row)| Message::plain(other, 0, row..row + COLS));
-        rows.collect::<Vec<_>>()
+        rows.map(|(other, row)| Message::plain(other, 0, row..row + COLS))
+            .collect::<Vec<_>>()
     });
-    let transfer = Transfer::start(comm, vec![plate], &sends, &recvs)?;
-    Ok(transfer.finish()?.remove(0))
+    Ok(Transfer::start(comm, vec![plate], &sends, &recvs)?
+        .finish()?
+        .remove(0))
 }

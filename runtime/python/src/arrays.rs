@@ -58,22 +58,19 @@ impl ArrayMemory {
 
     /// Refuses a read-only array.
     pub fn check_writable(&self) -> Result<(), Error> {
-        match self.buffer.readonly() {
-            false => Ok(()),
-            true => {
-                let reason = "the result is written to it";
-                Err(Error::parameter(self.name, "a read-only array", reason))
-            }
+        if self.buffer.readonly() {
+            let reason = "the result is written to it";
+            Err(Error::parameter(self.name, "a read-only array", reason))
+        } else {
+            Ok(())
         }
     }
 
     /// Returns row-major order if the array has it, otherwise column-major order.
     pub fn find_order(&self) -> Result<Order, Error> {
-        let orders = [Order::Rows, Order::Columns];
-        let found = orders
+        [Order::Rows, Order::Columns]
             .into_iter()
-            .find(|&order| self.find_ld(order).is_ok());
-        found.ok_or_else(|| {
+            .find(|&order| self.find_ld(order).is_ok()).ok_or_else(|| {
             self.refuse_strides(
                 "its rows or its columns have to be contiguous, in ascending order, and must not overlap",
             )
@@ -182,8 +179,7 @@ const PLAIN_CLASSES: [&str; 3] = ["ndarray", "memmap", "matrix"];
 
 /// Refuses a subclass of NumPy's array that is more than its elements, such as one with a mask or units.
 fn check_class(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Result<(), Error>> {
-    let class = array.get_type();
-    let class_name = class.name()?.to_string();
+    let class_name = array.get_type().name()?.to_string();
     if PLAIN_CLASSES.contains(&class_name.as_str()) {
         return Ok(Ok(()));
     }
@@ -234,9 +230,10 @@ fn describe_type(array: &Bound<'_, PyAny>, format: &str) -> String {
 
 /// Returns the type that a format of the `struct` module stands for.
 fn find_element(format: &str) -> Option<ElementType> {
-    let native: &[char] = match cfg!(target_endian = "little") {
-        true => &['@', '=', '<'],
-        false => &['@', '=', '>', '!'],
+    let native: &[char] = if cfg!(target_endian = "little") {
+        &['@', '=', '<']
+    } else {
+        &['@', '=', '>', '!']
     };
     match format.strip_prefix(native).unwrap_or(format) {
         "f" => Some(ElementType::F32),
@@ -277,13 +274,13 @@ pub(crate) fn read_element_of(
         .call_method1("dtype", (dtype,))?
         .getattr("name")?;
     let name: String = name.extract()?;
-    let found = ElementType::ALL
+    Ok(ElementType::ALL
         .into_iter()
-        .find(|&element| name_element(element) == name);
-    Ok(found.ok_or_else(|| {
-        let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
-        Error::parameter(argument, name, reason)
-    }))
+        .find(|&element| name_element(element) == name)
+        .ok_or_else(|| {
+            let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
+            Error::parameter(argument, name, reason)
+        }))
 }
 
 /// Makes an array of NumPy, whose elements are not set.
@@ -294,8 +291,9 @@ pub(crate) fn make_array<'py>(
     order: Order,
 ) -> PyResult<Bound<'py, PyAny>> {
     let shape = pyo3::types::PyTuple::new(py, shape)?;
-    let empty = py.import("numpy")?.getattr("empty")?;
-    empty.call1((shape, dtype, name_order(order)))
+    py.import("numpy")?
+        .getattr("empty")?
+        .call1((shape, dtype, name_order(order)))
 }
 
 /// Copies an array, in one piece.
@@ -306,11 +304,13 @@ pub(crate) fn copy_array<'py>(
 ) -> Result<Bound<'py, PyAny>, Error> {
     let py = array.py();
     let options = [("order", name_order(order))].into_py_dict(py);
-    let copied = options.and_then(|options| {
-        let make = py.import("numpy")?.getattr("array")?;
-        make.call((array,), Some(&options))
-    });
-    copied.map_err(|error| Error::parameter(name, "lines between those of c", error.to_string()))
+    options
+        .and_then(|options| {
+            py.import("numpy")?
+                .getattr("array")?
+                .call((array,), Some(&options))
+        })
+        .map_err(|error| Error::parameter(name, "lines between those of c", error.to_string()))
 }
 
 /// Returns NumPy's letter of an order.

@@ -24,8 +24,10 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     use isochron::prelude::MpiComm;
 
     let py = comm.py();
-    let modules = py.import("sys")?.getattr("modules")?;
-    let mpi4py = modules.call_method1("get", ("mpi4py.MPI",))?;
+    let mpi4py = py
+        .import("sys")?
+        .getattr("modules")?
+        .call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
         let reason = "a communicator of mpi4py is needed, or None for one local rank";
         return Err(RaisedError::refuse("comm", describe(comm), reason));
@@ -58,8 +60,11 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
         return Ok(());
     }
     let [ours, theirs] = [ours, theirs].map(|version| {
-        let line = version.lines().next().unwrap_or_default();
-        line.split(',')
+        version
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split(',')
             .next()
             .unwrap_or_default()
             .replace('\t', " ")

@@ -99,10 +99,10 @@ impl PyNode {
         let mut node = self.0.borrow()?;
         let sizes = (rows, k, &cols[..]);
         let models = run_detached(py, || measure_typed(&mut node, element, sizes, &config))?;
-        let models = models
+        Ok(models
             .into_iter()
-            .map(|model| PyModel::from_points(model.points().to_vec(), Fit::PiecewiseSpeed));
-        Ok(models.collect::<Result<_, _>>()?)
+            .map(|model| PyModel::from_points(model.points().to_vec(), Fit::PiecewiseSpeed))
+            .collect::<Result<_, _>>()?)
     }
 }
 

@@ -148,13 +148,14 @@ impl PyDistribution {
     /// Returns the shapes of the arrays that `rank` has.
     fn local_shapes(&self, rank: usize) -> Result<Vec<(usize, usize)>, RaisedError> {
         let ranks = self.0.n_ranks();
-        match rank < ranks {
-            true => Ok(self.0.local_shapes(rank)),
-            false => Err(RaisedError::refuse(
+        if rank < ranks {
+            Ok(self.0.local_shapes(rank))
+        } else {
+            Err(RaisedError::refuse(
                 "rank",
                 rank,
                 format!("there are {ranks} ranks"),
-            )),
+            ))
         }
     }
 

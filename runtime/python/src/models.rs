@@ -28,8 +28,7 @@ impl From<GivenPoint> for Point {
 
 /// Reads a measured point.
 fn read_point(point: &Bound<'_, PyAny>) -> Result<Point, RaisedError> {
-    let read = point.extract::<GivenPoint>().map(Point::from);
-    read.map_err(|_| {
+    point.extract::<GivenPoint>().map(Point::from).map_err(|_| {
         let reason = "use units (a whole number) and seconds, or these with repetitions and half-width of the interval";
         RaisedError::refuse("points", describe(point), reason)
     })
@@ -94,8 +93,8 @@ impl PyModel {
     /// The points: units, seconds, repetitions and half-width of the confidence interval.
     #[getter]
     fn points(&self) -> Vec<(u64, f64, u32, f64)> {
-        let points = self.points.iter();
-        points
+        self.points
+            .iter()
             .map(|point| (point.d, point.t_s, point.reps, point.ci_s))
             .collect()
     }

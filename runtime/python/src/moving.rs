@@ -123,8 +123,11 @@ fn give_dimension<'py>(block: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
 /// Returns the type and the shape of an array as bytes.
 fn pack_kind(block: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let kind = (block.getattr("dtype")?, block.getattr("shape")?);
-    let pickle = block.py().import("pickle")?;
-    pickle.call_method1("dumps", (kind,))?.extract()
+    block
+        .py()
+        .import("pickle")?
+        .call_method1("dumps", (kind,))?
+        .extract()
 }
 
 /// Makes arrays of the blocks that have come.
@@ -134,8 +137,8 @@ pub(crate) fn make_blocks(
 ) -> Result<Vec<Bound<'_, PyAny>>, Error> {
     let made = kinds.iter().zip(&contents);
     let made = made.map(|(kind, bytes)| make_block(py, kind, bytes));
-    let made = made.collect::<PyResult<_>>();
-    made.map_err(|error| Error::parameter("blocks", "arrays that move", error.to_string()))
+    made.collect::<PyResult<_>>()
+        .map_err(|error| Error::parameter("blocks", "arrays that move", error.to_string()))
 }
 
 fn make_block<'py>(py: Python<'py>, kind: &[u8], bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {

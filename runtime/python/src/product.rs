@@ -43,8 +43,10 @@ impl ProductKeywords<'_> {
     }
 
     fn read_op(&self, letter: char) -> Result<Op, Error> {
-        let read = letter.to_string().parse();
-        read.map_err(|error: String| Error::parameter("ops", self.ops, error))
+        letter
+            .to_string()
+            .parse()
+            .map_err(|error: String| Error::parameter("ops", self.ops, error))
     }
 
     fn read_config(&self) -> Result<GemmConfig, Error> {
@@ -95,8 +97,9 @@ impl<'py> GivenMatrices<'py> {
     /// Returns the type of the first array, if there is one.
     fn find_element(&self) -> Result<Option<ElementType>, Error> {
         let mut arrays = (0..3).flat_map(|side| {
-            let arrays = self.list_arrays(side).into_iter();
-            arrays.map(move |array| ArrayMemory::lock(NAMES[side], &array))
+            self.list_arrays(side)
+                .into_iter()
+                .map(move |array| ArrayMemory::lock(NAMES[side], &array))
         });
         Ok(arrays.next().transpose()?.map(|memory| memory.element()))
     }
@@ -105,21 +108,20 @@ impl<'py> GivenMatrices<'py> {
     fn find_on(&self, ops: [Op; 2]) -> Result<[Distribution; 3], Error> {
         let a = self.find_local(0)?;
         let b = self.find_local(1)?;
-        let c = match self.0[2].is_some() {
-            true => self.find_local(2)?,
-            false => {
-                let rows = if ops[0].transposes() {
-                    a.cols()
-                } else {
-                    a.rows()
-                };
-                let cols = if ops[1].transposes() {
-                    b.rows()
-                } else {
-                    b.cols()
-                };
-                Distribution::on_one(rows, cols, 0, 1)?.row_major()
-            }
+        let c = if self.0[2].is_some() {
+            self.find_local(2)?
+        } else {
+            let rows = if ops[0].transposes() {
+                a.cols()
+            } else {
+                a.rows()
+            };
+            let cols = if ops[1].transposes() {
+                b.rows()
+            } else {
+                b.cols()
+            };
+            Distribution::on_one(rows, cols, 0, 1)?.row_major()
         };
         Ok([a, b, c])
     }
@@ -156,8 +158,9 @@ impl<'py> GivenMatrices<'py> {
             let reason = format!("this rank has {} of this distribution", shapes.len());
             return Err(Error::parameter(name, value, reason));
         }
-        let arrays = arrays.iter().zip(shapes);
         arrays
+            .iter()
+            .zip(shapes)
             .map(|(array, shape)| lock_piece(name, array, (shape, on.order(), element)))
             .collect()
     }
@@ -248,8 +251,10 @@ impl LockedMatrices {
         let interleaved = lines.find_interleaved();
         for (side, interleaved) in interleaved.iter().enumerate() {
             let (name, order) = (NAMES[side], self.orders[side]);
-            let arrays = given.list_arrays(side).into_iter().enumerate();
-            for (index, array) in arrays
+            for (index, array) in given
+                .list_arrays(side)
+                .into_iter()
+                .enumerate()
                 .zip(interleaved)
                 .filter_map(|(array, &is)| is.then_some(array))
             {

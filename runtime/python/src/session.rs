@@ -167,8 +167,11 @@ impl PySession {
         };
         let on = on.map(|on| on.map(|on| on.0.clone()));
         let given = GivenMatrices::new(a, b, c);
-        let product = PyProduct::prepare_for(slf, &given, on, &keywords)?;
-        product.multiply(slf.py(), &given, [alpha, beta])
+        PyProduct::prepare_for(slf, &given, on, &keywords)?.multiply(
+            slf.py(),
+            &given,
+            [alpha, beta],
+        )
     }
 
     /// Plans a product of matrices with these distributions (A, B and C), to be run many times. `dtype` is a type of
@@ -235,9 +238,10 @@ impl PySession {
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        let saved = match value.is_none() && self.keeps_models() {
-            true => self.save_models(py),
-            false => Ok(()),
+        let saved = if value.is_none() && self.keeps_models() {
+            self.save_models(py)
+        } else {
+            Ok(())
         };
         let left = leave_block(&self.0, |state| state.session.comm(), value);
         saved.and(left)

@@ -15,8 +15,9 @@ pub(crate) fn read_setting<T: FromStr<Err: ToString>>(
     let Some(text) = value else {
         return Ok(None);
     };
-    let read = text.parse().map(Some);
-    read.map_err(|error: T::Err| Error::parameter(name, text, error.to_string()))
+    text.parse()
+        .map(Some)
+        .map_err(|error: T::Err| Error::parameter(name, text, error.to_string()))
 }
 
 /// Returns keywords as values, of which JSON knows the types. Numbers and arrays of NumPy become plain ones.
@@ -26,12 +27,14 @@ pub(crate) fn read_keywords(
     let Some(keywords) = keywords else {
         return Ok(Map::new());
     };
-    let values = keywords.iter().map(|(name, value)| {
-        let name = name.to_string();
-        let read = read_value(&value).map_err(|error| refuse_setting(&name, &value, &error))?;
-        Ok((name, read))
-    });
-    values.collect()
+    keywords
+        .iter()
+        .map(|(name, value)| {
+            let name = name.to_string();
+            let read = read_value(&value).map_err(|error| refuse_setting(&name, &value, &error))?;
+            Ok((name, read))
+        })
+        .collect()
 }
 
 /// Reads a value by way of JSON, which has no infinite numbers.
@@ -41,8 +44,11 @@ fn read_value(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     options.set_item("allow_nan", false)?;
     let to_list = py.import("operator")?.getattr("methodcaller")?;
     options.set_item("default", to_list.call1(("tolist",))?)?;
-    let dumps = py.import("json")?.getattr("dumps")?;
-    let text: String = dumps.call((value,), Some(&options))?.extract()?;
+    let text: String = py
+        .import("json")?
+        .getattr("dumps")?
+        .call((value,), Some(&options))?
+        .extract()?;
     serde_json::from_str(&text)
         .map_err(|error| pyo3::exceptions::PyValueError::new_err(error.to_string()))
 }
@@ -68,15 +74,16 @@ pub(crate) fn configure<T: serde::de::DeserializeOwned>(
 /// Refuses the value of a setting.
 fn refuse_setting(name: &str, value: impl ToString, error: &dyn ToString) -> Error {
     let reason = error.to_string();
-    let types = [
+    let mut known = [
         ("expected f64", "use a number"),
         ("expected u64", "use a whole number that is not negative"),
         ("expected u32", "use a whole number that is not negative"),
         ("expected usize", "use a whole number that is not negative"),
-    ];
-    let mut known = types.into_iter();
-    let known = known.find(|(end, _)| reason.ends_with(end));
-    let reason = known.map_or(reason.as_str(), |(_, plain)| plain);
+    ]
+    .into_iter();
+    let reason = known
+        .find(|(end, _)| reason.ends_with(end))
+        .map_or(reason.as_str(), |(_, plain)| plain);
     let value = format!("{name}={}", value.to_string());
     Error::parameter("settings", value, reason)
 }

@@ -21,10 +21,12 @@ impl DevicePoints<'_> {
     fn list_times(&self) -> Vec<(u64, f64)> {
         match self {
             DevicePoints::Points(points) => points.clone(),
-            DevicePoints::Model(model) => {
-                let measured = model.points.iter().filter(|point| point.reps > 0);
-                measured.map(|point| (point.d, point.t_s)).collect()
-            }
+            DevicePoints::Model(model) => model
+                .points
+                .iter()
+                .filter(|point| point.reps > 0)
+                .map(|point| (point.d, point.t_s))
+                .collect(),
         }
     }
 }
@@ -111,10 +113,11 @@ fn read_points(
     (index, points): (usize, &Bound<'_, PyAny>),
 ) -> Result<Vec<(u64, f64)>, RaisedError> {
     let read = points.extract::<DevicePoints<'_>>();
-    let read = read.map_err(|_| {
-        let value = format!("{} for device {index}", describe(points));
-        let reason = "use a Model, or a list of pairs of units (a whole number) and seconds";
-        RaisedError::refuse("points", value, reason)
-    });
-    Ok(read?.list_times())
+    Ok(read
+        .map_err(|_| {
+            let value = format!("{} for device {index}", describe(points));
+            let reason = "use a Model, or a list of pairs of units (a whole number) and seconds";
+            RaisedError::refuse("points", value, reason)
+        })?
+        .list_times())
 }

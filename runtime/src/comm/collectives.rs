@@ -15,9 +15,11 @@ impl dyn Comm + '_ {
     /// # Collective
     /// All ranks, with values of the same type.
     pub fn gather<V: Serialize + DeserializeOwned>(&self, mine: &V) -> Result<Vec<V>, Error> {
-        let all = self.all_gather(&encode(mine))?;
-        let values = all.iter().enumerate();
-        values.map(|(rank, bytes)| decode(rank, bytes)).collect()
+        self.all_gather(&encode(mine))?
+            .iter()
+            .enumerate()
+            .map(|(rank, bytes)| decode(rank, bytes))
+            .collect()
     }
 
     /// Returns the value of `root` on every rank; the other ranks give `None`.

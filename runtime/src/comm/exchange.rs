@@ -107,8 +107,10 @@ pub(crate) fn measure_exchange_s(
         starts.push(Instant::now());
     }
     let in_a_row = tries.min(2);
-    let windows = starts.windows(in_a_row + 1);
-    let fastest = windows.map(|times| times[in_a_row] - times[0]).min();
+    let fastest = starts
+        .windows(in_a_row + 1)
+        .map(|times| times[in_a_row] - times[0])
+        .min();
     Ok([
         fastest.unwrap_or_default().as_secs_f64() / in_a_row as f64,
         watch.longest.as_secs_f64(),
@@ -135,18 +137,20 @@ pub(super) fn measure_core_s(comm: &dyn Comm, bytes: usize, tries: usize) -> Res
 
 /// Measures the CPU time, in seconds, of a pause between two looks: the least of some.
 fn measure_look_s() -> f64 {
-    let spent_s = (0..LOOKS).map(|_| {
-        let start_s = thread_cpu_time_s();
-        std::thread::sleep(LOOK_INTERVAL);
-        thread_cpu_time_s() - start_s
-    });
-    spent_s.fold(f64::INFINITY, f64::min)
+    (0..LOOKS)
+        .map(|_| {
+            let start_s = thread_cpu_time_s();
+            std::thread::sleep(LOOK_INTERVAL);
+            thread_cpu_time_s() - start_s
+        })
+        .fold(f64::INFINITY, f64::min)
 }
 
 /// Makes a message of `bytes` bytes for each rank, in buffers from `first` on.
 fn whole_buffers(ranks: &[usize], first: usize, bytes: usize) -> Vec<Message> {
-    let numbered = ranks.iter().zip(first..);
-    numbered
+    ranks
+        .iter()
+        .zip(first..)
         .map(|(&rank, buffer)| Message::plain(rank, buffer, 0..bytes))
         .collect()
 }

@@ -54,8 +54,12 @@ fn find_place(var: &dyn Fn(&str) -> Option<String>) -> Option<(usize, usize)> {
         let index: usize = var(index)?.parse().ok()?;
         // Slurm writes "2(x3)" for three hosts with two tasks each; hosts with other numbers follow after a comma.
         let count = var(count)?;
-        let digits = count.split(|c: char| !c.is_ascii_digit()).next()?;
-        let count = digits.parse().ok().filter(|_| !count.contains(','))?;
+        let count = count
+            .split(|c: char| !c.is_ascii_digit())
+            .next()?
+            .parse()
+            .ok()
+            .filter(|_| !count.contains(','))?;
         (index < count).then_some((index, count))
     })
 }

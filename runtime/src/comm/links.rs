@@ -135,8 +135,10 @@ impl LinkLadder {
 
     /// Lists the bytes and the seconds of the messages that were timed.
     pub fn list_times(&self) -> Vec<(usize, f64)> {
-        let rungs = self.rungs.iter();
-        rungs.map(|rung| (rung.bytes, rung.time_s)).collect()
+        self.rungs
+            .iter()
+            .map(|rung| (rung.bytes, rung.time_s))
+            .collect()
     }
 
     /// The CPU time of a byte by rank; empty if it was not measured.
@@ -208,15 +210,14 @@ impl LinkLadder {
             }
             // A stall of a host, or a link that carries only the first bytes fast: another message tells.
             let mean_s = took_s / tries as f64;
-            let again = match mean_s < LARGEST_BUDGET_S / 2.0 {
-                true => {
-                    let [time_s, took_s, _] = exchange(Attempt {
-                        tries: 1,
-                        ..attempt
-                    })?;
-                    [time_s, took_s]
-                }
-                false => [mean_s, 0.0],
+            let again = if mean_s < LARGEST_BUDGET_S / 2.0 {
+                let [time_s, took_s, _] = exchange(Attempt {
+                    tries: 1,
+                    ..attempt
+                })?;
+                [time_s, took_s]
+            } else {
+                [mean_s, 0.0]
             };
             self.add(index, again);
             if again[0] > self.budget_s(run_s) {
@@ -316,8 +317,9 @@ impl LinkLadder {
         // The time left goes into a more precise time of the last length.
         let left_s = budget_s - self.spent_s;
         let again = ATTEMPTS.get(last.attempts).copied();
-        let again = again.filter(|&tries| tries as f64 * last.time_s <= left_s);
-        again.map(|tries| (self.rungs.len() - 1, tries))
+        again
+            .filter(|&tries| tries as f64 * last.time_s <= left_s)
+            .map(|tries| (self.rungs.len() - 1, tries))
     }
 
     /// Returns `true` if there is a longer length that is worth its time.
@@ -347,9 +349,10 @@ impl LinkLadder {
             second.time_s >= MUCH_LONGER * first.time_s && second.time_s <= TIME_SLICE_S
         });
         let is_clear = self.rungs.len() > 2 && last.time_s >= CLEARLY_LONGER * before.time_s;
-        let short_s = match is_doubtful && !is_clear {
-            true => last.time_s,
-            false => first.time_s,
+        let short_s = if is_doubtful && !is_clear {
+            last.time_s
+        } else {
+            first.time_s
         };
         Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
     }
@@ -424,8 +427,7 @@ fn largest_timing(comm: &dyn Comm, mine: Timing) -> Result<Timing, Error> {
     let mut all = vec![[0.0; 3]; comm.size()];
     all[comm.rank()] = mine;
     comm.sum_f64(all.as_flattened_mut())?;
-    let ranks = all.into_iter();
-    Ok(ranks.fold([0.0; 3], |most, of_rank| {
+    Ok(all.into_iter().fold([0.0; 3], |most, of_rank| {
         std::array::from_fn(|value| most[value].max(of_rank[value]))
     }))
 }

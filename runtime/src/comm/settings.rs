@@ -30,17 +30,20 @@ pub fn agree_on_settings(comm: &dyn Comm, mine: &Settings) -> Result<(), Error> 
 /// Describes the settings that are not the same on all ranks; empty if there are none.
 pub fn describe_differences(by_rank: &[Settings]) -> String {
     let names: BTreeSet<&String> = by_rank.iter().flat_map(BTreeMap::keys).collect();
-    let differences = names
+    names
         .into_iter()
-        .filter_map(|name| describe_difference(name, by_rank));
-    differences.collect::<Vec<_>>().join("; ")
+        .filter_map(|name| describe_difference(name, by_rank))
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 fn describe_difference(name: &str, by_rank: &[Settings]) -> Option<String> {
     let mut ranks_by_value: BTreeMap<Option<&String>, Vec<usize>> = BTreeMap::new();
     for (rank, settings) in by_rank.iter().enumerate() {
-        let ranks = ranks_by_value.entry(settings.get(name)).or_default();
-        ranks.push(rank);
+        ranks_by_value
+            .entry(settings.get(name))
+            .or_default()
+            .push(rank);
     }
     if ranks_by_value.len() < 2 {
         return None;
@@ -78,8 +81,8 @@ mod tests {
     use super::*;
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
-        let pairs = pairs.iter();
         pairs
+            .iter()
             .map(|(name, value)| ((*name).into(), (*value).into()))
             .collect()
     }

@@ -112,8 +112,7 @@ fn list_ancestors() -> impl Iterator<Item = Ancestor> {
 fn find_parent(process: u32) -> Option<u32> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name before the fields may hold brackets.
-    let fields = text.rsplit(") ").next()?;
-    let parent: u32 = fields.split(' ').nth(1)?.parse().ok()?;
+    let parent: u32 = text.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()?;
     (parent > 0).then_some(parent)
 }
 
@@ -124,8 +123,7 @@ fn read_name(folder: &Path) -> String {
         return name.trim_end().to_owned();
     }
     let words = fs::read(folder.join("cmdline")).unwrap_or_default();
-    let words = String::from_utf8_lossy(&words).into_owned();
-    words
+    String::from_utf8_lossy(&words)
         .split('\0')
         .take(LOADER_WORDS)
         .filter_map(|word| Path::new(word).file_name()?.to_str())

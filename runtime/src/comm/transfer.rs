@@ -106,22 +106,24 @@ impl<T> Drop for Transfer<'_, T> {
 
 /// Finds the memory of the messages that are not empty, in buffers given by their starts and lengths.
 fn find_spans<T>(messages: &[Message], places: &[(*mut T, usize)]) -> Vec<MessageSpan> {
-    let full = messages.iter().filter(|message| !message.range.is_empty());
-    full.map(|message| {
-        let (start, len) = places[message.buffer];
-        assert!(
-            message.range.end <= len,
-            "a message does not lie in its buffer"
-        );
-        MessageSpan {
-            rank: message.rank,
-            tag: message.tag,
-            forward: message.forward.clone(),
-            start: start.wrapping_add(message.range.start).cast(),
-            bytes: message.range.len() * size_of::<T>(),
-        }
-    })
-    .collect()
+    messages
+        .iter()
+        .filter(|message| !message.range.is_empty())
+        .map(|message| {
+            let (start, len) = places[message.buffer];
+            assert!(
+                message.range.end <= len,
+                "a message does not lie in its buffer"
+            );
+            MessageSpan {
+                rank: message.rank,
+                tag: message.tag,
+                forward: message.forward.clone(),
+                start: start.wrapping_add(message.range.start).cast(),
+                bytes: message.range.len() * size_of::<T>(),
+            }
+        })
+        .collect()
 }
 
 /// Checks that no received message overlaps another one.

@@ -95,12 +95,16 @@ pub fn describe_other_contents(comm: &dyn Comm, others: &[usize]) -> Result<Opti
 fn number_copies(seen: &[Option<SeenFile>]) -> Vec<Option<usize>> {
     let number = |(rank, own): (usize, &Option<SeenFile>)| {
         let own = own.as_ref()?;
-        let first = seen[..rank].iter().position(|other| {
-            other
-                .as_ref()
-                .is_some_and(|other| own.is_known_to_be(other))
-        });
-        Some(first.unwrap_or(rank))
+        Some(
+            seen[..rank]
+                .iter()
+                .position(|other| {
+                    other
+                        .as_ref()
+                        .is_some_and(|other| own.is_known_to_be(other))
+                })
+                .unwrap_or(rank),
+        )
     };
     seen.iter().enumerate().map(number).collect()
 }

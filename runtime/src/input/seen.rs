@@ -9,8 +9,10 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Reads the identity of the running kernel; empty if the system does not tell.
 pub fn read_kernel_id() -> String {
-    let id = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
-    id.trim().to_owned()
+    std::fs::read_to_string(BOOT_ID)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 /// A file that a rank sees, as other ranks compare it with theirs.

@@ -80,8 +80,9 @@ impl FileVersion {
 
     /// Returns `true` if the last change is younger than `age`, or in the future.
     fn is_younger(&self, age: Duration) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let now_s = now.map_or(0.0, |since| since.as_secs_f64());
+        let now_s = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0.0, |since| since.as_secs_f64());
         let changed_s = self.changed.0 as f64 + 1e-9 * self.changed.1 as f64;
         now_s - changed_s < age.as_secs_f64()
     }
@@ -291,8 +292,10 @@ fn settle(file: &File, file_system: FileSystem) -> io::Result<FileVersion> {
 
 /// Looks at a file. Opening it again asks the server of a network file system, whose last answer may be some seconds old.
 fn look(file: &File) -> io::Result<FileVersion> {
-    let again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let metadata = again.as_ref().unwrap_or(file).metadata()?;
+    let metadata = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        .as_ref()
+        .unwrap_or(file)
+        .metadata()?;
     Ok(FileVersion::from(&metadata))
 }
 
@@ -471,8 +474,10 @@ mod tests {
 
     #[test]
     fn a_change_through_a_mapping_shows_although_it_has_no_time() {
-        let folders = [std::env::temp_dir(), "/dev/shm".into()].into_iter();
-        for folder in folders.filter(|folder| folder.exists()) {
+        for folder in [std::env::temp_dir(), "/dev/shm".into()]
+            .into_iter()
+            .filter(|folder| folder.exists())
+        {
             let file = tempfile::NamedTempFile::new_in(&folder).unwrap();
             let len = PIECE_BYTES + 1003;
             fs::write(file.path(), vec![7; len]).unwrap();

@@ -103,9 +103,12 @@ mod tests {
                 for bit in 0..64 {
                     let mut changed = matrix.clone();
                     let element = f64::from_bits(matrix.local().col(col)[row].to_bits() ^ 1 << bit);
-                    changed.fill(|i, j| match (i, j) == (row, col) {
-                        true => element,
-                        false => matrix.local().col(j)[i],
+                    changed.fill(|i, j| {
+                        if (i, j) == (row, col) {
+                            element
+                        } else {
+                            matrix.local().col(j)[i]
+                        }
                     });
                     assert_ne!(changed.digest(), whole, "bit {bit} of ({row}, {col})");
                 }

@@ -167,10 +167,14 @@ impl Distribution {
     /// # Panics
     /// If there is no such rank.
     pub fn local_shapes(&self, rank: usize) -> Vec<(usize, usize)> {
-        let pieces = self.pieces.iter().map(|piece| piece.local_shape(rank));
-        let held = pieces.enumerate();
-        let held = held.filter(|(number, (rows, cols))| *number == 0 || *rows.min(cols) > 0);
-        held.map(|(_, shape)| shape).collect()
+        let held = self
+            .pieces
+            .iter()
+            .map(|piece| piece.local_shape(rank))
+            .enumerate();
+        held.filter(|(number, (rows, cols))| *number == 0 || *rows.min(cols) > 0)
+            .map(|(_, shape)| shape)
+            .collect()
     }
 
     /// Returns where each rank has its pieces of memory, one after the other.
@@ -297,13 +301,16 @@ impl<T, D: Deref<Target = [T]> + Default> Pieces<D> {
         }
         let missing = on.pieces.len() - found;
         let absent = (0..missing).map(|_| (D::default(), 0));
-        let pieces = self.0.into_iter().chain(absent).zip(&on.pieces);
-        let fitted = pieces.map(|((data, ld), spread)| {
-            let order = on.order;
-            let memory = LocalMemory { data, ld, order };
-            memory.check(spread, rank).map(|()| memory)
-        });
-        fitted.collect()
+        self.0
+            .into_iter()
+            .chain(absent)
+            .zip(&on.pieces)
+            .map(|((data, ld), spread)| {
+                let order = on.order;
+                let memory = LocalMemory { data, ld, order };
+                memory.check(spread, rank).map(|()| memory)
+            })
+            .collect()
     }
 }
 

@@ -92,9 +92,10 @@ fn is_not_finite<T: Scalar>(value: &T) -> bool {
 }
 
 fn format_element<T: Scalar>(element: T) -> String {
-    match T::TYPE.is_complex() {
-        true => element.value().to_string(),
-        false => element.value().re.to_string(),
+    if T::TYPE.is_complex() {
+        element.value().to_string()
+    } else {
+        element.value().re.to_string()
     }
 }
 

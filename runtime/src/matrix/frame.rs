@@ -74,12 +74,13 @@ impl Frame {
                 ..*self
             });
         }
-        let (row, col) = match self.part.is_empty() {
-            true => (0, self.cols.saturating_sub(part.cols) / 2),
-            false => (
+        let (row, col) = if self.part.is_empty() {
+            (0, self.cols.saturating_sub(part.cols) / 2)
+        } else {
+            (
                 shift(self.start % self.ld, self.part.row, part.row)?,
                 shift(self.start / self.ld, self.part.col, part.col)?,
-            ),
+            )
         };
         let fits = row + part.rows <= self.rows && col + part.cols <= self.cols;
         let is_dense = part.rows >= self.ld / 2;
@@ -135,9 +136,10 @@ impl Frame {
 
     /// Returns the indices of the part in memory, from its first element to its last.
     pub(super) fn range(&self) -> Range<usize> {
-        let len = match self.part.is_empty() {
-            true => 0,
-            false => (self.part.cols - 1) * self.ld + self.part.rows,
+        let len = if self.part.is_empty() {
+            0
+        } else {
+            (self.part.cols - 1) * self.ld + self.part.rows
         };
         self.start..self.start + len
     }

@@ -27,9 +27,10 @@ impl Generator {
     /// Returns the element in `row` and `col`.
     pub fn element<T: Scalar>(&self, row: usize, col: usize) -> T {
         let re = self.number(false, row, col);
-        let im = match T::TYPE.is_complex() {
-            true => self.number(true, row, col),
-            false => 0.0,
+        let im = if T::TYPE.is_complex() {
+            self.number(true, row, col)
+        } else {
+            0.0
         };
         T::of(Complex64::new(re, im))
     }

@@ -52,9 +52,10 @@ impl MemoryLines {
         if !self.spans_overlap(other) {
             return false;
         }
-        let (few, many) = match self.count <= other.count {
-            true => (self, other),
-            false => (other, self),
+        let (few, many) = if self.count <= other.count {
+            (self, other)
+        } else {
+            (other, self)
         };
         (0..few.count).any(|index| many.reaches_into(few.find_line(index), few.length))
     }
@@ -106,11 +107,13 @@ impl OperandLines {
         let written = self.result.iter().zip(&result);
         let written: Vec<_> = written.filter(|(_, is_copied)| !**is_copied).collect();
         let [a, b] = self.factors.each_ref().map(|pieces| {
-            let overlaps = pieces.iter().map(|lines| {
-                let mut written = written.iter();
-                written.any(|(other, _)| MemoryLines::lie_between(*lines, **other))
-            });
-            overlaps.collect()
+            pieces
+                .iter()
+                .map(|lines| {
+                    let mut written = written.iter();
+                    written.any(|(other, _)| MemoryLines::lie_between(*lines, **other))
+                })
+                .collect()
         });
         [a, b, result]
     }

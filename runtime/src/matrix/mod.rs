@@ -346,11 +346,12 @@ mod tests {
         assert!(!matrix.is_changed_by(0.0) && matrix.is_changed_by(f64::NAN));
         matrix.local_mut().col_mut(1)[1] = 5.0;
         assert!(matrix.is_changed_by(0.0) && !matrix.is_changed_by(1.0));
-        let made = zeros().zeroed_by(|mut view| {
-            view.scale(0.0);
-            Ok::<(), Error>(())
-        });
-        let mut matrix = made.unwrap();
+        let mut matrix = zeros()
+            .zeroed_by(|mut view| {
+                view.scale(0.0);
+                Ok::<(), Error>(())
+            })
+            .unwrap();
         assert!(!matrix.is_changed_by(0.0));
         matrix.local_mut();
         assert!(matrix.is_changed_by(0.0));

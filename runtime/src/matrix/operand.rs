@@ -109,15 +109,17 @@ impl<'a, T: Scalar> Operand<'a, T> {
         let size = (region.rows, region.cols);
         assert_eq!((target.rows(), target.cols()), size, "the sizes of a copy");
         let Some([rows, cols]) = &self.matrix.scattered else {
-            let stored = match self.op.transposes() {
-                true => self.view_stored(&region.transposed()),
-                false => self.view_stored(region),
+            let stored = if self.op.transposes() {
+                self.view_stored(&region.transposed())
+            } else {
+                self.view_stored(region)
             };
             return self.copy_stored(stored, target);
         };
-        let stored = match self.op.transposes() {
-            true => region.transposed(),
-            false => *region,
+        let stored = if self.op.transposes() {
+            region.transposed()
+        } else {
+            *region
         };
         let local = self.matrix.local();
         let row_runs = rows.find_places(stored.row_range());
@@ -127,9 +129,10 @@ impl<'a, T: Scalar> Operand<'a, T> {
                 let cols = COLUMNS_AT_ONCE.min(width - done);
                 for (row, rows, local_row) in row_runs.clone() {
                     let run = local.block(local_row..local_row + rows, local_col..local_col + cols);
-                    let (row, col, rows, cols) = match self.op.transposes() {
-                        true => (col, row, cols, rows),
-                        false => (row, col, rows, cols),
+                    let (row, col, rows, cols) = if self.op.transposes() {
+                        (col, row, cols, rows)
+                    } else {
+                        (row, col, rows, cols)
                     };
                     let place = target.reborrow();
                     let place = place.into_block(row..row + rows, col..col + cols);
@@ -269,9 +272,10 @@ mod tests {
                 };
                 let place = places.iter().find(|place| (place.row, place.col) == stored);
                 let place = place.unwrap();
-                let (i, j) = match op.transposes() {
-                    true => (place.local_col, place.local_row),
-                    false => (place.local_row, place.local_col),
+                let (i, j) = if op.transposes() {
+                    (place.local_col, place.local_row)
+                } else {
+                    (place.local_row, place.local_col)
                 };
                 assert_eq!(element, element_of(&own, op, i, j), "{op}");
                 if some.row_range().contains(&row) && some.col_range().contains(&col) {

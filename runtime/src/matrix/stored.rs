@@ -115,15 +115,15 @@ mod tests {
             Stored::by_rows(&data, 4).check(&Spread::whole(3, 3), 0),
             Ok(())
         );
-        let short = Stored::by_columns(&data, 5)
+        let text = Stored::by_columns(&data, 5)
             .check(&Spread::whole(3, 3), 0)
-            .unwrap_err();
-        let text = short.to_string();
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("of 11") && text.contains("need 13"), "{text}");
-        let narrow = Stored::by_rows(&data, 4)
+        let text = Stored::by_rows(&data, 4)
             .check(&Spread::whole(2, 5), 0)
-            .unwrap_err();
-        let text = narrow.to_string();
+            .unwrap_err()
+            .to_string();
         assert!(text.contains("where a row has 5"), "{text}");
         assert_eq!(
             Stored::<f64>::by_rows(&[], 0).check(&Spread::whole(0, 5), 0),

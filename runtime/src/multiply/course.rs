@@ -306,9 +306,11 @@ impl<'d, T: Scalar> Course<'d, T> {
             k: self.log.k,
             ..StepLog::default()
         };
-        let all = self.comm.all_gather(bytemuck::cast_slice(&mine))?;
-        let ranks = all.iter().zip(&self.assignment.slices);
-        Ok(ranks
+        Ok(self
+            .comm
+            .all_gather(bytemuck::cast_slice(&mine))?
+            .iter()
+            .zip(&self.assignment.slices)
             .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
             .collect())
     }
@@ -362,9 +364,10 @@ impl<'d, T: Scalar> Course<'d, T> {
         }
         let spread = self.spread_c(layout);
         for (rank, slices) in next.slices.iter().enumerate() {
-            let wanted = match divides_k {
-                true => self.plan.computed(rank).cols,
-                false => spread.part(rank).cols,
+            let wanted = if divides_k {
+                self.plan.computed(rank).cols
+            } else {
+                spread.part(rank).cols
             };
             let found = slices.iter().copied().fold(0, usize::saturating_add);
             if found != wanted {
@@ -458,8 +461,10 @@ impl<T: Scalar> Course<'_, T> {
     fn size_room(&self, c: &Spread) -> RoomSize {
         let rank = self.comm.rank();
         let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
-        let plans = self.plan.unlike_parts().into_iter();
-        let schedules: Vec<StepSchedule> = plans
+        let schedules: Vec<StepSchedule> = self
+            .plan
+            .unlike_parts()
+            .into_iter()
             .map(|(part, _)| StepSchedule::on_parts(part.plan(), &parts, rank))
             .collect();
         RoomSize::of(&schedules, self.plan.panel())
@@ -471,9 +476,10 @@ impl<T: Scalar> Course<'_, T> {
         size: RoomSize,
     ) -> Result<LayoutRoom<T>, Error> {
         let rank = self.comm.rank();
-        let sets = match size == self.room {
-            true => 0,
-            false => self.plan.panel_sets(),
+        let sets = if size == self.room {
+            0
+        } else {
+            self.plan.panel_sets()
         };
         let rooms = (0..sets).map(|_| PanelRoom::allocate(size));
         let rooms = rooms.collect::<Result<_, Error>>()?;

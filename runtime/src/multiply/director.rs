@@ -45,8 +45,7 @@ pub struct DeviceTime {
 
 /// Reads seconds; JSON has no number for a time that is none, and writes `null`.
 fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let seconds = Option::deserialize(deserializer)?;
-    Ok(seconds.unwrap_or(f64::NAN))
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
@@ -98,11 +97,15 @@ pub trait Director {
 
     /// Returns the time of each device of this rank for a step with these columns; `None` if it is not known yet.
     fn time_devices(&mut self, _slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
-        let times = times.iter().map(|time| DeviceTime {
-            busy_s: time.busy_s,
-            stopped: false,
-        });
-        Some(times.collect())
+        Some(
+            times
+                .iter()
+                .map(|time| DeviceTime {
+                    busy_s: time.busy_s,
+                    stopped: false,
+                })
+                .collect(),
+        )
     }
 
     /// Decides, while the devices compute.

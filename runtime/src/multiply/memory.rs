@@ -37,8 +37,9 @@ impl<T: Scalar> RunMemory<T> {
         check_element::<T>(plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         team.reserve(&job, &slices)?;
-        let parts = plan.unlike_parts().into_iter();
-        let schedules: Vec<_> = parts
+        let schedules: Vec<_> = plan
+            .unlike_parts()
+            .into_iter()
             .map(|(part, _)| StepSchedule::new(part.plan(), rank))
             .collect();
         let (count, size) = (plan.panel_sets(), RoomSize::of(&schedules, plan.panel()));
@@ -46,8 +47,9 @@ impl<T: Scalar> RunMemory<T> {
         if kept.len() != count || !kept.iter().all(|room| room.suffices_for(size)) {
             // Before new memory is taken.
             self.rooms.clear();
-            let rooms = (0..count).map(|_| PanelRoom::allocate(size).map(StepPanels::new));
-            let mut sets = rooms.collect::<Result<Vec<_>, _>>()?;
+            let mut sets = (0..count)
+                .map(|_| PanelRoom::allocate(size).map(StepPanels::new))
+                .collect::<Result<Vec<_>, _>>()?;
             prepare_panels(&schedules, &mut sets);
             for panels in &mut sets {
                 if let Some(room) = panels.b_panel(job.cols) {

@@ -108,8 +108,11 @@ impl Execution {
     /// done if the assignment changed in mid-run.
     pub fn count_units(&self, plan: &Plan, rank: usize) -> Vec<f64> {
         if self.changes.is_empty() {
-            let slices = plan.slices(rank).into_iter();
-            return slices.map(|cols| plan.units_of(rank, cols)).collect();
+            return plan
+                .slices(rank)
+                .into_iter()
+                .map(|cols| plan.units_of(rank, cols))
+                .collect();
         }
         let problem = plan.problem();
         let unit = (problem.block() as f64).powi(2) * problem.k() as f64;
@@ -168,8 +171,7 @@ pub fn multiply<T: Element>(
     operands: (&HeldMatrix<'_, T>, &HeldMatrix<'_, T>),
     c: &mut HeldMatrix<'_, T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun::new(comm, team, plan);
-    multiplication.run(scalars, Factors::Held(operands), c)
+    MultiplyRun::new(comm, team, plan).run(scalars, Factors::Held(operands), c)
 }
 
 /// Multiplies as [`multiply()`] does, with A and B in as many [parts](Plan::k_part) as the plan says.
@@ -190,8 +192,7 @@ pub fn multiply_in_parts<T: Element>(
     make: &mut MakePart<'_, T>,
     c: &mut HeldMatrix<'_, T>,
 ) -> Result<Execution, Error> {
-    let multiplication = MultiplyRun::new(comm, team, plan);
-    multiplication.run(scalars, Factors::Made(make), c)
+    MultiplyRun::new(comm, team, plan).run(scalars, Factors::Made(make), c)
 }
 
 /// A multiplication that is about to run.

@@ -62,9 +62,10 @@ impl RoomSize {
 const MORE_ROOM: usize = 4;
 
 fn grow(elements: usize, needed: usize) -> usize {
-    match needed > elements {
-        true => needed + needed / MORE_ROOM,
-        false => elements,
+    if needed > elements {
+        needed + needed / MORE_ROOM
+    } else {
+        elements
     }
 }
 
@@ -182,12 +183,14 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
         let RoomSize { panels, .. } = self.room.size;
         let messages = steps.map(|step| {
             let blocks = schedule.panel_blocks(step);
-            let sides = [A, B].map(|side| {
-                let transfers = schedule.step_transfers(step, side);
-                let is_copied = schedule.copied()[side];
-                count_messages(&transfers, (&blocks[side], is_copied), panels[side])
-            });
-            sides.iter().sum()
+            [A, B]
+                .map(|side| {
+                    let transfers = schedule.step_transfers(step, side);
+                    let is_copied = schedule.copied()[side];
+                    count_messages(&transfers, (&blocks[side], is_copied), panels[side])
+                })
+                .iter()
+                .sum()
         });
         let messages = messages.max().unwrap_or(0);
         let (of_a, rest) = self.room.memory.split_at_mut(panels[A]);
@@ -291,20 +294,23 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
         [A, B].map(|side| {
             let panel = &self.blocks[side];
             let factor = &operands.factors[side];
-            let in_place = self.in_place[side].then(|| factor.in_place(panel));
-            in_place.flatten().unwrap_or_else(|| {
-                let data = &self.room.memory[self.find_panel(side)..][..panel.len()];
-                View::new(data, panel.rows, panel.cols, panel.rows.max(1))
-            })
+            self.in_place[side]
+                .then(|| factor.in_place(panel))
+                .flatten()
+                .unwrap_or_else(|| {
+                    let data = &self.room.memory[self.find_panel(side)..][..panel.len()];
+                    View::new(data, panel.rows, panel.cols, panel.rows.max(1))
+                })
         })
     }
 
     /// Returns the elements of the room for a panel that is the operand's own memory: there is room for messages instead.
     fn find_free(&self, side: usize) -> Range<usize> {
         let first = self.find_panel(side);
-        match self.in_place[side] {
-            true => first..first + self.room.size.panels[side],
-            false => first..first,
+        if self.in_place[side] {
+            first..first + self.room.size.panels[side]
+        } else {
+            first..first
         }
     }
 
@@ -373,19 +379,24 @@ fn count_messages(
     (panel, is_copied): (&Region, bool),
     room: usize,
 ) -> usize {
-    let mut free = match is_in_place(transfers, panel, is_copied) {
-        true => room,
-        false => 0,
+    let mut free = if is_in_place(transfers, panel, is_copied) {
+        room
+    } else {
+        0
     };
     let mut count = 0;
     for block in distinct_blocks(&transfers.sends) {
-        match block.len() <= free {
-            true => free -= block.len(),
-            false => count += block.len(),
+        if block.len() <= free {
+            free -= block.len()
+        } else {
+            count += block.len()
         }
     }
-    let recvs = transfers.recvs.iter().map(|piece| &piece.block);
-    let apart = recvs.filter(|block| !is_contiguous(block, panel));
+    let apart = transfers
+        .recvs
+        .iter()
+        .map(|piece| &piece.block)
+        .filter(|block| !is_contiguous(block, panel));
     count + apart.map(Region::len).sum::<usize>()
 }
 
@@ -464,11 +475,17 @@ mod tests {
             for step in 0..plan.steps(rank) {
                 let blocks = schedules[0].panel_blocks(step);
                 let needed = [false, true].map(|is_copied| {
-                    let sides = [A, B].map(|side| {
-                        let transfers = schedules[0].step_transfers(step, side);
-                        count_messages(&transfers, (&blocks[side], is_copied), room.panels[side])
-                    });
-                    sides.iter().sum::<usize>()
+                    [A, B]
+                        .map(|side| {
+                            let transfers = schedules[0].step_transfers(step, side);
+                            count_messages(
+                                &transfers,
+                                (&blocks[side], is_copied),
+                                room.panels[side],
+                            )
+                        })
+                        .iter()
+                        .sum::<usize>()
                 });
                 let [in_place, copied] = needed;
                 assert!(copied <= room.messages, "step {step} of rank {rank}");

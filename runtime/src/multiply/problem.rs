@@ -53,8 +53,10 @@ impl Problem {
     pub fn choose_block(m: usize, n: usize, ranks: usize) -> usize {
         let count = |block: usize| m.div_ceil(block).saturating_mul(n.div_ceil(block));
         let wanted = BLOCKS_PER_RANK.saturating_mul(ranks);
-        let fine = BLOCKS.into_iter().find(|&block| count(block) >= wanted);
-        fine.unwrap_or(BLOCKS[BLOCKS.len() - 1])
+        BLOCKS
+            .into_iter()
+            .find(|&block| count(block) >= wanted)
+            .unwrap_or(BLOCKS[BLOCKS.len() - 1])
     }
 
     /// Makes a multiplication of the given shape, in blocks of any size or the [usual](Self::choose_block) one. Any dimension may be zero.
@@ -202,8 +204,9 @@ impl Problem {
         let best = (NARROWNESS * self.k as f64 * compute_s / travel_s).sqrt();
         // 0/0 is not a number, which the cast makes 0.
         let width = (best as usize).clamp(NARROW_KERNEL, WIDEST_PANEL);
-        let width = self.panel.unwrap_or(self.whole_blocks(width));
-        width.min(self.k.max(1))
+        self.panel
+            .unwrap_or(self.whole_blocks(width))
+            .min(self.k.max(1))
     }
 
     /// Returns the time of an update of this width, relative to that of its arithmetic in a wide one.
@@ -236,9 +239,10 @@ impl Problem {
     /// [usual](Self::choose_block) blocks count as 128. So problems of all sizes have panels of few widths, and
     /// stored times of one size serve the others.
     fn whole_blocks(&self, width: usize) -> usize {
-        let block = match BLOCKS.contains(&self.block) {
-            true => BLOCKS[0],
-            false => self.block,
+        let block = if BLOCKS.contains(&self.block) {
+            BLOCKS[0]
+        } else {
+            self.block
         };
         (width / block).max(1) * block
     }

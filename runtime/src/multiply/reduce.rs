@@ -31,13 +31,14 @@ fn plan_sum(plan: &Plan) -> (Spread, Spread, usize) {
 fn count_rounds(c: &Spread, computed: &[bool]) -> usize {
     let all = c.rows() * c.cols();
     let n_computed = computed.iter().filter(|&&computed| computed).count();
-    let most = (0..computed.len())
+    (0..computed.len())
         .map(|rank| {
             let (own, computes) = (c.part(rank).len(), usize::from(computed[rank]));
             computes * (all - own) + own * (n_computed - computes)
         })
-        .max();
-    most.unwrap_or(0).div_ceil(ROUND_LEN)
+        .max()
+        .unwrap_or(0)
+        .div_ceil(ROUND_LEN)
 }
 
 /// Returns the elements that a rank packs and receives at a time.
@@ -49,8 +50,9 @@ pub(super) fn elements_under_way(plan: &Plan, rank: usize) -> usize {
 /// Counts the messages that a rank receives for its rectangle of C, and their bytes.
 pub(super) fn count_received(plan: &Plan, rank: usize) -> Moved {
     let (contributions, c, rounds) = plan_sum(plan);
-    let others = (0..plan.n_ranks()).filter(|&other| other != rank);
-    let senders = others.filter(|&other| !contributions.part(other).is_empty());
+    let senders = (0..plan.n_ranks())
+        .filter(|&other| other != rank)
+        .filter(|&other| !contributions.part(other).is_empty());
     let (senders, elements) = (senders.count(), c.part(rank).len());
     Moved {
         // No message is empty.

@@ -186,9 +186,10 @@ impl StepSchedule {
 
     fn order_span(&self, order: &mut StepOrder, steps: Range<usize>) {
         order.add_span(steps, self.c_parts.len(), |rank, pieces| {
-            match self.own_orders {
-                true => self.find_fullest(rank, pieces),
-                false => 0,
+            if self.own_orders {
+                self.find_fullest(rank, pieces)
+            } else {
+                0
             }
         });
     }
@@ -288,8 +289,7 @@ impl StepSchedule {
         holder: usize,
         reader: usize,
     ) -> Option<Region> {
-        let held = self.factors[side][holder];
-        let block = held.intersection(&self.needed_by(reader, pivot)[side]);
+        let block = self.factors[side][holder].intersection(&self.needed_by(reader, pivot)[side]);
         (!block.is_empty()).then_some(block)
     }
 
@@ -354,8 +354,7 @@ struct PieceRoute {
 impl PieceRoute {
     /// Returns the messages that the holder sends.
     fn sent_pieces(&self) -> impl Iterator<Item = PanelPiece> {
-        let receivers = self.receivers_from(0).into_iter();
-        receivers.map(|rank| PanelPiece {
+        self.receivers_from(0).into_iter().map(|rank| PanelPiece {
             rank,
             block: self.block,
             tag: self.tag,
@@ -495,8 +494,7 @@ mod tests {
         ) {
             let width = panel.min(shape[2]);
             for schedule in schedules(&areas, shape, panel) {
-                let steps = (0..shape[2].div_ceil(width)).map(|step| schedule.panel_blocks(step)[A].col_range());
-                let mut seen: Vec<_> = steps.collect();
+                let mut seen: Vec<_> = (0..shape[2].div_ceil(width)).map(|step| schedule.panel_blocks(step)[A].col_range()).collect();
                 if schedule.c().is_empty() {
                     continue;
                 }

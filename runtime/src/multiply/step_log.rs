@@ -19,21 +19,25 @@ pub(super) struct StepLog {
 pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
     let times_s = logs.iter().map(|log| {
         let steps = log.steps.iter();
-        let steps = steps.map(|step| step.devices.iter().map(|d| d.busy_s).fold(0.0, f64::max));
-        steps.sum::<f64>()
+        steps
+            .map(|step| step.devices.iter().map(|d| d.busy_s).fold(0.0, f64::max))
+            .sum::<f64>()
     });
     let times_s: Vec<f64> = times_s.collect();
-    let ranks = (0..times_s.len()).filter(|&rank| times_s[rank] > 0.0);
-    ranks.max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
+    (0..times_s.len())
+        .filter(|&rank| times_s[rank] > 0.0)
+        .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
 }
 
 /// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if
 /// C did not move.
 pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
     let all = logs.iter().map(|log| log.changing_s);
-    let moved = logs.iter().filter(|log| log.has_moved);
-    let least = moved.map(|log| log.changing_s).reduce(f64::min);
-    least.unwrap_or_else(|| all.fold(0.0, f64::max))
+    logs.iter()
+        .filter(|log| log.has_moved)
+        .map(|log| log.changing_s)
+        .reduce(f64::min)
+        .unwrap_or_else(|| all.fold(0.0, f64::max))
 }
 
 impl StepLog {

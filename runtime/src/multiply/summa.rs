@@ -81,9 +81,10 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
         let done = self.run_parts(sets, c, course);
         self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
-        let returned = match course.layouts() > 0 && !self.leaves_c {
-            true => self.return_c(c),
-            false => Ok(()),
+        let returned = if course.layouts() > 0 && !self.leaves_c {
+            self.return_c(c)
+        } else {
+            Ok(())
         };
         done.and(returned)
     }
@@ -405,8 +406,7 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
     /// Sends for the steps from `first` on, as far as there are sets for them, and makes their messages progress. Returns
     /// `true` while any are under way.
     fn drive_messages(&mut self, first: usize, sets: &mut [StepPanels<'a, T>]) -> bool {
-        let driven = self.try_messages(first, sets);
-        driven.unwrap_or_else(|error| {
+        self.try_messages(first, sets).unwrap_or_else(|error| {
             self.lost.get_or_insert(error);
             false
         })

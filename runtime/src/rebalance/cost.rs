@@ -24,8 +24,9 @@ const WITH_PACKING: f64 = 2.0;
 /// # Collective
 /// All ranks, with the same length.
 pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Error> {
-    let call = CollectiveCall::new(comm, "measure_move_unit_s");
-    let _call = call.with("unit_bytes", &unit_bytes).enter()?;
+    let _call = CollectiveCall::new(comm, "measure_move_unit_s")
+        .with("unit_bytes", &unit_bytes)
+        .enter()?;
     if comm.size() == 1 || unit_bytes == 0 {
         return Ok(0.0);
     }

@@ -35,9 +35,10 @@ type UnitMoves = Vec<(usize, Range<usize>)>;
 fn intersect_ranges(mine: &Range<u64>, others: &Range<u64>) -> Range<usize> {
     let start = mine.start.max(others.start);
     let end = mine.end.min(others.end);
-    match start < end {
-        true => (start - mine.start) as usize..(end - mine.start) as usize,
-        false => 0..0,
+    if start < end {
+        (start - mine.start) as usize..(end - mine.start) as usize
+    } else {
+        0..0
     }
 }
 
@@ -202,8 +203,9 @@ fn move_elements<T: bytemuck::Pod>(
     moved.resize(kept.start, T::zeroed());
     data.append(sends[rank].1.clone(), &mut moved);
     moved.resize(n_moved, T::zeroed());
-    let others = recvs.iter().filter(|(other, _)| *other != rank);
-    let recvs: Vec<Message> = others
+    let recvs: Vec<Message> = recvs
+        .iter()
+        .filter(|(other, _)| *other != rank)
         .map(|(other, units)| Message::plain(*other, 1, new.find(units)))
         .collect();
     let mut buffers = Transfer::start(comm, vec![sent, moved], &messages, &recvs)?.finish()?;
@@ -212,8 +214,11 @@ fn move_elements<T: bytemuck::Pod>(
 
 /// Counts the elements that leave this rank.
 fn count_others(rank: usize, offsets: UnitOffsets<'_>, moves: &UnitMoves) -> usize {
-    let others = moves.iter().filter(|(other, _)| *other != rank);
-    others.map(|(_, units)| offsets.find(units).len()).sum()
+    moves
+        .iter()
+        .filter(|(other, _)| *other != rank)
+        .map(|(_, units)| offsets.find(units).len())
+        .sum()
 }
 
 fn copy_elements<T: bytemuck::Pod>(elements: &[T]) -> Result<Vec<T>, Error> {
@@ -224,11 +229,12 @@ fn copy_elements<T: bytemuck::Pod>(elements: &[T]) -> Result<Vec<T>, Error> {
 
 fn reserve_elements<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
-    let reserved = elements.try_reserve_exact(len);
-    reserved.map_err(|_| Error::Allocation {
-        what: "units that move",
-        bytes: len.saturating_mul(size_of::<T>()) as u64,
-    })?;
+    elements
+        .try_reserve_exact(len)
+        .map_err(|_| Error::Allocation {
+            what: "units that move",
+            bytes: len.saturating_mul(size_of::<T>()) as u64,
+        })?;
     Ok(elements)
 }
 

@@ -226,12 +226,14 @@ impl SessionBuilder {
     /// # Collective
     /// All ranks.
     pub(super) fn find_topology(&self, comm: &dyn Comm) -> Result<Arc<Topology>, Error> {
-        let found = Topology::discover().map_err(Error::from);
-        let left = found.and_then(|topology| reserve_cores(topology, &self.reserved));
+        let left = Topology::discover()
+            .map_err(Error::from)
+            .and_then(|topology| reserve_cores(topology, &self.reserved));
         let topology = agree(comm, left)?;
         let all = comm.gather(&(comm.host().to_owned(), self.reserved.clone()))?;
-        let here = all.iter().filter(|(host, _)| host == comm.host());
-        let other = here
+        let other = all
+            .iter()
+            .filter(|(host, _)| host == comm.host())
             .map(|(_, cores)| cores)
             .find(|cores| **cores != self.reserved);
         let checked = other.map_or(Ok(()), |other| Err(refuse_unlike(&self.reserved, other)));
@@ -276,14 +278,19 @@ mod tests {
 
     fn left(reserved: &[u32]) -> Result<Vec<u32>, Error> {
         let topology = Topology::from_synthetic("core:4 pu:2").unwrap();
-        let left = reserve_cores(topology, reserved)?;
-        Ok(left.cores().iter().map(|core| core.core).collect())
+        Ok(reserve_cores(topology, reserved)?
+            .cores()
+            .iter()
+            .map(|core| core.core)
+            .collect())
     }
 
     #[test]
     fn a_session_shows_its_ranks_and_devices() {
-        let builder = Session::builder().blas(BlasChoice::Embedded);
-        let session = builder.build(crate::comm::LocalComm::new()).unwrap();
+        let session = Session::builder()
+            .blas(BlasChoice::Embedded)
+            .build(crate::comm::LocalComm::new())
+            .unwrap();
         let text = format!("{session:?}");
         assert!(
             text.starts_with("Session { rank: 0, ranks: 1, devices: ["),

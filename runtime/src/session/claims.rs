@@ -69,8 +69,12 @@ impl<'a> GpuClaims<'a> {
             seekers.iter().map(|s| vec![""; s.wishes.len()]).collect();
         for by_number in [true, false] {
             for (seeker, granted) in seekers.iter().zip(&mut granted) {
-                let wishes = seeker.wishes.iter().zip(granted);
-                for (wish, gpu) in wishes.filter(|(w, _)| w.number.is_some() == by_number) {
+                for (wish, gpu) in seeker
+                    .wishes
+                    .iter()
+                    .zip(granted)
+                    .filter(|(w, _)| w.number.is_some() == by_number)
+                {
                     let rank = seeker.rank;
                     let holder = GpuHolder { rank, wish };
                     *gpu = claims.find_gpu(seeker, holder).map_err(|reason| {
@@ -122,20 +126,22 @@ impl<'a> GpuClaims<'a> {
                 Some(other) => seen.push(format!("GPU {number} is that of {other}")),
             }
         }
-        let next = able.into_iter().min_by_key(|uuid| self.count_holders(uuid));
-        next.ok_or_else(|| {
-            format!(
-                "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
-                seen.join(", ")
-            )
-        })
+        able.into_iter()
+            .min_by_key(|uuid| self.count_holders(uuid))
+            .ok_or_else(|| {
+                format!(
+                    "{holder} finds no free GPU: {}; devices share one if each has `share = true`",
+                    seen.join(", ")
+                )
+            })
     }
 
     /// Returns a device that keeps this one from the GPU.
     fn find_hindrance(&self, uuid: &str, holder: GpuHolder<'_>) -> Option<GpuHolder<'a>> {
         let mut others = self.holders.get(uuid)?.iter();
-        let hindrance = others.find(|other| !(holder.wish.share && other.wish.share));
-        hindrance.copied()
+        others
+            .find(|other| !(holder.wish.share && other.wish.share))
+            .copied()
     }
 }
 
@@ -144,8 +150,9 @@ mod tests {
     use super::*;
 
     fn wishes(wishes: &[(Option<usize>, bool)]) -> Vec<GpuWish> {
-        let wishes = wishes.iter().enumerate();
         wishes
+            .iter()
+            .enumerate()
             .map(|(device, &(number, share))| GpuWish {
                 device,
                 number,

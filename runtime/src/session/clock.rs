@@ -122,17 +122,21 @@ impl RecentUpdates {
     /// Returns the wall time over the time that the quota explains, at least 1. The update that was stopped for longest is
     /// left out: a single one says nothing of the others.
     fn find_factor(&self) -> f64 {
-        let updates = self.times_s.iter();
-        let Some(worst) = updates.max_by(|a, b| (a[0] - a[1]).total_cmp(&(b[0] - b[1]))) else {
+        let Some(worst) = self
+            .times_s
+            .iter()
+            .max_by(|a, b| (a[0] - a[1]).total_cmp(&(b[0] - b[1])))
+        else {
             return 1.0;
         };
         let [wall_s, explained_s] = [0, 1].map(|of| {
             let sum: f64 = self.times_s.iter().map(|times| times[of]).sum();
             sum - worst[of]
         });
-        match explained_s > 0.0 {
-            true => (wall_s / explained_s).max(1.0),
-            false => 1.0,
+        if explained_s > 0.0 {
+            (wall_s / explained_s).max(1.0)
+        } else {
+            1.0
         }
     }
 }
@@ -295,8 +299,9 @@ mod tests {
     #[test]
     fn updates_that_belong_together_take_their_mean() {
         let mut visits = VisitTimes::of(3);
-        let times_s = [0.0, 0.0, 6.0].into_iter().cycle();
-        let read: Vec<_> = times_s
+        let read: Vec<_> = [0.0, 0.0, 6.0]
+            .into_iter()
+            .cycle()
             .clone()
             .take(7)
             .map(|time_s| visits.add(8, time_s))

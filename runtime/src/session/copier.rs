@@ -57,13 +57,15 @@ impl SegmentCopier {
         let Some(segment) = comm.share(0, Some(written))? else {
             return Ok(Vec::new());
         };
-        let reason = match self.has_store {
-            true => keep_segment(&segment).err(),
-            false => None,
+        let reason = if self.has_store {
+            keep_segment(&segment).err()
+        } else {
+            None
         };
         let reasons = comm.gather(&reason.map(|reason| (comm.host().to_owned(), reason)))?;
-        let reasons = reasons.into_iter().flatten();
         Ok(reasons
+            .into_iter()
+            .flatten()
             .map(|(host, reason)| format!("models are not kept on {host}: {reason}"))
             .collect())
     }

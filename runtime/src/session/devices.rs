@@ -75,8 +75,10 @@ impl RankCores {
         self.cores.extend(taken);
         self.taken = self.cores.len();
         self.cores.extend(rest);
-        let hosts = hosts.into_iter();
-        Ok(hosts.map(|core| (vec![core], self.exclusive)).collect())
+        Ok(hosts
+            .into_iter()
+            .map(|core| (vec![core], self.exclusive))
+            .collect())
     }
 }
 
@@ -251,12 +253,16 @@ fn find_cores(topology: &Topology, list: &[u32]) -> Result<Vec<CoreInfo>, Error>
     let cores = topology.cores();
     list.iter()
         .map(|&wanted| {
-            let core = cores.iter().find(|core| core.core == wanted);
-            core.cloned().ok_or_else(|| {
-                let n = cores.len();
-                let reason = format!("this process may use {n} cores of its host, not this one");
-                Error::parameter("cores", wanted, reason)
-            })
+            cores
+                .iter()
+                .find(|core| core.core == wanted)
+                .cloned()
+                .ok_or_else(|| {
+                    let n = cores.len();
+                    let reason =
+                        format!("this process may use {n} cores of its host, not this one");
+                    Error::parameter("cores", wanted, reason)
+                })
         })
         .collect()
 }

@@ -168,8 +168,9 @@ impl Session {
     /// All ranks, with the same record.
     pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
         let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::replay");
-        let _call = call.with_digest("record", &record).enter()?;
+        let _call = CollectiveCall::new(comm.as_ref(), "Session::replay")
+            .with_digest("record", &record)
+            .enter()?;
         let (plan, rank) = (record.plan().clone(), self.comm.rank());
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
@@ -248,12 +249,15 @@ impl Session {
     fn find_resident_c(&self, plan: &Plan, needs: &[JobNeeds]) -> Vec<bool> {
         let rank = self.comm.rank();
         let rows = plan.job_shape(rank).rows;
-        let devices = self.devices().iter().zip(needs).zip(plan.slices(rank));
-        let keeps_c = devices.map(|((device, needs), cols)| {
-            let c_bytes = (rows * cols * plan.problem().element().bytes()) as u64;
-            device.kind == DeviceKind::Cuda && needs.own_bytes >= c_bytes
-        });
-        keeps_c.collect()
+        self.devices()
+            .iter()
+            .zip(needs)
+            .zip(plan.slices(rank))
+            .map(|((device, needs), cols)| {
+                let c_bytes = (rows * cols * plan.problem().element().bytes()) as u64;
+                device.kind == DeviceKind::Cuda && needs.own_bytes >= c_bytes
+            })
+            .collect()
     }
 }
 
@@ -263,9 +267,11 @@ fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
     let count = ranks.iter().map(Vec::len).max().unwrap_or(0);
     let seconds = (0..count).map(|index| {
         let all = ranks.iter().filter_map(|changes| changes.get(index));
-        let moved = all.clone().filter(|change| change.bytes > 0);
-        let least = moved.map(|change| change.seconds).reduce(f64::min);
-        least.unwrap_or_else(|| all.map(|change| change.seconds).fold(0.0, f64::max))
+        all.clone()
+            .filter(|change| change.bytes > 0)
+            .map(|change| change.seconds)
+            .reduce(f64::min)
+            .unwrap_or_else(|| all.map(|change| change.seconds).fold(0.0, f64::max))
     });
     // The sum of no numbers is -0.
     0.0 + seconds.sum::<f64>()

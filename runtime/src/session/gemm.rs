@@ -58,8 +58,7 @@ impl GemmConfig {
             ("split", self.split.to_string()),
             ("balance", format!("{:?}", self.balance)),
         ];
-        let named = named.map(|(name, value)| (name.to_owned(), value));
-        named.into()
+        named.map(|(name, value)| (name.to_owned(), value)).into()
     }
 }
 
@@ -335,13 +334,12 @@ impl<T: Element> Gemm<T> {
         let a = mover.bring(a, (of_a, scattered[0]), (room_a, moves_a), is_read)?;
         let b = mover.bring(b, (of_b, scattered[1]), (room_b, moves_b), is_read)?;
         let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
-        let execution = match in_place[2] {
-            true => session.multiply_lent(work, of_c, c)?,
-            false => {
-                let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
-                let places = (&self.on[2], of_c, moves_c);
-                session.multiply_moved(work, places, (c, room), &mut mover)?
-            }
+        let execution = if in_place[2] {
+            session.multiply_lent(work, of_c, c)?
+        } else {
+            let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
+            let places = (&self.on[2], of_c, moves_c);
+            session.multiply_moved(work, places, (c, room), &mut mover)?
         };
         Ok(GemmRun {
             execution,
@@ -361,9 +359,10 @@ impl<T: Element> Gemm<T> {
         let a = fit_pieces("A", a, &self.on[turn], rank)?;
         let b = fit_pieces("B", b, &self.on[1 - turn], rank)?;
         let c = fit_pieces("C", c, &self.on[2], rank)?;
-        Ok(match self.is_transposed {
-            false => ([a, b], c),
-            true => ([b, a], c),
+        Ok(if self.is_transposed {
+            ([b, a], c)
+        } else {
+            ([a, b], c)
         })
     }
 }
@@ -441,8 +440,9 @@ fn fit_pieces<T, D: Deref<Target = [T]> + Default>(
     on: &Distribution,
     rank: usize,
 ) -> Result<Vec<LocalMemory<D>>, Error> {
-    let fitted = pieces.fit_to(on, rank);
-    fitted.map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
+    pieces
+        .fit_to(on, rank)
+        .map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
 }
 
 /// Checks that all ranks give the same arguments, `settings` among them, and that the distributions are over these ranks.
@@ -503,9 +503,12 @@ fn describe_shape(problem: &Problem) -> String {
 fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
     let planned = [plan.a(), plan.b(), plan.c()];
     let lent = planned.iter().zip(on).zip([true, true, false]);
-    let lent = lent.filter(|((spread, on), is_factor)| match is_factor {
-        true => on.covers(spread),
-        false => on.is_like(spread),
+    let lent = lent.filter(|((spread, on), is_factor)| {
+        if *is_factor {
+            on.covers(spread)
+        } else {
+            on.is_like(spread)
+        }
     });
     let elements: usize = lent.map(|((spread, _), _)| spread.part(rank).len()).sum();
     (elements * size_of::<T>()) as u64

@@ -97,22 +97,25 @@ pub(super) fn assign_gpus(
     }
     notices.extend(slices::slice_notices(&found, &mine, |uuid| {
         let mut ranks = assigned.iter();
-        let driver = ranks.find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid));
-        driver.map(|(&rank, _)| rank)
+        ranks
+            .find(|(_, gpus)| gpus.iter().any(|(driven, _)| driven == uuid))
+            .map(|(&rank, _)| rank)
     }));
     Ok(mine)
 }
 
 /// Lists the GPUs that the devices of a node ask for.
 fn list_wishes(node: &NodeSpec) -> Vec<GpuWish> {
-    let devices = node.devices.iter().enumerate();
-    let gpus = devices.filter(|(_, device)| device.kind == DeviceKind::Cuda);
-    let wishes = gpus.map(|(device, spec)| GpuWish {
-        device,
-        number: spec.gpu,
-        share: spec.share,
-    });
-    wishes.collect()
+    node.devices
+        .iter()
+        .enumerate()
+        .filter(|(_, device)| device.kind == DeviceKind::Cuda)
+        .map(|(device, spec)| GpuWish {
+            device,
+            number: spec.gpu,
+            share: spec.share,
+        })
+        .collect()
 }
 
 /// Explains why a device of the platform file gets no GPU. If no GPU was found, the findings about CUDA say more.
@@ -189,8 +192,14 @@ impl RankOffers {
 
 impl GpuOffer {
     fn new(topology: &Topology, gpu: &CudaInfo) -> Self {
-        let distances = gpu.pci_bus_id.parse().map(|id| topology.pci_distances(&id));
-        let nearest = distances.unwrap_or_default().values().copied().min();
+        let nearest = gpu
+            .pci_bus_id
+            .parse()
+            .map(|id| topology.pci_distances(&id))
+            .unwrap_or_default()
+            .values()
+            .copied()
+            .min();
         Self {
             uuid: gpu.uuid.clone(),
             distance: nearest.unwrap_or(u32::MAX),
@@ -204,8 +213,9 @@ fn deal_gpus(ranks: &[Vec<GpuOffer>]) -> Vec<Vec<String>> {
     let mut distances: BTreeMap<&str, Vec<Option<u32>>> = BTreeMap::new();
     for (rank, gpus) in ranks.iter().enumerate() {
         for gpu in gpus {
-            let to_ranks = distances.entry(&gpu.uuid);
-            to_ranks.or_insert_with(|| vec![None; ranks.len()])[rank] = Some(gpu.distance);
+            distances
+                .entry(&gpu.uuid)
+                .or_insert_with(|| vec![None; ranks.len()])[rank] = Some(gpu.distance);
         }
     }
     let (uuids, distances): (Vec<&str>, Vec<_>) = distances.into_iter().unzip();
@@ -223,12 +233,12 @@ mod tests {
     use super::*;
 
     fn offers(gpus: &[(&str, u32)]) -> Vec<GpuOffer> {
-        let gpus = gpus.iter();
-        gpus.map(|&(uuid, distance)| GpuOffer {
-            uuid: uuid.to_owned(),
-            distance,
-        })
-        .collect()
+        gpus.iter()
+            .map(|&(uuid, distance)| GpuOffer {
+                uuid: uuid.to_owned(),
+                distance,
+            })
+            .collect()
     }
 
     #[test]

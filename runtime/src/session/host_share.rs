@@ -95,10 +95,11 @@ impl HostShare {
 
     /// Keeps the cores and GPUs of these devices, and gives back the others.
     pub(super) fn keep(&self, devices: &[DeviceInfo], gpus: impl Iterator<Item = String>) {
-        let computing = devices
+        let cores = devices
             .iter()
-            .filter(|device| !device.clock.tolerates_sharing());
-        let cores = computing.flat_map(|device| &device.cores).copied();
+            .filter(|device| !device.clock.tolerates_sharing())
+            .flat_map(|device| &device.cores)
+            .copied();
         let (cores, gpus) = (cores.collect(), gpus.collect());
         let Some(number) = self.number else {
             return;

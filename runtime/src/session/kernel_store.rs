@@ -297,8 +297,9 @@ mod tests {
     /// Returns the origins of the models of a store with these runs, and the words.
     fn find_origins(runs: &[StoredRun], ranks: &[KernelSource]) -> (Vec<KnownFrom>, Vec<String>) {
         let folder = tempfile::tempdir().unwrap();
-        let written = StoreFolder::new(folder.path().to_owned(), true).write("w", runs);
-        written.unwrap();
+        StoreFolder::new(folder.path().to_owned(), true)
+            .write("w", runs)
+            .unwrap();
         let (known, words) = find_known(&open(&folder), ranks);
         (known.iter().map(|kernel| kernel.from).collect(), words)
     }
@@ -384,8 +385,7 @@ mod tests {
         let keys = KernelSource::make_keys(&ranks);
         let runs = [0, 1].map(|rank| store_time(&keys[rank], 100, 0.5));
         let own = &ranks[0];
-        let facts = vary_fields(own).into_iter();
-        let mut varied: Vec<(String, KernelSource)> = facts.collect();
+        let mut varied: Vec<(String, KernelSource)> = vary_fields(own).into_iter().collect();
         varied.extend(vary_fields(&own.work).into_iter().map(|(field, work)| {
             let source = KernelSource {
                 work,

@@ -155,14 +155,16 @@ impl JobStore {
     /// Makes the key of every device.
     fn make_keys(&self, work: KeyedWork) -> Vec<StoreKey> {
         let all: Vec<&KeySource> = self.sources.iter().flatten().collect();
-        let keys = all.iter().enumerate().map(|(index, source)| {
-            let others = all.iter().enumerate();
-            let beside =
-                others.filter(|&(other, device)| other != index && device.place == source.place);
-            let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
-            source.make_key(work, &beside)
-        });
-        keys.collect()
+        all.iter()
+            .enumerate()
+            .map(|(index, source)| {
+                let others = all.iter().enumerate();
+                let beside = others
+                    .filter(|&(other, device)| other != index && device.place == source.place);
+                let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
+                source.make_key(work, &beside)
+            })
+            .collect()
     }
 
     /// Finds the stored times of each rank's devices, as times of updates of `kernel_width`. Returns unusual findings
@@ -228,23 +230,26 @@ impl JobStore {
         let Identity::Device(device) = &key.identity else {
             return None;
         };
-        let widths = self.store.models().list_widths(device).into_iter();
-        let near = widths.filter(|&width| is_near(width, device.width));
-        let known = near.filter_map(|width| {
-            let found = StoreKey {
-                identity: Identity::Device(DeviceIdentity {
-                    width,
-                    ..device.clone()
-                }),
-                conditions: key.conditions.clone(),
-            };
-            let known = self.store.find(&found)?;
-            known.is_measured().then_some((width, known))
-        });
-        known.min_by(|(a, _), (b, _)| {
-            let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
-            a.total_cmp(&b)
-        })
+        self.store
+            .models()
+            .list_widths(device)
+            .into_iter()
+            .filter(|&width| is_near(width, device.width))
+            .filter_map(|width| {
+                let found = StoreKey {
+                    identity: Identity::Device(DeviceIdentity {
+                        width,
+                        ..device.clone()
+                    }),
+                    conditions: key.conditions.clone(),
+                };
+                let known = self.store.find(&found)?;
+                known.is_measured().then_some((width, known))
+            })
+            .min_by(|(a, _), (b, _)| {
+                let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
+                a.total_cmp(&b)
+            })
     }
 
     /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
@@ -258,9 +263,10 @@ impl JobStore {
             core_s.extend(points.and_then(|points| Some(1.0 / points.last()?.speed())));
         }
         // Without the CPU time of a class, that of all is measured.
-        core_s.truncate(match core_s.len() == self.sources.len() {
-            true => core_s.len(),
-            false => 0,
+        core_s.truncate(if core_s.len() == self.sources.len() {
+            core_s.len()
+        } else {
+            0
         });
         Some(KnownLinks {
             times: times.collect(),
@@ -315,12 +321,15 @@ impl JobStore {
     /// slowed down.
     pub fn keep_steps(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
         let devices = steady.into_iter().zip(slowed).map(|(times, slowed)| {
-            let samples = times.by_units.into_iter().filter(move |_| !slowed);
-            samples.map(|(units, seconds)| StoredSample {
-                units,
-                seconds,
-                at_least: false,
-            })
+            times
+                .by_units
+                .into_iter()
+                .filter(move |_| !slowed)
+                .map(|(units, seconds)| StoredSample {
+                    units,
+                    seconds,
+                    at_least: false,
+                })
         });
         self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
     }
@@ -332,10 +341,11 @@ impl JobStore {
             return Vec::new();
         }
         let sources = self.sources.iter().enumerate();
-        let sources = sources.flat_map(|(rank, devices)| devices.iter().map(move |of| (rank, of)));
-        let names = sources.map(|(rank, KeySource { device, place, .. })| {
-            format!("{} of rank {rank} on {place}", device.name)
-        });
+        let names = sources
+            .flat_map(|(rank, devices)| devices.iter().map(move |of| (rank, of)))
+            .map(|(rank, KeySource { device, place, .. })| {
+                format!("{} of rank {rank} on {place}", device.name)
+            });
         explain_losses(&names.collect::<Vec<String>>(), steady, slowed)
     }
 
@@ -383,11 +393,12 @@ fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> 
             _ => {}
         }
     }
-    let reasons = [
+    [
         (stopped, "other programs had the cores in every step"),
         (hot, "heat made it slower"),
-    ];
-    let lines = reasons.iter().filter_map(|(names, reason)| {
+    ]
+    .iter()
+    .filter_map(|(names, reason)| {
         let (first, others) = names.split_first()?;
         let others = match others.len() {
             0 => String::new(),
@@ -397,8 +408,8 @@ fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> 
         Some(format!(
             "the store keeps no times of this run of {first}{others}: {reason}"
         ))
-    });
-    lines.collect()
+    })
+    .collect()
 }
 
 /// Knowledge of a device before a run.
@@ -450,8 +461,9 @@ struct KnownLinks {
 pub(super) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<LinkLadder, Error> {
     let known = (comm.rank() == 0).then(|| store.and_then(JobStore::find_links));
     let known: Option<KnownLinks> = comm.share(0, known)?;
-    let ladder = known.and_then(|known| LinkLadder::recall(&known.times, known.core_s));
-    Ok(ladder.unwrap_or_default())
+    Ok(known
+        .and_then(|known| LinkLadder::recall(&known.times, known.core_s))
+        .unwrap_or_default())
 }
 
 /// Splits the devices of all ranks by these counts, one for each rank.

@@ -131,13 +131,14 @@ impl Recalled {
 fn describe_change(before: &[String], now: &[String]) -> String {
     let gone = before.iter().filter(|library| !now.contains(library));
     let new = now.iter().filter(|library| !before.contains(library));
-    let gone = gone.map(|library| format!("{library} is gone"));
     let changes: Vec<String> = gone
+        .map(|library| format!("{library} is gone"))
         .chain(new.map(|library| format!("{library} is new")))
         .collect();
-    match changes.is_empty() {
-        true => "the order of the libraries is another".to_owned(),
-        false => changes.join(", "),
+    if changes.is_empty() {
+        "the order of the libraries is another".to_owned()
+    } else {
+        changes.join(", ")
     }
 }
 
@@ -164,11 +165,13 @@ impl JobChoice {
     ) -> Result<Self, Error> {
         let sources = comm.gather(mine)?;
         let recalled = (comm.rank() == 0).then(|| {
-            let answers = sources.iter().map(|source| {
-                let source = source.as_ref()?;
-                Some(Recalled::find(store, source))
-            });
-            answers.collect()
+            sources
+                .iter()
+                .map(|source| {
+                    let source = source.as_ref()?;
+                    Some(Recalled::find(store, source))
+                })
+                .collect()
         });
         Ok(Self {
             recalled: comm.share(0, recalled)?,
@@ -190,8 +193,8 @@ impl JobChoice {
             return Ok(self);
         }
         let source = self.sources[comm.rank()].as_ref();
-        let measuring = source.filter(|_| self.is_to_measure(comm.rank()));
-        let mine = measuring
+        let mine = source
+            .filter(|_| self.is_to_measure(comm.rank()))
             .zip(candidates)
             .map(|(source, candidates)| candidates.measure(source.element));
         Ok(Self {
@@ -236,25 +239,30 @@ impl JobChoice {
         let Some(Some(Recalled::Nothing(Some(change)))) = self.recalled.get(rank) else {
             return Vec::new();
         };
-        match self.find_first_like(rank) == Some(rank) {
-            true => vec![format!("the BLAS is chosen anew: {change}")],
-            false => Vec::new(),
+        if self.find_first_like(rank) == Some(rank) {
+            vec![format!("the BLAS is chosen anew: {change}")]
+        } else {
+            Vec::new()
         }
     }
 
     /// Lists the times that were measured, one entry for each library of a rank that measured.
     fn list_measured(&self) -> Vec<(StoreKey, StoredSample)> {
-        let ranks = self.sources.iter().zip(&self.times);
-        let measured = ranks.filter_map(|(source, times)| source.as_ref().zip(times.as_ref()));
-        let of_libraries = measured.flat_map(|(source, times)| {
-            let keys = source.list_keys().into_iter();
-            keys.zip(times.iter().map(|seconds| StoredSample {
-                units: TRIAL_UNITS,
-                seconds: seconds.clone(),
-                at_least: false,
-            }))
-        });
-        of_libraries.collect()
+        self.sources
+            .iter()
+            .zip(&self.times)
+            .filter_map(|(source, times)| source.as_ref().zip(times.as_ref()))
+            .flat_map(|(source, times)| {
+                source
+                    .list_keys()
+                    .into_iter()
+                    .zip(times.iter().map(|seconds| StoredSample {
+                        units: TRIAL_UNITS,
+                        seconds: seconds.clone(),
+                        at_least: false,
+                    }))
+            })
+            .collect()
     }
 }
 

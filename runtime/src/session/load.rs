@@ -43,19 +43,23 @@ impl Load {
     ) -> Result<Self, Error> {
         let mine = list_busy_cores(devices);
         let all = comm.gather(&mine)?;
-        let sharers = core_sharers(comm, topology)?.into_iter();
-        let sharing: Vec<u32> = sharers.flat_map(|rank| &all[rank]).copied().collect();
+        let sharing: Vec<u32> = core_sharers(comm, topology)?
+            .into_iter()
+            .flat_map(|rank| &all[rank])
+            .copied()
+            .collect();
         let threads = count_threads(comm, devices)?;
         let load = match topology.cpu_quota_cores() {
             Some(quota) => Self::under_quota(quota, &threads),
             None => Self::on_cores(topology.cores().len(), &mine, &sharing),
         };
-        Ok(match mine.is_empty() {
-            true => Self {
+        Ok(if mine.is_empty() {
+            Self {
                 message_cost: 0.0,
                 ..load
-            },
-            false => load,
+            }
+        } else {
+            load
         })
     }
 
@@ -100,10 +104,9 @@ pub(super) fn share_quota(quota: f64, threads: &[usize]) -> f64 {
 
 /// Returns the cores on which these devices compute all the time, with a thread for each.
 fn list_busy_cores(devices: &[DeviceInfo]) -> Vec<u32> {
-    let computing = devices
+    devices
         .iter()
-        .filter(|device| device.clock.keeps_cores_busy());
-    computing
+        .filter(|device| device.clock.keeps_cores_busy())
         .flat_map(|device| &device.cores)
         .copied()
         .collect()
@@ -118,9 +121,12 @@ fn list_busy_cores(devices: &[DeviceInfo]) -> Vec<u32> {
 /// All ranks, each with its devices.
 pub(super) fn count_threads(comm: &dyn Comm, devices: &[DeviceInfo]) -> Result<Vec<usize>, Error> {
     let mine = (comm.host().to_owned(), list_busy_cores(devices).len());
-    let all = comm.gather(&mine)?.into_iter();
-    let on_host = all.filter(|(host, _)| host == comm.host());
-    Ok(on_host.map(|(_, threads)| threads).collect())
+    Ok(comm
+        .gather(&mine)?
+        .into_iter()
+        .filter(|(host, _)| host == comm.host())
+        .map(|(_, threads)| threads)
+        .collect())
 }
 
 #[cfg(test)]

@@ -81,11 +81,12 @@ fn find_rest(
     bounds: &[MemoryBound],
     pools: &BTreeMap<PoolKey, MemoryPool>,
 ) -> u64 {
-    let mine = bounds
+    bounds
         .iter()
-        .map(|bound| &pools[&pool_key(comm.host(), bound, comm.rank())]);
-    let each = mine.map(|pool| (pool.available() - pool.needed) / pool.gathering.max(1) as u64);
-    each.min().unwrap_or(u64::MAX)
+        .map(|bound| &pools[&pool_key(comm.host(), bound, comm.rank())])
+        .map(|pool| (pool.available() - pool.needed) / pool.gathering.max(1) as u64)
+        .min()
+        .unwrap_or(u64::MAX)
 }
 
 /// Returns the key of the memory that a rank's bound covers.
@@ -110,8 +111,10 @@ pub(super) fn make_room(
     (job, slices): (&JobShape, &[usize]),
     planned: &AvailableMemory,
 ) -> Result<AvailableMemory, Error> {
-    let devices = team.infos().iter();
-    let gpus = devices.filter(|device| device.kind == DeviceKind::Cuda);
+    let gpus = team
+        .infos()
+        .iter()
+        .filter(|device| device.kind == DeviceKind::Cuda);
     let need = MemoryNeed {
         bytes,
         held: team.memory_held(),
@@ -126,8 +129,10 @@ pub(super) fn make_room(
     let bytes = bytes.saturating_add(agree(comm, of_devices)?);
     let pools = sum_by_pool(gather_demands(comm, MemoryNeed { bytes, ..need }, &bounds)?);
     refuse_excess(&pools, planned)?;
-    let available = pools.into_iter().map(|(key, pool)| (key, pool.available()));
-    Ok(available.collect())
+    Ok(pools
+        .into_iter()
+        .map(|(key, pool)| (key, pool.available()))
+        .collect())
 }
 
 /// Looks at the memory again just before the matrices of a plan are made: other programs may have taken some since it was
@@ -238,8 +243,11 @@ fn refuse_excess(
     pools: &BTreeMap<PoolKey, MemoryPool>,
     planned: &AvailableMemory,
 ) -> Result<(), Error> {
-    let worst = pools.iter().max_by_key(|(_, pool)| pool.lacking_bytes());
-    match worst.filter(|(_, pool)| pool.lacking_bytes() > 0) {
+    match pools
+        .iter()
+        .max_by_key(|(_, pool)| pool.lacking_bytes())
+        .filter(|(_, pool)| pool.lacking_bytes() > 0)
+    {
         Some((key, pool)) => Err(Error::Memory {
             host: key.0.clone(),
             rank: Some(pool.most.1),
@@ -270,8 +278,8 @@ fn sum_available(demands: &[RankDemand]) -> BTreeMap<&str, u64> {
             None => tightest.insert((String::new(), MemoryScope::Host, None), u64::MAX),
         };
     }
-    let hosts = hosts.into_iter();
     hosts
+        .into_iter()
         .map(|(host, (whole, tightest))| {
             let sum = tightest.into_values().fold(0, u64::saturating_add);
             (host, sum.min(whole))
@@ -386,8 +394,13 @@ mod tests {
     fn limit_growth(bytes: u64) {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
-        let kib = size.unwrap().split_whitespace().next().unwrap();
+        let kib = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmSize:"))
+            .unwrap()
+            .split_whitespace()
+            .next()
+            .unwrap();
         let limit = Rlimit {
             current: Some(1024 * kib.parse::<u64>().unwrap() + bytes),
             ..getrlimit(Resource::As)
@@ -404,8 +417,10 @@ mod tests {
             return;
         };
         limit_growth(1 << 30);
-        let builder = Session::builder().blas(BlasChoice::Embedded);
-        let mut session = builder.build(LocalComm::new()).unwrap();
+        let mut session = Session::builder()
+            .blas(BlasChoice::Embedded)
+            .build(LocalComm::new())
+            .unwrap();
         let problem = Problem::new(2048, 2048, 2048, 32).unwrap();
         let balance = BalanceConfig {
             strategy: Strategy::Homogeneous,
@@ -498,8 +513,9 @@ mod tests {
             ..need
         };
         if before < u64::MAX {
-            let refusal = share_memory(&comm, too_much, &bounds).unwrap_err();
-            let text = refusal.to_string();
+            let text = share_memory(&comm, too_much, &bounds)
+                .unwrap_err()
+                .to_string();
             assert!(text.contains("most of it by rank 0"), "{text}");
         }
     }

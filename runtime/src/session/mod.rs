@@ -346,8 +346,9 @@ impl Session {
     /// All ranks, with the same plan, before any of them makes a matrix.
     pub fn check_memory(&mut self, plan: &Plan) -> Result<(), Error> {
         let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::check_memory");
-        let _call = call.with_digest("plan", plan).enter()?;
+        let _call = CollectiveCall::new(comm.as_ref(), "Session::check_memory")
+            .with_digest("plan", plan)
+            .enter()?;
         plan.check_ranks(comm.size())?;
         memory::look_again(comm.as_ref(), &mut self.team, plan, &self.available)
     }
@@ -372,10 +373,11 @@ impl Session {
         let comm = shared.as_ref();
         let work = describe_work(comm, &self.team, &problem, (config, measure))?;
         let known = self.find_known(&problem, work.kernel_width);
-        let known = match self.has_models {
-            true => agree(comm, known)?,
+        let known = if self.has_models {
+            agree(comm, known)?
+        } else {
             // Without files nothing can fail.
-            false => known?,
+            known?
         };
         let node = NodeMeasurer::<T>::new(
             comm,
@@ -474,10 +476,11 @@ impl Session {
     pub fn zeros<T: Scalar>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
         let rank = self.comm.rank();
         let k_is_split = plan.division().shares().is_some();
-        let c = match plan.look().is_some() && !k_is_split {
+        let c = if plan.look().is_some() && !k_is_split {
             // Borders between the columns may move in mid-run.
-            true => Matrix::zeros_with_room(plan.c(), rank, 0)?,
-            false => Matrix::zeros(plan.c(), rank)?,
+            Matrix::zeros_with_room(plan.c(), rank, 0)?
+        } else {
+            Matrix::zeros(plan.c(), rank)?
         };
         // If k is split, the devices compute elsewhere and this thread sums C.
         if k_is_split || c.part().is_empty() {
@@ -512,8 +515,7 @@ impl Session {
     /// All ranks, with the same plan.
     pub fn reserve<T: Element>(&mut self, plan: &Plan) -> Result<(), Error> {
         let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::reserve");
-        let _call = call
+        let _call = CollectiveCall::new(comm.as_ref(), "Session::reserve")
             .with("element", &T::TYPE)
             .with_digest("plan", plan)
             .enter()?;
@@ -529,11 +531,10 @@ impl Session {
 
     /// Takes the memory that was reserved for elements of this type, or none. That of another type is freed.
     fn take_reserved<T: Element>(&mut self) -> RunMemory<T> {
-        let reserved = self
-            .reserved
+        self.reserved
             .take()
-            .and_then(|memory| memory.downcast().ok());
-        reserved.map_or_else(RunMemory::default, |memory| *memory)
+            .and_then(|memory| memory.downcast().ok())
+            .map_or_else(RunMemory::default, |memory| *memory)
     }
 
     /// Multiplies `C = alpha·op(A)·op(B) + beta·C` as planned, for matrices of the plan's element type.
@@ -642,8 +643,9 @@ fn place_on_host(
     scope: HostScope,
 ) -> Result<(usize, usize), Error> {
     let all = core_sharers(comm, topology)?;
-    let launched = launched_place().filter(|_| scope == HostScope::World);
-    let among_all = launched.map(|place| topology.place_among(place));
+    let among_all = launched_place()
+        .filter(|_| scope == HostScope::World)
+        .map(|place| topology.place_among(place));
     let here = (all.partition_point(|&rank| rank < comm.rank()), all.len());
     Ok(among_all.filter(|place| place.1 > here.1).unwrap_or(here))
 }
@@ -655,7 +657,11 @@ fn place_on_host(
 /// All ranks.
 fn core_sharers(comm: &dyn Comm, topology: &Topology) -> Result<Vec<usize>, Error> {
     let mine = (comm.host().to_owned(), topology.allowed_pus());
-    let all = comm.gather(&mine)?.into_iter().enumerate();
-    let same = all.filter(|(_, other)| *other == mine);
-    Ok(same.map(|(rank, _)| rank).collect())
+    Ok(comm
+        .gather(&mine)?
+        .into_iter()
+        .enumerate()
+        .filter(|(_, other)| *other == mine)
+        .map(|(rank, _)| rank)
+        .collect())
 }

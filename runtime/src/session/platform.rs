@@ -195,10 +195,16 @@ impl NodeSpec {
             .iter()
             .map(DeviceSpec::slowdown_of_core)
             .collect();
-        let factors = factors.map_err(|reason| Error::parameter("node", &self.name, reason))?;
-        let speed: f64 = factors.iter().map(|factor| 1.0 / factor).sum();
-        let is_paced = self.devices.iter().any(|device| device.pace.is_some());
-        Ok(is_paced.then(|| Pace::Slowdown((1.0 / speed).max(1.0))))
+        let speed: f64 = factors
+            .map_err(|reason| Error::parameter("node", &self.name, reason))?
+            .iter()
+            .map(|factor| 1.0 / factor)
+            .sum();
+        Ok(self
+            .devices
+            .iter()
+            .any(|device| device.pace.is_some())
+            .then(|| Pace::Slowdown((1.0 / speed).max(1.0))))
     }
 
     /// Checks the values of the node of this rank.
@@ -220,8 +226,9 @@ impl NodeSpec {
             ));
         }
         for (index, device) in self.devices.iter().enumerate() {
-            let checked = device.check_values();
-            checked.map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
+            device
+                .check_values()
+                .map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
         }
         Ok(())
     }
@@ -408,12 +415,13 @@ impl DeviceSpec {
 
 /// Refuses a name that would break the lines of reports and logs.
 fn check_name(name: &str) -> Result<(), String> {
-    match name.contains(char::is_control) {
-        true => Err(format!(
+    if name.contains(char::is_control) {
+        Err(format!(
             "name = \"{}\": control characters are not allowed",
             show_name(name)
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -600,9 +608,9 @@ impl Platform {
     fn read_file(path: &Path, hosts: &[String]) -> Result<Self, Error> {
         let source = read_text(path).map_err(|error| Error::file(path, error))?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let parsed = Self::parse(&source, folder);
-        let arranged = parsed.and_then(|mut platform| platform.arrange(hosts).map(|()| platform));
-        arranged.map_err(|reason| Error::file(path, reason))
+        Self::parse(&source, folder)
+            .and_then(|mut platform| platform.arrange(hosts).map(|()| platform))
+            .map_err(|reason| Error::file(path, reason))
     }
 }
 
@@ -637,8 +645,10 @@ fn read_size(file: &ModelFile, key: &str) -> Option<u64> {
 }
 
 fn scale_points(points: Vec<Point>, factor: f64) -> Vec<Point> {
-    let scaled = points.into_iter().map(|point| scale(point, factor));
-    scaled.collect()
+    points
+        .into_iter()
+        .map(|point| scale(point, factor))
+        .collect()
 }
 
 #[cfg(test)]

@@ -356,11 +356,13 @@ impl Report {
     /// # Collective
     /// All ranks.
     pub fn add_redistribution(&mut self, comm: &dyn Comm, mine: Moved) -> Result<(), Error> {
-        let all = comm.gather(&mine)?.into_iter();
-        let together = all.fold(Moved::default(), |sum: Moved, one: Moved| Moved {
-            seconds: sum.seconds.max(one.seconds),
-            ..sum.and(one)
-        });
+        let together =
+            comm.gather(&mine)?
+                .into_iter()
+                .fold(Moved::default(), |sum: Moved, one: Moved| Moved {
+                    seconds: sum.seconds.max(one.seconds),
+                    ..sum.and(one)
+                });
         self.redistribution = self.redistribution.and(together);
         Ok(())
     }
@@ -374,8 +376,10 @@ impl NodeReport {
         let shares = units.iter().zip(&execution.busy_s);
         let devices = session.devices().iter().zip(session.team.threads());
         let of_plan = plan.nodes().get(rank).filter(|_| plan.file().is_none());
-        let of_plan = of_plan.map_or(&[][..], |node| &node.devices);
-        let known = of_plan.iter().map(|device| device.known);
+        let known = of_plan
+            .map_or(&[][..], |node| &node.devices)
+            .iter()
+            .map(|device| device.known);
         let devices = devices
             .zip(shares)
             .zip(known.chain(std::iter::repeat(None)))

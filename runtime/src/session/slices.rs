@@ -19,8 +19,11 @@ pub(super) fn slice_notices(
     mine: &[RankGpu],
     driver_of: impl Fn(&str) -> Option<usize>,
 ) -> Vec<String> {
-    let driven = mine.iter().filter(|gpu| gpu.info.is_slice);
-    let lines: Vec<String> = driven.map(describe_driven).collect();
+    let lines: Vec<String> = mine
+        .iter()
+        .filter(|gpu| gpu.info.is_slice)
+        .map(describe_driven)
+        .collect();
     if !mine.is_empty() || found.iter().any(|gpu| !gpu.is_slice) {
         return lines;
     }

@@ -150,11 +150,13 @@ impl StoreFolder {
             version.is_some_and(|version| version > VERSION)
         });
         paths.sort();
-        let words = paths.iter().map(|path| {
-            let path = path.display();
-            format!("{path} is of a newer version of isochron and is not read")
-        });
-        words.collect()
+        paths
+            .iter()
+            .map(|path| {
+                let path = path.display();
+                format!("{path} is of a newer version of isochron and is not read")
+            })
+            .collect()
     }
 
     fn set_aside(&self, path: &Path) -> io::Result<()> {

@@ -74,11 +74,13 @@ const THREAD_VARIABLES: [&str; 4] = [
 
 /// Lists the environment variables that give the threads of libraries a number, as `NAME=value`.
 pub fn list_thread_settings() -> Vec<String> {
-    let set = THREAD_VARIABLES.iter().filter_map(|name| {
-        let value = std::env::var(name).ok()?;
-        Some(format!("{name}={value}"))
-    });
-    set.collect()
+    THREAD_VARIABLES
+        .iter()
+        .filter_map(|name| {
+            let value = std::env::var(name).ok()?;
+            Some(format!("{name}={value}"))
+        })
+        .collect()
 }
 
 /// A kernel on a rank, as keys see it.
@@ -102,15 +104,19 @@ impl KernelSource {
     /// Makes the keys of the kernels of all ranks, which run at the same time. Writing and looking up times both use this
     /// function, so their keys cannot differ.
     pub fn make_keys(ranks: &[Self]) -> Vec<StoreKey> {
-        let keys = ranks.iter().enumerate().map(|(rank, source)| {
-            let others = ranks.iter().enumerate();
-            let beside =
-                others.filter(|&(other, kernel)| other != rank && kernel.place == source.place);
-            let mut corunners: Vec<String> = beside.map(|(_, kernel)| kernel.describe()).collect();
-            corunners.sort();
-            source.make_key(corunners)
-        });
-        keys.collect()
+        ranks
+            .iter()
+            .enumerate()
+            .map(|(rank, source)| {
+                let others = ranks.iter().enumerate();
+                let beside =
+                    others.filter(|&(other, kernel)| other != rank && kernel.place == source.place);
+                let mut corunners: Vec<String> =
+                    beside.map(|(_, kernel)| kernel.describe()).collect();
+                corunners.sort();
+                source.make_key(corunners)
+            })
+            .collect()
     }
 
     fn make_key(&self, corunners: Vec<String>) -> StoreKey {

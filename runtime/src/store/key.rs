@@ -341,8 +341,10 @@ impl LibrarySource {
 
     /// Returns the key of each library.
     pub fn list_keys(&self) -> Vec<StoreKey> {
-        let libraries = self.libraries.iter();
-        libraries.map(|library| self.make_key(library)).collect()
+        self.libraries
+            .iter()
+            .map(|library| self.make_key(library))
+            .collect()
     }
 
     /// Returns `true` if the choice of another rank, on whatever host, is this one's too.
@@ -359,8 +361,7 @@ pub(super) fn shorten_version(name: &str) -> String {
         .iter()
         .position(|word| word.starts_with(|first: char| first.is_ascii_digit()));
     let (library, rest) = words.split_at(first.unwrap_or(words.len()));
-    let version = rest.first().copied().unwrap_or_default();
-    let mut numbers = version.split('.');
+    let mut numbers = rest.first().copied().unwrap_or_default().split('.');
     let major = numbers.next().unwrap_or_default();
     let major = match (major, numbers.next()) {
         ("0", Some(minor)) => format!("0.{minor}"),
@@ -387,10 +388,10 @@ impl Conditions {
         else {
             return Vec::new();
         };
-        let pairs = mine
-            .into_iter()
-            .filter(|(name, value)| theirs.get(name) != Some(value));
-        pairs.map(|(name, _)| name).collect()
+        mine.into_iter()
+            .filter(|(name, value)| theirs.get(name) != Some(value))
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 
@@ -436,20 +437,21 @@ pub(crate) mod tests {
         let Value::Object(fields) = serde_json::to_value(value).unwrap() else {
             panic!("no struct");
         };
-        let plain = fields.iter().filter(|(_, old)| !old.is_object());
-        let varied = plain.map(|(name, old)| {
-            let others = list_others(old).into_iter().filter_map(|other| {
-                let mut varied = fields.clone();
-                varied.insert(name.clone(), other);
-                serde_json::from_value(Value::Object(varied)).ok()
-            });
-            let varied = others.into_iter().next();
-            (
-                name.clone(),
-                varied.unwrap_or_else(|| panic!("{name} has one value")),
-            )
-        });
-        varied.collect()
+        fields
+            .iter()
+            .filter(|(_, old)| !old.is_object())
+            .map(|(name, old)| {
+                let varied = list_others(old).into_iter().find_map(|other| {
+                    let mut varied = fields.clone();
+                    varied.insert(name.clone(), other);
+                    serde_json::from_value(Value::Object(varied)).ok()
+                });
+                (
+                    name.clone(),
+                    varied.unwrap_or_else(|| panic!("{name} has one value")),
+                )
+            })
+            .collect()
     }
 
     /// Lists values that differ from this one. The type of a field admits some of them.
@@ -459,10 +461,11 @@ pub(crate) mod tests {
             Value::Number(old) => vec![(old.as_u64().unwrap() + 1).into()],
             Value::Array(old) if old.is_empty() => vec![vec!["other"].into()],
             Value::Array(_) => vec![Value::Array(Vec::new())],
-            _ => {
-                let words = ["other", "f32", "cuda", "slowed"].map(Value::from);
-                words.into_iter().chain([Value::from(7)]).collect()
-            }
+            _ => ["other", "f32", "cuda", "slowed"]
+                .map(Value::from)
+                .into_iter()
+                .chain([Value::from(7)])
+                .collect(),
         }
     }
 
@@ -515,12 +518,14 @@ pub(crate) mod tests {
 
     /// Returns a rank on each of these hosts.
     fn place_ranks(hosts: &str) -> Vec<KeySource> {
-        let ranks = hosts.chars().map(|host| KeySource {
-            host: host.to_string(),
-            place: host.to_string(),
-            ..source()
-        });
-        ranks.collect()
+        hosts
+            .chars()
+            .map(|host| KeySource {
+                host: host.to_string(),
+                place: host.to_string(),
+                ..source()
+            })
+            .collect()
     }
 
     fn key_links(mpi: &str, ranks: &[KeySource], times: LinkTimes<'_>) -> StoreKey {

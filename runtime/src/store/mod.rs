@@ -200,8 +200,12 @@ mod tests {
         for units in [100, 200, 300] {
             seen.extend(sample(units, 0.5));
             let written = store.write("job", vec![(key(), seen.clone())]);
-            let read = ModelStore::open(StoreMode::Read, places(&folder)).unwrap();
-            let runs: Vec<usize> = read.models().runs().map(|run| run.samples.len()).collect();
+            let runs: Vec<usize> = ModelStore::open(StoreMode::Read, places(&folder))
+                .unwrap()
+                .models()
+                .runs()
+                .map(|run| run.samples.len())
+                .collect();
             assert!(written.unwrap().is_some() && runs == [seen.len()]);
         }
     }

@@ -51,9 +51,10 @@ impl KnownModel {
 
     /// Lists the reasons why the times need a check before they are used.
     pub fn list_doubts(&self) -> Vec<String> {
-        let changed = match self.changed.is_empty() {
-            true => None,
-            false => Some(format!("other {}", self.changed.join(", "))),
+        let changed = if self.changed.is_empty() {
+            None
+        } else {
+            Some(format!("other {}", self.changed.join(", ")))
         };
         let age = (self.age_s > KEPT_S).then(|| format!("older than {} days", KEPT_S / 86_400));
         changed.into_iter().chain(age).collect()
@@ -103,17 +104,19 @@ impl StoredModels {
 
     /// Returns the widths of updates of which times are known, for work that is otherwise the same.
     pub fn list_widths(&self, identity: &DeviceIdentity) -> Vec<usize> {
-        let widths = self.runs.keys().filter_map(|other| match other {
-            Identity::Device(other) => {
-                let same = DeviceIdentity {
-                    width: other.width,
-                    ..identity.clone()
-                };
-                (same == *other).then_some(other.width)
-            }
-            Identity::Links(_) | Identity::Library(_) | Identity::Kernel(_) => None,
-        });
-        widths.collect()
+        self.runs
+            .keys()
+            .filter_map(|other| match other {
+                Identity::Device(other) => {
+                    let same = DeviceIdentity {
+                        width: other.width,
+                        ..identity.clone()
+                    };
+                    (same == *other).then_some(other.width)
+                }
+                Identity::Links(_) | Identity::Library(_) | Identity::Kernel(_) => None,
+            })
+            .collect()
     }
 
     /// Returns the library that the first job with these libraries chose; `None` if there was none with this version of
@@ -129,12 +132,20 @@ impl StoredModels {
             .map(|runs| runs.map(Iterator::collect))
             .collect::<Option<_>>()?;
         let times = of_all.first()?.iter().find_map(|first| {
-            let of_job = of_all.iter().map(|runs| {
-                let run = runs.iter().find(|run| run.writer == first.writer)?;
-                let samples = run.samples.iter().filter(|sample| !sample.at_least);
-                Some(samples.flat_map(|sample| sample.seconds.clone()).collect())
-            });
-            of_job.collect::<Option<Vec<Vec<f64>>>>()
+            of_all
+                .iter()
+                .map(|runs| {
+                    Some(
+                        runs.iter()
+                            .find(|run| run.writer == first.writer)?
+                            .samples
+                            .iter()
+                            .filter(|sample| !sample.at_least)
+                            .flat_map(|sample| sample.seconds.clone())
+                            .collect(),
+                    )
+                })
+                .collect::<Option<Vec<Vec<f64>>>>()
         })?;
         let index = pick_fastest(&times)?;
         source.libraries.get(index).map(String::as_str)
@@ -233,9 +244,10 @@ mod tests {
 
     /// Returns runs of one size with these times.
     fn runs_of(times_s: &[f64]) -> Vec<StoredRun> {
-        let numbered = (1..).zip(times_s);
-        let runs = numbered.map(|(run, &t_s)| stored(&format!("w{run}"), run, &[(100, &[t_s])]));
-        runs.collect()
+        (1..)
+            .zip(times_s)
+            .map(|(run, &t_s)| stored(&format!("w{run}"), run, &[(100, &[t_s])]))
+            .collect()
     }
 
     fn find(runs: Vec<StoredRun>) -> KnownModel {
@@ -368,11 +380,11 @@ mod tests {
         times_s: &[f64],
     ) -> Vec<StoredRun> {
         let keys = source.list_keys().into_iter().zip(times_s);
-        let runs = keys.map(|(key, &time_s)| StoredRun {
+        keys.map(|(key, &time_s)| StoredRun {
             key,
             ..stored(writer, run, &[(100, &[2.0 * time_s, time_s])])
-        });
-        runs.collect()
+        })
+        .collect()
     }
 
     #[test]

@@ -63,10 +63,10 @@ impl StoredRun {
 /// over the job stay.
 pub(crate) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
     let key = (added.units, added.at_least);
-    let known = samples
+    let index = samples
         .iter()
-        .position(|sample| (sample.units, sample.at_least) == key);
-    let index = known.unwrap_or(samples.len());
+        .position(|sample| (sample.units, sample.at_least) == key)
+        .unwrap_or(samples.len());
     match samples.get_mut(index) {
         Some(sample) => sample.seconds.extend(added.seconds),
         None => samples.push(added),
@@ -158,10 +158,12 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     if checksum(&text[..last]) != trailer.crc32 {
         return Err(corrupt("its checksum differs"));
     }
-    let lines = text[..last].lines().skip(1);
-    let runs = lines.map(|line| match header.version > WITH_BLOCKS {
-        true => serde_json::from_str(line).map_err(corrupt),
-        false => read_with_block(line).map_err(corrupt),
+    let runs = text[..last].lines().skip(1).map(|line| {
+        if header.version > WITH_BLOCKS {
+            serde_json::from_str(line).map_err(corrupt)
+        } else {
+            read_with_block(line).map_err(corrupt)
+        }
     });
     let runs = runs
         .map(|run| run.and_then(check_run))
@@ -212,9 +214,10 @@ fn check_run(run: StoredRun) -> Result<StoredRun, SegmentError> {
         let times = &sample.seconds;
         sample.units > 0 && !times.is_empty() && times.iter().all(|t_s| TIMES_S.contains(t_s))
     });
-    match is_usable {
-        true => Ok(run),
-        false => Err(corrupt("a time that no model can use")),
+    if is_usable {
+        Ok(run)
+    } else {
+        Err(corrupt("a time that no model can use"))
     }
 }
 

@@ -114,8 +114,7 @@ impl<T: Scalar> Exact<T> {
     /// # Collective
     /// All ranks, with their parts of the same matrix.
     pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Result<Verdict, Error> {
-        let call = CollectiveCall::new(comm, "Exact::finish");
-        let _call = call
+        let _call = CollectiveCall::new(comm, "Exact::finish")
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
@@ -271,8 +270,9 @@ fn add_product<T: Scalar>(
 /// Sums over all ranks modulo p. The halves of 32 bits are summed apart, so that no sum overflows with fewer than 2³²
 /// ranks.
 fn sum_over_ranks(comm: &dyn Comm, values: &mut [Residue]) -> Result<(), Error> {
-    let parts = values.iter().flat_map(|value| [value.re, value.im]);
-    let mut halves: Vec<u64> = parts
+    let mut halves: Vec<u64> = values
+        .iter()
+        .flat_map(|value| [value.re, value.im])
         .flat_map(|part| [part & 0xffff_ffff, part >> 32])
         .collect();
     comm.sum_u64(&mut halves)?;

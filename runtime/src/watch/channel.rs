@@ -183,11 +183,11 @@ impl Channel {
 
     /// Sends a sign that no other one follows soon, to all ranks that are known: the first or the last one, or the end of the job.
     pub fn send_once(&self, sign: &Sign, ends_job: bool) {
-        let speakers = self
+        let sought = self
             .speakers
             .iter()
-            .filter(|speaker| self.known[speaker.rank].is_none());
-        let sought = speakers.flat_map(|speaker| speaker.addresses.iter().copied());
+            .filter(|speaker| self.known[speaker.rank].is_none())
+            .flat_map(|speaker| speaker.addresses.iter().copied());
         let addresses: Vec<_> = self.known.iter().flatten().copied().chain(sought).collect();
         for _ in 0..COPIES {
             for &address in &addresses {
@@ -223,8 +223,9 @@ fn read_token() -> io::Result<[u8; TOKEN_BYTES]> {
 /// Lists the addresses of a rank that another one can reach: those of its own host on that host only.
 fn list_reachable(of: &Peer, from: &Peer) -> Vec<SocketAddr> {
     let is_same = of.host == from.host;
-    let addresses = of.addresses.iter().copied();
-    addresses
+    of.addresses
+        .iter()
+        .copied()
         .filter(|address| is_same || !address.ip().is_loopback())
         .collect()
 }
@@ -245,10 +246,13 @@ fn list_addresses() -> Vec<IpAddr> {
 /// Reads the local addresses of the table of routes: the leaves of the tree, each followed by its kinds.
 fn parse_v4(text: &str) -> Vec<IpAddr> {
     let lines = text.lines().map(str::trim);
-    let pairs = lines.clone().zip(lines.skip(1));
-    let local = pairs.filter(|(_, kind)| kind.ends_with("host LOCAL"));
-    let addresses = local.filter_map(|(leaf, _)| leaf.strip_prefix("|-- ")?.parse().ok());
-    addresses.map(IpAddr::V4).collect()
+    lines
+        .clone()
+        .zip(lines.skip(1))
+        .filter(|(_, kind)| kind.ends_with("host LOCAL"))
+        .filter_map(|(leaf, _)| leaf.strip_prefix("|-- ")?.parse().ok())
+        .map(IpAddr::V4)
+        .collect()
 }
 
 /// Reads the addresses that are valid beyond their link.
@@ -256,9 +260,9 @@ fn parse_v6(text: &str) -> Vec<IpAddr> {
     let fields = text
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let global = fields.filter(|fields| fields.get(3) == Some(&"00"));
-    let addresses = global.filter_map(|fields| u128::from_str_radix(fields[0], 16).ok());
-    addresses
+    fields
+        .filter(|fields| fields.get(3) == Some(&"00"))
+        .filter_map(|fields| u128::from_str_radix(fields[0], 16).ok())
         .map(|bits| Ipv6Addr::from_bits(bits).into())
         .collect()
 }

@@ -50,11 +50,13 @@ impl Deaths {
 
     /// Returns the ranks that have died since the last time.
     pub fn take_dead(&mut self) -> Vec<usize> {
-        let dead = self.living.extract_if(.., |(_, process)| {
-            let mut process = [PollFd::new(process, PollFlags::IN)];
-            poll(&mut process, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-        });
-        dead.map(|(rank, _)| rank).collect()
+        self.living
+            .extract_if(.., |(_, process)| {
+                let mut process = [PollFd::new(process, PollFlags::IN)];
+                poll(&mut process, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            })
+            .map(|(rank, _)| rank)
+            .collect()
     }
 
     /// Returns `true` if the system has killed a process of this host for lack of memory since the start.

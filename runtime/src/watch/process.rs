@@ -14,11 +14,11 @@ use crate::comm::launched::find_rank_in;
 pub fn is_traced() -> bool {
     let mut bytes = [0; 2048];
     let read = File::open("/proc/self/status").and_then(|mut file| file.read(&mut bytes));
-    let text = std::str::from_utf8(&bytes[..read.unwrap_or(0)]).unwrap_or_default();
-    let tracer = text
+    std::str::from_utf8(&bytes[..read.unwrap_or(0)])
+        .unwrap_or_default()
         .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"));
-    tracer.is_some_and(|number| number.trim() != "0")
+        .find_map(|line| line.strip_prefix("TracerPid:"))
+        .is_some_and(|number| number.trim() != "0")
 }
 
 /// Returns the state of a process of this host.
@@ -41,8 +41,10 @@ pub fn read_state(process: u32) -> ProcessState {
 
 /// Returns the identity of the numbers that processes have here: containers of one host may have numbers of their own.
 pub fn read_numbering() -> String {
-    let link = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    link.to_string_lossy().into_owned()
+    fs::read_link("/proc/self/ns/pid")
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Measures the work of this process so far.
@@ -70,38 +72,46 @@ fn read_cpu_s(process: u32) -> f64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let rest = text.rsplit(") ").next().unwrap_or_default();
     // The 14th and 15th field, of which two lie before the rest.
-    let ticks = rest
-        .split(' ')
+    rest.split(' ')
         .skip(11)
         .take(2)
-        .filter_map(|field| field.parse::<f64>().ok());
-    ticks.sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
+        .filter_map(|field| field.parse::<f64>().ok())
+        .sum::<f64>()
+        / rustix::param::clock_ticks_per_second() as f64
 }
 
 /// Lists the children of a process.
 fn list_children(process: u32) -> Vec<u32> {
     let tasks = fs::read_dir(format!("/proc/{process}/task"));
-    let tasks = tasks.into_iter().flatten().flatten();
-    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let lists = tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let lists: Vec<String> = lists.collect();
-    let numbers = lists.iter().flat_map(|list| list.split_whitespace());
-    numbers.filter_map(|number| number.parse().ok()).collect()
+    lists
+        .iter()
+        .flat_map(|list| list.split_whitespace())
+        .filter_map(|number| number.parse().ok())
+        .collect()
 }
 
 /// Counts the bytes through the network cards of this host.
 fn count_network_bytes() -> u64 {
     let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     let cards = text.lines().filter_map(|line| line.split_once(':'));
-    let cards = cards.filter(|(name, _)| name.trim() != "lo");
-    let bytes = cards.flat_map(|(_, numbers)| {
-        let numbers: Vec<u64> = numbers
-            .split_whitespace()
-            .filter_map(|n| n.parse().ok())
-            .collect();
-        // Received and sent.
-        [numbers.first().copied(), numbers.get(8).copied()]
-    });
-    bytes.flatten().sum()
+    cards
+        .filter(|(name, _)| name.trim() != "lo")
+        .flat_map(|(_, numbers)| {
+            let numbers: Vec<u64> = numbers
+                .split_whitespace()
+                .filter_map(|n| n.parse().ok())
+                .collect();
+            // Received and sent.
+            [numbers.first().copied(), numbers.get(8).copied()]
+        })
+        .flatten()
+        .sum()
 }
 
 /// Another rank of this host, as far as its launcher and the system tell.
@@ -118,11 +128,11 @@ pub fn list_siblings() -> Vec<Sibling> {
     let others = list_children(parent_id())
         .into_iter()
         .filter(|&process| process != me);
-    let others = others.filter(|process| {
-        let its = fs::read_link(format!("/proc/{process}/exe")).ok();
-        program.is_some() && its == program
-    });
     others
+        .filter(|process| {
+            let its = fs::read_link(format!("/proc/{process}/exe")).ok();
+            program.is_some() && its == program
+        })
         .filter_map(|process| {
             let rank = read_launched_rank(process)?;
             Some(Sibling {

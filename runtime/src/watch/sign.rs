@@ -74,8 +74,10 @@ impl Word {
             (sign.has_ended, ENDED),
             (self.ends_job, ENDS_JOB),
         ];
-        let set = flags.iter().filter(|(is_set, _)| *is_set);
-        let flags = set.fold(sign.phase as u32, |all, (_, flag)| all | flag);
+        let flags = flags
+            .iter()
+            .filter(|(is_set, _)| *is_set)
+            .fold(sign.phase as u32, |all, (_, flag)| all | flag);
         let mut bytes = [0; WORD_BYTES];
         let (start, rest) = bytes.split_at_mut(TOKEN_BYTES);
         start.copy_from_slice(token);

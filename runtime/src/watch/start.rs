@@ -48,10 +48,9 @@ impl StartJudge {
             self.timeout_s
         };
         self.next_s = self.next_s.min(self.timeout_s.max(sign.quiet_s + 1.0));
-        let running = siblings
+        let is_first = siblings
             .iter()
-            .filter(|it| it.state == ProcessState::Unknown);
-        let is_first = running
+            .filter(|it| it.state == ProcessState::Unknown)
             .map(|it| it.rank)
             .min()
             .is_none_or(|rank| self.rank < rank);
@@ -112,8 +111,8 @@ mod tests {
     }
 
     fn siblings(states: &[(usize, ProcessState)]) -> Vec<Sibling> {
-        let states = states.iter();
         states
+            .iter()
             .map(|&(rank, state)| Sibling { rank, state })
             .collect()
     }

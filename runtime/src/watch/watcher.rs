@@ -90,8 +90,8 @@ impl RankWatch {
             ranks: None,
             sign: None,
         };
-        let builder = std::thread::Builder::new().name("watch".to_owned());
-        let thread = builder
+        let thread = std::thread::Builder::new()
+            .name("watch".to_owned())
             .stack_size(STACK_BYTES)
             .spawn(|| watcher.run())
             .ok()?;
@@ -118,8 +118,7 @@ impl RankWatch {
         let me = comm.rank();
         let own = watch.as_ref().map(|_| endpoint.describe(comm.host()));
         let peers = comm.gather(&own)?;
-        let unwatched = peers.iter().position(Option::is_none);
-        if let Some(rank) = unwatched.filter(|_| me == 0) {
+        if let Some(rank) = peers.iter().position(Option::is_none).filter(|_| me == 0) {
             say(&format!(
                 "rank {rank} has no memory for another thread: ranks that stand still are not named, and do not end the job"
             ));
@@ -220,13 +219,14 @@ impl Watcher {
             tv_sec: time.as_secs().cast_signed(),
             tv_nsec: time.subsec_nanos().into(),
         };
-        let ranks = self.ranks.iter();
-        let events = ranks.flat_map(
+        let events = self.ranks.iter().flat_map(
             |Ranks {
                  channel, deaths, ..
              }| {
-                let socket = channel.iter().map(Channel::socket);
-                socket.chain(deaths.descriptors())
+                channel
+                    .iter()
+                    .map(Channel::socket)
+                    .chain(deaths.descriptors())
             },
         );
         let mut events: Vec<_> = std::iter::once(self.waker)

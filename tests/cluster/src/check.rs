@@ -82,8 +82,9 @@ pub fn measure_cluster(cluster: &EmulatedCluster) -> Result<ClusterFigures, Clus
 /// [`ClusterError::Program`] if a measurement fails.
 pub fn measure_links(cluster: &EmulatedCluster) -> Result<Vec<LinkFigures>, ClusterError> {
     let hosts = &cluster.state().hosts;
-    let others = hosts.iter().skip(1);
-    others
+    hosts
+        .iter()
+        .skip(1)
         .map(|other| measure_link(cluster, &hosts[0].name, &other.name))
         .collect()
 }
@@ -246,8 +247,9 @@ pub fn measure_speeds(cluster: &EmulatedCluster) -> Result<Vec<HostSpeed>, Clust
         .iter()
         .map(|host| start_on(cluster, &host.name, &["spin"]))
         .collect::<Result<_, _>>()?;
-    let answers = hosts.iter().zip(children);
-    answers
+    hosts
+        .iter()
+        .zip(children)
         .map(|(host, child)| {
             let [work, cores]: [f64; 2] = read_answer(child)?;
             Ok(HostSpeed {

@@ -135,8 +135,10 @@ impl EmulatedCluster {
     /// [`ClusterError::Missing`] if there are no control groups.
     pub fn n_processes(&self) -> Result<Vec<usize>, ClusterError> {
         let groups = Groups::of_cluster(&self.state.spec.name)?;
-        let hosts = self.state.hosts.iter();
-        Ok(hosts
+        Ok(self
+            .state
+            .hosts
+            .iter()
             .map(|host| groups.n_processes(&host.name).saturating_sub(1))
             .collect())
     }
@@ -191,8 +193,12 @@ impl EmulatedCluster {
             let numbers: Vec<_> = ranks.iter().map(usize::to_string).collect();
             return Err(ClusterError::value("ranks", numbers.join(","), &reason));
         }
-        let hosts = self.state.hosts.iter();
-        let names: Vec<_> = hosts.map(|host| host.name.clone()).collect();
+        let names: Vec<_> = self
+            .state
+            .hosts
+            .iter()
+            .map(|host| host.name.clone())
+            .collect();
         self.command(&names[0], launcher.command_words(&names, ranks))
     }
 
@@ -215,8 +221,11 @@ impl EmulatedCluster {
             .keeper
             .as_mut()
             .ok_or_else(|| ClusterError::NotUp(name.clone()))?;
-        let killed = keeper.kill().and_then(|()| keeper.wait());
-        killed.map(drop).during("the keeper")
+        keeper
+            .kill()
+            .and_then(|()| keeper.wait())
+            .map(drop)
+            .during("the keeper")
     }
 
     /// Returns the path of the command `isochron-cluster`.

@@ -204,18 +204,22 @@ fn join_group(folder: &Path) -> Result<(), ClusterError> {
 
 /// Lists the processes directly in a group, without this one.
 fn list_processes(folder: &Path) -> Vec<Pid> {
-    let text = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let numbers = text.lines().filter_map(|line| line.parse().ok());
-    let all = numbers.filter_map(Pid::from_raw);
-    all.filter(|pid| *pid != rustix::process::getpid())
+    fs::read_to_string(folder.join("cgroup.procs"))
+        .unwrap_or_default()
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter_map(Pid::from_raw)
+        .filter(|pid| *pid != rustix::process::getpid())
         .collect()
 }
 
 /// Lists a folder and all below it, the deepest first.
 fn list_folders(top: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(top).into_iter().flatten().flatten();
-    let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut all: Vec<_> = inner
+    let mut all: Vec<_> = fs::read_dir(top)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .flat_map(|entry| list_folders(&entry.path()))
         .collect();
     all.push(top.to_owned());
@@ -236,8 +240,10 @@ fn remove_folders(top: &Path) -> io::Result<()> {
 /// Finds the mount point and the version of the control groups that limit CPU time in the contents of `mountinfo`. It
 /// is version 1 if its controller is mounted, because version 2 cannot have the controller then.
 fn find_hierarchy(mountinfo: &str) -> Option<(PathBuf, u32)> {
-    let mounts = mountinfo.lines().filter_map(read_mount);
-    mounts.min_by_key(|(_, version)| *version)
+    mountinfo
+        .lines()
+        .filter_map(read_mount)
+        .min_by_key(|(_, version)| *version)
 }
 
 /// Reads the mount point and the version of control groups that can limit CPU time from a line of `mountinfo`.

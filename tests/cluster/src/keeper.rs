@@ -42,8 +42,10 @@ pub fn keep_cluster(
         .map(|idx| (host::host_name(idx), spec.quota(idx)))
         .collect();
     groups.claim(&spec.name)?;
-    let created = groups.create(&hosts).and_then(|()| groups.join(SWITCH));
-    let made = created.and_then(|()| make_cluster(spec, program));
+    let made = groups
+        .create(&hosts)
+        .and_then(|()| groups.join(SWITCH))
+        .and_then(|()| make_cluster(spec, program));
     let (holders, devices) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -79,8 +81,7 @@ fn make_cluster(
         link::make_taps(&hosts)?
     };
     for holder in &mut holders {
-        let go = holder.input.write_all(b"linked\n");
-        go.during("a host")?;
+        holder.input.write_all(b"linked\n").during("a host")?;
         expect_line("ready", &mut holder.output)?;
     }
     let state = ClusterState {
@@ -124,8 +125,9 @@ fn start_host(spec: &str, idx: usize, program: &Path) -> Result<HostProcess, Clu
 }
 
 fn describe_hosts(holders: &[HostProcess]) -> Result<Vec<EmulatedHost>, ClusterError> {
-    let holders = holders.iter().enumerate();
     holders
+        .iter()
+        .enumerate()
         .map(|(idx, holder)| {
             let pid = holder.child.id();
             Ok(EmulatedHost {

@@ -29,8 +29,10 @@ pub struct MpiLauncher {
 impl MpiLauncher {
     /// Returns the words of a command that starts `ranks[idx]` ranks on each of the hosts, host by host.
     pub(crate) fn command_words(&self, hosts: &[String], ranks: &[usize]) -> Vec<String> {
-        let used = hosts.iter().zip(ranks).filter(|(_, ranks)| **ranks > 0);
-        let list: Vec<_> = used
+        let list: Vec<_> = hosts
+            .iter()
+            .zip(ranks)
+            .filter(|(_, ranks)| **ranks > 0)
             .map(|(host, ranks)| format!("{host}:{ranks}"))
             .collect();
         let option = match self.mpi {
@@ -38,14 +40,14 @@ impl MpiLauncher {
             MpiFamily::Mpich => "-hosts",
         };
         let n_ranks: usize = ranks.iter().sum();
-        let words = [
+        [
             self.mpirun.to_string_lossy().into_owned(),
             "-n".to_owned(),
             n_ranks.to_string(),
             option.to_owned(),
             list.join(","),
-        ];
-        words.into()
+        ]
+        .into()
     }
 }
 

@@ -99,8 +99,9 @@ fn run_batch(program: &str, lines: &str) -> Result<(), ClusterError> {
     // `Command failed -:3` tells the line.
     let said = String::from_utf8_lossy(&output.stderr);
     let at = said.lines().find_map(|line| line.split_once("failed -:"));
-    let at = at.and_then(|(_, number)| number.trim().parse::<usize>().ok());
-    let line = at.and_then(|number| lines.lines().nth(number - 1));
+    let line = at
+        .and_then(|(_, number)| number.trim().parse::<usize>().ok())
+        .and_then(|number| lines.lines().nth(number - 1));
     Err(ClusterError::Missing(format!(
         "`{program} {}`: {}",
         line.unwrap_or_default(),

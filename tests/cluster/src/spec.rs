@@ -95,8 +95,11 @@ impl Spec {
     }
 
     fn full_quota(&self, idx: usize) -> Quota {
-        let quota = self.quotas.get(idx).or_else(|| self.quotas.first());
-        quota.copied().unwrap_or_default()
+        self.quotas
+            .get(idx)
+            .or_else(|| self.quotas.first())
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Returns the core of host `idx`, from 0.

@@ -51,12 +51,14 @@ impl ClusterState {
     /// # Errors
     /// [`ClusterError::Value`] if there is none.
     pub(crate) fn find_host(&self, name: &str) -> Result<usize, ClusterError> {
-        let found = self.hosts.iter().position(|host| host.name == name);
-        found.ok_or_else(|| {
-            let hosts = self.hosts.len();
-            let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
-            ClusterError::value("host", name, &reason)
-        })
+        self.hosts
+            .iter()
+            .position(|host| host.name == name)
+            .ok_or_else(|| {
+                let hosts = self.hosts.len();
+                let reason = format!("the hosts of this cluster are iso-1 to iso-{hosts}");
+                ClusterError::value("host", name, &reason)
+            })
     }
 
     pub(crate) fn read(name: &str) -> Result<Self, ClusterError> {
@@ -114,8 +116,10 @@ pub(crate) fn remove_folder(name: &str) -> Result<(), ClusterError> {
 
 /// Lists the names of all clusters that have a folder.
 pub(crate) fn list_names() -> Vec<String> {
-    let entries = fs::read_dir(FOLDER).into_iter().flatten().flatten();
-    let mut names: Vec<_> = entries
+    let mut names: Vec<_> = fs::read_dir(FOLDER)
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
@@ -124,6 +128,7 @@ pub(crate) fn list_names() -> Vec<String> {
 
 /// Returns the network namespace of a process as the system names it.
 pub(crate) fn network_of(pid: u32) -> io::Result<String> {
-    let link = fs::read_link(format!("/proc/{pid}/ns/net"))?;
-    Ok(link.to_string_lossy().into_owned())
+    Ok(fs::read_link(format!("/proc/{pid}/ns/net"))?
+        .to_string_lossy()
+        .into_owned())
 }

@@ -86,8 +86,9 @@ impl Switch {
             Some(_) => {}
             // To all, or to a host that has not sent a frame yet.
             None => {
-                let others = (0..self.ports.len()).filter(|port| *port != from);
-                others.for_each(|port| self.forward(port, frame, arrives_ns));
+                (0..self.ports.len())
+                    .filter(|port| *port != from)
+                    .for_each(|port| self.forward(port, frame, arrives_ns));
             }
         }
     }
@@ -176,17 +177,18 @@ fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<
     let (open, closed): (Vec<_>, Vec<_>) = ports
         .clone()
         .partition(|port| switch.reads_from_ns(*port) <= now_ns);
-    let opens = closed.iter().map(|port| switch.reads_from_ns(*port));
-    let next = opens
+    let timeout = closed
+        .iter()
+        .map(|port| switch.reads_from_ns(*port))
         .chain(ports.filter_map(|port| switch.due_ns(port)))
-        .min();
-    let timeout = next.map(|at_ns| {
-        let ns = at_ns.saturating_sub(now_ns);
-        Timespec {
-            tv_sec: (ns / 1_000_000_000).cast_signed(),
-            tv_nsec: (ns % 1_000_000_000).cast_signed(),
-        }
-    });
+        .min()
+        .map(|at_ns| {
+            let ns = at_ns.saturating_sub(now_ns);
+            Timespec {
+                tv_sec: (ns / 1_000_000_000).cast_signed(),
+                tv_nsec: (ns % 1_000_000_000).cast_signed(),
+            }
+        });
     let mut polled: Vec<_> = open
         .iter()
         .map(|port| PollFd::new(&devices[*port], PollFlags::IN))
@@ -195,9 +197,12 @@ fn wait_for_ports(switch: &Switch, devices: &[File], now_ns: u64) -> io::Result<
         Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
         outcome => outcome?,
     };
-    let ports = open.iter().zip(&polled);
-    let readable = ports.filter(|(_, poll)| !poll.revents().is_empty());
-    Ok(readable.map(|(port, _)| *port).collect())
+    Ok(open
+        .iter()
+        .zip(&polled)
+        .filter(|(_, poll)| !poll.revents().is_empty())
+        .map(|(port, _)| *port)
+        .collect())
 }
 
 #[cfg(test)]

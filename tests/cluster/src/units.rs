@@ -129,8 +129,9 @@ fn number_in(
     (range, bounds): (RangeInclusive<f64>, &str),
 ) -> Result<f64, ClusterError> {
     let number = number_with_unit(text, units).ok_or(form);
-    let number = number.and_then(|n| range.contains(&n).then_some(n).ok_or(bounds));
-    number.map_err(|reason| ClusterError::value(name, text, reason))
+    number
+        .and_then(|n| range.contains(&n).then_some(n).ok_or(bounds))
+        .map_err(|reason| ClusterError::value(name, text, reason))
 }
 
 /// Writes a value in the largest unit that leaves a number of at least one.

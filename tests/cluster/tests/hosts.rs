@@ -40,9 +40,10 @@ fn read_output(output: Output) -> String {
 
 /// The networks of all processes of the machine.
 fn list_networks() -> Vec<String> {
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let links = entries.filter_map(|entry| std::fs::read_link(entry.path().join("ns/net")).ok());
-    links
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path().join("ns/net")).ok())
         .map(|link| link.to_string_lossy().into_owned())
         .collect()
 }
@@ -50,9 +51,12 @@ fn list_networks() -> Vec<String> {
 /// Nothing is left: no file, no control group, and no process, on which a host's network and its card depend.
 fn assert_gone(cluster: &str, hosts: &[isochron_cluster::EmulatedHost]) {
     assert!(!cluster_names().contains(&cluster.to_owned()));
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let groups = mounts.lines().filter(|line| line.contains(" - cgroup"));
-    for mount in groups.filter_map(|line| line.split(' ').nth(4)) {
+    for mount in std::fs::read_to_string("/proc/self/mountinfo")
+        .unwrap()
+        .lines()
+        .filter(|line| line.contains(" - cgroup"))
+        .filter_map(|line| line.split(' ').nth(4))
+    {
         let group = Path::new(mount).join(format!("isochron-cluster-{cluster}"));
         assert!(!group.exists(), "{}", group.display());
     }
@@ -174,11 +178,16 @@ fn a_quota_changes_while_the_cluster_is_up() {
 
 fn first_cpu() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status
+    status
         .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let list = line.unwrap().trim();
-    list.split([',', '-']).next().unwrap().parse().unwrap()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap()
+        .trim()
+        .split([',', '-'])
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]

@@ -27,8 +27,7 @@ export! { blas:
     Plain fn cublasSetStream_v2(handle: u64, stream: u64) {
         let mut emulator = lock();
         emulator.stream(stream)?;
-        let state = emulator.handles.get_mut(&handle).ok_or(INVALID_HANDLE)?;
-        state.stream = stream;
+        emulator.handles.get_mut(&handle).ok_or(INVALID_HANDLE)?.stream = stream;
         Ok(())
     }
 

@@ -125,8 +125,10 @@ impl Emulator {
 
     /// Returns `true` if all these bytes of host memory are pinned.
     pub fn is_pinned(&self, address: usize, bytes: u64) -> bool {
-        let found = self.pinned.range(..=address).next_back();
-        found.is_some_and(|(start, pinned)| (address - start) as u64 + bytes <= pinned.bytes)
+        self.pinned
+            .range(..=address)
+            .next_back()
+            .is_some_and(|(start, pinned)| (address - start) as u64 + bytes <= pinned.bytes)
     }
 
     /// Returns `true` if this can be an address of host memory: none lies among the device addresses.

@@ -76,8 +76,9 @@ impl MemoryArea {
     /// Returns `true` if one of its lines shares a byte with these.
     fn has_any_of(&self, start: u64, bytes: u64) -> bool {
         // The first line that ends behind `start`.
-        let behind = (start + 1).saturating_sub(self.start + self.width);
-        let line = behind.div_ceil(self.pitch.max(1));
+        let line = (start + 1)
+            .saturating_sub(self.start + self.width)
+            .div_ceil(self.pitch.max(1));
         line < self.height && self.start + line * self.pitch < start + bytes
     }
 }
@@ -110,15 +111,15 @@ impl StreamWork {
             }
             Self::Gemm(gemm) => {
                 let size = gemm.kind.bytes();
-                let matrices = [
+                [
                     (gemm.a, gemm.m, gemm.k, gemm.lda, false),
                     (gemm.b, gemm.k, gemm.n, gemm.ldb, false),
                     (gemm.c, gemm.m, gemm.n, gemm.ldc, true),
-                ];
-                let accesses = matrices.map(|(start, rows, cols, ld, writes)| {
+                ]
+                .map(|(start, rows, cols, ld, writes)| {
                     Access::new(start, (rows * size, cols), ld * size, writes)
-                });
-                accesses.into()
+                })
+                .into()
             }
             Self::Record(..) | Self::Wait(..) => Vec::new(),
         }
@@ -236,8 +237,10 @@ mod tests {
             }
         }
         fn bytes(area: &MemoryArea) -> Vec<u64> {
-            let lines = (0..area.height).map(|line| area.start + line * area.pitch);
-            lines.flat_map(|start| start..start + area.width).collect()
+            (0..area.height)
+                .map(|line| area.start + line * area.pitch)
+                .flat_map(|start| start..start + area.width)
+                .collect()
         }
         for a in &all {
             for b in &all {

@@ -55,8 +55,9 @@ pub fn drain(stream: u64) -> Result<(), u32> {
         (state.device, state.clock.clone())
     };
     let mut emulator = run_until(emulator, Some(stream), |e| {
-        let state = e.streams.get(&stream);
-        state.is_none_or(|s| s.queue.is_empty() && s.running.is_none())
+        e.streams
+            .get(&stream)
+            .is_none_or(|s| s.queue.is_empty() && s.running.is_none())
     });
     emulator.wait_for(&clock);
     emulator.alive(device)
@@ -172,8 +173,9 @@ impl Emulator {
     /// destroyed event holds nothing back: the driver keeps it until it is reached, and streams that wait for it are
     /// settled before.
     fn is_ahead(&self, event: u64, number: u64) -> bool {
-        let event = self.events.get(&event);
-        event.is_some_and(|e| e.ahead.contains(&number))
+        self.events
+            .get(&event)
+            .is_some_and(|e| e.ahead.contains(&number))
     }
 
     /// Returns a stream other than `except` that can go on.
@@ -200,10 +202,9 @@ impl Emulator {
     /// Returns the stream that is to reach the event for the `number`-th time.
     fn find_recorder(&self, event: u64, number: u64) -> Option<u64> {
         let mut streams = self.streams.iter();
-        let found = streams.find(|(_, stream)| {
+        streams.find(|(_, stream)| {
             let mut works = stream.queue.iter().chain(stream.running.as_ref());
             works.any(|queued| matches!(queued.work, StreamWork::Record(e, n) if (e, n) == (event, number)))
-        });
-        found.map(|(&id, _)| id)
+        }).map(|(&id, _)| id)
     }
 }

@@ -86,8 +86,11 @@ fn read_variable(name: &str) -> Option<String> {
 
 /// Returns the parts of a variable that are separated by commas.
 fn read_list(name: &str) -> Vec<String> {
-    let text = read_variable(name).unwrap_or_default();
-    text.split(',').map(str::to_owned).collect()
+    read_variable(name)
+        .unwrap_or_default()
+        .split(',')
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the GPUs of the machine.
@@ -116,10 +119,10 @@ fn read_gpus() -> Vec<EmulatedGpu> {
 
 /// Reads the numbers of compute instances of each GPU instance, such as `1+2`.
 fn parse_instances(text: &str) -> Vec<usize> {
-    let counts = text
-        .split('+')
-        .filter_map(|count| count.trim().parse().ok());
-    counts.filter(|&count| count > 0).collect()
+    text.split('+')
+        .filter_map(|count| count.trim().parse().ok())
+        .filter(|&count| count > 0)
+        .collect()
 }
 
 /// Reads a size: `512K`, `3M`, `1G` or a plain number.

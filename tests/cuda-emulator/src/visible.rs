@@ -72,8 +72,12 @@ fn find_named(gpus: &[EmulatedGpu], names: Option<&str>) -> Vec<VisiblePart> {
             .flat_map(|gpu| split_gpu(gpus, gpu))
             .collect();
     };
-    let found = names.split(',').map(|name| find_entry(gpus, name.trim()));
-    found.map_while(|parts| parts).flatten().collect()
+    names
+        .split(',')
+        .map(|name| find_entry(gpus, name.trim()))
+        .map_while(|parts| parts)
+        .flatten()
+        .collect()
 }
 
 /// Returns the parts that one entry names.
@@ -100,8 +104,8 @@ fn split_gpu(gpus: &[EmulatedGpu], gpu: usize) -> Vec<VisiblePart> {
         return vec![VisiblePart::whole(gpu)];
     }
     let slices = instances.iter().enumerate();
-    let slices = slices.flat_map(|(instance, &count)| (0..count).map(move |c| (instance, c)));
     slices
+        .flat_map(|(instance, &count)| (0..count).map(move |c| (instance, c)))
         .map(|slice| VisiblePart {
             gpu,
             slice: Some(slice),
@@ -164,19 +168,20 @@ mod tests {
     const AFTER: i32 = 13_000;
 
     fn make_machine(instances: &[&[usize]]) -> Vec<EmulatedGpu> {
-        let gpus = instances.iter().enumerate();
-        gpus.map(|(i, instances)| EmulatedGpu {
-            memory: 1 << 20,
-            pci: format!("0000:{i:02x}:00.0"),
-            instances: instances.to_vec(),
-        })
-        .collect()
+        instances
+            .iter()
+            .enumerate()
+            .map(|(i, instances)| EmulatedGpu {
+                memory: 1 << 20,
+                pci: format!("0000:{i:02x}:00.0"),
+                instances: instances.to_vec(),
+            })
+            .collect()
     }
 
     /// Returns the last bytes of the UUIDs that are seen; slices with their instances.
     fn list_seen(gpus: &[EmulatedGpu], version: i32, names: Option<&str>) -> Vec<String> {
-        let visible = list_visible(gpus, version, names);
-        visible
+        list_visible(gpus, version, names)
             .iter()
             .map(|device| match device.uuid {
                 [0xE0, .., gpu, 0, 0] => format!("{gpu}"),

@@ -24,8 +24,7 @@ export! { blas:
         let emulator = lock();
         emulator.knows_xt(handle)?;
         let device = devices.filter(|_| count == 1).ok_or(INVALID_VALUE)?;
-        let is_there = usize::try_from(*device).is_ok_and(|device| device < emulator.devices.len());
-        is_there.then_some(()).ok_or(INVALID_VALUE)
+        usize::try_from(*device).is_ok_and(|device| device < emulator.devices.len()).then_some(()).ok_or(INVALID_VALUE)
     }
 
     Plain fn cublasXtSetBlockDim(handle: u64, side: c_int) {

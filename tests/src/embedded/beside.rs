@@ -25,8 +25,12 @@ pub(super) fn multiply_beside_another_communicator(mpi: &OwnMpi, cores: usize) {
     let side = mpi.rank % 2;
     let half = split_world(mpi, side);
     let mut session = open_session(&half);
-    let world = mpi.adopt().unwrap();
-    let all = world.gather(&list_cores(&session)).unwrap().concat();
+    let all = mpi
+        .adopt()
+        .unwrap()
+        .gather(&list_cores(&session))
+        .unwrap()
+        .concat();
     let different: BTreeSet<u32> = all.iter().copied().collect();
     assert!(
         mpi.size > cores || all.len() == different.len(),
@@ -64,9 +68,10 @@ fn multiply_indexed(session: &mut Session, seed: usize) {
     let [a, b] = [0, 1].map(|side| {
         let first = cut(on[side].rows(), rank, ranks);
         let (rows, cols) = on[side].local_shapes(rank)[0];
-        let places = (0..rows).flat_map(|row| (0..cols).map(move |col| (first + row, col)));
-        let elements = places.map(|(row, col)| element(seed + side, row, col));
-        elements.collect::<Vec<f64>>()
+        (0..rows)
+            .flat_map(|row| (0..cols).map(move |col| (first + row, col)))
+            .map(|(row, col)| element(seed + side, row, col))
+            .collect::<Vec<f64>>()
     });
     let mut c = vec![f64::NAN; on[2].local_shapes(rank)[0].0 * n];
     let config = GemmConfig {
@@ -75,8 +80,9 @@ fn multiply_indexed(session: &mut Session, seed: usize) {
         ..GemmConfig::default()
     };
     let mut product: Gemm<f64> = session.prepare_gemm(on.each_ref(), &config).unwrap();
-    let run = product.run(session, Scalars::PRODUCT, (&a, k), (&b, n), (&mut c, n));
-    run.unwrap();
+    product
+        .run(session, Scalars::PRODUCT, (&a, k), (&b, n), (&mut c, n))
+        .unwrap();
     let first = cut(m, rank, ranks);
     for (place, &found) in c.iter().enumerate() {
         let (row, col) = (first + place / n, place % n);
@@ -97,6 +103,7 @@ fn divide_rows(rows: usize, cols: usize, ranks: usize) -> Distribution {
         Region::new(own, 0..cols)
     });
     let parts: Vec<Region> = parts.collect();
-    let on = Distribution::of_regions(rows, cols, &parts);
-    on.unwrap().row_major()
+    Distribution::of_regions(rows, cols, &parts)
+        .unwrap()
+        .row_major()
 }

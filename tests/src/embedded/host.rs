@@ -29,14 +29,18 @@ pub(super) fn stay_within_mask() {
 
 /// Lists where the threads of this process may run.
 fn list_allowed() -> BTreeSet<String> {
-    let threads = std::fs::read_dir("/proc/self/task").unwrap();
-    let masks = threads.map(|thread| {
-        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
-        let mut lines = status.lines();
-        let mask = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        mask.unwrap().trim().to_owned()
-    });
-    masks.collect()
+    std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .map(|thread| {
+            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+            let mut lines = status.lines();
+            lines
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+                .unwrap()
+                .trim()
+                .to_owned()
+        })
+        .collect()
 }
 
 /// Sessions of other communicators on the same host, and of the same process, have cores of their own.
@@ -137,15 +141,19 @@ pub(super) fn leave_host_blas() {
     let library = library.expect("OpenBLAS, which `cargo xtask test` installs");
     // SAFETY: functions of OpenBLAS with these signatures.
     let count = unsafe {
-        let set = library.get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads");
-        set.unwrap()(2);
+        library
+            .get::<unsafe extern "C" fn(i32)>(b"openblas_set_num_threads")
+            .unwrap()(2);
         *library.get(b"openblas_get_num_threads").unwrap()
     };
     let looks = Cell::new(0);
     let observer = Rc::new(HostThreads { count, looks });
     for blas in [BlasChoice::OpenBlas, BlasChoice::Auto] {
-        let builder = Session::builder().blas(blas).observer(observer.clone());
-        let mut session = builder.build(mpi.adopt().unwrap()).unwrap();
+        let mut session = Session::builder()
+            .blas(blas)
+            .observer(observer.clone())
+            .build(mpi.adopt().unwrap())
+            .unwrap();
         multiply_ones(&mut session);
         drop(session);
         observer.observe(Progress::Slowest { rank: 0 });

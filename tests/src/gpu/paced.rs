@@ -40,8 +40,9 @@ pub fn paced_conform(control: Option<&Control>) -> usize {
         for &limit in limits {
             conformance::run(&mut || {
                 let inner = worker(limit).expect("a GPU");
-                let paced = PacedWorker::new(inner.into(), pace.clone());
-                paced.expect("a pace").into()
+                PacedWorker::new(inner.into(), pace.clone())
+                    .expect("a pace")
+                    .into()
             });
             assert_clean(control, "conformance of a paced GPU");
         }

@@ -25,8 +25,8 @@ fn refused<T: Scalar>(control: &Control) -> usize {
                 control.reset();
                 control.set_product(u64::MAX);
                 let mut worker = limited_worker(device, None);
-                let plan = worker.plan(&case.shape()).expect("a plan");
-                let resident = plan.placement == Placement::Resident;
+                let resident =
+                    worker.plan(&case.shape()).expect("a plan").placement == Placement::Resident;
                 assert_eq!(resident, device.is_none(), "{what}");
                 control.set_product(product);
                 case.run_exactly(&mut worker, &what);

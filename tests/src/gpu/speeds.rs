@@ -32,8 +32,9 @@ pub fn speeds(control: Option<&Control>) -> usize {
             Ok(()) => {}
             Err(error) => {
                 assert!(!failed.is_empty(), "an error without a cause: {error}");
-                let of_device = error.downcast_ref::<DeviceError>();
-                let is_call = of_device.is_none_or(|e| matches!(e, DeviceError::Cuda { .. }));
+                let is_call = error
+                    .downcast_ref::<DeviceError>()
+                    .is_none_or(|e| matches!(e, DeviceError::Cuda { .. }));
                 assert!(is_call, "call {number}, {failed}: {error}");
             }
         }

@@ -15,8 +15,7 @@ const RANKS: [usize; 2] = [2, 3];
 fn launch(mpi: &Mpi, ranks: usize, lines: [&str; 2]) -> Outcome {
     let isochron = mpi.isochron.to_str().expect("a name");
     let [most, last] = lines.map(|line| -> Vec<&str> {
-        let words = line.split_whitespace();
-        words
+        line.split_whitespace()
             .map(|word| if word == "isochron" { isochron } else { word })
             .collect()
     });
@@ -55,11 +54,10 @@ fn list_options(command: &str) -> Vec<String> {
     let [mpi, _] = libraries();
     let mut program = Command::new(&mpi.isochron);
     program.args([command, "--help"]);
-    let help = run(program, HANGS).success();
-    let lines = help
+    run(program, HANGS)
+        .success()
         .lines()
-        .filter_map(|line| line.trim_start().strip_prefix("--"));
-    lines
+        .filter_map(|line| line.trim_start().strip_prefix("--"))
         .filter_map(|line| line.split_whitespace().next())
         .map(|name| format!("--{name}"))
         .collect()

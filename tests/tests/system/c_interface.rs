@@ -33,8 +33,11 @@ fn ask_pkg_config(mpi: &Mpi, words: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig"));
     command.args(words).arg(format!("isochron-{}", mpi.name));
-    let answer = run(command, HANGS).success();
-    answer.split_whitespace().map(str::to_owned).collect()
+    run(command, HANGS)
+        .success()
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A compiler of an MPI library, which compiles in a folder.
@@ -290,17 +293,21 @@ fn valgrind_finds_nothing_in_wrong_calls() {
 
 /// Returns the words of a text that begin as the names of calls do.
 fn list_names(text: &str) -> BTreeSet<String> {
-    let words = text.split(|c: char| !(c.is_alphanumeric() || c == '_'));
-    let names = words.filter(|word| word.starts_with("isochron_"));
-    names.map(str::to_owned).collect()
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| word.starts_with("isochron_"))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Returns the calls that a header declares.
 fn list_calls(header: &str) -> BTreeSet<String> {
-    let lines = header.lines().filter(|line| !line.starts_with("//"));
-    let calls = lines.filter_map(|line| line.split_once('(').map(|(before, _)| before));
-    let names = calls.flat_map(list_names);
-    names.filter(|name| name != "isochron_open_comm").collect()
+    header
+        .lines()
+        .filter(|line| !line.starts_with("//"))
+        .filter_map(|line| line.split_once('(').map(|(before, _)| before))
+        .flat_map(list_names)
+        .filter(|name| name != "isochron_open_comm")
+        .collect()
 }
 
 #[test]
@@ -348,10 +355,10 @@ fn every_call_is_tried_wrongly_and_is_made_from_fortran() {
 fn constants_are_the_same_in_fortran() {
     let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
     let module = fs::read_to_string(find_source("fortran/isochron.f90")).expect("the module");
-    let defined = header
+    let constants = header
         .lines()
-        .filter_map(|line| line.strip_prefix("#define ISOCHRON_"));
-    let constants = defined.filter_map(|line| line.split_once(' '));
+        .filter_map(|line| line.strip_prefix("#define ISOCHRON_"))
+        .filter_map(|line| line.split_once(' '));
     let mut n_constants = 0;
     for (name, value) in constants {
         let line = format!(" :: ISOCHRON_{name} = {value}\n");

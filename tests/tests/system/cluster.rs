@@ -33,10 +33,12 @@ fn launcher(mpi: &Mpi, library: MpiFamily) -> MpiLauncher {
 fn sent(cluster: &EmulatedCluster, host: &str) -> u64 {
     let words = ["cat", "/proc/net/dev"].map(str::to_owned);
     let text = run(cluster.command(host, &words).expect("a host"), HANGS).success();
-    let line = text
+    let numbers: Vec<_> = text
         .lines()
-        .find_map(|line| line.trim().strip_prefix("eth0:"));
-    let numbers: Vec<_> = line.expect("a card").split_whitespace().collect();
+        .find_map(|line| line.trim().strip_prefix("eth0:"))
+        .expect("a card")
+        .split_whitespace()
+        .collect();
     numbers[8].parse().expect("a number of bytes")
 }
 
@@ -57,8 +59,10 @@ fn ranks_multiply_exactly_on_three_hosts() {
     command.args(["--strategy", "homogeneous"]);
     let report: Value = serde_json::from_str(&run(command, HANGS).success()).expect("a report");
     assert_eq!(report["verified"], true);
-    let nodes = report["nodes"].as_array().expect("nodes").iter();
-    let places: Vec<_> = nodes
+    let places: Vec<_> = report["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
         .map(|node| node["host"].as_str().expect("a host"))
         .collect();
     assert_eq!(places, ["iso-1", "iso-1", "iso-2", "iso-3"]);
@@ -86,8 +90,12 @@ fn a_quota_is_taken_out_of_measured_times_and_named() {
             .expect("ranks for each host");
         command.arg(&mpi.isochron).args(line.split(' '));
         let found: Value = serde_json::from_str(&run(command, HANGS).success()).expect("models");
-        let models = found["ranks"].as_array().expect("models").iter();
-        let quotas: Vec<&Value> = models.map(|model| &model["quota_cores"]).collect();
+        let quotas: Vec<&Value> = found["ranks"]
+            .as_array()
+            .expect("models")
+            .iter()
+            .map(|model| &model["quota_cores"])
+            .collect();
         assert_eq!(quotas.first(), Some(&&Value::Null), "{found}");
         assert_eq!(quotas.last(), Some(&&Value::from(0.5)), "{found}");
     }
@@ -96,16 +104,18 @@ fn a_quota_is_taken_out_of_measured_times_and_named() {
 /// Runs `isochron` with the words of a line on a rank of each of two hosts, and returns the document that it prints.
 fn read_document(cluster: &EmulatedCluster, line: &str) -> Value {
     let [mpi, _] = libraries();
-    let ranks = cluster.mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1]);
-    let mut command = ranks.expect("a rank a host");
+    let mut command = cluster
+        .mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1])
+        .expect("a rank a host");
     command.arg(&mpi.isochron).args(line.split(' '));
     serde_json::from_str(&run(command, HANGS).success()).expect("a document")
 }
 
 /// Returns the hosts that a list of a document names.
 fn list_hosts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
-    let entries = list.as_array().expect("a list").iter();
-    entries
+    list.as_array()
+        .expect("a list")
+        .iter()
         .map(|entry| entry[key].as_str().expect("a host"))
         .collect()
 }
@@ -182,8 +192,12 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
     let [without_s, with_s] =
         ["without_s", "with_s"].map(|key| left_out[key].as_f64().expect("a prediction"));
     assert!(without_s < with_s, "{left_out}");
-    let nodes = report["nodes"].as_array().expect("nodes");
-    let cols: Vec<_> = nodes.iter().map(|node| node["cols"].as_u64()).collect();
+    let cols: Vec<_> = report["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(|node| node["cols"].as_u64())
+        .collect();
     assert!(
         cols.contains(&Some(0)) && cols.contains(&Some(600)),
         "{cols:?}"
@@ -203,8 +217,9 @@ fn a_silent_host_is_named_by_the_others() {
     let [mpi, _] = libraries();
     // The second victim is the head rank, for which the other one speaks.
     let jobs = [1, 0].map(|victim| {
-        let ranks = cluster.mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1]);
-        let mut command = ranks.expect("a rank a host");
+        let mut command = cluster
+            .mpirun_command(&launcher(&mpi, MpiFamily::OpenMpi), &[1, 1])
+            .expect("a rank a host");
         let stop = format!("ISOCHRON_TEST_STOPPED_AT=step:{victim}");
         command.arg("env").arg(stop).arg(&mpi.isochron);
         let line =
@@ -218,8 +233,10 @@ fn a_silent_host_is_named_by_the_others() {
         let told = job.wait(HANGS).failure(1);
         let (rank, host) = (victim, victim + 1);
         let silent = format!("isochron: rank {rank} on iso-{host} has been silent for 10 s: ");
-        let found = told.lines().find(|line| line.starts_with(&silent));
-        let line = found.unwrap_or_else(|| panic!("{told}"));
+        let line = told
+            .lines()
+            .find(|line| line.starts_with(&silent))
+            .unwrap_or_else(|| panic!("{told}"));
         assert!(line.contains("it was multiplying"), "{told}");
         let end =
             " (stopped, or its host or link is gone); the job ends, after 10 s without progress";

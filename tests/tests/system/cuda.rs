@@ -362,11 +362,13 @@ fn what_is_made_smaller_for_lack_of_memory_is_told() {
 
 /// The devices of a kind in a report.
 fn devices<'r>(report: &'r serde_json::Value, kind: &str) -> Vec<&'r serde_json::Value> {
-    let nodes = report["nodes"].as_array().expect("nodes");
-    let devices = nodes
+    report["nodes"]
+        .as_array()
+        .expect("nodes")
         .iter()
-        .flat_map(|node| node["devices"].as_array().expect("devices"));
-    devices.filter(|device| device["kind"] == kind).collect()
+        .flat_map(|node| node["devices"].as_array().expect("devices"))
+        .filter(|device| device["kind"] == kind)
+        .collect()
 }
 
 #[test]

@@ -69,8 +69,7 @@ fn multiply(mpi: &Mpi, words: &str, variables: &[(&str, &str)]) -> Outcome {
 fn what_a_faulty_blas_does_on_one_rank_is_found() {
     let folder = Folder::new();
     let blas = compile(&folder);
-    let faults = ["element", "missed", "twice", "columns", "rows"];
-    let cases: Vec<_> = faults
+    let cases: Vec<_> = ["element", "missed", "twice", "columns", "rows"]
         .iter()
         .flat_map(|fault| [(*fault, ""), (*fault, "--split k")])
         .collect();
@@ -105,8 +104,7 @@ fn a_bit_that_flips_after_the_check_is_not_published() {
         for (stage, ending) in mpi.take_turns(cases.iter().copied()) {
             let out = folder.path(&format!("c.{ending}"));
             let line = format!("mxm --m 70 --n 50 --k 30 --strategy homogeneous --out {out}");
-            let flipped = multiply(&mpi, &line, &[("ISOCHRON_TEST_FLIPPED_AT", stage)]);
-            let told = flipped.failure(1);
+            let told = multiply(&mpi, &line, &[("ISOCHRON_TEST_FLIPPED_AT", stage)]).failure(1);
             assert!(
                 told.contains("cannot write") || told.contains("failed its check"),
                 "{stage} {ending}: {told}"

@@ -11,8 +11,7 @@ const INPUT: i32 = 2;
 fn every_type_is_multiplied_exactly() {
     for mpi in libraries() {
         for element in ElementType::ALL {
-            let line = "mxm --size 150 --block 16 --op-a c --op-b t --beta -3 --verify exact --json --type";
-            let words: Vec<&str> = line.split(' ').chain([element.into()]).collect();
+            let words: Vec<&str> = "mxm --size 150 --block 16 --op-a c --op-b t --beta -3 --verify exact --json --type".split(' ').chain([element.into()]).collect();
             let report: Report = serde_json::from_str(&mpi.isochron(3, &words).success()).unwrap();
             assert_eq!((report.element, report.verified), (element, Some(true)));
         }
@@ -28,8 +27,10 @@ fn every_type_is_multiplied_on_gpus() {
         .flat_map(|element| ["16M", "64K"].map(|memory| (element, memory)))
     {
         let folder = tempfile::tempdir().unwrap();
-        let line = "mxm --size 200 --block 20 --split c --verify exact --json --type";
-        let words: Vec<&str> = line.split(' ').chain([element.into()]).collect();
+        let words: Vec<&str> = "mxm --size 200 --block 20 --split c --verify exact --json --type"
+            .split(' ')
+            .chain([element.into()])
+            .collect();
         let mut command = mpi.command(2, &mpi.isochron, &words);
         emulate(&mut command, folder.path());
         command
@@ -37,8 +38,11 @@ fn every_type_is_multiplied_on_gpus() {
             .env("ISOCHRON_CUDA_EMULATOR_MEMORY", memory);
         let report: Report = serde_json::from_str(&run(command, HANGS).success()).unwrap();
         assert_eq!((report.element, report.verified), (element, Some(true)));
-        let devices = report.nodes.iter().flat_map(|node| &node.devices);
-        let gpus = devices.filter(|device| device.kind == DeviceKind::Cuda);
+        let gpus = report
+            .nodes
+            .iter()
+            .flat_map(|node| &node.devices)
+            .filter(|device| device.kind == DeviceKind::Cuda);
         assert_eq!(gpus.count(), 2);
     }
 }
@@ -126,11 +130,12 @@ fn files_say_which_type_it_is() {
 #[test]
 fn a_plan_is_for_one_type() {
     let [mpi, _] = libraries();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("plan.json");
+    let path = tempfile::tempdir().unwrap().path().join("plan.json");
     let path = path.to_str().unwrap();
-    let line = "mxm --size 80 --block 8 --type c32 --plan --json --save-plan";
-    let words: Vec<&str> = line.split(' ').chain([path]).collect();
+    let words: Vec<&str> = "mxm --size 80 --block 8 --type c32 --plan --json --save-plan"
+        .split(' ')
+        .chain([path])
+        .collect();
     let document: PlanDocument = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
     assert_eq!(document.plan.problem().element(), ElementType::C32);
     let words = ["mxm", "--load-plan", path, "--json", "--verify", "exact"];

@@ -42,9 +42,13 @@ fn a_solver_has_the_same_result_though_its_rows_move() {
 
 /// Reads the rows of each rank from the list in a line.
 fn read_rows(line: &str) -> Vec<u64> {
-    let list = line.split(['[', ']']).nth(1).expect("a list");
-    let rows = list.split(", ").map(str::parse);
-    rows.collect::<Result<_, _>>().expect("numbers")
+    line.split(['[', ']'])
+        .nth(1)
+        .expect("a list")
+        .split(", ")
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .expect("numbers")
 }
 
 /// The examples divide rows by the times of their ranks, and check every element of their results.

@@ -40,14 +40,22 @@ fn multiplied(mpi: &Mpi, gpus: usize, nodes: &[&[&str]]) -> Outcome {
 fn gpus(text: &str) -> Vec<Vec<String>> {
     let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(report["verified"], true, "{report}");
-    let nodes = report["nodes"].as_array().expect("nodes").iter();
-    nodes.map(name_gpus).collect()
+    report["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(name_gpus)
+        .collect()
 }
 
 fn name_gpus(node: &Value) -> Vec<String> {
-    let devices = node["devices"].as_array().expect("devices").iter();
-    let gpus = devices.filter(|device| device["kind"] == "cuda");
-    gpus.map(|gpu| read_text(&gpu["name"])).collect()
+    node["devices"]
+        .as_array()
+        .expect("devices")
+        .iter()
+        .filter(|device| device["kind"] == "cuda")
+        .map(|gpu| read_text(&gpu["name"]))
+        .collect()
 }
 
 fn read_text(value: &Value) -> String {

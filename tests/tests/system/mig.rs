@@ -53,13 +53,21 @@ fn list_slices(folder: &Path) {
 fn told(text: &str) -> Vec<(Option<String>, String)> {
     let report: Value = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
     assert_eq!(report["verified"], true, "{report}");
-    let nodes = report["nodes"].as_array().expect("nodes").iter();
-    nodes.map(told_by_node).collect()
+    report["nodes"]
+        .as_array()
+        .expect("nodes")
+        .iter()
+        .map(told_by_node)
+        .collect()
 }
 
 fn told_by_node(node: &Value) -> (Option<String>, String) {
-    let devices = node["devices"].as_array().expect("devices");
-    let gpus = devices.iter().filter(|d| d["kind"] == "cuda").count();
+    let gpus = node["devices"]
+        .as_array()
+        .expect("devices")
+        .iter()
+        .filter(|d| d["kind"] == "cuda")
+        .count();
     let notices = node["notices"].to_string();
     let slice = [slice_uuid(0, 0, 0), slice_uuid(0, 1, 0)]
         .into_iter()

@@ -43,9 +43,10 @@ impl WholeMatrix {
     }
 
     fn at(&self, row: usize, col: usize) -> f64 {
-        self.numbers[match self.is_by_columns {
-            true => col * self.rows + row,
-            false => row * self.cols + col,
+        self.numbers[if self.is_by_columns {
+            col * self.rows + row
+        } else {
+            row * self.cols + col
         }]
     }
 
@@ -188,10 +189,10 @@ fn hosts_with_different_matrices_get_the_product_of_the_first() {
                 let what = format!("{what} of {name}, {how}");
                 let how = format!("{how} --out D.npy");
                 let report = multiply_apart(&mpi, RANKS, &folder, &how);
-                let product = WholeMatrix::read(&folder.path("r0/D.npy"), M, N);
-                product.assert_product(&matrices, &what);
-                let notices = report.notices.iter();
-                let told: Vec<_> = notices
+                WholeMatrix::read(&folder.path("r0/D.npy"), M, N).assert_product(&matrices, &what);
+                let told: Vec<_> = report
+                    .notices
+                    .iter()
                     .filter(|notice| notice.contains("another file"))
                     .collect();
                 let begin = format!("{name}.npy: rank 1 on ");
@@ -261,8 +262,7 @@ fn hosts_with_different_small_files_use_those_of_the_first() {
         (&mpi, "--platform p.toml --replay record.json"),
     ] {
         multiply_apart(mpi, 2, &folder, &format!("{how} --out D.npy"));
-        let product = WholeMatrix::read(&folder.path("r0/D.npy"), M, N);
-        product.assert_product(&matrices, how);
+        WholeMatrix::read(&folder.path("r0/D.npy"), M, N).assert_product(&matrices, how);
     }
 }
 
@@ -304,8 +304,10 @@ fn rewrite(path: &str) {
 /// Counts the descriptors of a process that stand for a file.
 fn count_open(process: u32, path: &str) -> usize {
     let files = fs::read_dir(format!("/proc/{process}/fd"));
-    let files = files.into_iter().flatten().flatten();
     files
+        .into_iter()
+        .flatten()
+        .flatten()
         .filter(|file| fs::read_link(file.path()).is_ok_and(|link| link == Path::new(path)))
         .count()
 }
@@ -326,8 +328,11 @@ fn multiply_and_change(
     );
     let words: Vec<&str> = line.split_whitespace().collect();
     // The head rank opens the platform once all have opened the matrices, and waits for its text.
-    let options = fs::File::options().read(true).write(true).open(&pipe);
-    let waiting = options.expect("a pipe");
+    let waiting = fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&pipe)
+        .expect("a pipe");
     let running = Running::start(mpi.command(2, Path::new("sh"), &words));
     let begun = Instant::now();
     let reads = |process: &u32| count_open(*process, &pipe) > 1;

@@ -26,8 +26,7 @@ impl Folder {
 
     /// Replaces `@NAME` by the path of this name.
     fn words(&self, line: &str) -> Vec<String> {
-        let words = line.split_whitespace();
-        words
+        line.split_whitespace()
             .map(|word| match word.strip_prefix('@') {
                 Some(name) => self.path(name),
                 None => word.to_owned(),
@@ -344,8 +343,9 @@ const MOUNT_QUOTA: &str = "set -e; { truncate -s 200m $D.image; mkfs.btrfs -f $D
 /// Returns `true` if this system lets us set a quota.
 fn has_quotas(folder: &Folder) -> bool {
     let script = format!("D=$1; {MOUNT_QUOTA}");
-    let mounted = in_namespace(&NAMESPACE_OF_ROOT, &script, folder).output();
-    let is_mounted = mounted.is_ok_and(|output| output.status.success());
+    let is_mounted = in_namespace(&NAMESPACE_OF_ROOT, &script, folder)
+        .output()
+        .is_ok_and(|output| output.status.success());
     if !is_mounted {
         eprintln!("skipped: a quota needs root and btrfs-progs");
     }
@@ -452,11 +452,12 @@ const TELL_PIPE: &str =
 /// Opens a pipe for a writer that does not wait, and writes as much as it holds.
 fn fill_pipe(path: &str) -> fs::File {
     let mut options = fs::File::options();
-    let options = options.read(true).write(true);
-    let opened = options
+    let mut pipe = options
+        .read(true)
+        .write(true)
         .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path);
-    let mut pipe = opened.expect("a pipe");
+        .open(path)
+        .expect("a pipe");
     while pipe.write(b"\n").is_ok() {}
     pipe
 }

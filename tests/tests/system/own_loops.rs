@@ -28,8 +28,8 @@ impl StencilOutcome {
             .filter_map(|line| line.split_once("after sweeps ["));
         let moves = moves.map(|(_, sweeps)| {
             let sweeps = sweeps.trim_end_matches(']').split(", ");
-            let sweeps = sweeps.filter(|word| !word.is_empty());
             sweeps
+                .filter(|word| !word.is_empty())
                 .map(|sweep| sweep.parse().expect("a sweep"))
                 .collect()
         });

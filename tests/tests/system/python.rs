@@ -38,8 +38,9 @@ impl Environment {
     }
 
     fn folder(self) -> PathBuf {
-        let whole = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
-        whole.join(self.name())
+        Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join("python")
+            .join(self.name())
     }
 
     /// Makes it, once for all tests. Returns its Python.
@@ -124,8 +125,11 @@ fn find_mpi(command: &mut Command, mpi: &Mpi) {
 
 /// Returns the path of a script next to this file, or in the package.
 fn find_script(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-    path.to_str().expect("a name").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(name)
+        .to_str()
+        .expect("a name")
+        .to_owned()
 }
 
 /// Returns the program in the README of the package.

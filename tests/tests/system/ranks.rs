@@ -15,8 +15,7 @@ fn run_cases(library: usize, ranks: usize) {
         command.arg("--all");
     }
     let output = run(command, HANGS_WHOLE).success();
-    let traps = TRAPS.iter().map(|(name, _)| *name);
-    for name in traps.chain(["failures"]) {
+    for name in TRAPS.iter().map(|(name, _)| *name).chain(["failures"]) {
         let line = format!("\n{name}: ");
         assert!(output.contains(&line), "{name}, {}: {output}", mpi.name);
     }

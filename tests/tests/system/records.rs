@@ -58,8 +58,10 @@ fn refuse(mpi: &Mpi, folder: &Folder, line: &str, reason: &str) {
 
 /// Returns the changes of a run as they were decided, and the work of every device.
 fn list_decided(report: &Report) -> (Vec<Value>, Vec<f64>) {
-    let learnt = report.learning.as_ref().expect("a run that learns");
-    let changes = learnt
+    let changes = report
+        .learning
+        .as_ref()
+        .expect("a run that learns")
         .changes
         .iter()
         .map(|change| json!([change.step, change.rank, change.why, change.moves_c]));
@@ -129,8 +131,12 @@ fn a_record_brings_its_blas() {
 
 /// Returns the BLAS of every device of a run.
 fn list_blas(report: &Report) -> Vec<String> {
-    let devices = report.nodes.iter().flat_map(|node| &node.devices);
-    devices.map(|device| device.blas.clone()).collect()
+    report
+        .nodes
+        .iter()
+        .flat_map(|node| &node.devices)
+        .map(|device| device.blas.clone())
+        .collect()
 }
 
 fn read_json(folder: &Folder, name: &str) -> Value {
@@ -274,8 +280,7 @@ fn a_run_with_nothing_to_learn_is_not_recorded() {
             refuse(&mpi, &folder, &format!("{line} --record @run.json"), reason);
         }
         let line = "--size 64 --platform @one.toml --record @run.json";
-        let alone = run(mpi.command(1, &mpi.isochron, &words(&folder, line)), SOON);
-        let error = alone.failure(INPUT);
+        let error = run(mpi.command(1, &mpi.isochron, &words(&folder, line)), SOON).failure(INPUT);
         assert!(
             error.contains("there is nothing to learn: one device does all"),
             "{error}"

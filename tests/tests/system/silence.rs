@@ -109,8 +109,9 @@ impl Stalled {
 
 /// Lists the lines that the program itself has written to standard error.
 fn list_lines(outcome: &Outcome) -> Vec<&str> {
-    let lines = outcome.stderr.lines();
-    lines
+    outcome
+        .stderr
+        .lines()
         .filter_map(|line| line.strip_prefix("isochron: "))
         .collect()
 }
@@ -174,17 +175,19 @@ fn a_report_that_cannot_be_written_after_the_end_of_mpi_is_named() {
     let pipe = folder.path().join("report").display().to_string();
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.is_ok_and(|status| status.success()), "no pipe");
-    let jobs = libraries().map(|mpi| {
-        let words = [
-            "rank 0 on ",
-            "makes no progress",
-            "it is writing results",
-            "it uses no processor",
-        ];
-        let words = words.map(str::to_owned).to_vec();
-        Stalled::start(&mpi, words, &["--report", &pipe], |_| {})
-    });
-    jobs.into_iter().for_each(Stalled::check);
+    libraries()
+        .map(|mpi| {
+            let words = [
+                "rank 0 on ",
+                "makes no progress",
+                "it is writing results",
+                "it uses no processor",
+            ];
+            let words = words.map(str::to_owned).to_vec();
+            Stalled::start(&mpi, words, &["--report", &pipe], |_| {})
+        })
+        .into_iter()
+        .for_each(Stalled::check);
 }
 
 #[test]
@@ -278,11 +281,11 @@ fn a_blas_that_never_returns_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let [first, second] = libraries();
     let library = build_sleeping_blas(&first, folder.path());
-    let cases = [
+    [
         (&first, "1", "it is trying BLAS libraries"),
         (&second, "200000", "it is multiplying, step 1 of "),
-    ];
-    let jobs = cases.map(|(mpi, limit, words)| {
+    ]
+    .map(|(mpi, limit, words)| {
         let words = [
             "rank 1 on ",
             "makes no progress",
@@ -293,6 +296,7 @@ fn a_blas_that_never_returns_is_named() {
         Stalled::start(mpi, words, &["--blas", &library], |command| {
             command.env("SLEEPS_FROM", limit);
         })
-    });
-    jobs.into_iter().for_each(Stalled::check);
+    })
+    .into_iter()
+    .for_each(Stalled::check);
 }

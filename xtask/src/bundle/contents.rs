@@ -68,8 +68,10 @@ impl<'a> Bundle<'a> {
     pub fn add_emulator(&mut self, workspace: &Workspace) -> Result<()> {
         let folder = self.root.join("lib/emulated-cuda");
         fs::create_dir_all(&folder)?;
-        let release = workspace.target(self.mpi.kind).join("release");
-        let built = release.join("libisochron_cuda_emulator.so");
+        let built = workspace
+            .target(self.mpi.kind)
+            .join("release")
+            .join("libisochron_cuda_emulator.so");
         copy(&built, &folder)?;
         for name in [
             "libcuda.so",
@@ -145,8 +147,7 @@ impl<'a> Bundle<'a> {
     /// Adds the BLAS that the program takes by default, if it is installed.
     pub fn add_blas(&mut self) -> Result<()> {
         // It belongs to the administrator's programs, which are on few users' paths.
-        let programs = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"];
-        let mut listed = programs
+        let mut listed = ["ldconfig", "/sbin/ldconfig", "/usr/sbin/ldconfig"]
             .iter()
             .filter_map(|program| machine::read_output(program, &["-p"]));
         let listed = listed
@@ -178,9 +179,10 @@ impl<'a> Bundle<'a> {
     pub fn add_libraries(&self) -> Result<()> {
         let lib = self.root.join("lib");
         for library in needed_by(&self.gathered, self.mpi)? {
-            let folder = match is_of_the_c_library(&file_name(&library)) {
-                true => lib.join("glibc"),
-                false => lib.clone(),
+            let folder = if is_of_the_c_library(&file_name(&library)) {
+                lib.join("glibc")
+            } else {
+                lib.clone()
             };
             copy(&library, &folder)?;
         }

@@ -50,17 +50,21 @@ pub fn list_files(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.is_dir() {
         return Ok(Vec::new());
     }
-    let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let paths = entries
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .with_context(|| folder.display().to_string())?
         .map(|entry| Ok(entry?.path()))
-        .collect::<Result<Vec<_>>>()?;
-    let mut files: Vec<_> = paths.into_iter().filter(|path| path.is_file()).collect();
+        .collect::<Result<Vec<_>>>()?
+        .into_iter()
+        .filter(|path| path.is_file())
+        .collect();
     files.sort();
     Ok(files)
 }
 
 /// Returns the last part of a path.
 pub fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }

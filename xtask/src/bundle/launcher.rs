@@ -108,8 +108,12 @@ impl LauncherKind {
 
 /// Returns the major version at the end of a line such as `mpirun (Open MPI) 4.1.4`.
 fn parse_major(line: &str) -> Option<u32> {
-    let version = line.split_whitespace().last()?;
-    version.split('.').next()?.parse().ok()
+    line.split_whitespace()
+        .last()?
+        .split('.')
+        .next()?
+        .parse()
+        .ok()
 }
 
 impl BundledLauncher {
@@ -160,8 +164,11 @@ fn hydra(launcher: &Path) -> Result<Vec<Program>> {
     if !proxy.is_file() {
         bail!("{} was not found: it starts ranks", proxy.display());
     }
-    let programs = [(launcher.to_owned(), "mpirun"), (proxy, "hydra_pmi_proxy")];
-    Ok(programs.map(|(path, name)| Program { path, name }).into())
+    Ok(
+        [(launcher.to_owned(), "mpirun"), (proxy, "hydra_pmi_proxy")]
+            .map(|(path, name)| Program { path, name })
+            .into(),
+    )
 }
 
 /// Programs and folders of an installation.

@@ -114,20 +114,21 @@ pub fn path_of(name: &str, listed: &str) -> Option<PathBuf> {
     } else {
         "(nothing)"
     };
-    let line = lines.find(|line| {
-        let mut words = line.split_whitespace();
-        words.next() == Some(name) && words.next() != Some(other)
-    })?;
-    line.split("=> ").nth(1).map(PathBuf::from)
+    lines
+        .find(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(name) && words.next() != Some(other)
+        })?
+        .split("=> ")
+        .nth(1)
+        .map(PathBuf::from)
 }
 
 /// Returns the version of the C library here, such as `2.36`.
 pub fn glibc_version() -> Result<String> {
     let told = machine::read_output("getconf", &["GNU_LIBC_VERSION"]);
-    let version = told
-        .as_deref()
-        .and_then(|told| told.trim().strip_prefix("glibc "));
-    version
+    told.as_deref()
+        .and_then(|told| told.trim().strip_prefix("glibc "))
         .map(str::to_owned)
         .context("bundles are made on Linux with the GNU C library")
 }

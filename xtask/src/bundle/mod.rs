@@ -71,9 +71,10 @@ pub fn run(
     let name = format!("isochron-{version}-{arch}-linux{ending}");
     let folder = workspace.target(library).join("bundle");
     let archive = folder.join(format!("{name}.tar.gz"));
-    let programs: Vec<&str> = match with_tests {
-        true => PROGRAMS.iter().chain(TESTS).copied().collect(),
-        false => PROGRAMS.to_vec(),
+    let programs: Vec<&str> = if with_tests {
+        PROGRAMS.iter().chain(TESTS).copied().collect()
+    } else {
+        PROGRAMS.to_vec()
     };
     steps.run("gather", || {
         let mut bundle = Bundle::new(folder.join(&name), (&mpi, &launcher))?;

@@ -206,8 +206,8 @@ fn with_old_c_library(folder: &Path, mut ranks: Command, bundle: &Path) -> Resul
     let output = ranks.output().context("the launcher did not start")?;
     let stderr = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {stderr}", output.status);
-    let lines = stderr.lines();
-    let told: Vec<_> = lines
+    let told: Vec<_> = stderr
+        .lines()
         .filter(|line| line.starts_with("isochron: the C library"))
         .collect();
     ensure!(

@@ -51,8 +51,10 @@ impl Planner {
         let some_nodes = choose_nodes(&work.over(links), &rates)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes,
         // which balancing may find, could do without messages.
-        let weighed = candidates.iter().map(|&way| work.weigh(way));
-        let best = weighed.min_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+        let best = candidates
+            .iter()
+            .map(|&way| work.weigh(way))
+            .min_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
         if best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
             Err(PlanPause::end(Decision::along_k(work, whole, candidates)))
         } else {

@@ -292,9 +292,10 @@ impl Planner {
 
     /// Returns the capacity of the links, at least as precise as a run of these predicted seconds allows.
     fn links(&self, run_s: f64) -> Result<Links, PlanPause> {
-        let known = self.known.links.iter();
-        let precise = known.filter(|(asked, _)| *asked >= run_s);
-        precise
+        self.known
+            .links
+            .iter()
+            .filter(|(asked, _)| *asked >= run_s)
             .max_by(|a, b| a.0.total_cmp(&b.0))
             .map(|(_, links)| *links)
             .ok_or(PlanPause::Ask(PlanRequest::Links { run_s }))
@@ -302,13 +303,12 @@ impl Planner {
 
     /// Returns `true` if all nodes have the memory for this division.
     fn has_room(&self, division: Division) -> Result<bool, PlanPause> {
-        let known = self
-            .known
+        self.known
             .rooms
             .iter()
-            .find(|(asked, _)| *asked == division);
-        let is_there = known.map(|(_, is_there)| *is_there);
-        is_there.ok_or(PlanPause::Ask(PlanRequest::Room(division)))
+            .find(|(asked, _)| *asked == division)
+            .map(|(_, is_there)| *is_there)
+            .ok_or(PlanPause::Ask(PlanRequest::Room(division)))
     }
 
     /// Returns the times of all of C.

@@ -37,11 +37,14 @@ impl Cluster {
             PlanRequest::Links { .. } => PlanAnswer::Links(self.links),
             PlanRequest::Room(division) => PlanAnswer::Room((self.has_room)(division)),
             PlanRequest::Times { extents, .. } => {
-                let nodes = extents.iter().zip(&self.speeds);
-                let times = nodes.map(|(extent, speed)| match extent.area() {
-                    0 => Observation::default(),
-                    area => Observation::measured(area as f64 / speed, 3, 0.0),
-                });
+                let times =
+                    extents
+                        .iter()
+                        .zip(&self.speeds)
+                        .map(|(extent, speed)| match extent.area() {
+                            0 => Observation::default(),
+                            area => Observation::measured(area as f64 / speed, 3, 0.0),
+                        });
                 PlanAnswer::Times(times.collect())
             }
         }
@@ -141,8 +144,11 @@ fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
         hidden: 0.1,
         ..small(4, 1 << 16)
     };
-    let decision = Cluster::new(&[1e6; 4], bytes_per_s).decide(work);
-    decision.division.shares().is_some()
+    Cluster::new(&[1e6; 4], bytes_per_s)
+        .decide(work)
+        .division
+        .shares()
+        .is_some()
 }
 
 #[test]

@@ -81,8 +81,10 @@ mod tests {
                 ci: ci * speed,
             })
             .collect();
-        let flags = find_contradictions(&means);
-        flags.iter().map(|flag| (flag.d, flag.reason)).collect()
+        find_contradictions(&means)
+            .iter()
+            .map(|flag| (flag.d, flag.reason))
+            .collect()
     }
 
     #[test]

@@ -130,8 +130,9 @@ impl<'a> Chain<'a> {
 
     /// Returns the sizes from `first` to `last` and `reach` sizes on either side of them, ascending.
     fn neighbourhood(&self, first: usize, last: usize, reach: usize) -> Vec<usize> {
-        let left = follow_links(&self.left, self.left[first]).take(reach);
-        let mut near: Vec<usize> = left.collect();
+        let mut near: Vec<usize> = follow_links(&self.left, self.left[first])
+            .take(reach)
+            .collect();
         near.reverse();
         let inside = follow_links(&self.right, Some(first));
         near.extend(inside.take_while(|&i| i <= last));
@@ -173,8 +174,9 @@ impl<'a> Chain<'a> {
 
     /// Adds the suspect runs that begin at `first`.
     fn suspect_runs(&mut self, first: usize, version: u32, suspects: &mut BinaryHeap<Suspect>) {
-        let reachable = follow_links(&self.right, Some(first)).take(LONGEST_RUN);
-        let longest: Vec<usize> = reachable.collect();
+        let longest: Vec<usize> = follow_links(&self.right, Some(first))
+            .take(LONGEST_RUN)
+            .collect();
         for length in 1..=longest.len() {
             let run = longest[..length].to_vec();
             suspects.extend(self.assess_run(run, version));
@@ -220,8 +222,11 @@ impl<'a> Chain<'a> {
 
     /// Returns the sum of the excesses of `sizes` over their bounds.
     fn sum_excess(&self, sizes: &[usize]) -> f64 {
-        let flags = sizes.iter().filter_map(|&i| self.contradiction_at(i));
-        flags.map(|flag| flag.excess()).sum()
+        sizes
+            .iter()
+            .filter_map(|&i| self.contradiction_at(i))
+            .map(|flag| flag.excess())
+            .sum()
     }
 }
 

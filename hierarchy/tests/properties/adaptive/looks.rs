@@ -106,8 +106,13 @@ fn a_first_look_at_likely_parts_is_a_small_part_of_a_short_run() {
         let parts = vec![part; 2];
         let mut learner =
             Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, steps, parts).unwrap();
-        let units = learner.request_measurement().unwrap().expect("a look");
-        let looked_at = units.iter().sum::<u64>() as f64 / (2 * SHARE) as f64;
+        let looked_at = learner
+            .request_measurement()
+            .unwrap()
+            .expect("a look")
+            .iter()
+            .sum::<u64>() as f64
+            / (2 * SHARE) as f64;
         assert!((0.9 * most..most).contains(&looked_at), "{looked_at}");
     }
 }
@@ -120,8 +125,11 @@ fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
     let mut looks = Vec::new();
     for _ in 0..2 {
         let units = learner.request_measurement().unwrap().expect("a look");
-        let times = units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed);
-        let times_s: Vec<f64> = times.collect();
+        let times_s: Vec<f64> = units
+            .iter()
+            .zip(speeds)
+            .map(|(&d, speed)| d as f64 / speed)
+            .collect();
         learner
             .observe(&observe_once(true, &units, &times_s))
             .unwrap();
@@ -204,8 +212,11 @@ fn count_looks(disturbed: usize, factor: f64) -> usize {
     let mut learner = Adaptive::new(config, 4 * SHARE, 30, parts.to_vec()).unwrap();
     let mut looks = 0;
     while let Some(units) = learner.request_measurement().unwrap() {
-        let times = units.iter().zip(speeds).map(|(&d, speed)| d as f64 / speed);
-        let mut times_s: Vec<f64> = times.collect();
+        let mut times_s: Vec<f64> = units
+            .iter()
+            .zip(speeds)
+            .map(|(&d, speed)| d as f64 / speed)
+            .collect();
         if looks == 0 {
             times_s[disturbed] *= factor;
         }

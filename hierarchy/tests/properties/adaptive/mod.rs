@@ -49,13 +49,13 @@ fn cliffs_are_found_and_kept_away_from() {
 
 #[test]
 fn work_beyond_all_memories_goes_to_the_parts_that_are_quickest_there() {
-    let draw = [
+    let parts = [
         (0.8, 0.66, 24.0),
         (1.1, 1.2, 8.0),
         (0.8, 0.9, 20.8),
         (2.0, 0.63, 6.1),
-    ];
-    let parts = draw.map(|(speed, share, steeper)| SimulatedPart {
+    ]
+    .map(|(speed, share, steeper)| SimulatedPart {
         capacity: share * SHARE as f64,
         steeper,
         ..SimulatedPart::constant(speed)
@@ -169,11 +169,11 @@ fn a_part_that_becomes_slow_gets_less_within_few_steps_and_is_named() {
             (drift.factor / slower - 1.0).abs() < 0.2,
             "{drift:?} {slower}"
         );
-        let answer = learner
+        let change = learner
             .changes()
             .iter()
-            .find(|change| change.why == ChangeReason::Drift);
-        let change = answer.expect("a change");
+            .find(|change| change.why == ChangeReason::Drift)
+            .expect("a change");
         assert!(change.step <= at + 12, "{slower}: {}", change.step);
         assert!(
             simulation.over_ideal() < 1.25,
@@ -274,13 +274,15 @@ fn devices_of_a_node_change_freely_where_nodes_are_dear_to_change() {
     .unwrap();
     loop {
         let now = simulation.divisions.last().cloned();
-        let request = learner.request_next(|units| LaidOut {
-            units: units.to_vec(),
-            cost_s: now.as_ref().map_or(0.0, |now| {
-                1e3 * (now[0] + now[1]).abs_diff(units[0] + units[1]) as f64
-            }),
-        });
-        match request.unwrap() {
+        match learner
+            .request_next(|units| LaidOut {
+                units: units.to_vec(),
+                cost_s: now.as_ref().map_or(0.0, |now| {
+                    1e3 * (now[0] + now[1]).abs_diff(units[0] + units[1]) as f64
+                }),
+            })
+            .unwrap()
+        {
             Request::Done => break,
             Request::Measure(units) => simulation.measure_once(&mut learner, units).unwrap(),
             Request::Steps { units, count } => simulation.step(&mut learner, units, count).unwrap(),

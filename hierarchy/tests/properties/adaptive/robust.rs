@@ -64,11 +64,13 @@ fn steps_of_slightly_other_units_than_asked_for_are_learnt_from() {
     let mut simulation = Simulation::new(parts, 300, 4);
     let mut learner = start(&simulation);
     loop {
-        let request = learner.request_next(|units| LaidOut {
-            units: round_to_blocks(units),
-            ..simulation.place(&round_to_blocks(units))
-        });
-        match request.unwrap() {
+        match learner
+            .request_next(|units| LaidOut {
+                units: round_to_blocks(units),
+                ..simulation.place(&round_to_blocks(units))
+            })
+            .unwrap()
+        {
             Request::Done => break,
             Request::Measure(units) => simulation
                 .measure_once(&mut learner, move_few(&units, 2))

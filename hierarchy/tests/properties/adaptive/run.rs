@@ -127,13 +127,13 @@ impl Simulation {
 
     pub fn ideal_total_s(&self) -> f64 {
         let (first, last) = (self.ideal_s(0), self.ideal_s(u64::MAX - 1));
-        let changed = self
+        let before = self
             .parts
             .iter()
             .map(|part| part.slow_from)
             .min()
-            .unwrap_or(u64::MAX);
-        let before = changed.min(self.steps);
+            .unwrap_or(u64::MAX)
+            .min(self.steps);
         before as f64 * first + (self.steps - before) as f64 * last
     }
 

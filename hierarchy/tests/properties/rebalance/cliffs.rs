@@ -6,14 +6,18 @@ use super::*;
 
 /// Returns the seconds of parts of which the fast ones slow down with the fourth power of the size beyond `cap` units.
 fn draw_cliff_times(units: &[u64], cap: f64, random: &mut SplitMix) -> Vec<f64> {
-    let exact = units.iter().enumerate().map(|(part, &units)| {
-        let d = units as f64;
-        match part % 4 {
-            0 => 1e-3 * d * (d / cap).powi(4).max(1.0),
-            unlike => 1e-3 * d * (1.5 + 0.5 * unlike as f64),
-        }
-    });
-    exact.map(|t_s| t_s * draw_factor(0.02, random)).collect()
+    units
+        .iter()
+        .enumerate()
+        .map(|(part, &units)| {
+            let d = units as f64;
+            match part % 4 {
+                0 => 1e-3 * d * (d / cap).powi(4).max(1.0),
+                unlike => 1e-3 * d * (1.5 + 0.5 * unlike as f64),
+            }
+        })
+        .map(|t_s| t_s * draw_factor(0.02, random))
+        .collect()
 }
 
 /// Behind the cliff a sweep takes up to eight times as long. It was endured for a whole cool-down.
@@ -28,8 +32,9 @@ fn a_change_that_leads_over_a_cliff_is_soon_taken_back() {
         for cap in [600.0, 800.0, 1000.0] {
             let unit_s = [1e-3; 16];
             let mut simulated = SimulatedLoop::new(config.clone(), &unit_s, 0.0, seed);
-            let even = draw_cliff_times(&[750; 16], cap, &mut SplitMix::new(seed));
-            let even_s = even.into_iter().fold(0.0, f64::max);
+            let even_s = draw_cliff_times(&[750; 16], cap, &mut SplitMix::new(seed))
+                .into_iter()
+                .fold(0.0, f64::max);
             let mut long = 0;
             for _ in 0..20 {
                 let units = simulated.machine.units().to_vec();

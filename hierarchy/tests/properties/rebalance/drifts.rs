@@ -56,8 +56,12 @@ impl DriftCase {
             let mut late_s = 0.0;
             for sweep in 0..steps.0 {
                 idle += usize::from(machine.units().contains(&0));
-                let parts = machine.units().iter().zip(&self.unit_s);
-                let exact: Vec<f64> = parts.map(|(&d, unit_s)| d as f64 * unit_s).collect();
+                let exact: Vec<f64> = machine
+                    .units()
+                    .iter()
+                    .zip(&self.unit_s)
+                    .map(|(&d, unit_s)| d as f64 * unit_s)
+                    .collect();
                 if sweep >= 40 {
                     late_s += exact.iter().copied().fold(0.0, f64::max);
                 }

@@ -8,8 +8,8 @@ use super::*;
 
 /// Seconds of a part whose times have steps of sizes that are a bad fit: every third size takes twice as long.
 fn list_rugged(unit_s: f64) -> Vec<(u64, f64)> {
-    let sizes = (1..=120).map(|size| size * 100);
-    sizes
+    (1..=120)
+        .map(|size| size * 100)
         .map(|d| (d, d as f64 * unit_s * if d % 300 == 0 { 2.0 } else { 1.0 }))
         .collect()
 }
@@ -31,11 +31,14 @@ fn find_optimum(unit_s: &[f64]) -> f64 {
 }
 
 fn look_up(unit_s: &[f64], units: &[u64]) -> Vec<f64> {
-    let parts = unit_s.iter().zip(units);
-    parts
+    unit_s
+        .iter()
+        .zip(units)
         .map(|(&unit_s, &d)| {
-            let point = list_rugged(unit_s).into_iter().find(|&(size, _)| size == d);
-            point.map_or(0.0, |(_, t_s)| t_s)
+            list_rugged(unit_s)
+                .into_iter()
+                .find(|&(size, _)| size == d)
+                .map_or(0.0, |(_, t_s)| t_s)
         })
         .collect()
 }

@@ -160,8 +160,9 @@ impl SimulatedNode {
             (None, Some(models)) => models.divide(balance_to(NODES_EPSILON).for_devices(), area),
             (None, None) => apportion(extent.cols * BLOCK, &vec![1.0; self.devices.len()]),
         };
-        let devices = self.devices.iter().zip(&slices);
-        devices
+        self.devices
+            .iter()
+            .zip(&slices)
             .map(|(device, &columns)| device.time_s(to_blocks(extent.rows, columns)))
             .fold(0.0, f64::max)
     }
@@ -229,8 +230,10 @@ impl SimulatedCluster {
             match inpa.step() {
                 BalanceStep::Done(balance) => return Ok(balance),
                 BalanceStep::Measure(extents) => {
-                    let nodes = self.nodes.iter_mut().zip(extents);
-                    let times: Result<Vec<_>, _> = nodes
+                    let times: Result<Vec<_>, _> = self
+                        .nodes
+                        .iter_mut()
+                        .zip(extents)
                         .map(|(node, extent)| {
                             node.balance_devices(balance_to(NODES_EPSILON).for_devices(), extent)
                         })
@@ -244,8 +247,9 @@ impl SimulatedCluster {
     /// Returns the seconds that each node really takes with its rectangle, without noise.
     #[must_use]
     pub fn times_s(&self, layout: &Layout) -> Vec<f64> {
-        let nodes = self.nodes.iter().zip(layout.rects());
-        nodes
+        self.nodes
+            .iter()
+            .zip(layout.rects())
             .map(|(node, rect)| node.time_s(Extent::from(rect)))
             .collect()
     }

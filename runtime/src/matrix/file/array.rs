@@ -87,8 +87,10 @@ impl<T: Scalar> ArrayElements<T> {
             ));
         };
         let words: Vec<&str> = text.split_whitespace().collect();
-        let parsed = self.banner.parse_element::<T>(&words, losses);
-        let value = parsed.map_err(|reason| self.blame_line(&reason))?;
+        let value = self
+            .banner
+            .parse_element::<T>(&words, losses)
+            .map_err(|reason| self.blame_line(&reason))?;
         self.read += 1;
         Ok((losses.convert(value), value))
     }

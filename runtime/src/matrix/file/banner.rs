@@ -183,8 +183,7 @@ impl MarketBanner {
 
 /// Parses a number, also with Fortran's letter of double precision before its exponent.
 fn parse_number(word: &str) -> Result<f64, String> {
-    let parsed = word
-        .parse()
-        .or_else(|_| word.replace(['d', 'D'], "e").parse());
-    parsed.map_err(|_| format!("`{word}` is not a number"))
+    word.parse()
+        .or_else(|_| word.replace(['d', 'D'], "e").parse())
+        .map_err(|_| format!("`{word}` is not a number"))
 }

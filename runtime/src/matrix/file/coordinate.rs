@@ -81,8 +81,8 @@ impl CoordinateElements {
             let Some(text) = self.lines.next_data()? else {
                 return Err(format!("truncated: {read} elements of {}", self.entries));
             };
-            let parsed = parse_entry::<T>(self.banner, text, losses);
-            let placed = parsed.and_then(|entry| self.place_entry(entry, &mut halves));
+            let placed = parse_entry::<T>(self.banner, text, losses)
+                .and_then(|entry| self.place_entry(entry, &mut halves));
             let number = self.lines.number;
             elements.push(placed.map_err(|reason| format!("line {number}: {reason}"))?);
         }

@@ -64,7 +64,7 @@ impl Losses {
     /// Says what was lost in a matrix of this type.
     pub fn describe(self, path: &Path, element: ElementType) -> Option<String> {
         let path = path.display();
-        let findings = [
+        let told: Vec<String> = [
             (
                 self.rounded,
                 ["integer was", "integers were"],
@@ -83,15 +83,14 @@ impl Losses {
                 "added to others",
                 "for places that have a line already".to_owned(),
             ),
-        ];
-        let told: Vec<String> = findings
-            .into_iter()
-            .filter(|(count, ..)| *count > 0)
-            .map(|(count, [one, several], became, reason)| {
-                let what = if count == 1 { one } else { several };
-                format!("{count} {what} {became} ({reason})")
-            })
-            .collect();
+        ]
+        .into_iter()
+        .filter(|(count, ..)| *count > 0)
+        .map(|(count, [one, several], became, reason)| {
+            let what = if count == 1 { one } else { several };
+            format!("{count} {what} {became} ({reason})")
+        })
+        .collect();
         (!told.is_empty()).then(|| format!("{path}: {}", told.join("; ")))
     }
 }

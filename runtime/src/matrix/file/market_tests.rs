@@ -17,8 +17,7 @@ struct ReadText<T> {
 }
 
 fn read_as<T: Scalar>(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<ReadText<T>, Error> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.mtx");
+    let path = tempfile::tempdir().unwrap().path().join("a.mtx");
     std::fs::write(&path, text).unwrap();
     let comm = LocalComm::new();
     let file = open(&comm, &path)?;
@@ -67,8 +66,8 @@ fn make_elements(banner: MarketBanner, size: usize) -> Vec<Complex64> {
         (Symmetry::Hermitian, true) => number(row, col).re.into(),
         _ => number(row, col),
     };
-    let places = (0..size).flat_map(|col| (0..size).map(move |row| (row, col)));
-    places
+    (0..size)
+        .flat_map(|col| (0..size).map(move |row| (row, col)))
         .map(|(row, col)| match banner.symmetry {
             Symmetry::General => number(row, col),
             _ if row >= col => lower(row, col),

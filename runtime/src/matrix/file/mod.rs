@@ -178,9 +178,10 @@ impl OutputFile {
         let target = output.as_mut().and_then(|output| output.target.take());
         let target = comm.share(HEAD, Some(target))?;
         let written = position::write_in_place(comm, &path, target.as_ref(), matrix)?;
-        let mut moved = match written {
-            true => Moved::default(),
-            false => head::write_pieces(comm, output.as_mut(), matrix)?,
+        let mut moved = if written {
+            Moved::default()
+        } else {
+            head::write_pieces(comm, output.as_mut(), matrix)?
         };
         let reread = output.as_mut().map(MatrixOutput::reread).transpose();
         let reread = agree(comm, reread)?;
@@ -218,9 +219,10 @@ impl<T: Scalar> MatrixOutput<T> {
         let mut file = BufWriter::with_capacity(1 << 20, partial);
         let written = (format.write_header)(&mut file, rows, cols);
         accept_written(&mut file, written)?;
-        let target = match format.has_positions {
-            true => position::SharedTarget::with_length::<T>(file.get_mut(), rows * cols),
-            false => None,
+        let target = if format.has_positions {
+            position::SharedTarget::with_length::<T>(file.get_mut(), rows * cols)
+        } else {
+            None
         };
         Ok(Self {
             file,
@@ -266,8 +268,9 @@ impl<T: Scalar> MatrixOutput<T> {
 
 /// Writes the buffer after other bytes.
 fn accept_written(file: &mut BufWriter<PartialFile>, written: io::Result<()>) -> Result<(), Error> {
-    let written = written.and_then(|()| file.flush());
-    written.map_err(|error| Error::output(file.get_ref().path(), error))
+    written
+        .and_then(|()| file.flush())
+        .map_err(|error| Error::output(file.get_ref().path(), error))
 }
 
 /// Elements that were written, to be compared with those that should have been.
@@ -351,8 +354,8 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
         )));
     }
     let digest = digest_elements(&shape, &mut read).map_err(failed)?;
-    let unchanged = file.check_content();
-    unchanged.map_err(|error| failed(error.to_string()))?;
+    file.check_content()
+        .map_err(|error| failed(error.to_string()))?;
     Ok(digest)
 }
 

@@ -89,8 +89,9 @@ impl<T: Scalar> Header<T> {
         let bytes = &mut bytes[..out.len() * self.width];
         if self.is_foreign {
             let parts = 1 + usize::from(self.shape.element.is_complex());
-            let reals = bytes.chunks_exact_mut(self.width / parts);
-            reals.for_each(<[u8]>::reverse);
+            bytes
+                .chunks_exact_mut(self.width / parts)
+                .for_each(<[u8]>::reverse);
         }
         (self.convert)(bytes, out)
     }
@@ -264,8 +265,7 @@ mod tests {
             b"\n",
         ]
         .concat();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.npy");
+        let path = tempfile::tempdir().unwrap().path().join("a.npy");
         std::fs::write(&path, [&head, bytemuck::cast_slice(numbers)].concat()).unwrap();
         let comm = LocalComm::new();
         let file = open(&comm, &path).unwrap();

@@ -64,10 +64,7 @@ mod tests {
                 prop_assert!(piece.cols == 1 || piece.row_range() == part.row_range() && gap <= max_gap);
                 let elements = (piece.cols - 1) * line_len + piece.rows;
                 prop_assert!(elements > 0 && elements <= most);
-                next = match piece.row_range().end == part.row_range().end {
-                    true => (piece.col_range().end, part.row),
-                    false => (piece.col, piece.row_range().end),
-                };
+                next = if piece.row_range().end == part.row_range().end { (piece.col_range().end, part.row) } else { (piece.col, piece.row_range().end) };
             }
             let end = if part.rows == 0 { first } else { first + n };
             prop_assert_eq!(next.0, end);

@@ -43,8 +43,10 @@ pub(super) fn read_part<T: Scalar>(
         bytes.resize(((piece.cols - 1) * line_len + piece.rows) * width, 0);
         file.read_exact_at(&mut bytes, header.start + (first * width) as u64)?;
         values.resize(piece.len(), T::ZERO);
-        let lines = bytes.chunks_mut(line_len * width);
-        for (line, values) in lines.zip(values.chunks_exact_mut(piece.rows)) {
+        for (line, values) in bytes
+            .chunks_mut(line_len * width)
+            .zip(values.chunks_exact_mut(piece.rows))
+        {
             losses += header.decode_numbers(line, values);
         }
         store_piece(matrix, &orient(&piece, order), order, &values);

@@ -38,8 +38,9 @@ pub struct InputFile {
 /// # Collective
 /// All ranks, with the same path.
 pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
-    let call = CollectiveCall::new(comm, "file::open");
-    let _call = call.with_debug("path", &path).enter()?;
+    let _call = CollectiveCall::new(comm, "file::open")
+        .with_debug("path", &path)
+        .enter()?;
     let opened = do_on_head(comm, || open_with_shape(path))?;
     let shape = comm.share(HEAD, opened.as_ref().map(|(_, shape)| *shape))?;
     let file = match opened {
@@ -162,8 +163,9 @@ impl InputFile {
     /// # Collective
     /// All ranks.
     pub fn close(self, comm: &dyn Comm) -> Result<(), Error> {
-        let call = CollectiveCall::new(comm, "InputFile::close");
-        let _call = call.with_debug("path", &self.path).enter()?;
+        let _call = CollectiveCall::new(comm, "InputFile::close")
+            .with_debug("path", &self.path)
+            .enter()?;
         let file = self.file.as_deref();
         let checked = file.map_or(Ok(()), WatchedFile::check_content);
         agree(
@@ -312,8 +314,7 @@ mod tests {
             loop {
                 let rewritten = path.clone();
                 run_after_reads(reads, move || rewrite(&rewritten));
-                let opened = open_to_read(&path, is_in_place);
-                let read = opened.and_then(|file| {
+                let read = open_to_read(&path, is_in_place).and_then(|file| {
                     let (read, _) = read_part(&file)?;
                     file.close(&LocalComm::new())?;
                     Ok(read.digest())

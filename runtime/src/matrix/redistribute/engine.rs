@@ -92,8 +92,7 @@ impl<T: bytemuck::Pod> Movement<T> {
 
     /// Returns the bytes of memory that it keeps for messages.
     pub(crate) fn message_bytes(&self) -> u64 {
-        let buffers = self.spare.iter().flatten();
-        let elements: usize = buffers.map(Vec::capacity).sum();
+        let elements: usize = self.spare.iter().flatten().map(Vec::capacity).sum();
         (elements * size_of::<T>()) as u64
     }
 
@@ -310,11 +309,12 @@ fn reserve_buffers<T>(plan: &MovePlan, buffers: &mut MessageBuffers<T>) -> Resul
     buffers.resize_with(pairs, Default::default);
     for pair in buffers {
         for (buffer, len) in pair.iter_mut().zip(plan.most_per_round()) {
-            let reserved = buffer.try_reserve_exact(len.saturating_sub(buffer.len()));
-            reserved.map_err(|_| Error::Allocation {
-                what: "the messages of a redistribution",
-                bytes: (len * size_of::<T>()) as u64,
-            })?;
+            buffer
+                .try_reserve_exact(len.saturating_sub(buffer.len()))
+                .map_err(|_| Error::Allocation {
+                    what: "the messages of a redistribution",
+                    bytes: (len * size_of::<T>()) as u64,
+                })?;
         }
     }
     Ok(())

@@ -140,8 +140,11 @@ impl MovePlan {
     /// Returns the largest number of elements that are sent, and received, in a round.
     pub(super) fn most_per_round(&self) -> [usize; 2] {
         [&self.sends, &self.recvs].map(|pairs| {
-            let partners = pairs.iter().filter(|pair| pair.rank != self.rank);
-            partners.map(|pair| pair.len().div_ceil(self.rounds)).sum()
+            pairs
+                .iter()
+                .filter(|pair| pair.rank != self.rank)
+                .map(|pair| pair.len().div_ceil(self.rounds))
+                .sum()
         })
     }
 
@@ -170,9 +173,8 @@ impl MovePlan {
     /// Returns the messages of a round that this rank sends, in buffer 0, and those that it receives, in buffer 1.
     pub(super) fn list_messages(&self, round: usize) -> [Vec<Message>; 2] {
         [(&self.sends, 0), (&self.recvs, 1)].map(|(pairs, buffer)| {
-            let placed = self.place_in_buffer(pairs, round);
-            let partners = placed.filter(|(pair, ..)| pair.rank != self.rank);
-            partners
+            self.place_in_buffer(pairs, round)
+                .filter(|(pair, ..)| pair.rank != self.rank)
                 .map(|(pair, _, place)| Message::plain(pair.rank, buffer, place))
                 .collect()
         })
@@ -232,13 +234,14 @@ impl MovePlan {
 /// Counts the rounds in which no rank sends and receives more than `room` elements together, but for one element for each of
 /// its partners. Every element has one holder. The number follows from the spreads alone, so every rank finds the same.
 pub(super) fn count_rounds(from: &Spread, to: &Spread, room: usize) -> usize {
-    let most = (0..from.n_ranks())
+    (0..from.n_ranks())
         .map(|rank| {
             let (have, need) = (from.holding(rank), to.holding(rank));
             have.len() + need.len() - 2 * have.count_shared(&need)
         })
-        .max();
-    most.unwrap_or(0).div_ceil(room.max(1))
+        .max()
+        .unwrap_or(0)
+        .div_ceil(room.max(1))
 }
 
 #[cfg(test)]
@@ -267,12 +270,13 @@ mod tests {
     fn spread(rows: usize, cols: usize, n: usize) -> BoxedStrategy<Spread> {
         let one = (0..n).prop_map(move |rank| Spread::on_one(rows, cols, rank, n).unwrap());
         let areas = (prop::collection::vec(0.0f64..5.0, n), 1usize..5);
-        let some = areas.prop_filter("an area", |(areas, _)| areas.iter().any(|&area| area > 0.0));
-        let layout = some.prop_map(move |(areas, block)| {
-            let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
-            let layout = columns::br(&areas, blocks[0], blocks[1]).unwrap();
-            Spread::on_layout(rows, cols, block, &layout)
-        });
+        let layout = areas
+            .prop_filter("an area", |(areas, _)| areas.iter().any(|&area| area > 0.0))
+            .prop_map(move |(areas, block)| {
+                let blocks = [rows, cols].map(|size| size.div_ceil(block) as u64);
+                let layout = columns::br(&areas, blocks[0], blocks[1]).unwrap();
+                Spread::on_layout(rows, cols, block, &layout)
+            });
         let (row_block, col_block, processes) = (1usize..7, 1usize..7, 1..=n);
         let cyclic = (
             row_block,
@@ -301,18 +305,18 @@ mod tests {
 
     /// A spread of a `rows×cols` matrix that may be part of a larger one, or the transposed of another.
     fn part(rows: usize, cols: usize, n: usize) -> BoxedStrategy<Spread> {
-        let margins = (0usize..4, 0usize..4, 0usize..4, 0usize..4);
-        let sub = margins.prop_flat_map(move |(top, bottom, left, right)| {
-            let whole = spread(top + rows + bottom, left + cols + right, n);
-            whole.prop_map(move |w| w.sub(top..top + rows, left..left + cols).unwrap())
-        });
+        let sub = (0usize..4, 0usize..4, 0usize..4, 0usize..4).prop_flat_map(
+            move |(top, bottom, left, right)| {
+                spread(top + rows + bottom, left + cols + right, n)
+                    .prop_map(move |w| w.sub(top..top + rows, left..left + cols).unwrap())
+            },
+        );
         let transposed = spread(cols, rows, n).prop_map(|s| s.transposed());
         prop_oneof![spread(rows, cols, n), sub, transposed].boxed()
     }
 
     fn cases() -> impl Strategy<Value = (Spread, Spread, usize, usize)> {
-        let sizes = (0usize..24, 0usize..24, 1usize..7);
-        sizes.prop_flat_map(|(rows, cols, n)| {
+        (0usize..24, 0usize..24, 1usize..7).prop_flat_map(|(rows, cols, n)| {
             (
                 part(rows, cols, n),
                 part(rows, cols, n),

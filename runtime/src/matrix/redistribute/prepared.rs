@@ -88,9 +88,10 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         config: &RedistributeConfig<T>,
     ) -> Result<Self, Error> {
         check_ranks(comm, [from, to])?;
-        let moved = match config.transposed {
-            false => from.clone(),
-            true => from.transposed(),
+        let moved = if config.transposed {
+            from.transposed()
+        } else {
+            from.clone()
         };
         let shapes = [&moved, to].map(|spread| (spread.rows(), spread.cols()));
         if shapes[0] != shapes[1] {
@@ -143,9 +144,10 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         source.check(&self.from, comm.rank())?;
         target.check(&self.to, comm.rank())?;
         let (planned, found) = (self.order, target.order);
-        match planned == found {
-            true => Ok(()),
-            false => Err(SpreadError::Order { planned, found }.into()),
+        if planned == found {
+            Ok(())
+        } else {
+            Err(SpreadError::Order { planned, found }.into())
         }
     }
 
@@ -159,9 +161,10 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         source: Stored<'_, T>,
         target: StoredMut<'_, T>,
     ) -> Result<Moved, Error> {
-        let order = match self.config.transposed {
-            false => source.order,
-            true => source.order.transposed(),
+        let order = if self.config.transposed {
+            source.order.transposed()
+        } else {
+            source.order
         };
         let source = Stored { order, ..source };
         match self.config.map {

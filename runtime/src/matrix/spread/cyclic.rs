@@ -143,8 +143,8 @@ fn deal_indices(
             processes,
         });
     }
-    let firsts = (0..processes).map(|process| (processes + process - source) % processes);
-    Ok(firsts
+    Ok((0..processes)
+        .map(|process| (processes + process - source) % processes)
         .map(|first| HeldLines::cyclic(n, block, first, processes))
         .collect())
 }
@@ -274,8 +274,10 @@ mod tests {
         };
         let message = block.deal_lines(&grid).unwrap_err().to_string();
         assert!(message.contains("MB_A = 0"), "{message}");
-        let many = BlockCyclic::new(9, usize::MAX, 2, 2);
-        let message = many.deal_lines(&grid).unwrap_err().to_string();
+        let message = BlockCyclic::new(9, usize::MAX, 2, 2)
+            .deal_lines(&grid)
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("NB_A = 2"), "{message}");
     }
 }

@@ -88,8 +88,11 @@ impl Dimension {
     fn lists_in_use(&self) -> Vec<&HeldLines> {
         let mut seen = vec![false; self.lists.len()];
         let new = |&&list: &&usize| !std::mem::replace(&mut seen[list], true);
-        let lists = self.of_rank.iter().filter(new);
-        lists.map(|&list| &self.lists[list]).collect()
+        self.of_rank
+            .iter()
+            .filter(new)
+            .map(|&list| &self.lists[list])
+            .collect()
     }
 
     /// Digests the list of each rank.
@@ -126,8 +129,8 @@ impl HeldLines {
         if every == 1 {
             return Self::range(0..n);
         }
-        let starts = (first.saturating_mul(block)..n).step_by(block.saturating_mul(every));
-        let runs = starts
+        let runs = (first.saturating_mul(block)..n)
+            .step_by(block.saturating_mul(every))
             .zip((0..).step_by(block))
             .map(|(start, local)| IndexRun {
                 start,
@@ -196,16 +199,18 @@ impl HeldLines {
     ) -> impl Iterator<Item = (usize, usize, usize)> + Clone {
         let Range { start, end } = range;
         let begin = self.runs.partition_point(|run| run.end() <= start);
-        let runs = self.runs[begin..].iter();
-        runs.take_while(move |run| run.start < end).map(move |run| {
-            let skipped = start.saturating_sub(run.start);
-            let first = run.start + skipped;
-            (
-                first - start,
-                run.end().min(end) - first,
-                run.local + skipped,
-            )
-        })
+        self.runs[begin..]
+            .iter()
+            .take_while(move |run| run.start < end)
+            .map(move |run| {
+                let skipped = start.saturating_sub(run.start);
+                let first = run.start + skipped;
+                (
+                    first - start,
+                    run.end().min(end) - first,
+                    run.local + skipped,
+                )
+            })
     }
 
     /// Returns the number of indices.
@@ -265,8 +270,9 @@ impl Numbering {
             next += run.len;
         }
         runs.sort_by_key(|run| run.start);
-        let ends = std::iter::once(0).chain(runs.iter().map(IndexRun::end));
-        let is_dealt_out = ends.eq(runs.iter().map(|run| run.start).chain([dimension.len]));
+        let is_dealt_out = std::iter::once(0)
+            .chain(runs.iter().map(IndexRun::end))
+            .eq(runs.iter().map(|run| run.start).chain([dimension.len]));
         let is_new = lists.iter().any(|list| list.runs.len() > 1);
         let all = HeldLines { runs, extent: next };
         (is_dealt_out && is_new).then_some(Self { all })
@@ -284,15 +290,19 @@ impl Numbering {
 
     /// Returns a list with the new numbers.
     fn apply(&self, lines: &HeldLines) -> HeldLines {
-        let renumbered = lines.runs.iter().flat_map(|run| {
-            let within = self.all.find_places(run.start..run.end());
-            within.map(|(first, len, number)| IndexRun {
-                start: number,
-                len,
-                local: run.local + first,
+        let mut runs: Vec<IndexRun> = lines
+            .runs
+            .iter()
+            .flat_map(|run| {
+                self.all
+                    .find_places(run.start..run.end())
+                    .map(|(first, len, number)| IndexRun {
+                        start: number,
+                        len,
+                        local: run.local + first,
+                    })
             })
-        });
-        let mut runs: Vec<IndexRun> = renumbered.collect();
+            .collect();
         runs.sort_by_key(|run| run.start);
         runs.dedup_by(|next, run| {
             let is_neighbour = run.end() == next.start && run.local + run.len == next.local;

@@ -80,12 +80,13 @@ const MOST_RANKS: usize = 1 << 24;
 
 /// Refuses numbers of ranks that no job has, before they are listed.
 pub(super) fn check_ranks(ranks: usize) -> Result<(), SpreadError> {
-    match ranks <= MOST_RANKS {
-        true => Ok(()),
-        false => Err(SpreadError::ManyRanks {
+    if ranks <= MOST_RANKS {
+        Ok(())
+    } else {
+        Err(SpreadError::ManyRanks {
             ranks,
             most: MOST_RANKS,
-        }),
+        })
     }
 }
 
@@ -170,9 +171,12 @@ impl Spread {
     /// Puts a copy of a `rows×cols` matrix on each rank that `holds` says. Such copies can be moved, and summed on the
     /// way.
     pub(crate) fn on_each(rows: usize, cols: usize, holds: &[bool]) -> Self {
-        let regions = holds.iter().map(|&holds| match holds {
-            true => Region::new(0..rows, 0..cols),
-            false => Region::default(),
+        let regions = holds.iter().map(|&holds| {
+            if holds {
+                Region::new(0..rows, 0..cols)
+            } else {
+                Region::default()
+            }
         });
         Self::with_regions(rows, cols, regions)
     }

@@ -43,8 +43,11 @@ struct MadeChange {
 
 /// Returns the number of steps of these ranks.
 fn count_steps(plan: &Plan, ranks: &Range<usize>) -> usize {
-    let steps = ranks.clone().map(|rank| plan.steps(rank));
-    steps.max().unwrap_or(0)
+    ranks
+        .clone()
+        .map(|rank| plan.steps(rank))
+        .max()
+        .unwrap_or(0)
 }
 
 impl Crew {
@@ -251,8 +254,7 @@ impl Crew {
     }
 
     fn add_devices(&self, learnt: &mut Learnt, plan: &Plan) {
-        let ranks = self.ranks.clone();
-        let names = ranks.flat_map(|rank| {
+        let names = self.ranks.clone().flat_map(|rank| {
             plan.nodes()[rank]
                 .devices
                 .iter()
@@ -310,11 +312,12 @@ mod tests {
     fn make_plan() -> Plan {
         let problem = Problem::new(64, 64, 64, 8).unwrap();
         let layout = slice_cols(8, &[4, 4]).unwrap();
-        let plan = Plan::with_layout(problem, layout, &[vec![32], vec![32]]).unwrap();
-        plan.with_look(Some(FirstLook {
-            parts: vec![AdaptivePart::default(); 2],
-            ..FirstLook::default()
-        }))
+        Plan::with_layout(problem, layout, &[vec![32], vec![32]])
+            .unwrap()
+            .with_look(Some(FirstLook {
+                parts: vec![AdaptivePart::default(); 2],
+                ..FirstLook::default()
+            }))
     }
 
     fn make_step(plan: &Plan, busy_s: f64, stopped: bool) -> RankStep {

@@ -64,8 +64,10 @@ impl<'p> LearningDirector<'p> {
             record.check_plan(plan)?;
             settings.conditions = record.conditions().clone();
         }
-        let counts = plan.nodes().iter().map(|node| node.devices.len());
-        let firsts: Vec<usize> = counts
+        let firsts: Vec<usize> = plan
+            .nodes()
+            .iter()
+            .map(|node| node.devices.len())
             .scan(0, |next, count| {
                 *next += count;
                 Some(*next - count)
@@ -75,14 +77,13 @@ impl<'p> LearningDirector<'p> {
         let ranks = plan.n_ranks();
         let crews = match plan.division().shares() {
             None => vec![Crew::begin(plan, 0..ranks, 0..count)?],
-            Some(shares) => {
-                let busy = (0..ranks).filter(|&rank| shares[rank] > 0);
-                let crews = busy.map(|rank| {
+            Some(shares) => (0..ranks)
+                .filter(|&rank| shares[rank] > 0)
+                .map(|rank| {
                     let end = firsts.get(rank + 1).copied().unwrap_or(count);
                     Crew::begin(plan, rank..rank + 1, firsts[rank]..end)
-                });
-                crews.collect::<Result<_, _>>()?
-            }
+                })
+                .collect::<Result<_, _>>()?,
         };
         Ok(Self {
             plan,
@@ -104,15 +105,18 @@ impl<'p> LearningDirector<'p> {
     /// # Errors
     /// [`Error::Record`] with the memory that one lacked, the same on every rank.
     pub fn check_repeated(&self) -> Result<(), Error> {
-        let lacking = self.lacking.clone();
-        lacking.map_or(Ok(()), |reason| Err(Error::Record(reason)))
+        self.lacking
+            .clone()
+            .map_or(Ok(()), |reason| Err(Error::Record(reason)))
     }
 
     /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none,
     /// and no device has any if a record was repeated.
     pub fn list_steady(&self) -> Vec<SteadyTimes> {
-        let nodes = self.plan.nodes().iter();
-        let mut all: Vec<Vec<SteadyTimes>> = nodes
+        let mut all: Vec<Vec<SteadyTimes>> = self
+            .plan
+            .nodes()
+            .iter()
             .map(|node| vec![SteadyTimes::default(); node.devices.len()])
             .collect();
         for crew in self.crews.iter().filter(|_| self.settings.replay.is_none()) {

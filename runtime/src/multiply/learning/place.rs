@@ -170,9 +170,10 @@ impl Places<'_> {
         let [planned, now, then] =
             [self.plan.layout(), &self.now.layout, &next.layout].map(|layout| self.spread(layout));
         let there_s = self.expect_move(&now, &then);
-        let back_s = match self.conditions.leaves_c {
-            true => 0.0,
-            false => self.expect_move(&then, &planned) - self.expect_move(&now, &planned),
+        let back_s = if self.conditions.leaves_c {
+            0.0
+        } else {
+            self.expect_move(&then, &planned) - self.expect_move(&now, &planned)
         };
         let move_s = self.costs.move_factor * (there_s + back_s).max(0.0);
         move_s + self.costs.columns_s + self.expect_transfer(next)
@@ -185,26 +186,26 @@ impl Places<'_> {
             None => (SENT_PER_S, 0.0),
         };
         let bytes = self.plan.problem().element().bytes() as f64;
-        let ranks = self
+        let seconds = self
             .ranks
             .clone()
-            .filter(|&rank| from.part(rank) != to.part(rank));
-        let seconds = ranks.map(|rank| {
-            let (from, to) = (from.part(rank), to.part(rank));
-            let kept = from.intersection(&to).len();
-            let [given, taken] = [&from, &to].map(|part| part.len() - kept);
-            // New rows need new memory, to which all is copied.
-            let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
-            let copied = given + taken + if stays { 0 } else { 2 * kept };
-            let (sent, copied) = (given.max(taken) as f64, copied as f64);
-            let share = self
-                .conditions
-                .core_shares
-                .get(rank)
-                .copied()
-                .unwrap_or(1.0);
-            latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
-        });
+            .filter(|&rank| from.part(rank) != to.part(rank))
+            .map(|rank| {
+                let (from, to) = (from.part(rank), to.part(rank));
+                let kept = from.intersection(&to).len();
+                let [given, taken] = [&from, &to].map(|part| part.len() - kept);
+                // New rows need new memory, to which all is copied.
+                let stays = intersect(&from.row_range(), &to.row_range()) == to.row_range();
+                let copied = given + taken + if stays { 0 } else { 2 * kept };
+                let (sent, copied) = (given.max(taken) as f64, copied as f64);
+                let share = self
+                    .conditions
+                    .core_shares
+                    .get(rank)
+                    .copied()
+                    .unwrap_or(1.0);
+                latency_s + bytes * (sent / per_s + copied / (share * COPIED_PER_S))
+            });
         seconds.fold(0.0, f64::max)
     }
 
@@ -215,14 +216,15 @@ impl Places<'_> {
         for rank in self.ranks.clone() {
             let [now, then] = [self.now, next]
                 .map(|assignment| (self.find_part(assignment, rank), &assignment.slices[rank]));
-            let devices = self
+            for (device, _) in self
                 .conditions
                 .keeps_c
                 .get(rank)
                 .into_iter()
                 .flatten()
-                .enumerate();
-            for (device, _) in devices.filter(|(_, keeps_c)| **keeps_c) {
+                .enumerate()
+                .filter(|(_, keeps_c)| **keeps_c)
+            {
                 let [old, new] =
                     [&now, &then].map(|(part, slices)| place_columns(part, slices, device));
                 // A part that moves does so in the memory of the host.
@@ -245,8 +247,10 @@ fn place_columns(part: &Region, slices: &[usize], device: usize) -> Region {
 /// Divides the columns of a rank in proportion to the elements asked for its devices.
 fn share_columns(cols: usize, asked: &[u64]) -> Vec<usize> {
     let weights: Vec<f64> = asked.iter().map(|&units| units as f64).collect();
-    let shares = apportion(cols as u64, &weights).into_iter();
-    shares.map(|cols| cols as usize).collect()
+    apportion(cols as u64, &weights)
+        .into_iter()
+        .map(|cols| cols as usize)
+        .collect()
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ struct RecordKeys {
 
 fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
     // From bytes, as plans: from text, all would be compiled once more.
-    let read = serde_json::from_slice(text.as_bytes());
-    read.map_err(|error| Error::file(path, format!("no record of a run: {error}")))
+    serde_json::from_slice(text.as_bytes())
+        .map_err(|error| Error::file(path, format!("no record of a run: {error}")))
 }
 
 /// A run that learnt: its plan, and every decision with the times that led to it. The same decisions follow from it
@@ -107,9 +107,10 @@ impl RunRecord {
             let lookahead = plan.lookahead();
             (plan.assignment(), plan.division(), plan.look(), lookahead)
         });
-        match was == is {
-            true => Ok(()),
-            false => Err(Error::Record("it is of another plan".to_owned())),
+        if was == is {
+            Ok(())
+        } else {
+            Err(Error::Record("it is of another plan".to_owned()))
         }
     }
 
@@ -122,8 +123,9 @@ impl RunRecord {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let call = CollectiveCall::new(comm, "RunRecord::load");
-        let _call = call.with_debug("path", &path).enter()?;
+        let _call = CollectiveCall::new(comm, "RunRecord::load")
+            .with_debug("path", &path)
+            .enter()?;
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
             Self::parse(&text, path)

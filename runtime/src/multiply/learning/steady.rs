@@ -16,18 +16,20 @@ pub struct SteadyTimes {
 impl SteadyTimes {
     /// Adds the time of a step.
     pub(super) fn add(&mut self, units: u64, busy_s: f64, is_first: bool) {
-        let times = match is_first {
-            true => &mut self.first,
-            false => &mut self.by_units,
+        let times = if is_first {
+            &mut self.first
+        } else {
+            &mut self.by_units
         };
         times.entry(units).or_default().push(busy_s);
     }
 
     /// Returns the times without first steps; these, if a short run had no others.
     pub(super) fn without_first(&self) -> Self {
-        let by_units = match self.by_units.is_empty() {
-            true => self.first.clone(),
-            false => self.by_units.clone(),
+        let by_units = if self.by_units.is_empty() {
+            self.first.clone()
+        } else {
+            self.by_units.clone()
         };
         Self {
             by_units,

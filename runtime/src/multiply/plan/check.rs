@@ -13,15 +13,16 @@ impl Plan {
     /// [`Error::Parameter`] for an impossible multiplication, [`Error::Plan`] for the rest.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.problem.check()?;
-        let checks = [
+        [
             Self::check_parts,
             Self::check_nodes,
             Self::check_measurements,
             Self::check_tuning,
             Self::check_look,
-        ];
-        let outcome = checks.into_iter().try_for_each(|check| check(self));
-        outcome.map_err(Error::Plan)
+        ]
+        .into_iter()
+        .try_for_each(|check| check(self))
+        .map_err(Error::Plan)
     }
 
     /// Checks that the parts of all ranks and devices make up the multiplication.
@@ -95,9 +96,10 @@ impl Plan {
                 .chain(candidates)
                 .all(|time_s| time_s >= 0.0)
             && left_out.all(|&rank| rank < ranks);
-        match is_sound {
-            true => Ok(()),
-            false => Err("its measurements make no sense".to_owned()),
+        if is_sound {
+            Ok(())
+        } else {
+            Err("its measurements make no sense".to_owned())
         }
     }
 
@@ -108,11 +110,13 @@ impl Plan {
         };
         let devices: usize = self.nodes.iter().map(|node| node.devices.len()).sum();
         let of_devices = look.parts.len() == devices;
-        let begun = look.begin(0..devices, (0, 1), 1.0);
-        begun.ok().filter(|_| of_devices).map_or_else(
-            || Err("what was seen of its devices makes no sense".to_owned()),
-            |_| Ok(()),
-        )
+        look.begin(0..devices, (0, 1), 1.0)
+            .ok()
+            .filter(|_| of_devices)
+            .map_or_else(
+                || Err("what was seen of its devices makes no sense".to_owned()),
+                |_| Ok(()),
+            )
     }
 
     fn check_tuning(&self) -> Result<(), String> {
@@ -153,11 +157,12 @@ mod tests {
     fn whole() -> Plan {
         let problem = Problem::new(40, 60, 900, 10).unwrap();
         let layout = slice_cols(4, &[2, 4]).unwrap();
-        let plan = Plan::with_layout(problem, layout, &[vec![20], vec![30, 10]]).unwrap();
-        plan.with_links(Links {
-            latency_s: 1e-6,
-            bytes_per_s: 1e9,
-        })
+        Plan::with_layout(problem, layout, &[vec![20], vec![30, 10]])
+            .unwrap()
+            .with_links(Links {
+                latency_s: 1e-6,
+                bytes_per_s: 1e9,
+            })
     }
 
     /// Returns the refusal of the plan with another value at this place of the document.

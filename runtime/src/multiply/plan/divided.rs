@@ -27,9 +27,10 @@ impl Plan {
         if self.division().shares().is_some() || parts.len() != self.n_ranks() || !in_blocks {
             return None;
         }
-        let rects = parts.iter().map(|part| match part.is_empty() {
-            true => (0, 0, 0, 0).into(),
-            false => {
+        let rects = parts.iter().map(|part| {
+            if part.is_empty() {
+                (0, 0, 0, 0).into()
+            } else {
                 let starts = [part.row, part.col].map(|first| (first / block) as u64);
                 let counts = [part.rows, part.cols].map(|len| len.div_ceil(block) as u64);
                 (starts[0], starts[1], counts[0], counts[1]).into()
@@ -62,8 +63,12 @@ impl Plan {
 
     /// Returns the most blocks of C that a rank computes.
     pub(crate) fn most_blocks(&self) -> u64 {
-        let rects = self.layout().rects().iter();
-        rects.map(|rect| rect.rows * rect.cols).max().unwrap_or(0)
+        self.layout()
+            .rects()
+            .iter()
+            .map(|rect| rect.rows * rect.cols)
+            .max()
+            .unwrap_or(0)
     }
 
     /// Returns the same plan with these rectangles of op(A), or of op(B), where the ranks have them.
@@ -85,8 +90,8 @@ impl Plan {
         };
         let sent = parts.iter().enumerate().map(|(rank, part)| {
             let others = readers.iter().enumerate();
-            let others = others.filter(|(reader, needs)| *reader != rank && !needs.is_empty());
             let lines: usize = others
+                .filter(|(reader, needs)| *reader != rank && !needs.is_empty())
                 .map(|(_, needs)| intersect(&across(needs), &across(part)).len())
                 .sum();
             let along = if side == A { part.cols } else { part.rows };

@@ -42,14 +42,18 @@ impl Plan {
         let travel_s = links.longest_s(&self.traffic(), bytes);
         self.tuning.panel = self.problem.best_panel(compute_s, travel_s);
         let steps = self.problem.k().div_ceil(self.panel()).max(1) as f64;
-        let lookaheads = self.traffic().into_iter().map(|node| {
-            let of_step = Traffic {
-                elements: node.elements / steps,
-                messages: node.messages / steps,
-            };
-            links.lookahead(&of_step, bytes, compute_s / steps)
-        });
-        let most = lookaheads.max().unwrap_or(0);
+        let most = self
+            .traffic()
+            .into_iter()
+            .map(|node| {
+                let of_step = Traffic {
+                    elements: node.elements / steps,
+                    messages: node.messages / steps,
+                };
+                links.lookahead(&of_step, bytes, compute_s / steps)
+            })
+            .max()
+            .unwrap_or(0);
         self.with_lookahead(most)
     }
 
@@ -84,9 +88,12 @@ impl Plan {
     /// way, and the vectors of the result check. If k is split, its contribution to all of C counts too.
     pub fn memory_bytes(&self, rank: usize) -> u64 {
         if self.k_parts() > 1 {
-            let parts = self.unlike_parts().into_iter();
-            let bytes = parts.map(|(part, _)| part.plan().memory_bytes(rank));
-            return bytes.max().unwrap_or(0);
+            return self
+                .unlike_parts()
+                .into_iter()
+                .map(|(part, _)| part.plan().memory_bytes(rank))
+                .max()
+                .unwrap_or(0);
         }
         let problem = &self.problem;
         let parts: usize = [self.a(), self.b(), self.c()]
@@ -159,8 +166,10 @@ mod tests {
         let problem = Problem::new(8, 40, 1 << 16, 8).unwrap();
         let panels = [1, 2].map(|devices| {
             let slices = vec![vec![40 / devices; devices]; 2];
-            let plan = Plan::along_k(problem, vec![4096; 2], &slices).unwrap();
-            plan.with_look(Some(FirstLook::default())).panel()
+            Plan::along_k(problem, vec![4096; 2], &slices)
+                .unwrap()
+                .with_look(Some(FirstLook::default()))
+                .panel()
         });
         assert_eq!(panels, [problem.panel(1), problem.learning_panel()]);
         assert!(panels[0] > panels[1]);

@@ -157,8 +157,11 @@ fn differ_in_node(planned: &PlannedNode, here: &PlannedNode) -> Option<String> {
         return Some(format!("rank {rank} is for {was}, and is {is}"));
     }
     let [was, is] = [planned, here].map(|node| {
-        let names = node.devices.iter().map(|device| device.name.as_str());
-        names.collect::<Vec<_>>().join(", ")
+        node.devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
     });
     if was != is {
         return Some(format!(

@@ -37,9 +37,10 @@ impl PartOfK {
     }
 
     fn window(&self, part: Spread, along_cols: bool) -> Spread {
-        let (first, whole) = match along_cols {
-            true => ((0, self.first), (part.rows(), self.k)),
-            false => ((self.first, 0), (self.k, part.cols())),
+        let (first, whole) = if along_cols {
+            ((0, self.first), (part.rows(), self.k))
+        } else {
+            ((self.first, 0), (self.k, part.cols()))
         };
         part.within(first, whole)
     }
@@ -81,8 +82,8 @@ impl Plan {
         let shorter = (self.problem.k().div_ceil(self.panel()) % self.k_parts()).min(last);
         let mut firsts = vec![0, shorter, last, self.k_parts()];
         firsts.dedup();
-        let alike = firsts.windows(2);
-        alike
+        firsts
+            .windows(2)
             .map(|range| (self.k_part(range[0]), range[1] - range[0]))
             .collect()
     }
@@ -160,8 +161,7 @@ mod tests {
                 }
             }
             prop_assert_eq!((next, held), (k, [30 * k, 20 * k]));
-            let unlike = plan.unlike_parts().into_iter();
-            let lengths = unlike.map(|(part, alike)| alike * part.plan().problem().k());
+            let lengths = plan.unlike_parts().into_iter().map(|(part, alike)| alike * part.plan().problem().k());
             prop_assert_eq!(lengths.sum::<usize>(), k);
         }
     }

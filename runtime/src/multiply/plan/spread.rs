@@ -42,9 +42,10 @@ impl Plan {
 
     fn stored(&self, side: usize) -> Spread {
         let factor = &self.factors()[side];
-        match self.problem.ops()[side].transposes() {
-            true => factor.transposed(),
-            false => factor.clone(),
+        if self.problem.ops()[side].transposes() {
+            factor.transposed()
+        } else {
+            factor.clone()
         }
     }
 

@@ -27,9 +27,12 @@ pub(super) fn renumber([a, b, c]: [Distribution; 3], ops: [Op; 2]) -> [Distribut
         number_for(&op_a.transposed(), &op_b).or_else(|| number_for(&op_b, &op_a.transposed())),
     ];
     let [m, n, k] = numberings.each_ref().map(Option::as_ref);
-    let lines = |lines: [_; 2], op: Op| match op.transposes() {
-        true => [lines[1], lines[0]],
-        false => lines,
+    let lines = |lines: [_; 2], op: Op| {
+        if op.transposes() {
+            [lines[1], lines[0]]
+        } else {
+            lines
+        }
     };
     [
         a.renumbered(lines([m, k], ops[0])),
@@ -40,9 +43,10 @@ pub(super) fn renumber([a, b, c]: [Distribution; 3], ops: [Op; 2]) -> [Distribut
 
 /// Returns the spread of the matrix, or of its transpose.
 fn turn(spread: &Spread, transposes: bool) -> Spread {
-    match transposes {
-        true => spread.transposed(),
-        false => spread.clone(),
+    if transposes {
+        spread.transposed()
+    } else {
+        spread.clone()
     }
 }
 
@@ -59,16 +63,19 @@ const LEAST_BLOCK: usize = 16;
 /// [too narrow](LEAST_BLOCK), or if there are no borders.
 pub(super) fn fit_block(block: usize, c: &Distribution) -> usize {
     let parts = c.only_spread().and_then(list_parts).unwrap_or_default();
-    let borders = parts.iter().flat_map(|part| match part.is_empty() {
-        true => [0, 0],
-        false => [part.row, part.col],
+    let borders = parts.iter().flat_map(|part| {
+        if part.is_empty() {
+            [0, 0]
+        } else {
+            [part.row, part.col]
+        }
     });
     let common = borders.fold(0, gcd);
     let least = LEAST_BLOCK.min(block);
-    let divisors = (least..=block)
+    (least..=block)
         .rev()
-        .filter(|&width| common > 0 && common.is_multiple_of(width));
-    divisors.into_iter().next().unwrap_or(block)
+        .find(|&width| common > 0 && common.is_multiple_of(width))
+        .unwrap_or(block)
 }
 
 fn gcd(a: usize, b: usize) -> usize {
@@ -128,16 +135,18 @@ fn predict_wall_s(plan: &Plan, on: &[Distribution; 3]) -> Option<f64> {
         }
     });
     let panels_s = links.longest_s(&panels.collect::<Vec<_>>(), bytes);
-    let matrices = on.iter().zip([plan.a(), plan.b(), plan.c()]);
-    let moved = matrices.filter(|(on, planned)| !on.covers(planned));
-    let moves_s = moved.map(|(on, planned)| {
-        let nodes = count_moved(on, &planned).into_iter();
-        let nodes = nodes.map(|elements| Traffic {
-            elements: elements as f64,
-            messages: 0.0,
+    let moves_s = on
+        .iter()
+        .zip([plan.a(), plan.b(), plan.c()])
+        .filter(|(on, planned)| !on.covers(planned))
+        .map(|(on, planned)| {
+            let nodes = count_moved(on, &planned).into_iter();
+            let nodes = nodes.map(|elements| Traffic {
+                elements: elements as f64,
+                messages: 0.0,
+            });
+            links.longest_s(&nodes.collect::<Vec<_>>(), bytes)
         });
-        links.longest_s(&nodes.collect::<Vec<_>>(), bytes)
-    });
     let mut hosts = plan.nodes().iter().map(|node| &node.host);
     let first = hosts.next();
     let is_one_host = hosts.all(|host| Some(host) == first);
@@ -181,9 +190,10 @@ fn leave_factor(plan: Plan, side: usize, on: &Distribution) -> Plan {
     let moved = count_moved(on, &stored).into_iter();
     let sent = moved.zip(plan.count_sent(side, &planned_parts));
     let most_planned = sent.map(|(moved, sent)| moved + sent).max();
-    match plan.count_sent(side, &parts).into_iter().max() <= most_planned {
-        true => plan.with_lying(side, &parts),
-        false => plan,
+    if plan.count_sent(side, &parts).into_iter().max() <= most_planned {
+        plan.with_lying(side, &parts)
+    } else {
+        plan
     }
 }
 

@@ -56,8 +56,11 @@ impl<T: Scalar> MatrixMover<'_, T> {
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
         let aim = (spread, Order::Columns);
-        let moves = self.take_moves(moves, on.pieces().iter().map(|from| (from, aim)))?;
-        for (movement, piece) in moves.iter_mut().zip(pieces) {
+        for (movement, piece) in self
+            .take_moves(moves, on.pieces().iter().map(|from| (from, aim)))?
+            .iter_mut()
+            .zip(pieces)
+        {
             self.run(movement, piece, room.stored_mut())?;
         }
         Ok(())
@@ -71,8 +74,11 @@ impl<T: Scalar> MatrixMover<'_, T> {
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
         let aims = on.pieces().iter().map(|to| (to, on.order()));
-        let moves = self.take_moves(moves, aims.map(|aim| (spread, aim)))?;
-        for (movement, piece) in moves.iter_mut().zip(pieces) {
+        for (movement, piece) in self
+            .take_moves(moves, aims.map(|aim| (spread, aim)))?
+            .iter_mut()
+            .zip(pieces)
+        {
             self.run(movement, room.stored(), piece)?;
         }
         Ok(())
@@ -100,10 +106,10 @@ impl<T: Scalar> MatrixMover<'_, T> {
         let comm = self.comm;
         let limit = RedistributeConfig::<T>::default().limit_bytes / size_of::<T>();
         let make = || {
-            let moves = between
+            between
                 .by_ref()
-                .map(|(from, aim)| Movement::plan_with(comm, from, aim, limit, self.buffers));
-            moves.collect()
+                .map(|(from, aim)| Movement::plan_with(comm, from, aim, limit, self.buffers))
+                .collect()
         };
         take_kept(kept, make, comm)
     }

@@ -7,8 +7,10 @@ use super::*;
 use crate::comm::LocalComm;
 
 fn session() -> Session {
-    let settings = Session::builder().blas(BlasChoice::Embedded);
-    settings.build(LocalComm::new()).unwrap()
+    Session::builder()
+        .blas(BlasChoice::Embedded)
+        .build(LocalComm::new())
+        .unwrap()
 }
 
 /// Whole numbers with an imaginary part, so that a conjugate is seen.
@@ -56,9 +58,10 @@ fn apply<T: Element>(x: &Stock<T>, op: Op, row: usize, col: usize) -> T {
 fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3]) -> [bool; 3] {
     let (m, n, k) = (9, 7, 5);
     let [a, b] = [((m, k), 0), ((k, n), 1)].map(|((rows, cols), side)| {
-        let shape = match ops[side].transposes() {
-            true => (cols, rows),
-            false => (rows, cols),
+        let shape = if ops[side].transposes() {
+            (cols, rows)
+        } else {
+            (rows, cols)
         };
         Stock::<T>::new(shape, orders[side], side)
     });
@@ -75,8 +78,9 @@ fn multiply<T: Element>(session: &mut Session, ops: [Op; 2], orders: [Order; 3])
     for (alpha, beta) in [(two, -T::ONE), (T::ONE, T::ZERO), (T::ZERO, two)] {
         let mut expected = c.data.clone();
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
-            let terms = (0..k).map(|l| apply(&a, ops[0], i, l) * apply(&b, ops[1], l, j));
-            let sum = terms.fold(T::ZERO, |sum, term| sum + term);
+            let sum = (0..k)
+                .map(|l| apply(&a, ops[0], i, l) * apply(&b, ops[1], l, j))
+                .fold(T::ZERO, |sum, term| sum + term);
             expected[orders[2].index(i, j, c.ld)] = alpha * sum + beta * c.at(i, j);
         }
         let scalars = Scalars { alpha, beta };
@@ -134,14 +138,16 @@ fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
     ));
     let mut product: Gemm<f64> = session.prepare_gemm([&on, &on, &on], &config).unwrap();
     let (a, mut c) = (vec![0.0; 16], vec![0.0; 16]);
-    let short = product.run(
-        &mut session,
-        Scalars::PRODUCT,
-        (&a, 4),
-        (&a[..15], 4),
-        (&mut c, 4),
-    );
-    let text = short.unwrap_err().to_string();
+    let text = product
+        .run(
+            &mut session,
+            Scalars::PRODUCT,
+            (&a, 4),
+            (&a[..15], 4),
+            (&mut c, 4),
+        )
+        .unwrap_err()
+        .to_string();
     assert!(
         text.contains("the memory of B") && text.contains("of 15"),
         "{text}"

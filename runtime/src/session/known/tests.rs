@@ -43,9 +43,10 @@ fn times_of_hosts_of_one_name_are_not_mixed() {
         keep_by_key(&mut seen, sources.into_iter(), [times(1), times(10)]);
         let sizes = seen[&key].iter().map(|sample| sample.units);
         let sizes: Vec<u64> = sizes.collect();
-        match places[0] == places[1] {
-            true => assert_eq!(sizes, [1, 2, 10, 11]),
-            false => assert_eq!(sizes, [1, 2]),
+        if places[0] == places[1] {
+            assert_eq!(sizes, [1, 2, 10, 11])
+        } else {
+            assert_eq!(sizes, [1, 2])
         }
     }
 }
@@ -253,8 +254,11 @@ fn links_are_found_by_their_key_unless_a_fact_differs() {
                 },
             )
         });
-        let own = [(String::new(), key.clone())];
-        for (field, stored) in own.into_iter().chain(identities).chain(conditions) {
+        for (field, stored) in [(String::new(), key.clone())]
+            .into_iter()
+            .chain(identities)
+            .chain(conditions)
+        {
             let (_folder, store) = open_store(&sources, &[store_time(&stored, 1, 0.5)]);
             let found = store.find_fresh(times);
             assert_eq!(found.is_some(), field.is_empty(), "{field}");
@@ -432,8 +436,13 @@ fn hosts_of_one_name_are_not_taken_for_one() {
     let runs = [(&keys[0], 0.5), (&keys[1], 0.25)].map(|(key, time_s)| store_time(key, 1, time_s));
     for order in [[&one, &other], [&other, &one]] {
         let (_folder, store) = open_store(&order.map(KeySource::clone), &runs);
-        let found = store.find_devices(&problem, 16).0.concat();
-        for (device, source) in found.iter().zip(order) {
+        for (device, source) in store
+            .find_devices(&problem, 16)
+            .0
+            .concat()
+            .iter()
+            .zip(order)
+        {
             assert_eq!(device.from, KnownFrom::Store);
             let time_s = if source == &one { 0.5 } else { 0.25 };
             assert!((device.points[0].t_s / time_s - 1.0).abs() < 1e-9);

@@ -233,8 +233,10 @@ impl Looking {
                     measured.times_s[device] += measured.units[device] as f64 * of_element_s;
                 }
             }
-            let parts = self.look.parts[devices.clone()].iter_mut();
-            for point in parts.flat_map(|part| &mut part.prior) {
+            for point in self.look.parts[devices.clone()]
+                .iter_mut()
+                .flat_map(|part| &mut part.prior)
+            {
                 point.t_s += point.d as f64 * of_element_s;
             }
         }

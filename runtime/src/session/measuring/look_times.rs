@@ -24,8 +24,9 @@ const SHALLOW: [usize; 2] = [64, 32];
 
 /// Returns the columns of the devices for which this holds, and 0 for the others.
 fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u64> {
-    let selected = columns.iter().enumerate();
-    selected
+    columns
+        .iter()
+        .enumerate()
         .map(|(device, &columns)| if is_selected(device) { columns } else { 0 })
         .collect()
 }
@@ -33,8 +34,11 @@ fn select_columns(columns: &[u64], is_selected: impl Fn(usize) -> bool) -> Vec<u
 /// Returns the seconds of a node for an element, with all of its devices at work, from the elements and the seconds of each;
 /// 0 if none has a time.
 fn find_unit_s(devices: &[(u64, f64)]) -> f64 {
-    let timed = devices.iter().filter(|(_, time_s)| *time_s > 0.0);
-    let speed: f64 = timed.map(|&(units, time_s)| units as f64 / time_s).sum();
+    let speed: f64 = devices
+        .iter()
+        .filter(|(_, time_s)| *time_s > 0.0)
+        .map(|&(units, time_s)| units as f64 / time_s)
+        .sum();
     if speed > 0.0 { 1.0 / speed } else { 0.0 }
 }
 
@@ -47,8 +51,11 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     pub(super) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let likely_cores = self.team.likely_cores();
-        let infos = self.team.infos().iter().zip(likely_cores);
-        let mine: Vec<DeviceClass> = infos
+        let mine: Vec<DeviceClass> = self
+            .team
+            .infos()
+            .iter()
+            .zip(likely_cores)
             .map(|(info, likely_cores)| DeviceClass::of(info, likely_cores))
             .collect();
         let classes = comm.gather(&mine)?;
@@ -83,12 +90,14 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
                 units => (units / rows as u64).max(1),
             })
             .collect();
-        let times_s = match may_fall {
-            true => self.measure_with_care(rows, &columns, asked)?,
-            false => self.measure_in_step(rows, self.depth(false), &columns, REPETITIONS)?,
+        let times_s = if may_fall {
+            self.measure_with_care(rows, &columns, asked)?
+        } else {
+            self.measure_in_step(rows, self.depth(false), &columns, REPETITIONS)?
         };
-        let seen = columns.into_iter().zip(times_s);
-        Ok(seen
+        Ok(columns
+            .into_iter()
+            .zip(times_s)
             .map(|(columns, time_s)| (columns * rows as u64, time_s))
             .collect())
     }
@@ -134,11 +143,12 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         let fallen = select_columns(&slow, |device| asked[device].is_beyond(fallen_s[device]));
         let healthy = select_columns(columns, |device| fallen[device] == 0);
         let whole_s = self.measure_in_step(rows, whole, &healthy, 1)?;
-        let times_s = (0..columns.len()).map(|device| match fallen[device] {
-            0 => whole_s[device],
-            _ => fallen_s[device],
-        });
-        Ok(times_s.collect())
+        Ok((0..columns.len())
+            .map(|device| match fallen[device] {
+                0 => whole_s[device],
+                _ => fallen_s[device],
+            })
+            .collect())
     }
 
     /// Measures updates of this depth on each device's columns, all at the same time, up to `most` times as long as
@@ -167,9 +177,12 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         });
         while rounds.ask_for_round(false) {}
         let measured = agree(self.comm, outcome)?;
-        let times_s = measured.iter().map(|measured| match measured.is_bound() {
-            true => measured.t_s,
-            false => measured.fastest_s,
+        let times_s = measured.iter().map(|measured| {
+            if measured.is_bound() {
+                measured.t_s
+            } else {
+                measured.fastest_s
+            }
         });
         Ok(times_s.collect())
     }
@@ -178,15 +191,14 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     /// more if C has too few columns for that.
     fn find_look_rows(&self, elements: u64) -> usize {
         let (rows, cols) = self.work.c_blocks();
-        let even = arrange(
+        let rect = arrange(
             self.work.config.layout,
             &vec![1.0; self.work.nodes],
             rows,
             cols,
-        );
-        let rect = even
-            .ok()
-            .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
+        )
+        .ok()
+        .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
         let rows = rect
             .filter(|rect| !rect.is_empty())
             .map_or(rows, |rect| rect.rows);

@@ -107,10 +107,11 @@ pub(super) fn describe_work(
         split: problem.split(),
         may_slice: true,
         config,
-        strategy: match is_decided {
+        strategy: if is_decided {
             // Nothing is to be computed, or there is one device.
-            true => Strategy::Homogeneous,
-            false => config.strategy,
+            Strategy::Homogeneous
+        } else {
+            config.strategy
         },
         reps: measure.min_reps,
     })
@@ -205,18 +206,17 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
             return Ok(None);
         }
         let (problem, work) = (self.problem, self.node.work);
-        let head = self.looking.as_mut();
-        let first = head.map(|looking| looking.divide_first(&work, problem, decision.clone()));
+        let first = self
+            .looking
+            .as_mut()
+            .map(|looking| looking.divide_first(&work, problem, decision.clone()));
         share_outcome(comm, 0, first).map(Some)
     }
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {
         let comm = self.node.comm;
         let mut head = None;
-        let mut next = (comm.rank() == 0).then(|| {
-            let planner = head.insert(self.begin_planner()?);
-            Ok(planner.step())
-        });
+        let mut next = (comm.rank() == 0).then(|| Ok(head.insert(self.begin_planner()?).step()));
         loop {
             match share_outcome(comm, 0, next)? {
                 BalanceStep::Done(decision) => return Ok(decision),
@@ -298,12 +298,13 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// seems slower than any memory is, other programs had the cores.
     fn find_links(&self) -> Option<Links> {
         let links = self.ladder.links()?;
-        Some(match self.node.work.hidden > 0.0 {
-            true => links,
-            false => Links {
+        Some(if self.node.work.hidden > 0.0 {
+            links
+        } else {
+            Links {
                 latency_s: links.latency_s.min(SLOWEST_MEMORY.latency_s),
                 bytes_per_s: links.bytes_per_s.max(SLOWEST_MEMORY.bytes_per_s),
-            },
+            }
         })
     }
 

@@ -83,14 +83,17 @@ struct NodeMemory {
 
 /// Divides columns in proportion to these weights.
 pub(super) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
-    let slices = apportion(columns as u64, weights).into_iter();
-    slices.map(|columns| columns as usize).collect()
+    apportion(columns as u64, weights)
+        .into_iter()
+        .map(|columns| columns as usize)
+        .collect()
 }
 
 /// Makes the models of devices.
 fn fit_models(fit: Fit, devices: &[KnownDevice]) -> Result<Vec<Box<dyn SpeedModel>>, Error> {
-    let models = devices.iter().map(|device| fit.model(&device.points));
-    models
+    devices
+        .iter()
+        .map(|device| fit.model(&device.points))
         .map(|model| model.map_err(|error| Error::parameter("fit", fit, error.to_string())))
         .collect()
 }
@@ -157,9 +160,10 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             return agree(self.comm, Ok(()));
         }
         let mut all = ranks.iter().flatten();
-        let models = match all.all(KnownDevice::is_certain) {
-            true => fit_models(self.work.config.fit, mine),
-            false => Ok(Vec::new()),
+        let models = if all.all(KnownDevice::is_certain) {
+            fit_models(self.work.config.fit, mine)
+        } else {
+            Ok(Vec::new())
         };
         self.models = agree(self.comm, models)?;
         let points = mine.iter().map(|device| device.points.clone()).collect();
@@ -235,8 +239,9 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Tells the observer which of these values of the nodes is largest, with their imbalance if they are the times of a
     /// division. Values of 0 are of nodes that were not measured.
     pub(super) fn note_measured(&self, values: &[f64], imbalance: Option<f64>) {
-        let ranks = (0..values.len()).filter(|&rank| values[rank] > 0.0);
-        let slowest = ranks.max_by(|&a, &b| values[a].total_cmp(&values[b]));
+        let slowest = (0..values.len())
+            .filter(|&rank| values[rank] > 0.0)
+            .max_by(|&a, &b| values[a].total_cmp(&values[b]));
         if let Some(slowest) = slowest {
             tell(self.observer, Progress::Measured { slowest, imbalance });
         }
@@ -257,8 +262,11 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         match &self.memories[usize::from(along_k)].known {
             Some(models) => {
                 let area = (rows as u64, columns as u64);
-                let slices = models.divide(self.work.balance_config(), area).into_iter();
-                slices.map(|columns| columns as usize).collect()
+                models
+                    .divide(self.work.balance_config(), area)
+                    .into_iter()
+                    .map(|columns| columns as usize)
+                    .collect()
             }
             None => apportion_columns(columns, &vec![1.0; self.team.len()]),
         }
@@ -361,9 +369,10 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let measured = self.repeat_updates(rows, depth, columns, in_step)?;
         let times = measured.iter().zip(self.operands.times_s());
         for ((seen, units), (measured, times_s)) in self.seen.iter_mut().zip(units).zip(times) {
-            let mut seconds = match measured.is_bound() {
-                true => vec![measured.t_s],
-                false => times_s.clone(),
+            let mut seconds = if measured.is_bound() {
+                vec![measured.t_s]
+            } else {
+                times_s.clone()
             };
             // A store has no time of 0.
             seconds.retain(|&time_s| time_s > 0.0);

@@ -64,8 +64,10 @@ fn nodes_in_memory_are_checked_as_those_of_files() {
     let text = PlatformSource::Own(wrong).find_node(&comm).unwrap_err();
     let reason = "node 0, device 1: pace = 0.5";
     assert!(text.to_string().contains(reason), "{text}");
-    let none = PlatformSource::Whole(Platform::new(Vec::new()));
-    let text = none.find_node(&comm).unwrap_err().to_string();
+    let text = PlatformSource::Whole(Platform::new(Vec::new()))
+        .find_node(&comm)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("0 nodes, but there are 1 ranks"), "{text}");
     let text = Platform::from_toml("schema = 7", Path::new(".")).unwrap_err();
     assert!(matches!(text, Error::Parameter { .. }), "{text}");
@@ -264,8 +266,12 @@ fn place_nodes(hosts: &[&str]) -> Platform {
 fn arrange(mut platform: Platform, hosts: &[&str]) -> Result<Vec<String>, String> {
     let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
     platform.arrange(&hosts)?;
-    let nodes = platform.nodes.iter().take(hosts.len());
-    Ok(nodes.map(|node| node.name.clone()).collect())
+    Ok(platform
+        .nodes
+        .iter()
+        .take(hosts.len())
+        .map(|node| node.name.clone())
+        .collect())
 }
 
 #[test]

@@ -18,8 +18,8 @@ fn open(folder: &TempDir) -> StoreFolder {
 /// Reads the store, and returns the writers of its runs and the words.
 fn read(store: &StoreFolder) -> (Vec<String>, Vec<String>) {
     let mut words = Vec::new();
-    let found = store.read_all(&mut words);
-    let runs = found
+    let runs = store
+        .read_all(&mut words)
         .into_iter()
         .filter_map(|segment| segment.runs.ok())
         .flatten();
@@ -80,12 +80,13 @@ fn a_writer_killed_at_any_point_loses_nothing_and_leaves_nothing_half() {
     let store = open(&folder);
     write(&store, "before").unwrap();
     for stage in STAGES {
-        let child = Command::new(std::env::current_exe().unwrap())
+        let status = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "store::folder::tests::killed_writer"])
             .env("STORE_TEST_FOLDER", folder.path())
             .env("STORE_TEST_STAGE", stage)
-            .output();
-        let status = child.unwrap().status;
+            .output()
+            .unwrap()
+            .status;
         assert!(!status.success(), "{stage} was not reached");
         let (writers, words) = read(&store);
         let expected: &[&str] = match stage {
@@ -108,8 +109,9 @@ fn a_full_disk_at_any_point_is_told_and_loses_nothing() {
     write(&store, "before").unwrap();
     for stage in &STAGES[..5] {
         let fault = Fault::Refusal(Errno::NOSPC);
-        let failure = run_with(stage, fault, || write(&store, "refused")).unwrap_err();
-        let text = failure.to_string();
+        let text = run_with(stage, fault, || write(&store, "refused"))
+            .unwrap_err()
+            .to_string();
         assert!(
             text.contains("refused.segment") && text.contains("space"),
             "{text}"
@@ -167,8 +169,7 @@ fn broken_segments_are_set_aside_and_kept() {
 fn newer_versions_are_ignored_with_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
-    let there = write(&store, "a").unwrap();
-    let newer = there.with_file_name("new.segment");
+    let newer = write(&store, "a").unwrap().with_file_name("new.segment");
     fs::write(&newer, "{\"format\":\"isochron-models\",\"version\":5}\n").unwrap();
     fs::create_dir(folder.path().join("v5")).unwrap();
     let (writers, words) = read(&store);
@@ -197,8 +198,7 @@ fn a_segment_that_was_replaced_since_it_was_read_is_not_removed() {
 fn what_is_no_file_is_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
-    let there = write(&store, "a").unwrap();
-    let pipe = there.with_file_name("pipe.segment");
+    let pipe = write(&store, "a").unwrap().with_file_name("pipe.segment");
     assert!(
         Command::new("mkfifo")
             .arg(&pipe)

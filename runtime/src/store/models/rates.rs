@@ -99,8 +99,11 @@ fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
     if off.is_empty() {
         return None;
     }
-    let spread = old.iter().filter_map(|run| compare(&run.rates, &known));
-    let squares: Vec<f64> = spread.map(|log| log * log).collect();
+    let squares: Vec<f64> = old
+        .iter()
+        .filter_map(|run| compare(&run.rates, &known))
+        .map(|log| log * log)
+        .collect();
     let variance = match squares.len() {
         0 | 1 => ONE_RUN.powi(2),
         n => squares.iter().sum::<f64>() / (n - 1) as f64,
@@ -115,11 +118,15 @@ fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
 fn compare(rates: &[UnitTime], others: &[UnitTime]) -> Option<f64> {
     let measured = rates.iter().filter(|rate| !rate.is_bound);
     let ratios = measured.filter_map(|rate| {
-        let measured = others.iter().filter(|other| !other.is_bound);
-        let nearby = measured.map(|other| ((other.d / rate.d).ln().abs(), other.log));
+        let nearby = others
+            .iter()
+            .filter(|other| !other.is_bound)
+            .map(|other| ((other.d / rate.d).ln().abs(), other.log));
         let nearby = nearby.filter(|(distance, _)| *distance < NEARBY.ln());
-        let distances = nearby.clone().map(|(distance, _)| distance);
-        let least = distances.fold(f64::INFINITY, f64::min);
+        let least = nearby
+            .clone()
+            .map(|(distance, _)| distance)
+            .fold(f64::INFINITY, f64::min);
         let nearest = nearby.filter(|(distance, _)| *distance <= least + SAME.ln());
         let nearest: Vec<f64> = nearest.map(|(_, log)| log).collect();
         (!nearest.is_empty()).then(|| rate.log - find_median(nearest))
@@ -130,13 +137,15 @@ fn compare(rates: &[UnitTime], others: &[UnitTime]) -> Option<f64> {
 
 /// Returns the median seconds a unit of every size of a run.
 pub(super) fn list_rates(run: &StoredRun) -> Vec<UnitTime> {
-    let rates = run.samples.iter().map(|sample| UnitTime {
-        d: sample.units as f64,
-        log: (find_median(sample.seconds.clone()) / sample.units as f64).ln(),
-        variance: ONE_RUN.powi(2),
-        is_bound: sample.at_least,
-    });
-    rates.collect()
+    run.samples
+        .iter()
+        .map(|sample| UnitTime {
+            d: sample.units as f64,
+            log: (find_median(sample.seconds.clone()) / sample.units as f64).ln(),
+            variance: ONE_RUN.powi(2),
+            is_bound: sample.at_least,
+        })
+        .collect()
 }
 
 /// Combines runs: the median of the runs' medians for sizes that count as one, up to the ratio `same`.

@@ -186,11 +186,12 @@ impl<T: Scalar> Probe<T> {
     fn multiply_b(&self, comm: &dyn Comm, b: &Operand<'_, T>) -> Result<ProbedRows, Error> {
         let parts = count_parts::<T>();
         let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
-        let totals = self.multiply_groups(b, &self.vector.numbers(), |batch, first, x| {
-            let squares = &mut squares[first..first + batch.columns[0].len()];
-            add_squares(squares, &batch.columns, x);
-        });
-        let mut all = totals.round();
+        let mut all = self
+            .multiply_groups(b, &self.vector.numbers(), |batch, first, x| {
+                let squares = &mut squares[first..first + batch.columns[0].len()];
+                add_squares(squares, &batch.columns, x);
+            })
+            .round();
         all.append(&mut squares);
         comm.sum_f64(&mut all)?;
         let (products, squares) = all.split_at(all.len() / 2);

@@ -119,8 +119,7 @@ fn make<T: Scalar>(
 }
 
 static LIBRARIES: LazyLock<Vec<Arc<dyn Blas>>> = LazyLock::new(|| {
-    let choices = [BlasChoice::Embedded, BlasChoice::OpenBlas];
-    choices
+    [BlasChoice::Embedded, BlasChoice::OpenBlas]
         .iter()
         .filter_map(|choice| choose_blas(choice).ok())
         .collect()
@@ -322,8 +321,7 @@ fn verify_clean<T: Scalar>(seed: u64, largest: f64) {
     };
     let scaled = ALL_SCALED[(number(7) * ALL_SCALED.len() as f64) as usize];
     let scale = if number(8) < 0.5 { 1e6 } else { 1e14 };
-    let case = Case::<T>::new(shape, numbers, (scaled, scale), seed);
-    let verdict = case.verify(seed);
+    let verdict = Case::<T>::new(shape, numbers, (scaled, scale), seed).verify(seed);
     let label = format!(
         "{} {shape:?} {numbers:?} {scaled:?} {scale:e} seed {seed}",
         T::TYPE
@@ -374,8 +372,7 @@ fn passes<T: Scalar>(case: &Case<T>, seed: u64, element: impl Fn(usize, usize) -
     let comm = LocalComm::new();
     let mut c = case.c.clone();
     c.fill(element);
-    let probe = case.probe(seed);
-    probe
+    case.probe(seed)
         .finish(&comm, &c, Some(case.factors()))
         .unwrap()
         .passed

@@ -158,6 +158,8 @@ pub(super) fn find_product_norms<T: Scalar>(
 ) -> Result<Vec<f64>, Error> {
     let of_a = find_norms(comm, a)?.into_iter().fold(0.0, f64::hypot);
     let scale = alpha.value().norm() * of_a / (a.cols().max(1) as f64).sqrt();
-    let of_b = find_norms(comm, b)?;
-    Ok(of_b.into_iter().map(|norm| scale * norm).collect())
+    Ok(find_norms(comm, b)?
+        .into_iter()
+        .map(|norm| scale * norm)
+        .collect())
 }

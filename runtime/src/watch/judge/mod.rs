@@ -76,8 +76,10 @@ pub enum Said {
 
 /// Returns the ranks that judge over all: the head, and the lowest rank on another host, or else rank 1.
 pub fn choose_speakers(hosts: &[String]) -> Vec<usize> {
-    let other = hosts.iter().position(|host| *host != hosts[0]);
-    let deputy = other.or((hosts.len() > 1).then_some(1));
+    let deputy = hosts
+        .iter()
+        .position(|host| *host != hosts[0])
+        .or((hosts.len() > 1).then_some(1));
     std::iter::once(0).chain(deputy).collect()
 }
 
@@ -142,11 +144,11 @@ impl Judge {
         };
         let states: Vec<_> = cause.ranks.iter().map(|&rank| look(rank)).collect();
         let ends = self.ends_job(&cause, &states);
-        let same = self
+        let due_s = self
             .named
             .as_ref()
-            .filter(|named| named.cause.is_same(&cause));
-        let due_s = same.map_or(0.0, |named| named.next_s);
+            .filter(|named| named.cause.is_same(&cause))
+            .map_or(0.0, |named| named.next_s);
         if ends || cause.stands_s >= due_s {
             let line = cause.describe(&self.ranks, &states);
             if ends {
@@ -188,10 +190,9 @@ impl Judge {
     /// Lists the watched ranks that give signs, with their signs.
     fn list_alive(&self) -> impl Iterator<Item = (usize, Sign)> {
         let limit_s = SILENT_TOGETHER * self.limit_s();
-        let alive = self
-            .list_watched()
-            .filter(move |&rank| self.silent_s(rank) < limit_s);
-        alive.filter_map(|rank| Some((rank, self.ranks[rank].sign?)))
+        self.list_watched()
+            .filter(move |&rank| self.silent_s(rank) < limit_s)
+            .filter_map(|rank| Some((rank, self.ranks[rank].sign?)))
     }
 
     /// Returns the seconds that a rank has spent without progress, as far as is known.
@@ -246,10 +247,11 @@ impl Judge {
         if stands_s < limit_s || !self.stands_still(STANDS_STILL * limit_s) {
             return None;
         }
-        let silent = heard
+        let ranks = heard
             .into_iter()
-            .filter(|(_, silent_s)| *silent_s >= SILENT_TOGETHER * limit_s);
-        let ranks = silent.map(|(rank, _)| rank).collect();
+            .filter(|(_, silent_s)| *silent_s >= SILENT_TOGETHER * limit_s)
+            .map(|(rank, _)| rank)
+            .collect();
         Some(Cause {
             kind: Kind::Silent,
             ranks,

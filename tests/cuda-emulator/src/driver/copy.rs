@@ -102,8 +102,8 @@ impl Emulator {
         match kind {
             DEVICE => {
                 let address = address + offset as u64;
-                let found = self.device_memory(device, address, bytes);
-                found.map_err(|_| INVALID_VALUE)?;
+                self.device_memory(device, address, bytes)
+                    .map_err(|_| INVALID_VALUE)?;
                 Ok(CopyEnd::Device(address))
             }
             HOST if Self::can_be_host(host + offset) => Ok(CopyEnd::Host(host + offset)),

@@ -26,8 +26,7 @@ export! { driver:
         let outcome = drain(stream);
         let mut emulator = lock();
         if emulator.settings.schedule == WorkSchedule::Threads {
-            let state = emulator.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?;
-            state.destroyed = true;
+            emulator.streams.get_mut(&stream).ok_or(INVALID_HANDLE)?.destroyed = true;
         } else {
             emulator.streams.remove(&stream).ok_or(INVALID_HANDLE)?;
         }

@@ -77,9 +77,12 @@ nanosleep(&pause, 0);";
 
 /// Reads the points of a file, a line each.
 fn read_points(path: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(path).expect("a points file");
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.map(str::to_owned).collect()
+    std::fs::read_to_string(path)
+        .expect("a points file")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -132,8 +135,10 @@ fn a_balancing_that_is_killed_keeps_the_times_of_its_divisions() {
     assert_ne!(run(command, HANGS).status, Some(0));
     let store = StoreFolder::new(folder.path("store").into(), false);
     let found = store.find_all().expect("a folder").into_iter();
-    let runs = found.flat_map(|segment| segment.runs.expect("a whole segment"));
-    let sizes: Vec<usize> = runs.map(|run| run.samples.len()).collect();
+    let sizes: Vec<usize> = found
+        .flat_map(|segment| segment.runs.expect("a whole segment"))
+        .map(|run| run.samples.len())
+        .collect();
     assert_eq!(sizes, [2; 2], "of each rank");
     let mut command = mpi.command(2, &mpi.isochron, &words);
     command.env("ISOCHRON_STORE", folder.path("store"));

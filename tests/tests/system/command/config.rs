@@ -7,9 +7,13 @@ use super::{Folder, isochron, json, refused};
 
 /// Returns the names of the CPU devices in a list.
 fn list_names(devices: &Value) -> Vec<&Value> {
-    let devices = devices.as_array().expect("devices").iter();
-    let of_cores = devices.filter(|device| device["kind"] != "cuda");
-    of_cores.map(|device| &device["name"]).collect()
+    devices
+        .as_array()
+        .expect("devices")
+        .iter()
+        .filter(|device| device["kind"] != "cuda")
+        .map(|device| &device["name"])
+        .collect()
 }
 
 #[test]

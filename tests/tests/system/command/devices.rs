@@ -120,8 +120,7 @@ fn the_devices_of_every_rank_are_measured_beside_those_of_its_host() {
 #[test]
 fn a_file_that_cannot_be_written_ends_all_ranks_before_the_work() {
     let [mpi, _] = libraries();
-    let folder = Folder::new();
-    let svg = folder.path("nowhere/speed.svg");
+    let svg = Folder::new().path("nowhere/speed.svg");
     let words = ["devices", "bench", "--thorough", "--svg", &svg];
     let stderr = mpi.isochron(2, &words).failure(2);
     assert!(stderr.contains(&svg), "{stderr}");
@@ -160,8 +159,12 @@ fn devices_are_grouped_as_asked() {
         let shown = json(&isochron(&["topology", "--group", group, "--json"]).success());
         let expected = shown["nodes"][0]["ranks"][0]["devices"].as_array();
         let found = json(&bench("--sizes 32 --group", &[group, "--json"]));
-        let measured = found["devices"].as_array().expect("devices").iter();
-        let cpus = measured.filter(|device| device["kind"] == "cpu").count();
+        let cpus = found["devices"]
+            .as_array()
+            .expect("devices")
+            .iter()
+            .filter(|device| device["kind"] == "cpu")
+            .count();
         assert_eq!(Some(cpus), expected.map(Vec::len), "{group}: {found}");
     }
 }

@@ -103,20 +103,26 @@ fn a_hidden_slow_rank_gets_fewer_rows_by_every_strategy() {
 
 /// Seconds of a node that pages behind 40 units: with the fourth power of the size.
 fn make_cliff(unit_s: f64) -> Vec<(u64, f64)> {
-    let behind = (1..=16).map(|step| 40 + 8 * step);
-    let paged = behind.map(|d| (d, d as f64 * unit_s * (d as f64 / 40.0).powi(4)));
-    let before = [1, 20, 40].map(|d| (d, d as f64 * unit_s));
-    before.into_iter().chain(paged).collect()
+    let paged = (1..=16)
+        .map(|step| 40 + 8 * step)
+        .map(|d| (d, d as f64 * unit_s * (d as f64 / 40.0).powi(4)));
+    [1, 20, 40]
+        .map(|d| (d, d as f64 * unit_s))
+        .into_iter()
+        .chain(paged)
+        .collect()
 }
 
 /// Returns the seconds of the slowest rank in each iteration.
 fn list_longest(found: &Value) -> Vec<f64> {
-    let history = found["history"].as_array().expect("iterations");
-    let times = history
+    let times = found["history"]
+        .as_array()
+        .expect("iterations")
         .iter()
         .filter_map(|sweep| sweep["times_s"].as_array());
-    let times = times.map(|times| times.iter().filter_map(Value::as_f64).fold(0.0, f64::max));
-    times.collect()
+    times
+        .map(|times| times.iter().filter_map(Value::as_f64).fold(0.0, f64::max))
+        .collect()
 }
 
 #[test]
@@ -168,11 +174,10 @@ fn systems_of_files_are_solved() {
             assert_eq!(found["dominance"], 2.0);
             checksums.push(found["checksum"].clone());
             let text = std::fs::read_to_string(&out).expect("a solution");
-            let numbers = text
+            let far = text
                 .lines()
                 .skip(2)
-                .map(|line| line.parse::<f64>().expect("a number"));
-            let far = numbers
+                .map(|line| line.parse::<f64>().expect("a number"))
                 .zip([1.0, 2.0, 3.0])
                 .map(|(x, known)| (x - known).abs());
             assert!(far.fold(0.0, f64::max) < 1e-9, "{text}");

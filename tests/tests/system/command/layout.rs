@@ -6,8 +6,10 @@ use super::{Folder, answer, isochron, json, points, refused};
 
 /// Returns the blocks of each rectangle.
 fn areas(answer: &Value) -> Vec<u64> {
-    let rects = answer["rects"].as_array().expect("rectangles").iter();
-    rects
+    answer["rects"]
+        .as_array()
+        .expect("rectangles")
+        .iter()
         .map(|rect| rect["rows"].as_u64().expect("rows") * rect["cols"].as_u64().expect("cols"))
         .collect()
 }

@@ -154,8 +154,7 @@ fn a_kernel_that_takes_too_long_stops_by_its_flag() {
 
 #[test]
 fn a_killed_campaign_goes_on() {
-    let folder = Folder::new();
-    let out = folder.path("points");
+    let out = Folder::new().path("points");
     let line = format!("measure jacobi {QUICK} --to 20000 --points 9 --out {out} --json");
     let words: Vec<&str> = line.split(' ').collect();
     let [mpi, _] = libraries();
@@ -307,8 +306,10 @@ fn every_limit_of_the_thesis_ends_a_measurement() {
 fn measure_sizes(options: &str) -> Vec<u64> {
     let line = format!("measure jacobi {QUICK} --json {options}");
     let found = json(&isochron(&line.split(' ').collect::<Vec<_>>()).success());
-    let times = list_times(&found["ranks"][0]);
-    times.into_iter().map(|(d, _)| d).collect()
+    list_times(&found["ranks"][0])
+        .into_iter()
+        .map(|(d, _)| d)
+        .collect()
 }
 
 #[test]
@@ -386,10 +387,15 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
 
 /// Returns the units of the points of each rank.
 fn list_units(found: &Value) -> Vec<Vec<u64>> {
-    let ranks = found["ranks"].as_array().expect("ranks").iter();
-    let points = ranks.map(|rank| rank["points"].as_array().expect("points").iter());
-    let units = points.map(|points| points.map(|point| point["d"].as_u64().expect("units")));
-    units.map(Iterator::collect).collect()
+    let points = found["ranks"]
+        .as_array()
+        .expect("ranks")
+        .iter()
+        .map(|rank| rank["points"].as_array().expect("points").iter());
+    points
+        .map(|points| points.map(|point| point["d"].as_u64().expect("units")))
+        .map(Iterator::collect)
+        .collect()
 }
 
 #[test]
@@ -447,9 +453,11 @@ const UPDATE: &str = "measure mxm --block 8 --panel 8 --min-reps 2 --max-reps 3 
 
 /// Reads the units and seconds of a model.
 fn list_times(model: &Value) -> Vec<(u64, f64)> {
-    let points = model["points"].as_array().expect("points").iter();
-    let numbers = points.map(|point| (point["d"].as_u64(), point["t_s"].as_f64()));
-    numbers
+    model["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .map(|point| (point["d"].as_u64(), point["t_s"].as_f64()))
         .map(|(d, t_s)| (d.expect("units"), t_s.expect("seconds")))
         .collect()
 }
@@ -509,8 +517,7 @@ fn a_size_that_is_hopeless_to_one_device_is_measured_on_the_others() {
 
 #[test]
 fn a_surface_has_every_height_with_every_width() {
-    let folder = Folder::new();
-    let out = folder.path("out");
+    let out = Folder::new().path("out");
     let line = format!("{UPDATE} --surface --from 1 --to 5 --points 3 --group node --out {out}");
     let words: Vec<&str> = line.split(' ').collect();
     let found = json(&isochron(&words).success());
@@ -525,8 +532,10 @@ fn a_surface_has_every_height_with_every_width() {
     let resumed = json(&isochron(&words).success());
     assert_eq!(resumed["resumed"], 9, "{resumed}");
     // Two nodes like this one lay out a matrix.
-    let line = "layout --method fpm-kl --rows 16 --cols 16 --models";
-    let words: Vec<&str> = line.split(' ').chain([file, file]).collect();
+    let words: Vec<&str> = "layout --method fpm-kl --rows 16 --cols 16 --models"
+        .split(' ')
+        .chain([file, file])
+        .collect();
     isochron(&words).success();
 }
 
@@ -554,9 +563,10 @@ fn gpus_are_measured_with_the_cores_beside_them() {
             .filter_map(|model| model["device"].as_str())
             .filter(|name| *name != "cuda0")
             .collect();
-        let beside = match others.is_empty() {
-            true => "nothing".to_owned(),
-            false => others.join(", "),
+        let beside = if others.is_empty() {
+            "nothing".to_owned()
+        } else {
+            others.join(", ")
         };
         let line = format!("# measured-beside: {beside}\n");
         let file = file.expect("a file");

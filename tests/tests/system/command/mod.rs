@@ -37,8 +37,12 @@ pub fn json(text: &str) -> Value {
 
 /// A points file that comes with the platform files.
 fn points(name: &str) -> String {
-    let path = cluster_configs().join("models").join(name);
-    path.to_str().expect("a name").to_string()
+    cluster_configs()
+        .join("models")
+        .join(name)
+        .to_str()
+        .expect("a name")
+        .to_string()
 }
 
 /// Files of one test.
@@ -50,8 +54,12 @@ impl Folder {
     }
 
     pub fn path(&self, name: &str) -> String {
-        let path = self.0.path().join(name);
-        path.to_str().expect("a name").to_string()
+        self.0
+            .path()
+            .join(name)
+            .to_str()
+            .expect("a name")
+            .to_string()
     }
 
     pub fn write(&self, name: &str, text: &str) -> String {
@@ -93,8 +101,9 @@ fn answer(command: &[&str], files: &[&str], line: &str) -> Value {
 }
 
 pub fn total(numbers: &Value) -> u64 {
-    let numbers = numbers.as_array().expect("a list");
     numbers
+        .as_array()
+        .expect("a list")
         .iter()
         .map(|number| number.as_u64().expect("a number"))
         .sum()

@@ -69,8 +69,7 @@ fn the_account_adds_up_to_the_time_of_the_process() {
 
 #[test]
 fn parts_of_k_count_as_reading_and_checking() {
-    let folder = Folder::new();
-    let plan = folder.path("plan.json");
+    let plan = Folder::new().path("plan.json");
     let [mpi, _] = libraries();
     let shape = "--m 90 --n 80 --k 20000 --block 16 --panel 100 --plan --save-plan";
     let words = format!("mxm {shape} {plan}");
@@ -106,8 +105,7 @@ fn print_emulated(line: &str) -> String {
 
 #[test]
 fn what_is_printed_fits_80_columns() {
-    let folder = Folder::new();
-    let plan = folder.path("p.json");
+    let plan = Folder::new().path("p.json");
     let shape = "--m 1000 --n 800 --k 900 --block 32";
     let printed = [
         isochron(&["mxm", "--size", "600"]).success(),
@@ -119,8 +117,10 @@ fn what_is_printed_fits_80_columns() {
         print_emulated(&format!("{shape} --strategy fpm --max-iterations 2")),
     ];
     for text in &printed {
-        let lines = text.lines().filter(|line| !line.contains(&plan));
-        let widths = lines.map(|line| line.chars().count());
+        let widths = text
+            .lines()
+            .filter(|line| !line.contains(&plan))
+            .map(|line| line.chars().count());
         assert!(widths.max() <= Some(80), "{text}");
     }
     let drawn = printed.iter().map(|text| text.contains('┌'));

@@ -14,8 +14,11 @@ fn into(stdout: Stdio, arguments: &[&str]) -> Output {
     let mut command = Command::new(&mpi.isochron);
     command.args(arguments).stdin(Stdio::null());
     command.stdout(stdout).stderr(Stdio::piped());
-    let child = command.spawn().expect("starts");
-    child.wait_with_output().expect("ends")
+    command
+        .spawn()
+        .expect("starts")
+        .wait_with_output()
+        .expect("ends")
 }
 
 #[test]
@@ -84,8 +87,7 @@ fn plots_go_through_links_and_into_pipes() {
 
 #[test]
 fn a_product_goes_into_a_pipe() {
-    let folder = Folder::new();
-    let pipe = folder.path("product.npy");
+    let pipe = Folder::new().path("product.npy");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
     assert!(made.success());
     std::thread::scope(|threads| {
@@ -171,8 +173,7 @@ fn log_lines_name_their_rank_and_have_no_colours_in_a_file() {
         let outcome = run(command, HANGS);
         assert!(!outcome.stderr.contains('\x1b'), "{outcome:#?}");
         for rank in ["rank 0 20", "rank 1 20"] {
-            let lines = outcome.stderr.lines();
-            let of_rank = lines.filter(|line| line.starts_with(rank));
+            let of_rank = outcome.stderr.lines().filter(|line| line.starts_with(rank));
             assert!(of_rank.count() > 0, "{rank}: {outcome:#?}");
         }
         outcome.success();

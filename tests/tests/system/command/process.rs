@@ -349,7 +349,6 @@ fn saved_hosts_that_cannot_be_read_are_told_by_their_kind() {
     let told = isochron(&["topology", "--synthetic", "socks:2"]).failure(2);
     assert!(told.contains("such as `pack:2 numa:2"), "{told}");
     let [mpi, _] = libraries();
-    let wrong = isochron_with(&mpi, &[("HWLOC_COMPONENTS", "nope,stop")], "topology");
-    let told = wrong.failure(1);
+    let told = isochron_with(&mpi, &[("HWLOC_COMPONENTS", "nope,stop")], "topology").failure(1);
     assert!(told.contains("unset HWLOC_COMPONENTS"), "{told}");
 }

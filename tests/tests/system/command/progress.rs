@@ -123,8 +123,7 @@ fn check_states(shown: &str, columns: usize) {
 fn every_tool_shows_its_progress_on_the_terminal_of_its_launcher() {
     let folder = Folder::new();
     for mpi in libraries() {
-        let cases = mpi.take_turns(list_cases(&folder));
-        for (case, (line, parts, after)) in cases.enumerate() {
+        for (case, (line, parts, after)) in mpi.take_turns(list_cases(&folder)).enumerate() {
             for columns in mpi.take_turns([[60, 200], [200, 60]][case % 2]) {
                 let shown = show_on_terminal(&mpi, columns, &line, "");
                 for part in parts {

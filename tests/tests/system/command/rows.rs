@@ -21,8 +21,9 @@ const APPLICATIONS: [(&str, f64); 2] = [("fft2d", 2.0), ("dgemv", 1.0)];
 
 /// Writes a points file of each of the first `ranks` ranks.
 fn write_times(folder: &Folder, ranks: usize) -> Vec<String> {
-    let ranks = TIMES[..ranks].iter().enumerate();
-    ranks
+    TIMES[..ranks]
+        .iter()
+        .enumerate()
         .map(|(rank, times)| {
             let lines = times
                 .iter()
@@ -47,8 +48,9 @@ fn divide(mpi: &Mpi, application: &str, files: &[String], strategy: &str) -> Val
 }
 
 fn list_rows(found: &Value) -> Vec<u64> {
-    let ranks = found["ranks"].as_array().expect("ranks");
-    ranks
+    found["ranks"]
+        .as_array()
+        .expect("ranks")
         .iter()
         .map(|rank| rank["rows"].as_u64().expect("rows"))
         .collect()

@@ -16,8 +16,12 @@ const BY_BODIES: &str = "--event Iteration --size Bodies";
 
 /// Returns the path of a trace that comes with the sources.
 fn trace(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/traces");
-    path.join(name).to_str().expect("a name").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../apps/tests/traces")
+        .join(name)
+        .to_str()
+        .expect("a name")
+        .to_owned()
 }
 
 /// Returns name, size, nanoseconds and repetitions of each point.
@@ -193,8 +197,7 @@ const TWO_APPLICATIONS: &str = "#Paraver (21/01/2022 at 16:37):90_ns:1(20):2:2(1
 
 #[test]
 fn applications_behind_a_comma_and_pairs_of_communicators_are_read() {
-    let folder = Folder::new();
-    let file = folder.write("a.prv", TWO_APPLICATIONS);
+    let file = Folder::new().write("a.prv", TWO_APPLICATIONS);
     let found = answer(&["trace-model"], &[&file], "--event 7 --counter 9");
     let points = [
         point("application2-rank0", 401, 78, 1),
@@ -422,8 +425,7 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
                 "\"ph\": ",
                 &format!("\"pid\": 1, \"tid\": {thread}, \"ph\": "),
             );
-            let folder = Folder::new();
-            let path = folder.path("t.json");
+            let path = Folder::new().path("t.json");
             fs::write(
                 &path,
                 format!("[\n{},\n{{{other}}},\n{}]", good[0], good[1]),
@@ -456,8 +458,7 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
 
 #[test]
 fn numbered_events_are_one() {
-    let folder = Folder::new();
-    let path = folder.path("t.json");
+    let path = Folder::new().path("t.json");
     let steps: Vec<String> = (0..3)
         .map(|step| {
             format!(
@@ -592,8 +593,11 @@ fn measure_memory(file: &str, level: &str) -> u64 {
         "--per",
         level,
     ]);
-    let text = run(command, HANGS).success();
-    text.trim().parse().expect("a number")
+    run(command, HANGS)
+        .success()
+        .trim()
+        .parse()
+        .expect("a number")
 }
 
 #[test]

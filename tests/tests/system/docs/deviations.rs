@@ -70,8 +70,8 @@ fn read_deviations(file: &Path) -> Vec<Deviation> {
             found.push(Deviation::read(file, bullet));
         } else if is_section && !doc.is_empty() {
             let last = found.last_mut();
-            let last = last.unwrap_or_else(|| panic!("{}: no bullet: {doc}", file.display()));
-            last.text += &format!(" {doc}");
+            last.unwrap_or_else(|| panic!("{}: no bullet: {doc}", file.display()))
+                .text += &format!(" {doc}");
         }
     }
     found.iter_mut().for_each(Deviation::tidy);
@@ -101,8 +101,12 @@ impl Deviation {
 
 fn capitalise(text: &str) -> String {
     let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(characters).collect()
+    characters
+        .next()
+        .map(|first| first.to_ascii_uppercase())
+        .into_iter()
+        .chain(characters)
+        .collect()
 }
 
 /// Replaces `[text](target)` and `[text]` of rustdoc by the text.

@@ -86,9 +86,10 @@ fn every_heading_of_the_reference_has_the_help_of_its_command() {
         }
     }
     for (heading, blocks) in sections {
-        match heading.starts_with("isochron") {
-            true => assert_eq!(blocks, [heading], "{heading}"),
-            false => assert!(blocks.is_empty(), "{heading}: {blocks:?}"),
+        if heading.starts_with("isochron") {
+            assert_eq!(blocks, [heading], "{heading}")
+        } else {
+            assert!(blocks.is_empty(), "{heading}: {blocks:?}")
         }
     }
 }
@@ -97,10 +98,10 @@ fn every_heading_of_the_reference_has_the_help_of_its_command() {
 fn the_reference_lists_the_variables_of_the_help() {
     let text = read_file("docs/command.md");
     let help = read_help("");
-    let variables = help
+    let names = help
         .lines()
-        .skip_while(|line| !line.starts_with("Environment"));
-    let names = variables.filter_map(|line| line.split_whitespace().next());
+        .skip_while(|line| !line.starts_with("Environment"))
+        .filter_map(|line| line.split_whitespace().next());
     let names: Vec<&str> = names.filter(|name| name.starts_with("ISOCHRON_")).collect();
     assert!(names.len() > 3, "{help}");
     for name in names {
@@ -114,16 +115,19 @@ fn read_help(command: &str) -> String {
     let mut program = Command::new(&mpi.isochron);
     program.args(command.split_whitespace()).arg("--help");
     program.env_remove("COLUMNS");
-    let text = run(program, HANGS).success();
-    let lines = text.lines().map(|line| line.trim_end().to_owned() + "\n");
-    lines.collect()
+    run(program, HANGS)
+        .success()
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 /// Returns the commands that a help text lists, without `help`.
 fn list_subcommands(help: &str) -> Vec<&str> {
     let lines = help.lines().skip_while(|line| *line != "Commands:");
-    let lines = lines.skip(1).take_while(|line| !line.is_empty());
     lines
+        .skip(1)
+        .take_while(|line| !line.is_empty())
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
@@ -153,6 +157,8 @@ fn check_section(page: &str, section: &str, wanted: &str) {
 
 /// Reads a number of a JSON document.
 pub fn read_number(value: &Value, pointer: &str) -> f64 {
-    let found = value.pointer(pointer).and_then(Value::as_f64);
-    found.unwrap_or_else(|| panic!("no number at {pointer}"))
+    value
+        .pointer(pointer)
+        .and_then(Value::as_f64)
+        .unwrap_or_else(|| panic!("no number at {pointer}"))
 }

@@ -12,9 +12,9 @@ fn links_lead_to_files_and_headings() {
 
 /// Returns a line for each link of a page that leads nowhere.
 fn broken_links(page: &Page) -> Vec<String> {
-    let prose = page.prose();
-    let targets = prose.split("](").skip(1);
-    targets
+    page.prose()
+        .split("](")
+        .skip(1)
         .filter_map(|rest| rest.split(')').next())
         .filter(|target| !target.starts_with("http"))
         .filter(|target| !leads_somewhere(page, target))
@@ -34,18 +34,20 @@ fn leads_somewhere(page: &Page, target: &str) -> bool {
 }
 
 fn has_heading(text: &str, wanted: &str) -> bool {
-    let headings = text.lines().filter(|line| line.starts_with('#'));
-    headings
+    text.lines()
+        .filter(|line| line.starts_with('#'))
         .map(|line| make_anchor(line.trim_start_matches('#').trim()))
         .any(|slug| slug == wanted)
 }
 
 /// Returns the anchor that GitHub gives a heading.
 fn make_anchor(heading: &str) -> String {
-    let kept = heading
+    heading
         .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.collect::<String>().to_lowercase().replace(' ', "-")
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
+        .collect::<String>()
+        .to_lowercase()
+        .replace(' ', "-")
 }
 
 #[test]

@@ -81,10 +81,13 @@ fn parse_json(text: &str) -> Value {
 
 #[test]
 fn platform_files_are_as_their_schema_says() {
-    let shipped = fs::read_dir(cluster_configs()).expect("the platform files");
-    let paths = shipped.map(|entry| entry.expect("an entry").path());
-    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
-    let mut texts: Vec<String> = paths.map(read_file).collect();
+    let paths = fs::read_dir(cluster_configs())
+        .expect("the platform files")
+        .map(|entry| entry.expect("an entry").path());
+    let mut texts: Vec<String> = paths
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .map(read_file)
+        .collect();
     let formats = super::pages::read_pages();
     let blocks = formats.iter().flat_map(super::pages::Page::blocks);
     texts.extend(
@@ -269,12 +272,13 @@ fn result_checks_are_as_their_schema_says() {
 
 #[test]
 fn layouts_are_as_their_schema_says() {
-    let lines = [
+    let mut documents = [
         "layout 3 2 1".to_owned(),
         format!("layout {MODELS}"),
         format!("layout {MODELS} --method cartesian --dividing npa"),
-    ];
-    let mut documents = lines.map(|line| run_json(&line)).to_vec();
+    ]
+    .map(|line| run_json(&line))
+    .to_vec();
     documents.push(by_surface(
         "layout --method fpm-kl --rows 16 --cols 16 --models",
     ));
@@ -334,19 +338,19 @@ fn stored_models_are_as_their_schemas_say() {
     assert_eq!(checked["is_sound"], true, "{checked}");
     check_documents("models-verify", slice::from_ref(&checked));
     let segments = fs::read_dir(folder.path().join("v4")).expect("the segments");
-    let segments = segments.map(|entry| read_file(entry.expect("an entry").path()));
     let lines: Vec<Value> = segments
+        .map(|entry| read_file(entry.expect("an entry").path()))
         .flat_map(|text| text.lines().map(parse_json).collect::<Vec<Value>>())
         .collect();
     check_documents("segment", &lines);
     let file = folder.path().join("all.models").display().to_string();
-    let lines = [
+    let changes = [
         format!("export {file}"),
         format!("import {file}"),
         "compact".to_owned(),
         format!("prune --model {}", names[0]),
-    ];
-    let changes = lines.map(|line| list_stored(folder.path(), &line));
+    ]
+    .map(|line| list_stored(folder.path(), &line));
     check_documents("models-edit", &changes);
 }
 

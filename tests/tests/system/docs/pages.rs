@@ -75,8 +75,7 @@ impl Page {
                 }
                 Some(_) => is_open = false,
                 None if is_open => {
-                    let block = blocks.last_mut().expect("an open block");
-                    block.code += &format!("{line}\n");
+                    blocks.last_mut().expect("an open block").code += &format!("{line}\n");
                 }
                 None => {}
             }
@@ -105,8 +104,10 @@ impl Page {
 
 /// Returns the text of a `<!-- run: TEXT -->`.
 fn read_treatment(line: &str) -> Option<String> {
-    let comment = line.trim().strip_prefix("<!-- run: ")?;
-    comment.strip_suffix(" -->").map(str::to_owned)
+    line.trim()
+        .strip_prefix("<!-- run: ")?
+        .strip_suffix(" -->")
+        .map(str::to_owned)
 }
 
 #[test]

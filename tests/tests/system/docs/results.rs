@@ -160,8 +160,7 @@ pub fn campaign_table() -> String {
         overlap_row(),
         growth_row(),
     ];
-    let head = "| campaign | figure | found | goals met |\n|---|---|---|---|\n";
-    head.to_owned() + &rows.concat()
+    "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows.concat()
 }
 
 fn format_row(page: &str, figure: &str, found: &str, met: &str) -> String {
@@ -177,17 +176,19 @@ struct ResultsTable<'a> {
 impl<'a> ResultsTable<'a> {
     /// Reads the last table of a page that has a column of this name.
     fn find(page: &'a str, name: &str) -> Self {
-        let blocks = page.split("\n\n").filter(|block| block.starts_with("| "));
-        let tables = blocks.map(|block| {
-            let lines = block.lines().filter(|line| line.starts_with("| "));
-            let mut lines: Vec<Vec<&str>> = lines.map(split_cells).collect();
-            Self {
-                names: lines.remove(0),
-                lines,
-            }
-        });
-        let found = tables.filter(|table| table.names.contains(&name)).last();
-        found.unwrap_or_else(|| panic!("no table has a column {name}"))
+        page.split("\n\n")
+            .filter(|block| block.starts_with("| "))
+            .map(|block| {
+                let lines = block.lines().filter(|line| line.starts_with("| "));
+                let mut lines: Vec<Vec<&str>> = lines.map(split_cells).collect();
+                Self {
+                    names: lines.remove(0),
+                    lines,
+                }
+            })
+            .filter(|table| table.names.contains(&name))
+            .last()
+            .unwrap_or_else(|| panic!("no table has a column {name}"))
     }
 
     /// Returns the cells of the `nth` column of this name.
@@ -328,8 +329,11 @@ fn learning_row() -> String {
         "adaptive",
     );
     let [before, now] = ["fpm before", "adaptive"].map(|name| {
-        let cells = table.find_cell(&["8", "150"], name);
-        cells.split(" / ").next().expect("the mean")
+        table
+            .find_cell(&["8", "150"], name)
+            .split(" / ")
+            .next()
+            .expect("the mean")
     });
     format_row(
         "learning",
@@ -407,8 +411,10 @@ fn thesis_row() -> String {
     }
     let warm = "cost of a warm store, %";
     let warm = ResultsTable::find(&page, warm).range_of_medians(warm);
-    let goals = ["goal", "goal with a warm store"].map(|name| ResultsTable::find(&page, name));
-    let verdicts = goals.each_ref().map(|table| table.cells("met", 0));
+    let verdicts = ["goal", "goal with a warm store"]
+        .map(|name| ResultsTable::find(&page, name))
+        .each_ref()
+        .map(|table| table.cells("met", 0));
     let partial = "cost of partial FPM, %";
     let partial = ResultsTable::find(&page, partial).range_of_medians(partial);
     format_row(

@@ -99,12 +99,15 @@ impl Checker<'_> {
                     "unknown keyword in the schema",
                 ),
             };
-            outcome.map_err(|reason| match reason.starts_with('/') {
-                true => reason,
-                false => format!(
-                    "{}: {keyword}: {reason}: {value}",
-                    if at.is_empty() { "/" } else { at }
-                ),
+            outcome.map_err(|reason| {
+                if reason.starts_with('/') {
+                    reason
+                } else {
+                    format!(
+                        "{}: {keyword}: {reason}: {value}",
+                        if at.is_empty() { "/" } else { at }
+                    )
+                }
             })?;
         }
         Ok(())
@@ -113,8 +116,8 @@ impl Checker<'_> {
     /// Returns the definition that `#/$defs/NAME` refers to.
     fn resolve(&self, reference: &Value) -> Value {
         let pointer = reference.as_str().and_then(|text| text.strip_prefix('#'));
-        let found = pointer.and_then(|pointer| self.root.pointer(pointer));
-        found
+        pointer
+            .and_then(|pointer| self.root.pointer(pointer))
             .unwrap_or_else(|| panic!("{reference} is not defined"))
             .clone()
     }
@@ -233,8 +236,11 @@ fn check_required(rule: &Value, value: &Value) -> Result<(), String> {
     let Some(value) = value.as_object() else {
         return Ok(());
     };
-    let names = as_list(rule).iter().filter_map(Value::as_str);
-    let missing: Vec<&str> = names.filter(|name| !value.contains_key(*name)).collect();
+    let missing: Vec<&str> = as_list(rule)
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| !value.contains_key(*name))
+        .collect();
     ensure_that(
         missing.is_empty(),
         &format!("without {}", missing.join(", ")),

@@ -28,10 +28,13 @@ fn check_site(folder: &Folder, name: &str) {
 
 /// Returns the names of models that have this word in their row of the list.
 fn list_names(folder: &Folder, word: &str) -> Vec<String> {
-    let text = models(folder, "store", "list").success();
-    let rows = text.lines().filter(|row| row.contains(word));
-    let names = rows.filter_map(|row| row.split(' ').next());
-    names.map(str::to_owned).collect()
+    models(folder, "store", "list")
+        .success()
+        .lines()
+        .filter(|row| row.contains(word))
+        .filter_map(|row| row.split(' ').next())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Divides units by these stored models; returns the message that refuses it.

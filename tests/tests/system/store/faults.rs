@@ -72,8 +72,10 @@ fn multiply_on_file_system(folder: &Folder, change: &str) -> Option<(Report, Vec
     }
     use_store(&mut command, &mounted);
     let outcome = run(command, HANGS);
-    let lines = outcome.stderr.lines();
-    let names = lines.filter_map(|line| line.strip_prefix("there is "));
+    let names = outcome
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("there is "));
     let names = names.map(str::to_owned).collect();
     Some((read_report(outcome), names))
 }

@@ -47,8 +47,11 @@ fn models_that_were_measured_are_given_as_they_are() {
     for mpi in libraries() {
         let folder = make_folder();
         let models = folder.path("models");
-        let line = "measure mxm --block 8 --panel 16 --to 64 --points 2 --max-reps 2 --out";
-        let words: Vec<&str> = line.split(' ').chain([models.as_str()]).collect();
+        let words: Vec<&str> =
+            "measure mxm --block 8 --panel 16 --to 64 --points 2 --max-reps 2 --out"
+                .split(' ')
+                .chain([models.as_str()])
+                .collect();
         let platform = folder.path("slow.toml");
         let words = [&words[..], &["--platform", &platform]].concat();
         mpi.isochron(2, &words).success();

@@ -31,8 +31,10 @@ fn run_on_two_hosts(
     fs::create_dir_all(format!("{store}/v4")).expect("a folder");
     command.env("D", &store).env("CHANGE", change);
     let outcome = run(command, HANGS);
-    let lines = outcome.stderr.lines();
-    let segments = lines.filter_map(|line| line.strip_prefix("other has "));
+    let segments = outcome
+        .stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("other has "));
     let segments = segments.map(str::to_owned).collect();
     Some((outcome, segments))
 }
@@ -54,8 +56,10 @@ fn multiply_on_two_hosts(
 
 /// Returns the words of a multiplication on the nodes of a platform file.
 fn list_words(platform: &str) -> Vec<&str> {
-    let words = ["mxm", "--platform", platform].into_iter();
-    words.chain(BRIEF.split(' ')).collect()
+    ["mxm", "--platform", platform]
+        .into_iter()
+        .chain(BRIEF.split(' '))
+        .collect()
 }
 
 fn list_hosts(report: &Report) -> Vec<&str> {

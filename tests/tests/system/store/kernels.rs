@@ -52,8 +52,8 @@ fn check_notices(found: &Value) {
 fn list_sizes_elsewhere(folder: &Folder) -> Vec<Vec<u64>> {
     let mut runs = read_runs(folder);
     runs.retain(|run| run.key.conditions.host == "elsewhere");
-    let sizes = runs.iter().map(|run| run.samples.iter());
-    sizes
+    runs.iter()
+        .map(|run| run.samples.iter())
         .map(|samples| samples.map(|sample| sample.units).collect())
         .collect()
 }
@@ -94,8 +94,9 @@ fn a_balancing_that_another_host_has_done_costs_the_measurement_of_the_even_divi
         };
         check_known(&found, "store+probe");
         check_notices(&found);
-        let divisions = found["history"].as_array().expect("divisions");
-        let units: Vec<u64> = divisions
+        let units: Vec<u64> = found["history"]
+            .as_array()
+            .expect("divisions")
             .iter()
             .filter_map(|division| division["units"][0].as_u64())
             .collect();

@@ -26,9 +26,9 @@ fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<S
 }
 
 fn count_library_runs(folder: &Folder) -> usize {
-    let runs = read_runs(folder);
-    let of_libraries = runs.iter().map(|run| &run.key.identity);
-    of_libraries
+    read_runs(folder)
+        .iter()
+        .map(|run| &run.key.identity)
         .filter(|identity| matches!(identity, Identity::Library(_)))
         .count()
 }

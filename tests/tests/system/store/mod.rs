@@ -70,15 +70,21 @@ fn read_report(outcome: Outcome) -> Report {
 
 /// Returns what was known of every device.
 fn list_known(report: &Report) -> Vec<KnownFrom> {
-    let devices = report.nodes.iter().flat_map(|node| &node.devices);
-    devices
+    report
+        .nodes
+        .iter()
+        .flat_map(|node| &node.devices)
         .map(|device| device.known.expect("a run that learns"))
         .collect()
 }
 
 fn list_units(report: &Report) -> Vec<f64> {
-    let devices = report.nodes.iter().flat_map(|node| &node.devices);
-    devices.map(|device| device.units).collect()
+    report
+        .nodes
+        .iter()
+        .flat_map(|node| &node.devices)
+        .map(|device| device.units)
+        .collect()
 }
 
 /// Checks that the first device has more than twice the units of each of the others, which are three times as slow.
@@ -101,20 +107,19 @@ fn list_notices(report: &Report) -> Vec<&String> {
 }
 
 fn segments(folder: &Folder) -> Vec<PathBuf> {
-    let found = fs::read_dir(Path::new(&folder.path("store")).join("v4"));
-    let paths = found
+    fs::read_dir(Path::new(&folder.path("store")).join("v4"))
         .into_iter()
         .flatten()
-        .map(|entry| entry.expect("an entry").path());
-    paths
+        .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|end| end == "segment"))
         .collect()
 }
 
 fn read_runs(folder: &Folder) -> Vec<StoredRun> {
-    let store = StoreFolder::new(folder.path("store").into(), false);
-    let found = store.find_all().expect("a folder").into_iter();
-    found
+    StoreFolder::new(folder.path("store").into(), false)
+        .find_all()
+        .expect("a folder")
+        .into_iter()
         .flat_map(|segment| segment.runs.expect("a whole segment"))
         .collect()
 }
@@ -124,28 +129,37 @@ fn change_runs(folder: &Folder, change: impl FnMut(&mut StoredRun)) {
     let mut runs = read_runs(folder);
     fs::remove_dir_all(folder.path("store")).expect("removable");
     runs.iter_mut().for_each(change);
-    let store = StoreFolder::new(folder.path("store").into(), true);
-    store.write("changed", &runs).expect("written");
+    StoreFolder::new(folder.path("store").into(), true)
+        .write("changed", &runs)
+        .expect("written");
 }
 
 /// Multiplies all times of a run.
 fn scale_times(run: &mut StoredRun, factor: f64) {
-    let times_s = run.samples.iter_mut();
-    for time_s in times_s.flat_map(|sample| &mut sample.seconds) {
+    for time_s in run
+        .samples
+        .iter_mut()
+        .flat_map(|sample| &mut sample.seconds)
+    {
         *time_s *= factor;
     }
 }
 
 /// Returns the number of notices that have this part.
 fn count_notices(report: &Report, part: &str) -> usize {
-    let notices = list_notices(report).into_iter();
-    notices.filter(|notice| notice.contains(part)).count()
+    list_notices(report)
+        .into_iter()
+        .filter(|notice| notice.contains(part))
+        .count()
 }
 
 /// Returns the number of times that a node was measured, over all nodes.
 fn count_measurements(report: &Report) -> u64 {
-    let nodes = report.nodes.iter();
-    nodes.map(|node| node.measured.measurements).sum()
+    report
+        .nodes
+        .iter()
+        .map(|node| node.measured.measurements)
+        .sum()
 }
 
 fn models(folder: &Folder, store: &str, line: &str) -> Outcome {

@@ -55,13 +55,14 @@ impl MpiComm {
         if let Some(failure) = &*self.failure.borrow() {
             return Err(failure.into());
         }
-        match is_running() {
-            true => Ok(()),
-            false => Err(Error::Mpi {
+        if is_running() {
+            Ok(())
+        } else {
+            Err(Error::Mpi {
                 call,
                 rank: self.rank,
                 message: "MPI is finalised".to_owned(),
-            }),
+            })
         }
     }
 
@@ -90,13 +91,15 @@ impl MpiComm {
     fn tell_failure(&self, failure: &RankFailure) {
         // The library may read it at any later time.
         let word: &'static [u8] = encode(failure).leak();
-        let others = (0..self.size).filter(|&rank| rank != self.rank);
-        let requests = others.map(|rank| {
-            let memory = (word.as_ptr().cast_mut().cast(), count(word.len()));
-            // SAFETY: MPI runs, and the memory is never freed and only read.
-            let started = unsafe { self.start_message(memory, (count(rank), FAILURE_TAG), false) };
-            started.request
-        });
+        let requests = (0..self.size)
+            .filter(|&rank| rank != self.rank)
+            .map(|rank| {
+                let memory = (word.as_ptr().cast_mut().cast(), count(word.len()));
+                // SAFETY: MPI runs, and the memory is never freed and only read.
+                let started =
+                    unsafe { self.start_message(memory, (count(rank), FAILURE_TAG), false) };
+                started.request
+            });
         let mut requests: Vec<_> = requests.collect();
         let _returned = self.return_errors();
         for _ in 0..TELLING_LOOKS {

@@ -24,8 +24,7 @@ impl ReturnedErrors {
     pub(super) unsafe fn new() -> Self {
         // SAFETY: constants of a library that runs, and places for its answers.
         unsafe {
-            let asked = [ffi::RSMPI_COMM_WORLD, ffi::RSMPI_COMM_SELF];
-            let kept = asked.map(|comm| {
+            let kept = [ffi::RSMPI_COMM_WORLD, ffi::RSMPI_COMM_SELF].map(|comm| {
                 let mut handler = ffi::RSMPI_ERRORS_RETURN;
                 ffi::MPI_Comm_get_errhandler(comm, &mut handler);
                 ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN);

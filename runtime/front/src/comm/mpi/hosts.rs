@@ -48,11 +48,13 @@ mod tests {
 
     #[test]
     fn hosts_of_one_name_are_told_apart_by_their_kernels() {
-        let ranks = [("a", "1"), ("b", "2"), ("a", "3"), ("a", "1"), ("b", "2")];
-        let hosts = ranks.map(|(name, boot)| OwnHost {
-            name: name.to_owned(),
-            boot: boot.to_owned(),
-        });
+        let hosts =
+            [("a", "1"), ("b", "2"), ("a", "3"), ("a", "1"), ("b", "2")].map(|(name, boot)| {
+                OwnHost {
+                    name: name.to_owned(),
+                    boot: boot.to_owned(),
+                }
+            });
         let labels = [0, 1, 2, 3, 4].map(|rank| label_host(&hosts, rank));
         assert_eq!(labels, ["a (1)", "b", "a (2)", "a (1)", "b"]);
     }

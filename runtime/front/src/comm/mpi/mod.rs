@@ -156,12 +156,11 @@ impl MpiComm {
         // SAFETY: MPI runs. The handle is looked at before it is used.
         unsafe {
             let handle = ffi::RSMPI_Comm_f2c(comm);
-            match handle == ffi::RSMPI_COMM_NULL || is_known(handle) {
-                true => Self::adopt_raw(handle),
-                false => {
-                    let reason = "MPI knows no communicator of this number: was it freed?";
-                    Err(Error::parameter("communicator", comm, reason))
-                }
+            if handle == ffi::RSMPI_COMM_NULL || is_known(handle) {
+                Self::adopt_raw(handle)
+            } else {
+                let reason = "MPI knows no communicator of this number: was it freed?";
+                Err(Error::parameter("communicator", comm, reason))
             }
         }
     }
@@ -259,8 +258,10 @@ impl MpiComm {
     ) -> Result<M, Error> {
         self.check_usable(call)?;
         let mut request = null_request();
-        let started = self.check_code(call, start(&mut memory, &mut request));
-        match started.and_then(|()| self.wait_for(call, request)) {
+        match self
+            .check_code(call, start(&mut memory, &mut request))
+            .and_then(|()| self.wait_for(call, request))
+        {
             Ok(()) => Ok(memory),
             Err(error) => {
                 std::mem::forget(memory);
@@ -323,14 +324,15 @@ impl MpiComm {
     fn gather_records(&self, record: Vec<u8>) -> Result<Vec<u8>, Error> {
         let bytes = count(record.len());
         let memory = (vec![0; record.len() * self.size], record);
-        let memory = self.run("MPI_Iallgather", memory, |(all, record), request| {
-            let (from, to) = (record.as_ptr().cast(), all.as_mut_ptr().cast());
-            // SAFETY: `all` has room for the bytes of every rank, and `run` keeps the memory until the end.
-            unsafe {
-                ffi::MPI_Iallgather(from, bytes, byte(), to, bytes, byte(), self.comm, request)
-            }
-        })?;
-        Ok(memory.0)
+        Ok(self
+            .run("MPI_Iallgather", memory, |(all, record), request| {
+                let (from, to) = (record.as_ptr().cast(), all.as_mut_ptr().cast());
+                // SAFETY: `all` has room for the bytes of every rank, and `run` keeps the memory until the end.
+                unsafe {
+                    ffi::MPI_Iallgather(from, bytes, byte(), to, bytes, byte(), self.comm, request)
+                }
+            })?
+            .0)
     }
 
     /// Replaces each value by its sum over all ranks. Short ones travel with their number.
@@ -355,10 +357,11 @@ impl MpiComm {
         // In the order of the ranks, so that all have the same sums.
         for (index, value) in values.iter_mut().enumerate() {
             let start = (1 + index) * LENGTH_BYTES;
-            let words = records
+            let sum = records
                 .clone()
-                .filter_map(|record| record[start..].first_chunk());
-            let sum = words.map(|&word| decode(word)).reduce(Add::add);
+                .filter_map(|record| record[start..].first_chunk())
+                .map(|&word| decode(word))
+                .reduce(Add::add);
             *value = sum.unwrap_or(*value);
         }
         Ok(())
@@ -437,9 +440,10 @@ impl Comm for MpiComm {
         let short = self.count_short_bytes();
         let mut shared = vec![0; self.size];
         shared[self.rank] = root as u64;
-        let record = match self.rank == root {
-            true => write_record(data.len(), data, short),
-            false => vec![0; LENGTH_BYTES + short],
+        let record = if self.rank == root {
+            write_record(data.len(), data, short)
+        } else {
+            vec![0; LENGTH_BYTES + short]
         };
         let words = record.chunks_exact(LENGTH_BYTES);
         shared.extend(words.map(read_length));
@@ -517,8 +521,9 @@ impl Comm for MpiComm {
             }
         })?;
         let ([_, all], [counts, starts]) = memory;
-        let parts = starts.iter().zip(&counts);
-        Ok(parts
+        Ok(starts
+            .iter()
+            .zip(&counts)
             .map(|(&start, &len)| all[start as usize..][..len as usize].to_vec())
             .collect())
     }
@@ -580,12 +585,11 @@ fn is_running() -> bool {
 }
 
 fn check_running() -> Result<(), Error> {
-    match is_running() {
-        true => Ok(()),
-        false => {
-            let reason = "MPI has to be initialised and not yet finalised";
-            Err(Error::parameter("MPI", "not running", reason))
-        }
+    if is_running() {
+        Ok(())
+    } else {
+        let reason = "MPI has to be initialised and not yet finalised";
+        Err(Error::parameter("MPI", "not running", reason))
     }
 }
 
@@ -629,8 +633,12 @@ fn short_version(version: &str) -> String {
         .lines()
         .next()
         .unwrap_or("MPI");
-    let line = line.replace('\t', " ");
-    line.split(',').next().unwrap_or("MPI").trim().to_string()
+    line.replace('\t', " ")
+        .split(',')
+        .next()
+        .unwrap_or("MPI")
+        .trim()
+        .to_string()
 }
 
 /// Does the work of [`abort_on_panic`](super::abort_on_panic).

@@ -133,8 +133,7 @@ fn repetitions_of_a_gathering_device_count_as_all_their_updates() {
 
 #[test]
 fn a_size_that_is_measured_twice_keeps_its_repetitions_and_no_time_of_none() {
-    let device = FakeDevice::new(1, 0);
-    let mut team = device.team();
+    let mut team = FakeDevice::new(1, 0).team();
     let comm = LocalComm::new();
     let mut measurer = prepare_measurer(&comm, &mut team, 100);
     let depth = measurer.depth(false);
