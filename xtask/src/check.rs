@@ -5,7 +5,6 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::build;
-use crate::counts;
 use crate::install;
 use crate::machine;
 use crate::mpi::Library;
@@ -40,7 +39,7 @@ const CHECKS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Checks counts, formatting, clippy, dependency rules and documentation, each without a single warning.
+/// Checks formatting, clippy, dependency rules and documentation, each without a single warning.
 ///
 /// # Errors
 /// When a step fails.
@@ -48,7 +47,6 @@ pub fn run(workspace: &Workspace, steps: &mut Steps) -> Result<()> {
     install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
     provide_tools(workspace, steps)?;
-    steps.run("counts", || counts::run(workspace))?;
     for (name, line) in CHECKS {
         let mut check = build::cargo(workspace, &mpi, line);
         steps.run(name, || execute(check.env("RUSTDOCFLAGS", "-D warnings")))?;

@@ -22,7 +22,6 @@ mod build;
 mod bundle;
 mod check;
 mod cluster;
-mod counts;
 mod demo;
 #[cfg(test)]
 mod documented;
@@ -72,10 +71,8 @@ enum Task {
     Test(test::TestOptions),
     /// All checks that a change must pass: `lint`, `test` and `bundle`
     Ci,
-    /// Formatting, clippy, dependency rules, documentation and `counts`
+    /// Formatting, clippy, dependency rules, documentation
     Lint,
-    /// Count what makes code and English hard to read, and compare with limits
-    Counts,
     /// Run the properties that take any input with new cases until the time is used up
     Fuzz {
         /// Duration
@@ -160,7 +157,6 @@ fn run(task: Task, steps: &mut Steps) -> Result<()> {
             bundle::run(&workspace, steps, mpi::Library::OpenMpi, false)
         }
         Task::Lint => check::run(&workspace, steps),
-        Task::Counts => counts::run(&workspace),
         Task::Fuzz { seconds } => fuzz::run(&workspace, steps, seconds),
         Task::Bundle { tests, mpi } => bundle::run(&workspace, steps, mpi, tests),
         Task::Install(options) => prefix::run(&workspace, steps, &options),

@@ -126,9 +126,10 @@ fn refuse(arguments: &RowsArguments, error: &PartitionError) -> Error {
         .iter()
         .map(|path| path.display().to_string());
     let files: Vec<String> = files.collect();
-    match files.is_empty() || matches!(error, PartitionError::BeyondLimits { .. }) {
-        true => Error::parameter("--size", arguments.size, error.to_string()),
-        false => Error::parameter("--models", files.join(" "), error.to_string()),
+    if files.is_empty() || matches!(error, PartitionError::BeyondLimits { .. }) {
+        Error::parameter("--size", arguments.size, error.to_string())
+    } else {
+        Error::parameter("--models", files.join(" "), error.to_string())
     }
 }
 
