@@ -398,7 +398,11 @@ impl BalanceDocument {
             100.0 * epsilon,
             count(self.history.len() as u64, "measured division"),
             self.why,
-            ["", " within the noise of the times"][usize::from(is_noise)]
+            if is_noise {
+                " within the noise of the times"
+            } else {
+                ""
+            }
         );
         let notices = self
             .notices

@@ -8,6 +8,7 @@ use isochron_core::internal::input::read_text;
 use isochron_core::matrix::Digest;
 use isochron_core::matrix::file::digest_file;
 use isochron_devices::ElementType;
+use isochron_hierarchy::printable::show_text;
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,8 @@ pub struct CheckArguments {
 /// The fields of a report that matter here.
 #[derive(Deserialize)]
 struct WrittenResult {
+    m: usize,
+    n: usize,
     element: ElementType,
     digest: Option<String>,
 }
@@ -47,13 +50,33 @@ struct CheckAnswer {
 pub fn run(arguments: &CheckArguments) -> Result<String, Failure> {
     let path = &arguments.report;
     let text = read_text(path).map_err(|error| Error::file(path, error))?;
+    let no_report = |reason: String| {
+        let reason = format!("is no report of `isochron mxm`: {reason}");
+        Failure::from(Error::file(path, reason))
+    };
     let written: WrittenResult =
-        serde_json::from_str(&text).map_err(|error| Error::file(path, error))?;
+        serde_json::from_str(&text).map_err(|error| no_report(error.to_string()))?;
     let Some(expected) = written.digest else {
         let reason = "has no digest: its run wrote no file, run it with --out";
         return Err(Error::file(path, reason).into());
     };
-    let found = digest_as(written.element, arguments)?.to_string();
+    if expected.len() != 16 || u64::from_str_radix(&expected, 16).is_err() {
+        let reason = format!("its digest `{expected}` is not one of 16 hexadecimal digits");
+        return Err(no_report(reason));
+    }
+    let (shape, found) = digest_as(written.element, arguments)?;
+    if shape != (written.m, written.n) {
+        return Err(Failure::run(format!(
+            "{} is not the result of {}: it is {}×{}, not {}×{}",
+            arguments.file.display(),
+            path.display(),
+            shape.0,
+            shape.1,
+            written.m,
+            written.n
+        )));
+    }
+    let found = found.to_string();
     let answer = CheckAnswer {
         schema: 1,
         file: arguments.file.display().to_string(),
@@ -77,13 +100,18 @@ pub fn run(arguments: &CheckArguments) -> Result<String, Failure> {
         return output::json_line(&answer);
     }
     let CheckAnswer { file, found, .. } = &answer;
-    Ok(format!(
+    let answer = format!(
         "{file} is the result of {}: digest {found}\n",
         path.display()
-    ))
+    );
+    Ok(show_text(&answer).into_owned())
 }
 
-fn digest_as(element: ElementType, arguments: &CheckArguments) -> Result<Digest, Error> {
+/// Returns the rows and columns of the matrix in the file, and the digest of its elements.
+fn digest_as(
+    element: ElementType,
+    arguments: &CheckArguments,
+) -> Result<((usize, usize), Digest), Error> {
     let path = &arguments.file;
     match element {
         ElementType::F32 => digest_file::<f32>(path),

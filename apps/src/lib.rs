@@ -39,6 +39,7 @@ mod topology;
 mod trace_model;
 mod watch;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,6 +54,7 @@ use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched
 use isochron_devices::internal::{ExitWatch, own_libraries, prepare_heap, watch_exit};
 pub use isochron_devices::internal::{ReportingHeap, end_at_once};
 use isochron_devices::kernel;
+use isochron_hierarchy::printable::show_text;
 use launch::Launch;
 use mxm::FinishedRun;
 use output::note;
@@ -292,6 +294,12 @@ fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
 
 /// Prints help, a version or a mistake in the command line.
 fn print_message(message: &clap::Error) -> Result<(), Failure> {
+    let text = message.render().to_string();
+    let shown = show_text(&text);
+    if message.use_stderr() && shown != text {
+        let _ = write!(std::io::stderr(), "{shown}");
+        return Ok(());
+    }
     let printed = message.print();
     // If standard error is closed, the status has to say it all.
     if message.use_stderr() {

@@ -54,7 +54,7 @@ fn fill_matrix(count: usize) -> anyhow::Result<Vec<f64>> {
 /// Runs `reps` updates after one that warms up; returns the seconds of each.
 ///
 /// # Errors
-/// Those of the update.
+/// The errors of the update.
 pub fn time_burst(
     reps: usize,
     update: &mut dyn FnMut() -> anyhow::Result<()>,

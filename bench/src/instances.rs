@@ -36,7 +36,7 @@ fn make_point(i: i32, peak: f64, memory: f64) -> Point {
 /// Makes `n` devices with models of the form that `fit` gives to points.
 ///
 /// # Errors
-/// Those of `fit`; none of ours for these points.
+/// The errors of `fit`; none of ours for these points.
 pub fn make_models<M>(
     n: usize,
     fit: fn(Vec<Point>) -> Result<M, ModelError>,

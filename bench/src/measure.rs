@@ -81,7 +81,7 @@ fn measure(rounds: usize) -> anyhow::Result<MeasureResults> {
         for &(kernel, is_adaptive) in list_in_turn(&models, round) {
             println!(
                 "round {round}: {kernel}, {}",
-                ["grid", "adaptive"][usize::from(is_adaptive)]
+                if is_adaptive { "adaptive" } else { "grid" }
             );
             samples.push(ModelSample {
                 round,

@@ -66,7 +66,7 @@ impl ResultsPage {
     /// The samples are written before anything is made from them.
     ///
     /// # Errors
-    /// Those of the files, of `finish` and of `format_tables`.
+    /// The errors of the files, of `finish` and of `format_tables`.
     pub fn publish<R: Serialize + DeserializeOwned>(
         &self,
         fresh: Option<R>,

@@ -10,6 +10,7 @@ pub use crate::conditions::HostConditions;
 pub use crate::cpu_quota::cpu_quota_cores;
 pub use crate::cuda::nvml::read_gpu_state;
 pub use crate::discover::rank_devices;
+pub use crate::file_kind::describe_kind;
 pub use crate::heat::HeatSensors;
 pub use crate::host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
 pub use crate::huge_pages::{try_reserve_matrix, try_zeroed_matrix};

@@ -61,6 +61,7 @@ mod cpu_quota;
 mod discover;
 mod element;
 mod error;
+mod file_kind;
 mod grouping;
 mod heap;
 mod heat;

@@ -20,7 +20,7 @@ use crate::cgroup::find_groups;
 pub enum MemoryScope {
     /// All of the host.
     Host,
-    /// Those of the control group whose folder has this device and inode.
+    /// The processes of the control group whose folder has this device and inode.
     Group(u64, u64),
     /// This process alone.
     Process,

@@ -33,7 +33,7 @@ impl Node {
     /// Finds the devices, with cores grouped by `grouping`.
     ///
     /// # Errors
-    /// Those of hwloc, of the BLAS and of the CUDA driver, if there is one.
+    /// The errors of hwloc, of the BLAS and of the CUDA driver, if there is one.
     pub fn discover(grouping: Grouping, blas: &BlasChoice) -> Result<Self, DeviceError> {
         let topology = Arc::new(Topology::discover()?);
         let (blas, gpus) = (choose_blas(blas)?, cuda::devices()?);

@@ -396,8 +396,8 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let mut check = Probe::begin(comm, scalars, &case.c, factors, 7).unwrap();
             check.add(comm, case.operands()).unwrap();
             case.multiply(comm, &mut team, scalars);
-            let factors = Some(case.operands());
-            let verdict = check.finish(comm, &case.c, factors).unwrap();
+            let mut again = case.operands();
+            let verdict = check.finish(comm, &case.c, Some(&mut again)).unwrap();
             assert!(
                 verdict.passed,
                 "residual {} in {}",

@@ -442,7 +442,7 @@ pub fn separate_files(comm: &dyn Comm, folder: &Path) -> usize {
         comm.barrier().unwrap();
         rewrite_on_head(comm, path);
         let refused = if number > 0 {
-            opened.close(comm).unwrap_err()
+            opened.check(comm).unwrap_err()
         } else {
             opened.read::<f64>(comm, third.clone()).unwrap_err()
         };

@@ -23,7 +23,7 @@ impl Steps {
     /// Announces a step, runs it and keeps its time.
     ///
     /// # Errors
-    /// Those of `action`, with the step's name.
+    /// The errors of `action`, with the step's name.
     pub fn run<T>(&mut self, name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("\n== {name}");
         let start = Instant::now();

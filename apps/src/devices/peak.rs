@@ -42,7 +42,7 @@ const REPETITIONS: MeasureConfig = MeasureConfig {
 /// Measures device `index` of the team, the others idle, in about `limit_s` seconds.
 ///
 /// # Errors
-/// Those of [`measure_team`] and of the device.
+/// The errors of [`measure_team`] and of the device.
 pub fn measure_peak<T: Scalar>(
     team: &mut DeviceTeam,
     index: usize,

@@ -62,7 +62,11 @@ pub fn format_text(measured: &JobMeasurements, block: usize, width: usize) -> St
     let mut remarks = format_remarks(&count_measurements(measured));
     let mut sizes = measured.devices.iter().flat_map(|device| &device.sizes);
     if sizes.all(|size| size.together.is_none()) {
-        let each = [" on each host", ""][usize::from(measured.devices.len() == 1)];
+        let each = if measured.devices.len() == 1 {
+            ""
+        } else {
+            " on each host"
+        };
         remarks += &format!("one device{each}: there is nothing to measure it together with\n");
     } else {
         remarks += "ratio: speed together / speed alone\n";

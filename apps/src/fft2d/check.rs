@@ -25,7 +25,7 @@ type Elements<'a> = &'a dyn Fn(usize, usize) -> Complex64;
 /// `8·ε·log₂(N)` of its own. A sum of n rows of n terms adds `2·n·ε` of the sum of absolute values.
 ///
 /// # Errors
-/// Those of messages.
+/// The errors of messages.
 ///
 /// # Collective
 /// All ranks.

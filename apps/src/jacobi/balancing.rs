@@ -152,7 +152,7 @@ impl Balancing {
     /// Starts with the even division.
     ///
     /// # Errors
-    /// Those of [`Rebalancer::new`].
+    /// The errors of [`Rebalancer::new`].
     ///
     /// # Collective
     /// All ranks.

@@ -20,7 +20,7 @@ impl SolveProgress {
     /// Makes the line of the head rank.
     ///
     /// # Errors
-    /// Those of messages.
+    /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.

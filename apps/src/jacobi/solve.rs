@@ -69,7 +69,7 @@ impl Solution {
     }
 }
 
-/// What all ranks know after a sweep.
+/// Knowledge of all ranks after a sweep.
 struct GatheredSweep {
     x: Vec<f64>,
     residual: f64,

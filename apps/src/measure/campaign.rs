@@ -117,7 +117,7 @@ impl Campaign<'_> {
     /// Measures a size once; returns the end of every part.
     ///
     /// # Errors
-    /// Those of the work, and want of memory if no part has a point yet.
+    /// The errors of the work, and want of memory if no part has a point yet.
     fn try_size(&mut self, size: Size, own: &[PartUnits]) -> Result<Vec<SizeEnd>, Error> {
         let found = self.work.measure(self.comm, size, own, &self.config)?;
         let mut reason = None;

@@ -186,7 +186,7 @@ impl PointsFiles {
     /// Adds the points of a size, with the sizes for which each part found no memory, and writes the files.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of the files.
     pub fn add(&mut self, points: &PartPoints, lacking: &[Vec<Size>]) -> Result<(), Error> {
         for (part, (point, lacking)) in points.iter().zip(lacking).enumerate() {
             let file = &mut self.files[part];

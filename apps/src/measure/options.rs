@@ -245,8 +245,12 @@ impl KernelArguments {
             _ if is_built_in => format!("width {}, ", self.width()),
             _ => String::new(),
         };
-        let unbound = ["", ", unbound"][usize::from(self.unbound)];
-        let isolated = ["", ", in a process of its own"][usize::from(self.isolate)];
+        let unbound = if self.unbound { ", unbound" } else { "" };
+        let isolated = if self.isolate {
+            ", in a process of its own"
+        } else {
+            ""
+        };
         format!("{sizes}{}{unbound}{isolated}", describe_repetitions(config))
     }
 

@@ -72,14 +72,14 @@ pub trait MeasuredWork {
     /// Returns the useful work of a size.
     ///
     /// # Errors
-    /// Those of the kernel, on this rank alone.
+    /// The errors of the kernel, on this rank alone.
     fn complexity(&mut self, size: Size) -> Result<f64, Error>;
 
     /// Saves all that was measured so far elsewhere than in the points files. If that cannot be done, it is a notice at the
     /// end.
     ///
     /// # Errors
-    /// Those of messages.
+    /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.
@@ -88,7 +88,7 @@ pub trait MeasuredWork {
     /// Ends the work. Returns this rank's notices, one line each.
     ///
     /// # Errors
-    /// Those of messages.
+    /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.

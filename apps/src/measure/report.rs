@@ -126,7 +126,7 @@ impl MeasureDocument {
             text += &format_model(&model.describe(), file, &table, width);
         }
         if self.resumed > 0 {
-            let were = ["were", "was"][usize::from(self.resumed == 1)];
+            let were = if self.resumed == 1 { "was" } else { "were" };
             let sizes = count(self.resumed as u64, "size");
             text += &wrap(&format!("\n{sizes} {were} measured before and kept"), width);
         }
@@ -145,7 +145,7 @@ impl MeasuredModelDocument {
             if let Some((m, n)) = measured.sides {
                 cells[0] = format!("{m}×{n}");
             }
-            let bound = ["", "<"][usize::from(measured.point.reps == 0)];
+            let bound = if measured.point.reps == 0 { "<" } else { "" };
             let work = format!("{bound}{:.3}", measured.work_per_s / 1e9);
             table.add_row(cells.into_iter().chain([work]));
         }

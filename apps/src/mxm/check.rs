@@ -5,7 +5,7 @@ use isochron_core::comm::Comm;
 use isochron_core::matrix::{Matrix, Operand};
 use isochron_core::multiply::Scalars;
 use isochron_core::session::VerifyReport;
-use isochron_core::verify::{Exact, Probe};
+use isochron_core::verify::{Exact, Probe, Recall};
 use isochron_devices::Scalar;
 
 use super::{MxmArguments, Verify};
@@ -48,16 +48,16 @@ impl<T: Scalar> Check<T> {
         Ok(())
     }
 
-    /// Ends the check; `None` if none was asked for. A and B are given if they are whole.
+    /// Ends the check; `None` if none was asked for. `again` makes the matrices that the result has come from.
     pub(super) fn finish(
         self,
         comm: &dyn Comm,
         c: &Matrix<T>,
-        factors: Option<[Operand<'_, T>; 2]>,
+        again: &mut dyn Recall<T>,
     ) -> Result<Option<(VerifyReport, bool)>, Error> {
         let (method, verdict) = match self {
             Check::None => return Ok(None),
-            Check::Probe(probe) => ("probe", probe.finish(comm, c, factors)?),
+            Check::Probe(probe) => ("probe", probe.finish(comm, c, Some(again))?),
             Check::Exact(exact) => ("exact", exact.finish(comm, c)?),
         };
         let report = VerifyReport {

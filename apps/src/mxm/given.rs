@@ -9,9 +9,9 @@ use super::MxmArguments;
 
 /// A plan that is used without measuring.
 pub(super) enum GivenPlan {
-    /// That of `--load-plan`.
+    /// The plan of `--load-plan`.
     Saved(Plan),
-    /// That of `--replay`, with the decisions of its run.
+    /// The record of `--replay`: a plan with the decisions of its run.
     Recorded(RunRecord),
 }
 

@@ -24,10 +24,11 @@ use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_core::internal::watch::expect_work;
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
-use isochron_core::matrix::{Generator, Matrix, Op, Spread, file};
+use isochron_core::matrix::{Generator, Matrix, Op, Operand, Spread, file};
 use isochron_core::multiply::{Element, PartOfK, Plan, Problem, RunRecord, Scalars};
 use isochron_core::session::{PlanDocument, Report, Session, SessionBuilder};
 use isochron_core::store::StoreMode;
+use isochron_core::verify::{Recall, TakeFactors};
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
@@ -125,7 +126,7 @@ pub struct MxmArguments {
     /// File with a record, whose run is repeated with the same decisions and without measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
     replay: Option<PathBuf>,
-    /// Whether to read the model store, and whether to add this run's times: none, read or read-write
+    /// Use of the model store: none, read, or read-write, which adds this run's times
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     store: StoreMode,
@@ -374,6 +375,7 @@ fn multiply_as<T: Element>(
         moved: Moved::default(),
         notices: files.list_notices(),
         is_finite: true,
+        largest: [0.0; 3],
         files,
     };
     let mut c = if scalars.beta == T::ZERO {
@@ -383,7 +385,7 @@ fn multiply_as<T: Element>(
     };
     let whole = if plan.k_parts() == 1 {
         let factors = source.make_factors::<T>(plan.a(), plan.b())?;
-        source.close()?;
+        source.finish_reading()?;
         Some(factors)
     } else {
         None
@@ -414,17 +416,22 @@ fn multiply_as<T: Element>(
             &mut c,
         )?;
         watch.enter(AccountPhase::Matrices);
-        source.close()?;
+        source.finish_reading()?;
         execution
     };
     watch.enter(AccountPhase::Check);
     // Before the check: what is written has to be what was checked.
     let digest = out.is_some().then(|| c.digest());
     flip_element("digested", &mut c);
-    let verdict = check.finish(comm, &c, factors)?;
+    let mut again = SourceAgain {
+        source: &mut source,
+        plan,
+        factors,
+    };
+    let verdict = check.finish(comm, &c, &mut again)?;
     flip_element("checked", &mut c);
-    let may_overflow = source.is_finite && verdict.as_ref().is_none_or(|(_, passed)| !passed);
-    let overflow = if may_overflow && can_overflow(comm, scalars, whole.as_ref())? {
+    let is_suspicious = verdict.as_ref().is_none_or(|(_, passed)| !passed);
+    let overflow = if is_suspicious && source.can_overflow(scalars, plan.problem().k()) {
         c.find_not_finite(comm)?
     } else {
         None
@@ -446,28 +453,6 @@ fn multiply_as<T: Element>(
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
     Ok((report, execution.record))
-}
-
-/// Returns `true` if a sum of products may be beyond the range of its type, by the largest numbers of A and B. Of a C that is
-/// added, and of parts of k, they are not known.
-fn can_overflow<T: Element>(
-    comm: &dyn Comm,
-    scalars: Scalars<T>,
-    factors: Option<&(Matrix<T>, Matrix<T>)>,
-) -> Result<bool, Error> {
-    let Some((a, b)) = factors.filter(|_| scalars.beta == T::ZERO) else {
-        return Ok(true);
-    };
-    let mut bound = 2.0 * scalars.alpha.value().norm();
-    for matrix in [a, b] {
-        let view = matrix.local();
-        let columns = (0..view.cols()).flat_map(|col| view.col(col));
-        let sizes = columns.map(|element| element.value().l1_norm());
-        // No product has more terms than either factor has rows and columns.
-        let lines = matrix.spread().rows().max(matrix.spread().cols());
-        bound *= comm.largest(sizes.fold(0.0, f64::max))? * (lines as f64).sqrt();
-    }
-    Ok(!T::of(Complex64::new(bound, 0.0)).value().is_finite())
 }
 
 /// Checks before the work that no file is written that is another output or is read.
@@ -534,6 +519,8 @@ struct MatrixSource<'a> {
     notices: Vec<String>,
     /// `false` once a number that was read is not finite.
     is_finite: bool,
+    /// The largest sums of the magnitudes of an element's parts, in A, B and C.
+    largest: [f64; 3],
 }
 
 impl MatrixSource<'_> {
@@ -549,6 +536,21 @@ impl MatrixSource<'_> {
 
     /// Reads A (0), B (1) or C (2) from its file, or generates it with a seed of its own.
     fn make_matrix<T: Element>(
+        &mut self,
+        spread: Spread,
+        which: usize,
+    ) -> Result<Matrix<T>, Error> {
+        let matrix: Matrix<T> = self.read_matrix(spread, which)?;
+        let view = matrix.local();
+        let largest = (0..view.cols())
+            .flat_map(|col| view.col(col))
+            .map(|element| element.value().l1_norm())
+            .fold(self.largest[which], f64::max);
+        self.largest[which] = self.comm.largest(largest)?;
+        Ok(matrix)
+    }
+
+    fn read_matrix<T: Element>(
         &mut self,
         spread: Spread,
         which: usize,
@@ -581,9 +583,46 @@ impl MatrixSource<'_> {
     }
 
     /// Ends the reading of the files.
-    fn close(&mut self) -> Result<(), Error> {
+    fn finish_reading(&mut self) -> Result<(), Error> {
         self.notices.extend(self.files.describe_losses(self.comm)?);
-        self.moved.seconds += std::mem::take(&mut self.files).close(self.comm)?;
+        self.moved.seconds += self.files.check(self.comm)?;
         Ok(())
+    }
+
+    /// Returns `true` if a sum of products may be beyond the range of its type, by the largest numbers of A, B and C.
+    fn can_overflow<T: Element>(&self, scalars: Scalars<T>, k: usize) -> bool {
+        let [alpha, beta] = [scalars.alpha, scalars.beta].map(|scalar| scalar.value().norm());
+        let [a, b, c] = self.largest;
+        let bound = 2.0 * (alpha * a * b * k as f64 + beta * c);
+        self.is_finite && !T::of(Complex64::new(bound, 0.0)).value().is_finite()
+    }
+}
+
+/// Makes the matrices of a multiplication again, for its check.
+struct SourceAgain<'a, 's, T> {
+    source: &'a mut MatrixSource<'s>,
+    plan: &'a Plan,
+    /// A and B, if they are whole.
+    factors: Option<[Operand<'a, T>; 2]>,
+}
+
+impl<T: Element> Recall<T> for SourceAgain<'_, '_, T> {
+    fn factors(&mut self, take: &mut TakeFactors<'_, T>) -> Result<(), Error> {
+        if let Some(factors) = self.factors {
+            return take(factors);
+        }
+        let rank = self.source.comm.rank();
+        for index in 0..self.plan.k_parts() {
+            let part = self.plan.k_part(index);
+            let (a, b) = self.source.make_factors(part.a(), part.b())?;
+            take(part.plan().operands((&a.alone(rank), &b.alone(rank))))?;
+        }
+        self.source.files.check(self.source.comm).map(drop)
+    }
+
+    fn c(&mut self, window: Spread) -> Result<Matrix<T>, Error> {
+        let c = self.source.make_matrix(window, 2)?;
+        self.source.files.check(self.source.comm)?;
+        Ok(c)
     }
 }

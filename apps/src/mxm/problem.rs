@@ -126,7 +126,7 @@ fn given_shape(arguments: &MxmArguments) -> Option<(usize, usize, usize)> {
         .or_else(|| Some((arguments.m?, arguments.n?, arguments.k?)))
 }
 
-/// The files of A, B and C, open until their last element has been read.
+/// The files of A, B and C.
 #[derive(Debug, Default)]
 pub struct MatrixFiles {
     files: [Option<InputFile>; 3],
@@ -181,21 +181,19 @@ impl MatrixFiles {
         Ok(told)
     }
 
-    /// Looks at all files for the last time; returns the seconds that it took.
+    /// Checks that no file has changed while it was read; returns the seconds that it took.
     ///
     /// # Errors
     /// [`Error::File`] on every rank for a file that has changed.
     ///
     /// # Collective
     /// All ranks.
-    pub fn close(self, comm: &dyn Comm) -> Result<f64, Error> {
-        let mut seconds = 0.0;
-        for file in self.files.into_iter().flatten() {
-            let begin = Instant::now();
-            file.close(comm)?;
-            seconds += begin.elapsed().as_secs_f64();
+    pub fn check(&self, comm: &dyn Comm) -> Result<f64, Error> {
+        let begin = Instant::now();
+        for file in self.files.iter().flatten() {
+            file.check(comm)?;
         }
-        Ok(seconds)
+        Ok(begin.elapsed().as_secs_f64())
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) fn format_line(report: &Report) -> String {
         report.wall_s,
         report.gflops,
         100.0 * report.imbalance,
-        report.verified.map_or("not verified", verdict_word)
+        verdict_word(report)
     )
 }
 
@@ -118,7 +118,12 @@ fn list_notes(report: &Report) -> String {
     if let Some(why) = ways::explain_way(report.way, &report.candidates) {
         let _ = writeln!(text, "note: {why}");
     }
-    if let Some(found) = &report.overflow {
+    // Of a result that fails its check, the error says it.
+    let unchecked = report
+        .overflow
+        .as_ref()
+        .filter(|_| report.verified.is_none());
+    if let Some(found) = unchecked {
         let _ = writeln!(
             text,
             "note: the result overflows {}: {found}",
@@ -312,24 +317,31 @@ fn traffic_lines(report: &Report) -> String {
 }
 
 fn check_line(report: &Report) -> String {
-    match (&report.verify, report.verified) {
-        (Some(verify), Some(passed)) => {
-            let finds = verify.finds.map_or(String::new(), |finds| {
-                format!("would find {finds:.1e} of an element, ")
-            });
-            format!(
-                "{} by {}: {finds}residual {:.3} of its bound\n",
-                verdict_word(passed),
-                verify.method,
-                verify.residual.unwrap_or(f64::INFINITY)
-            )
-        }
-        _ => "not verified\n".to_string(),
-    }
+    let Some(verify) = &report.verify else {
+        return "not verified\n".to_owned();
+    };
+    let finds = verify
+        .finds
+        .map(|finds| format!(" to {finds:.1e} of a typical element"));
+    let residual = verify
+        .residual
+        .map(|residual| format!(", residual {residual:.3} of its bound"));
+    format!(
+        "{} by {}{}{}\n",
+        verdict_word(report),
+        verify.method,
+        finds.unwrap_or_default(),
+        residual.unwrap_or_default()
+    )
 }
 
-fn verdict_word(passed: bool) -> &'static str {
-    if passed { "verified" } else { "WRONG" }
+fn verdict_word(report: &Report) -> String {
+    match (report.verified, &report.overflow) {
+        (None, _) => "not verified".to_owned(),
+        (Some(true), _) => "verified".to_owned(),
+        (Some(false), None) => "WRONG".to_owned(),
+        (Some(false), Some(_)) => format!("OVERFLOWS {}", report.element),
+    }
 }
 
 /// Reports where the time of the process went.

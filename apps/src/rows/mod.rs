@@ -54,7 +54,7 @@ pub trait RowApplication: Sized {
     /// Runs once; returns the seconds that this rank's kernel took in each pass.
     ///
     /// # Errors
-    /// Those of messages.
+    /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.
@@ -63,7 +63,7 @@ pub trait RowApplication: Sized {
     /// Compares the result of the last run with its definition; returns the largest error as a part of its bound.
     ///
     /// # Errors
-    /// Those of messages.
+    /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.

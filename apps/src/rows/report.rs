@@ -185,7 +185,11 @@ impl RowsDocument {
     fn format_check(&self) -> String {
         match self.residual {
             Some(residual) => {
-                let verdict = ["WRONG", "verified"][usize::from(is_right(residual))];
+                let verdict = if is_right(residual) {
+                    "verified"
+                } else {
+                    "WRONG"
+                };
                 format!("\n{verdict}: the largest error is {residual:.1e} of its bound")
             }
             None => String::new(),

@@ -53,7 +53,7 @@ impl StoredSizes {
     /// time on every rank, nothing is left.
     ///
     /// # Errors
-    /// Those of the campaign.
+    /// The errors of the campaign.
     ///
     /// # Collective
     /// All ranks.
@@ -124,7 +124,7 @@ impl StoredSizes {
     /// Adds the points to files that are not written.
     ///
     /// # Errors
-    /// Those of the files.
+    /// The errors of the files.
     pub fn add_to(
         &self,
         files: &mut PointsFiles,

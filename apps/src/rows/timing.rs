@@ -25,7 +25,7 @@ pub type RunTimes = Vec<RankTimes>;
 /// of the ranks.
 ///
 /// # Errors
-/// Those of the application.
+/// The errors of the application.
 ///
 /// # Collective
 /// All ranks.

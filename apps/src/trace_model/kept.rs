@@ -34,9 +34,9 @@ pub struct KeptReadings<'a> {
     /// The file; `None` without a folder for it.
     path: Option<PathBuf>,
     options: &'a TraceOptions,
-    /// Those of this command, in the order of its traces. The last one may not have ended.
+    /// Readings of this command, in the order of its traces. The last one may not have ended.
     readings: Vec<KeptTrace>,
-    /// Those of an earlier command which this one has not come to, also of traces that it is not given.
+    /// Readings of an earlier command which this one has not come to, also of traces that it is not given.
     earlier: Vec<KeptTrace>,
     /// Bytes to read before the file is written again.
     bytes_left: u64,

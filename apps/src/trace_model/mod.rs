@@ -279,7 +279,7 @@ impl TraceOptions {
             ([none], _) if none == "none" => "all time".to_owned(),
             (names, _) => format!("time without {}", names.join(", ")),
         };
-        let nested = ["", ", nested"][usize::from(self.nested)];
+        let nested = if self.nested { ", nested" } else { "" };
         let event = &self.event;
         format!(
             "iterations of {event}{nested}, {size}{per_unit}, {counted}, confidence {confidence}"

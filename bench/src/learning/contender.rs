@@ -31,7 +31,7 @@ impl LearningContender {
     /// [`finish`](SimulatedRun::finish).
     ///
     /// # Errors
-    /// Those of balancing.
+    /// The errors of balancing.
     pub fn run(self, run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
         let config = BalanceConfig {
             steps: run.steps_left(),

@@ -18,7 +18,7 @@ pub const STEPS: u64 = 150;
 /// go on as before; the others are decisions.
 ///
 /// # Errors
-/// Those of the learner.
+/// The errors of the learner.
 pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
     let cluster = KnownCluster::draw(Setting::LongStartUp, NODES * DEVICES, 0);
     let mut noise = NodeNoise::new(NODES * DEVICES, 1);

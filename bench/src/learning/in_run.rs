@@ -82,7 +82,7 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
 /// Runs all steps, and learns the nodes' times from them.
 ///
 /// # Errors
-/// Those of the learner.
+/// The errors of the learner.
 pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
     let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
     let config = AdaptiveConfig::default();

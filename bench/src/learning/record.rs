@@ -93,7 +93,7 @@ impl InstanceKind {
     /// Runs a contender on the instances of these numbers.
     ///
     /// # Errors
-    /// Those of the contender.
+    /// The errors of the contender.
     pub fn run(
         self,
         contender: LearningContender,

@@ -3,6 +3,7 @@
 use super::make::Make;
 use super::room::{Buffers, ReservedThreads, check_opening, check_packing};
 use super::{Blas, BlasGemm, EmbeddedBlas, find_file, has_work};
+use crate::file_kind::check_kind;
 use crate::{DeviceError, PanelPair, Scalar, View, ViewMut};
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
@@ -127,6 +128,13 @@ impl CblasLibrary {
         if let Some(library) = known.get(&(file.to_owned(), threads)) {
             return Ok(library.clone());
         }
+        let blame = |reason| DeviceError::Blas {
+            library: file.to_owned(),
+            reason,
+        };
+        if let Some(path) = find_file(file) {
+            check_kind(&path).map_err(blame)?;
+        }
         let make = Make::of(file);
         check_room(file, make, callers)?;
         let opened = if make == Make::Mkl || threads != 1 {
@@ -134,10 +142,7 @@ impl CblasLibrary {
         } else {
             load_on_one_unit(file, make)?
         };
-        let library = opened.map_err(|reason| DeviceError::Blas {
-            library: file.to_owned(),
-            reason,
-        })?;
+        let library = opened.map_err(blame)?;
         known.insert((file.to_owned(), threads), library.clone());
         Ok(library)
     }
@@ -192,7 +197,7 @@ fn load_library(file: &str, make: Make, threads: c_int) -> Result<CblasLibrary, 
 }
 
 /// Opens the library that the rest of the program uses.
-fn open_shared(file: &str) -> Result<Library, String> {
+pub(super) fn open_shared(file: &str) -> Result<Library, String> {
     // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
     // any library that a program links to.
     unsafe { Library::new(file) }.map_err(|error| find_reason(file, &error))

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 /// Finds the file that the system's loader takes for `file`: in `LD_LIBRARY_PATH`, in its cache, in its own folders. Loading it
@@ -58,42 +58,50 @@ struct Segment {
     bytes: u64,
 }
 
+/// The most bytes of a table that are read: no library has as many, and a broken file may ask for any.
+const MOST_BYTES: u64 = 256 << 20;
+
 /// The tables by which a library is linked.
 #[derive(Debug, PartialEq)]
 pub(super) struct LinkTables {
     /// Names of the libraries that it needs.
     pub needed: Vec<String>,
-    /// Place in the file of the names of its functions, and of those that it takes from other libraries.
-    names: Range<usize>,
+    /// The names of its functions, and of those that it takes from other libraries, each ended by a zero.
+    names: Vec<u8>,
 }
 
 impl LinkTables {
     /// Reads the tables of an ELF file of 64 bits, lowest byte first; `None` for any other file.
-    pub fn of(file: &[u8]) -> Option<Self> {
+    pub fn read(path: &Path) -> Option<Self> {
         // PT_LOAD, PT_DYNAMIC, DT_NEEDED, DT_STRTAB, DT_STRSZ.
         let ([load, dynamic], [needed, strings, size]) = ([1, 2], [1, 5, 10]);
-        let segments = read_segments(file)?;
+        let file = File::open(path).ok()?;
+        let segments = read_segments(&file)?;
         let table = segments.iter().find(|segment| segment.kind == dynamic)?;
-        let entries: Vec<(u64, u64)> = (0..table.bytes / 16)
-            .map(|n| table.start + 16 * n)
-            .map(|at| Some((read_number(file, at, 8)?, read_number(file, at + 8, 8)?)))
-            .collect::<Option<_>>()?;
-        let find = |wanted| entries.iter().find(|(tag, _)| *tag == wanted);
-        let (&(_, address), &(_, bytes)) = (find(strings)?, find(size)?);
+        let table = read_piece(&file, table.start, table.bytes)?;
+        let (entries, _) = table.as_chunks::<16>();
+        let entries: Vec<[u64; 2]> = entries
+            .iter()
+            .map(|entry| [0, 8].map(|at| read_number(entry, at, 8).unwrap_or_default()))
+            .collect();
+        let find = |wanted| entries.iter().find(|[tag, _]| *tag == wanted);
+        let (&[_, address], &[_, bytes]) = (find(strings)?, find(size)?);
         let place = segments
             .iter()
             .filter(|segment| segment.kind == load)
             .find(|segment| {
-                (segment.address..segment.address + segment.bytes).contains(&address)
+                address
+                    .checked_sub(segment.address)
+                    .is_some_and(|offset| offset < segment.bytes)
             })?;
-        let start = usize::try_from(place.start + address - place.address).ok()?;
-        let names = start..start.checked_add(usize::try_from(bytes).ok()?)?;
-        let texts = file.get(names.clone())?;
+        let start = place.start.checked_add(address - place.address)?;
+        let names = read_piece(&file, start, bytes)?;
         let needed = entries
             .iter()
-            .filter(|(tag, _)| *tag == needed)
-            .map(|&(_, at)| {
-                let name = texts.get(at as usize..)?.split(|&byte| byte == 0).next()?;
+            .filter(|[tag, _]| *tag == needed)
+            .map(|&[_, at]| {
+                let name = names.get(usize::try_from(at).ok()?..)?;
+                let name = name.split(|&byte| byte == 0).next()?;
                 Some(String::from_utf8_lossy(name).into_owned())
             })
             .collect::<Option<_>>()?;
@@ -101,36 +109,46 @@ impl LinkTables {
     }
 
     /// Returns `true` if the library has or takes a function whose name contains `part`.
-    pub fn has_name(&self, file: &[u8], part: &str) -> bool {
-        file[self.names.clone()]
+    pub fn has_name(&self, part: &str) -> bool {
+        self.names
             .windows(part.len())
             .any(|bytes| bytes == part.as_bytes())
     }
 }
 
-fn read_segments(file: &[u8]) -> Option<Vec<Segment>> {
-    let first = file
-        .starts_with(b"\x7fELF\x02\x01")
-        .then(|| read_number(file, 32, 8))??;
-    let (bytes, count) = (read_number(file, 54, 2)?, read_number(file, 56, 2)?);
-    (0..count)
-        .map(|n| first + n * bytes)
-        .map(|at| {
+fn read_segments(file: &File) -> Option<Vec<Segment>> {
+    let header = read_piece(file, 0, 64).filter(|header| header.starts_with(b"\x7fELF\x02\x01"))?;
+    let first = read_number(&header, 32, 8)?;
+    let (bytes, count) = (read_number(&header, 54, 2)?, read_number(&header, 56, 2)?);
+    let headers = read_piece(file, first, bytes * count)?;
+    headers
+        .chunks_exact(usize::try_from(bytes).ok().filter(|&bytes| bytes > 0)?)
+        .map(|header| {
             Some(Segment {
-                kind: read_number(file, at, 4)?,
-                start: read_number(file, at + 8, 8)?,
-                address: read_number(file, at + 16, 8)?,
-                bytes: read_number(file, at + 32, 8)?,
+                kind: read_number(header, 0, 4)?,
+                start: read_number(header, 8, 8)?,
+                address: read_number(header, 16, 8)?,
+                bytes: read_number(header, 32, 8)?,
             })
         })
         .collect()
 }
 
+/// Reads this many bytes from byte `at` on.
+fn read_piece(file: &File, at: u64, bytes: u64) -> Option<Vec<u8>> {
+    if bytes > MOST_BYTES {
+        return None;
+    }
+    let mut piece = vec![0; bytes as usize];
+    file.read_exact_at(&mut piece, at).ok()?;
+    Some(piece)
+}
+
 /// Reads a little-endian number of this many bytes.
-fn read_number(file: &[u8], at: u64, bytes: usize) -> Option<u64> {
-    let bytes = file.get(usize::try_from(at).ok()?..)?.get(..bytes)?;
+fn read_number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
+    let number = bytes.get(at..)?.get(..len)?;
     Some(
-        bytes
+        number
             .iter()
             .rev()
             .fold(0, |number, &byte| number << 8 | u64::from(byte)),
@@ -141,28 +159,25 @@ fn read_number(file: &[u8], at: u64, bytes: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn read_libm() -> Vec<u8> {
-        std::fs::read(find_file("libm.so.6").unwrap()).unwrap()
-    }
-
     #[test]
     fn the_loaders_files_are_found_and_their_tables_read() {
-        let file = read_libm();
-        let tables = LinkTables::of(&file).unwrap();
+        let tables = LinkTables::read(&find_file("libm.so.6").unwrap()).unwrap();
         assert!(
             tables.needed.contains(&"libc.so.6".to_owned()),
             "{tables:?}"
         );
-        assert!(tables.has_name(&file, "atan2") && !tables.has_name(&file, "dgemm"));
+        assert!(tables.has_name("atan2") && !tables.has_name("dgemm"));
         assert_eq!(find_file("libnowhere.so.7"), None);
-        assert_eq!(LinkTables::of(b"#!/bin/sh"), None);
+        assert_eq!(LinkTables::read(Path::new("/etc/passwd")), None);
     }
 
     #[test]
     fn a_file_that_is_cut_short_has_no_tables() {
-        let file = read_libm();
+        let file = std::fs::read(find_file("libm.so.6").unwrap()).unwrap();
+        let short = tempfile::NamedTempFile::new().unwrap();
         for length in [0, 5, 40, 64, 200, 1000] {
-            assert_eq!(LinkTables::of(&file[..length]), None, "{length}");
+            std::fs::write(short.path(), &file[..length]).unwrap();
+            assert_eq!(LinkTables::read(short.path()), None, "{length}");
         }
     }
 }

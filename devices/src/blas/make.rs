@@ -39,21 +39,14 @@ impl Make {
         }
     }
 
-    /// Tells the make of a file by its name, its functions, or the libraries to which it passes calls on.
+    /// Tells the make of a file by its functions, by the libraries to which it passes calls on, or by its name.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     fn of_path(path: &Path, chain: usize) -> Self {
-        let by_name = Self::by_name(path);
-        if by_name != Self::Other {
-            return by_name;
-        }
-        let Ok(bytes) = std::fs::read(path) else {
-            return Self::Other;
+        let Some(tables) = LinkTables::read(path) else {
+            return Self::by_name(path);
         };
-        let Some(tables) = LinkTables::of(&bytes) else {
-            return Self::Other;
-        };
-        let by_functions = Self::by_functions(|function| tables.has_name(&bytes, function));
-        if by_functions != Self::Other || !tables.has_name(&bytes, "gemm") || chain == 0 {
+        let by_functions = Self::by_functions(|function| tables.has_name(function));
+        if by_functions != Self::Other || !tables.has_name("gemm") || chain == 0 {
             return by_functions;
         }
         let folder = path.parent().unwrap_or(Path::new("/"));
@@ -63,7 +56,7 @@ impl Make {
             .filter_map(|name| find_beside(folder, name).or_else(|| find_file(name)))
             .map(|needed| Self::of_path(&needed, chain - 1))
             .find(|&make| make != Self::Other)
-            .unwrap_or(Self::Other)
+            .unwrap_or_else(|| Self::by_name(path))
     }
 
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
@@ -101,7 +94,9 @@ mod tests {
         let [link, copy] = ["libmklblas.so", "liblinear.so"].map(|name| folder.path().join(name));
         std::os::unix::fs::symlink(&path, &link).unwrap();
         std::fs::copy(&path, &copy).unwrap();
-        for file in [&path, &link, &copy] {
+        let misnamed = folder.path().join("libmklcopy.so");
+        std::fs::copy(&path, &misnamed).unwrap();
+        for file in [&path, &link, &copy, &misnamed] {
             assert_eq!(Make::of(file.to_str().unwrap()), Make::OpenBlas, "{file:?}");
         }
         assert_eq!(Make::of("libopenblas.so.0"), Make::OpenBlas);

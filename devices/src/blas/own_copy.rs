@@ -7,14 +7,14 @@
 //! A link name space of its own (`dlmopen`) would need no copy, but its C library is another one: the thread-specific keys that
 //! it hands out are those of the program's, and the threads that call it have destructors of the program's for them.
 
-use super::cblas::find_reason;
+use super::cblas::{find_reason, open_shared};
 use super::elf::{LinkTables, find_beside, find_file};
 use super::make::Make;
 use libloading::Library;
 use libloading::os::unix;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
@@ -27,15 +27,17 @@ const FLAGS: i32 = 0x2 | 0x8;
 /// The reason.
 pub(super) fn open_copy(file: &str) -> Result<Library, String> {
     let path = find_file(file).ok_or_else(|| MISSING.to_owned())?;
-    let bytes = std::fs::read(&path).map_err(|error| error.to_string())?;
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let tables = LinkTables::of(&bytes);
+    let tables = LinkTables::read(&path);
     for name in tables.map(|tables| tables.needed).unwrap_or_default() {
         let beside = find_beside(folder, &name);
         let needed = beside.as_deref().and_then(Path::to_str).unwrap_or(&name);
-        // Only the library with the functions has a number of threads.
-        if Make::of(needed) != Make::Other {
-            return open_copy(needed);
+        match Make::of(needed) {
+            Make::Other => {}
+            // Its parts cannot be copied one by one.
+            Make::Mkl => return open_shared(file),
+            // Only the library with the functions has a number of threads.
+            Make::OpenBlas | Make::Blis => return open_copy(needed),
         }
         if let Some(beside) = beside {
             // The copy lies elsewhere, so the loader would not look here.
@@ -43,7 +45,7 @@ pub(super) fn open_copy(file: &str) -> Result<Library, String> {
             std::mem::forget(unsafe { Library::new(beside) });
         }
     }
-    let copy = copy_to_memory(&path, &bytes).map_err(|error| error.to_string())?;
+    let copy = copy_to_memory(&path).map_err(|error| error.to_string())?;
     let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
     // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as any library that
     // a program links to.
@@ -56,9 +58,9 @@ pub(super) fn open_copy(file: &str) -> Result<Library, String> {
 /// The words of the system's loader.
 const MISSING: &str = "cannot open shared object file: No such file or directory";
 
-fn copy_to_memory(path: &Path, bytes: &[u8]) -> io::Result<File> {
+fn copy_to_memory(path: &Path) -> io::Result<File> {
     let name = path.file_name().unwrap_or_default();
     let mut copy = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
-    copy.write_all(bytes)?;
+    io::copy(&mut File::open(path)?, &mut copy)?;
     Ok(copy)
 }

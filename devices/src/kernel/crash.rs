@@ -22,7 +22,7 @@ const STACK_BYTES: usize = 64 << 10;
 #[derive(Clone, Copy)]
 pub struct CrashNote(&'static Note);
 
-/// What the handler of a crash uses. It is never freed, so a crash on any thread finds it.
+/// The data of the handler of a crash. They are never freed, so a crash on any thread finds it.
 struct Note {
     kernel: String,
     advice: String,

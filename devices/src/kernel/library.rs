@@ -3,6 +3,7 @@
 use super::KernelPlace;
 use crate::DeviceError;
 use crate::blas::find_reason;
+use crate::file_kind::check_kind;
 use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
 use libloading::Library;
 use std::ffi::{CStr, c_void};
@@ -52,6 +53,7 @@ fn load_kernel(place: KernelPlace<'_>) -> Result<LibraryKernel, String> {
     let file = place.file;
     // A name without a folder is a file here, and not one of the system's libraries.
     let path = std::path::absolute(file).map_err(|error| error.to_string())?;
+    check_kind(&path)?;
     // SAFETY: loading a library runs its initialisers; the user named it to have its code run.
     let library = unsafe { Library::new(&path) }
         .map_err(|error| find_reason(&path.display().to_string(), &error))?;

@@ -66,19 +66,19 @@ pub trait KernelRun {
     /// Prepares `d` units.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     fn initialize(&mut self, d: u64) -> Result<(), DeviceError>;
 
     /// Runs the kernel once.
     ///
     /// # Errors
-    /// Those of the kernel; not an interruption.
+    /// The errors of the kernel; not an interruption.
     fn execute(&mut self) -> Result<RunEnd, DeviceError>;
 
     /// Gives the data of the units back.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     fn finalize(&mut self) -> Result<(), DeviceError>;
 }
 

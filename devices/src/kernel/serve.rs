@@ -44,7 +44,7 @@ impl Answer {
 /// be opened.
 ///
 /// # Errors
-/// Those of the connection.
+/// The errors of the connection.
 pub fn serve_kernel(
     opened: Result<Box<dyn KernelRun>, DeviceError>,
     requests: &mut dyn BufRead,

@@ -43,7 +43,7 @@ pub(super) struct Reach {
 ///   raise doubts.
 ///
 /// # Errors
-/// Those of `update`.
+/// The errors of `update`.
 pub(super) fn find_reaches(
     slices: &[usize],
     mut widths: Vec<usize>,

@@ -155,7 +155,7 @@ impl DeviceTeam {
     /// Measures one device while the others are idle, as [`Updates::resident_peak`].
     ///
     /// # Errors
-    /// Those of the device.
+    /// The errors of the device.
     ///
     /// # Panics
     /// If there is no device of this index.

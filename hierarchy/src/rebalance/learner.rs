@@ -11,7 +11,7 @@ use crate::adaptive::{
 /// Sweeps that share disturbances.
 const BURST: u64 = 16;
 
-/// What is known of the parts' times.
+/// The knowledge of the parts' times.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Learner {
     /// Times that grow with the units.

@@ -175,7 +175,7 @@ impl LoopPart {
     }
 }
 
-/// What to do with the division.
+/// Advice on the division.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Advice {
@@ -214,7 +214,7 @@ pub struct LoopChange {
     pub cost_s: f64,
 }
 
-/// What a [`Rebalance`] has done and learnt.
+/// Changes and knowledge of a [`Rebalance`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RebalanceReport {
     /// Sweeps done.

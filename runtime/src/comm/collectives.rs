@@ -42,7 +42,7 @@ impl dyn Comm + '_ {
     /// Returns the largest of all ranks' values, none of which is negative; NaN counts as 0.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -155,7 +155,7 @@ impl LinkLadder {
     /// is 0 if the run's time is unknown.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -363,7 +363,7 @@ impl LinkLadder {
     /// messages through in time, whose CPU time says nothing about that of a byte.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -10,14 +10,14 @@ mod file_system;
 mod seen;
 mod watched;
 
-use std::fs::{self, File, FileType};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::rc::Rc;
 
 pub use content::agree_on_content;
 pub(crate) use content::{describe_other_contents, find_other_contents};
+use isochron_devices::internal::describe_kind;
 pub use seen::{SeenFile, read_kernel_id};
 pub use watched::{FileReader, WatchedFile};
 
@@ -76,20 +76,6 @@ pub fn read_unchanged<R>(path: &Path, read: impl Fn(&mut dyn BufRead) -> R) -> i
             Err(_) if again.next().is_some() => {}
             Err(error) => return Err(error),
         }
-    }
-}
-
-fn describe_kind(kind: FileType) -> Option<&'static str> {
-    if kind.is_file() {
-        None
-    } else if kind.is_dir() {
-        Some("a folder")
-    } else if kind.is_fifo() {
-        Some("a named pipe")
-    } else if kind.is_socket() {
-        Some("a socket")
-    } else {
-        Some("a device")
     }
 }
 

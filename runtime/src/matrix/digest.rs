@@ -55,7 +55,7 @@ impl Digest {
     /// Returns the digest of the elements of all ranks.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

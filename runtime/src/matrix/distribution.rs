@@ -27,7 +27,7 @@ use super::{BlockCyclic, LocalMemory, Numbering, Order, ProcessGrid, Region, Spr
 /// ```
 #[derive(Debug, Clone)]
 pub struct Distribution {
-    /// Where each rank has its first piece, its second one, and so on.
+    /// The first piece of each rank, the second one, and so on.
     pieces: Vec<Spread>,
     order: Order,
 }

@@ -141,13 +141,13 @@ pub struct Scalars<T = f64> {
 }
 
 impl<T: Scalar> Scalars<T> {
-    /// Those of a plain product, `C = op(A)·op(B)`.
+    /// Scalars of a plain product, `C = op(A)·op(B)`.
     pub const PRODUCT: Self = Self {
         alpha: T::ONE,
         beta: T::ZERO,
     };
 
-    /// Those of an update, `C = C + op(A)·op(B)`.
+    /// Scalars of an update, `C = C + op(A)·op(B)`.
     pub const UPDATE: Self = Self {
         alpha: T::ONE,
         beta: T::ONE,

@@ -98,14 +98,14 @@ impl fmt::Debug for Rebalancer {
     }
 }
 
-/// What a rank tells the others.
+/// The message of a rank to the others.
 #[derive(Serialize, Deserialize)]
 struct Told {
     sweeps: Vec<Option<f64>>,
     moving_s: f64,
 }
 
-/// What rank 0 tells the others.
+/// The message of rank 0 to the others.
 #[derive(Serialize, Deserialize)]
 struct LoopDecision {
     advice: Advice,

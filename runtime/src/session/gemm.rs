@@ -127,7 +127,7 @@ impl Default for GemmConfig {
 #[derive(Debug)]
 pub struct Gemm<T: 'static> {
     plan: Plan,
-    /// Where the program has A, B and C, as the plan's problem has them.
+    /// Distributions of A, B and C in the program, as the plan's problem has them.
     on: [Distribution; 3],
     /// `true` if the plan's problem is the transposed one: `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
     is_transposed: bool,
@@ -136,7 +136,7 @@ pub struct Gemm<T: 'static> {
     /// The moves of A, B and C to the plan's layout, and of C from it.
     moves: [Option<PieceMoves<T>>; 4],
     buffers: MessageBuffers<T>,
-    /// That of the multiplication.
+    /// Memory of the multiplication.
     memory: RunMemory<T>,
 }
 

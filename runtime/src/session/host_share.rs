@@ -28,7 +28,7 @@ fn unknown_scope(text: &str) -> String {
     format!("unknown scope {text}: use world or comm")
 }
 
-/// What the sessions of this process have.
+/// The shares of this process's sessions.
 static CLAIMS: Mutex<Vec<HostClaim>> = Mutex::new(Vec::new());
 
 /// The cores and GPUs of a session.

@@ -42,7 +42,7 @@ impl KnownKernel {
 /// The store of a job in which each rank runs a kernel.
 #[derive(Debug)]
 pub struct KernelStore {
-    /// What was read, on the head rank.
+    /// The models that were read, on the head rank.
     store: Option<ModelStore>,
     /// The kernels of all ranks; empty if the store is not used.
     sources: Vec<KernelSource>,
@@ -95,7 +95,7 @@ impl KernelStore {
     /// Kernels of a host are timed together: if one of them has to be, all are.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -112,7 +112,7 @@ impl KernelStore {
     /// Keeps the repetitions of a size of this rank's kernel; `None` if it has none.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.
@@ -138,7 +138,7 @@ impl KernelStore {
     /// notice.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

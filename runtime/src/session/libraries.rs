@@ -147,7 +147,7 @@ fn describe_change(before: &[String], now: &[String]) -> String {
 struct JobChoice {
     /// The ranks that choose.
     sources: Vec<Option<LibrarySource>>,
-    /// What the store knows.
+    /// Knowledge of the store.
     recalled: Vec<Option<Recalled>>,
     /// The times of ranks that measured.
     times: Vec<Option<TrialTimes>>,

@@ -20,11 +20,21 @@ pub(super) fn describe_overrun(plan: &Plan, wall_s: f64) -> Option<String> {
     let predicted_s = chosen.map(|chosen| chosen.wall_s).or(plan.predicted_s())?;
     is_surprising(predicted_s, wall_s).then(|| {
         format!(
-            "the plan in {file} predicts {predicted_s:.3} s, and the multiplication took {wall_s:.3} s, {:.0} times as long: \
-             devices or links are busier or slower than when it was made; make a new plan if that lasts",
+            "the plan in {file} predicts {}, and the multiplication took {}, {:.0} times as long: devices or links are busier \
+             or slower than when it was made; make a new plan if that lasts",
+            show_seconds(predicted_s),
+            show_seconds(wall_s),
             wall_s / predicted_s
         )
     })
+}
+
+fn show_seconds(seconds: f64) -> String {
+    if seconds < 0.1 {
+        format!("{:.3} ms", 1e3 * seconds)
+    } else {
+        format!("{seconds:.3} s")
+    }
 }
 
 fn is_surprising(predicted_s: f64, wall_s: f64) -> bool {

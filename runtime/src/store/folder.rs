@@ -19,7 +19,7 @@ const SET_ASIDE: &str = "broken";
 
 /// Larger segments are not read: no job writes them.
 const LARGEST_BYTES: u64 = 256 << 20;
-/// How often a folder is listed that changes while it is read.
+/// Number of attempts to list a folder that changes meanwhile.
 const LISTINGS: usize = 8;
 
 /// A folder with segments.
@@ -117,7 +117,7 @@ impl StoreFolder {
     /// Reads every segment, and changes nothing.
     ///
     /// # Errors
-    /// Those of the system for the folder itself; one that is missing is empty.
+    /// The errors of the system for the folder itself; one that is missing is empty.
     pub fn find_all(&self) -> io::Result<Vec<FoundSegment>> {
         read_listed(|| {
             let mut paths = self.list_files()?;
@@ -129,7 +129,7 @@ impl StoreFolder {
     /// Lists all other files: segments that were set aside, and leftovers of killed writers.
     ///
     /// # Errors
-    /// Those of the system for the folder.
+    /// The errors of the system for the folder.
     pub fn find_leftovers(&self) -> io::Result<Vec<PathBuf>> {
         let mut paths = self.list_files()?;
         paths.retain(|path| path.extension().is_none_or(|end| end != SEGMENT));
@@ -202,7 +202,7 @@ impl StoreFolder {
     /// Writes a segment as [`write`](Self::write) does.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(super) fn write_segment(&self, segment: &SegmentFile) -> Result<PathBuf, Error> {
         let (folder, path) = (self.place_segments(VERSION), self.place_file(&segment.name));
         fs::create_dir_all(&folder).map_err(|error| Error::output(&path, error))?;
@@ -218,7 +218,7 @@ impl StoreFolder {
     /// Returns `true` if it was written.
     ///
     /// # Errors
-    /// Those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub(crate) fn copy_segment(&self, segment: &SegmentFile) -> Result<bool, Error> {
         let found = read_file(&self.place_file(&segment.name), &mut None);
         if found.is_ok_and(|bytes| bytes == segment.text.as_bytes()) {

@@ -110,7 +110,7 @@ impl ModelStore {
     /// the segment and its content; `None` if there is nothing to write, or nothing is to be written.
     ///
     /// # Errors
-    /// Those of [`StoreFolder::write`].
+    /// The errors of [`StoreFolder::write`].
     pub fn write(
         &self,
         writer: &str,

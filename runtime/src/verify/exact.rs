@@ -109,7 +109,7 @@ impl<T: Scalar> Exact<T> {
     /// Finishes the check with C after the multiplication.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrix.
@@ -171,10 +171,11 @@ fn check_whole<T: Scalar>(name: &'static str, element: T) -> Result<f64, Error> 
     } else {
         "an exact check needs whole numbers; use the probe".to_string()
     };
-    let value = if T::TYPE.is_complex() {
-        element.value().to_string()
-    } else {
-        re.to_string()
+    let value = match (T::TYPE.is_complex(), size < 1e17) {
+        (true, true) => element.value().to_string(),
+        (true, false) => format!("{:e}", element.value()),
+        (false, true) => re.to_string(),
+        (false, false) => format!("{re:e}"),
     };
     Err(Error::Parameter {
         name,

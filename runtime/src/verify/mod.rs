@@ -13,8 +13,8 @@ mod exact;
 mod probe;
 
 pub use exact::Exact;
-pub use probe::Probe;
 pub(crate) use probe::count_bytes;
+pub use probe::{Probe, Recall, TakeFactors};
 
 use isochron_devices::Scalar;
 
@@ -31,7 +31,8 @@ pub struct Verdict {
     /// Largest residual in units of its bound: at most 1 if the result passed; 0 or infinite for an exact check.
     pub residual: f64,
     /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row, as a part of the mean
-    /// magnitude of the row's elements (in groups of columns, each scaled by its norm). An exact check finds any: `None`.
+    /// magnitude of the row's elements (in groups of columns, each scaled by its norm). `None` for an exact check, which finds
+    /// any error, and for a result that is not finite.
     pub finds: Option<f64>,
 }
 

@@ -105,7 +105,7 @@ impl RankWatch {
     /// Joins the watches of all ranks. If a rank has no watch, the watch over all ends, and the head rank says so.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks.

@@ -60,7 +60,7 @@ impl EmulatedCluster {
     /// Brings a cluster up that stays until [`take_down`] removes it. `program` is the command `isochron-cluster`.
     ///
     /// # Errors
-    /// Those of [`bring_up`](Self::bring_up).
+    /// The errors of [`bring_up`](Self::bring_up).
     pub fn bring_up_detached(program: &Path, spec: &Spec) -> Result<Self, ClusterError> {
         let mut cluster = Self::start(program, spec, false)?;
         cluster.keeper = None;

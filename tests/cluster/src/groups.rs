@@ -120,7 +120,7 @@ impl Groups {
             Some(cores) if cores < 0.1 => LONG_PERIOD_US,
             _ => PERIOD_US,
         };
-        let unlimited = ["-1", "max"][usize::from(self.version == 2)];
+        let unlimited = if self.version == 2 { "max" } else { "-1" };
         let quota = cores.map_or(unlimited.to_owned(), |cores| {
             (cores * period).round().to_string()
         });

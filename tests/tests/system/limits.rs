@@ -124,6 +124,33 @@ fn openblas_without_room_for_its_buffers_is_left_out_with_a_notice() {
     }
 }
 
+#[test]
+fn what_is_no_file_is_no_library() {
+    let [mpi, _] = libraries();
+    let folder = tempfile::tempdir().expect("a folder");
+    let pipe = folder.path().join("pipe.so");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .expect("mkfifo")
+            .success()
+    );
+    let pipe = pipe.to_str().expect("a name");
+    for (path, kind) in [(pipe, "a named pipe"), ("/dev/zero", "a device")] {
+        for words in [
+            ["mxm", "--size", "64", "--blas", path],
+            ["measure", path, "--points", "2", "--unbound"],
+        ] {
+            let told = mpi.isochron(1, &words).failure(2);
+            assert!(
+                told.contains(&format!("it is {kind}, not a file")),
+                "{told}"
+            );
+        }
+    }
+}
+
 /// Asks the system's loader for the file of OpenBLAS.
 fn find_openblas() -> PathBuf {
     let listed = Command::new("/sbin/ldconfig").arg("-p").output();

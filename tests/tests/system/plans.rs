@@ -309,7 +309,7 @@ fn a_loaded_plan_that_takes_ten_times_its_prediction_is_said() {
             ];
             let text = mpi.isochron(2, &mxm(&load)).success();
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let words = format!("note: the plan in {file} predicts 0.0");
+            let words = format!("note: the plan in {file} predicts ");
             assert_eq!(text.contains(&words), is_said, "{factor}: {text}");
             assert_eq!(
                 text.contains("times as long: devices or links"),

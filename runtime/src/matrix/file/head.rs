@@ -10,6 +10,7 @@ use super::pieces::{cut_pieces, orient};
 use super::{HEAD, MatrixOutput, ReadElements};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
+use crate::fault::flip_bit;
 use crate::matrix::copy::replace;
 use crate::matrix::redistribute::{Moved, Movement};
 use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
@@ -70,6 +71,7 @@ pub(super) fn write_pieces<T: Scalar>(
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
         let target = StoredMut::by_columns(&mut buffer, piece.rows);
         moved = moved.and(movement.run(comm, matrix.stored(), target, &replace)?);
+        flip_bit("copied", bytemuck::cast_slice_mut(&mut buffer));
         let written = output
             .as_mut()
             .map_or(Ok(()), |o| o.write_elements(&buffer));

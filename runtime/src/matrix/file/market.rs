@@ -134,7 +134,11 @@ fn read_sizes(lines: &mut NumberedLines, is_coordinate: bool) -> Result<MarketSi
         (Ok(&[rows, cols]), false) => (rows, cols, None),
         (Ok(&[rows, cols, entries]), true) => (rows, cols, Some(entries)),
         _ => {
-            let wanted = ["rows cols", "rows cols elements"][usize::from(is_coordinate)];
+            let wanted = if is_coordinate {
+                "rows cols elements"
+            } else {
+                "rows cols"
+            };
             return Err(format!(
                 "line {}: `{sizes}`; wanted `{wanted}`",
                 lines.number

@@ -330,11 +330,12 @@ fn add_run<T: Scalar>(digest: &mut Digest, rows: usize, first: usize, mut elemen
     }
 }
 
-/// Returns the digest of the matrix in the file at `path`, with its numbers as elements of `T`; for one process.
+/// Returns the rows and columns of the matrix in the file at `path`, and the digest of its numbers as elements of `T`; for one
+/// process.
 ///
 /// # Errors
 /// [`Error::File`] if the file is missing or broken.
-pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
+pub fn digest_file<T: Scalar>(path: &Path) -> Result<((usize, usize), Digest), Error> {
     let failed = |reason: String| Error::file(path, reason);
     let format = Format::<T>::of_path(path)?;
     let file = WatchedFile::open(path).map_err(|error| failed(error.to_string()))?;
@@ -356,7 +357,7 @@ pub fn digest_file<T: Scalar>(path: &Path) -> Result<Digest, Error> {
     let digest = digest_elements(&shape, &mut read).map_err(failed)?;
     file.check_content()
         .map_err(|error| failed(error.to_string()))?;
-    Ok(digest)
+    Ok(((shape.rows, shape.cols), digest))
 }
 
 /// Writes `matrix` to the file at `path`.

@@ -16,7 +16,7 @@ use crate::input::{WatchedFile, describe_other_contents, find_other_contents};
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Matrix, Spread};
 
-/// A file with a matrix, open on the ranks that read it. It must not change until it is [closed](Self::close).
+/// A file with a matrix, open on the ranks that read it. It must not change until it is [checked](Self::check).
 #[derive(Debug)]
 pub struct InputFile {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub struct InputFile {
     /// `true` if each rank reads its own part.
     is_in_place: bool,
     notice: Option<String>,
-    /// What this rank lost of it, and the type of the matrix that was read last.
+    /// Losses of this rank, and the type of the matrix that was read last.
     losses: Cell<(Losses, ElementType)>,
 }
 
@@ -155,15 +155,15 @@ impl InputFile {
         Ok(losses.sum(comm)?.describe(&self.path, element))
     }
 
-    /// Looks at the file for the last time, once nothing more is read.
+    /// Checks, once all is read, that the file has not changed meanwhile. After it has read more, it checks again.
     ///
     /// # Errors
     /// [`Error::File`] on every rank if the file has changed since it was opened.
     ///
     /// # Collective
     /// All ranks.
-    pub fn close(self, comm: &dyn Comm) -> Result<(), Error> {
-        let _call = CollectiveCall::new(comm, "InputFile::close")
+    pub fn check(&self, comm: &dyn Comm) -> Result<(), Error> {
+        let _call = CollectiveCall::new(comm, "InputFile::check")
             .with_debug("path", &self.path)
             .enter()?;
         let file = self.file.as_deref();
@@ -231,7 +231,7 @@ fn blame_change<R>(file: &WatchedFile, outcome: Result<R, String>) -> Result<R, 
 /// what was [lost](InputFile::describe_losses) of its numbers.
 ///
 /// # Errors
-/// As [`open`], [`InputFile::read`] and [`InputFile::close`].
+/// As [`open`], [`InputFile::read`] and [`InputFile::check`].
 ///
 /// # Collective
 /// All ranks, with the same arguments.
@@ -245,7 +245,7 @@ pub fn read<T: Scalar>(
     if let Some(losses) = file.describe_losses(comm)?.filter(|_| comm.rank() == HEAD) {
         tracing::warn!("{losses}");
     }
-    file.close(comm)?;
+    file.check(comm)?;
     Ok(read)
 }
 
@@ -309,14 +309,14 @@ mod tests {
             let path = write_matrix(folder.path(), name);
             let opened = open_to_read(&path, is_in_place).unwrap();
             read_part(&opened).unwrap();
-            opened.close(&LocalComm::new()).unwrap();
+            opened.check(&LocalComm::new()).unwrap();
             let (mut reads, mut found) = (1, 0);
             loop {
                 let rewritten = path.clone();
                 run_after_reads(reads, move || rewrite(&rewritten));
                 let read = open_to_read(&path, is_in_place).and_then(|file| {
                     let (read, _) = read_part(&file)?;
-                    file.close(&LocalComm::new())?;
+                    file.check(&LocalComm::new())?;
                     Ok(read.digest())
                 });
                 // The reads are over if one more is waited for.
@@ -351,7 +351,7 @@ mod tests {
             read_part(&opened).unwrap();
             rewrite(&path);
             assert_changed(read_part(&opened), name);
-            assert_changed(opened.close(&LocalComm::new()), name);
+            assert_changed(opened.check(&LocalComm::new()), name);
         }
     }
 
@@ -371,7 +371,7 @@ mod tests {
             fs::rename(&other, &path).unwrap();
             assert_eq!(read_part(&opened).unwrap().0.digest(), first.digest());
             rewrite(&link);
-            assert_changed(opened.close(&LocalComm::new()), name);
+            assert_changed(opened.check(&LocalComm::new()), name);
             fs::remove_file(&link).unwrap();
         }
     }

@@ -133,7 +133,7 @@ pub enum SpreadError {
     Order {
         /// The order that was prepared.
         planned: Order,
-        /// That of the memory.
+        /// The order of the memory.
         found: Order,
     },
     /// Lines of the local memory overlap.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub struct SteadyTimes {
     /// Seconds of each step, by the elements of C.
     pub by_units: BTreeMap<u64, Vec<f64>>,
-    /// Those of the first step in each division.
+    /// The seconds of the first step in each division.
     pub(crate) first: BTreeMap<u64, Vec<f64>>,
     /// Steps in which something else had the device's cores, whose times are not here.
     pub stopped: usize,

@@ -15,6 +15,8 @@ use crate::multiply::Scalars;
 const ROUNDING: f64 = 1.8;
 /// Roundings of an element whatever its number of terms, among them those of the check itself.
 const FEW_ROUNDINGS: f64 = 2.0;
+/// The least factor of a bound above which a residual is wrong even if its elements cannot be examined.
+const CERTAINLY_WRONG: f64 = 32.0;
 /// The most residuals whose elements are examined.
 pub(super) const MOST_SUSPECTS: usize = 16;
 
@@ -27,6 +29,8 @@ pub(super) struct Residual {
     pub size: f64,
     /// The bound of its magnitude.
     pub bound: f64,
+    /// The factor of the bound above which it is wrong even if its elements cannot be examined.
+    pub certainly: f64,
     /// An error that the bound of an element of the group's typical size lets pass, times its number of the probe vector.
     pub element: f64,
     /// The largest part of its column's norm that an error of 1 in the residual can be.
@@ -44,15 +48,35 @@ pub(super) struct SuspectResidual {
     pub ratio: f64,
 }
 
-/// All residuals, compared.
-#[derive(Debug, Default)]
-pub(super) struct Comparison {
+/// All residuals, compared with bounds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Judgement {
     /// The largest residual in units of its bound; infinite for one that is no finite number.
     pub largest: f64,
     /// The smallest error of an element of typical size that is found in every row and group, as a part of the mean
     /// magnitude of its row's elements in its group, each scaled by its column's norm.
     pub finds: f64,
-    /// The largest residuals above their bounds, in descending order.
+}
+
+impl Judgement {
+    fn note(&mut self, residual: &Residual, bound: f64) {
+        self.largest = self.largest.max(divide(residual.size, bound));
+        if residual.mean > 0.0 {
+            // Rounding may hide an error of its own size.
+            let hidden = (bound + residual.size).max(residual.element);
+            self.finds = self.finds.max(hidden * residual.reach / residual.mean);
+        }
+    }
+}
+
+/// All residuals, compared.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    /// With the bounds of what rounding reaches.
+    pub usual: Judgement,
+    /// With the bounds that no right result exceeds.
+    pub certain: Judgement,
+    /// The largest residuals above their usual bounds, in descending order.
     pub suspects: Vec<SuspectResidual>,
 }
 
@@ -69,16 +93,21 @@ impl<T: Scalar> Probe<T> {
         let mut comparison = Comparison::default();
         self.pass_over_residuals(comm, c, |residual| comparison.note(&residual))?;
         let Comparison {
-            largest,
-            finds,
+            usual,
+            certain,
             suspects,
         } = comparison;
         // Their bits, because numbers as text must be finite.
-        let found = (largest.to_bits(), finds.to_bits(), suspects);
-        let (largest, finds, suspects) = comm.share(0, (comm.rank() == 0).then_some(found))?;
+        let bits = [usual.largest, usual.finds, certain.largest, certain.finds].map(f64::to_bits);
+        let found = (comm.rank() == 0).then_some((bits, suspects));
+        let (bits, suspects) = comm.share(0, found)?;
+        let [largest, finds, certain_largest, certain_finds] = bits.map(f64::from_bits);
         Ok(Comparison {
-            largest: f64::from_bits(largest),
-            finds: f64::from_bits(finds),
+            usual: Judgement { largest, finds },
+            certain: Judgement {
+                largest: certain_largest,
+                finds: certain_finds,
+            },
             suspects,
         })
     }
@@ -130,6 +159,7 @@ impl<T: Scalar> Probe<T> {
                     group,
                     size: numbers.fold(0.0, |size: f64, number| size.hypot(*number)),
                     bound: self.find_bound(terms, gauge, total),
+                    certainly: find_certain_factor(terms),
                     element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),
                     reach,
                     mean: found[at] / cols,
@@ -169,8 +199,21 @@ impl<T: Scalar> Probe<T> {
 /// Returns the bound of an element's error in units of `g`, by its number of nonzero real terms.
 pub(super) fn find_element_bound<T: Scalar>(terms: f64) -> f64 {
     // Both parts of a complex number err.
-    let worst = (terms + 4.0) * (count_parts::<T>() as f64).sqrt();
-    worst.min(64.0 * terms.max(1.0).sqrt()) * T::EPSILON / 2.0
+    let probable = 64.0 * terms.max(1.0).sqrt() * T::EPSILON / 2.0;
+    find_worst_bound::<T>(terms).min(probable)
+}
+
+/// Returns the bound that no sum exceeds, whatever its order, in units of `g`.
+pub(super) fn find_worst_bound<T: Scalar>(terms: f64) -> f64 {
+    // Both parts of a complex number err.
+    (terms + 4.0) * (count_parts::<T>() as f64).sqrt() * T::EPSILON / 2.0
+}
+
+/// Returns the factor of a residual's bound above which it is wrong even if its elements cannot be examined. Roundings of
+/// equal terms add up in proportion to their number.
+fn find_certain_factor(terms: f64) -> f64 {
+    let drift = (terms + 4.0) / (ROUNDING * (terms.sqrt() + FEW_ROUNDINGS));
+    drift.max(CERTAINLY_WRONG)
 }
 
 /// Adds numbers, each times a factor, as elements of this type.
@@ -211,13 +254,10 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
 
 impl Comparison {
     fn note(&mut self, residual: &Residual) {
+        self.usual.note(residual, residual.bound);
+        self.certain
+            .note(residual, residual.certainly * residual.bound);
         let ratio = divide(residual.size, residual.bound);
-        self.largest = self.largest.max(ratio);
-        if residual.mean > 0.0 {
-            // Rounding may hide an error of its own size.
-            let hidden = (residual.bound + residual.size).max(residual.element);
-            self.finds = self.finds.max(hidden * residual.reach / residual.mean);
-        }
         let place = (self.suspects).partition_point(|suspect| suspect.ratio >= ratio);
         if ratio > 1.0 && place < MOST_SUSPECTS {
             let suspect = SuspectResidual {

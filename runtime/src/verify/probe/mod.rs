@@ -13,16 +13,13 @@ use self::batches::{
     BATCH, Batch, Totals, add_present, add_squares, count_parts, find_part, pass_over,
 };
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
+pub use self::examine::{Recall, TakeFactors};
 use self::vector::{ColumnGroups, ProbeVector, find_norms, find_product_norms};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region, hash};
 use crate::multiply::{Problem, Scalars};
-
-/// A residual this many times its bound is wrong even if elements cannot be examined. Sums of equal terms, whose roundings
-/// add up, stay below half of it.
-const CERTAINLY_WRONG: f64 = 32.0;
 
 /// A check in floating point.
 ///
@@ -41,7 +38,9 @@ const CERTAINLY_WRONG: f64 = 32.0;
 /// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. Therefore a
 /// residual above its bound is only a suspicion. The elements of the most suspicious rows and groups are then computed
 /// again, and the result is wrong if one errs by more than `u·min(t + 4, 64·√t)·g` (`√2·(t + 4)` for complex numbers, of which t
-/// counts the real products). By the worst case no right one errs by more than `t + 4` roundings. If A and B are no longer there, or `beta ≠ 0`, a result is wrong from 32 times the bound on.
+/// counts the real products). By the worst case no right one errs by more than `t + 4` roundings. Of more than about 4000
+/// terms `64·√t` is less. An element may then err as far as its terms drift if they are added one after the other. If the
+/// matrices cannot be made again, a result is wrong from 32 times a bound on, or from `(t + 4)/(1.8·(√t + 2))` times it.
 ///
 /// One wrong element is found if it is off by `64·u·√t·‖a_i‖·‖b_j‖` or more, with up to 16384 columns, whatever the scales of
 /// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
@@ -90,7 +89,7 @@ impl<T: Scalar> Probe<T> {
     /// are given, and the first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices.
@@ -161,7 +160,7 @@ impl<T: Scalar> Probe<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
@@ -247,11 +246,11 @@ impl<T: Scalar> Probe<T> {
         });
     }
 
-    /// Finishes the check with C after the multiplication, and with A and B if they are whole and still there. NaN or
-    /// infinite residuals do not pass.
+    /// Finishes the check with C after the multiplication. Suspicious elements are examined if the other matrices can be
+    /// made again. NaN or infinite residuals do not pass.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// The errors of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices.
@@ -259,31 +258,37 @@ impl<T: Scalar> Probe<T> {
         self,
         comm: &dyn Comm,
         c: &HeldMatrix<'_, T>,
-        factors: Option<[Operand<'_, T>; 2]>,
+        again: Option<&mut dyn Recall<T>>,
     ) -> Result<Verdict, Error> {
         let _call = CollectiveCall::new(comm, "Probe::finish")
             .with("C", &(c.spread().rows(), c.spread().cols()))
-            .with("factors", &factors.is_some())
+            .with("again", &again.is_some())
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
         let Comparison {
-            largest,
-            finds,
+            usual,
+            certain,
             suspects,
         } = self.compare(comm, c)?;
-        let Scalars { alpha, beta } = self.scalars;
-        let Some(factors) = factors.filter(|_| alpha != T::ZERO && beta == T::ZERO) else {
-            return Ok(judge(largest / CERTAINLY_WRONG, finds * CERTAINLY_WRONG));
+        let Some(again) = again.filter(|_| self.scalars.alpha != T::ZERO) else {
+            return Ok(judge(certain.largest, certain.finds));
         };
-        if suspects.is_empty() {
-            return Ok(judge(largest, finds));
+        if suspects.is_empty() || usual.largest.is_infinite() {
+            return Ok(judge(usual.largest, usual.finds));
         }
-        let largest_error = self.examine(comm, factors, c, &suspects)?;
+        let examined = match self.examine(comm, again, c, &suspects) {
+            Ok(examined) => examined,
+            Err(error) => {
+                tracing::warn!(%error, "suspicious elements cannot be examined");
+                return Ok(judge(certain.largest, certain.finds));
+            }
+        };
         let hidden = match suspects.last() {
             Some(least) if suspects.len() == MOST_SUSPECTS => least.ratio,
             _ => 1.0,
         };
-        Ok(judge(largest_error, finds * hidden))
+        let finds = usual.finds * hidden.max(examined.raised);
+        Ok(judge(examined.largest, finds))
     }
 }
 
@@ -291,7 +296,7 @@ fn judge(residual: f64, finds: f64) -> Verdict {
     Verdict {
         passed: residual <= 1.0,
         residual,
-        finds: Some(finds),
+        finds: Some(finds).filter(|_| residual.is_finite()),
     }
 }
 

@@ -182,8 +182,10 @@ impl<T: Scalar> Case<T> {
 
     fn verify(&self, seed: u64) -> Verdict {
         let comm = LocalComm::new();
-        let factors = Some(self.factors());
-        self.probe(seed).finish(&comm, &self.c, factors).unwrap()
+        let probe = self.probe(seed);
+        probe
+            .finish(&comm, &self.c, Some(&mut self.factors()))
+            .unwrap()
     }
 }
 
@@ -373,7 +375,7 @@ fn passes<T: Scalar>(case: &Case<T>, seed: u64, element: impl Fn(usize, usize) -
     let mut c = case.c.clone();
     c.fill(element);
     case.probe(seed)
-        .finish(&comm, &c, Some(case.factors()))
+        .finish(&comm, &c, Some(&mut case.factors()))
         .unwrap()
         .passed
 }
@@ -582,4 +584,122 @@ fn what_a_column_hides_that_grows_is_told() {
         verdict.passed && verdict.finds.unwrap() > 1.0,
         "{verdict:?}"
     );
+}
+
+/// Whole factors, and C before the multiplication.
+struct KeptMatrices<'a, T: Scalar> {
+    factors: [Operand<'a, T>; 2],
+    c: &'a Matrix<T>,
+}
+
+impl<T: Scalar> Recall<T> for KeptMatrices<'_, T> {
+    fn factors(&mut self, take: &mut TakeFactors<'_, T>) -> Result<(), Error> {
+        take(self.factors)
+    }
+
+    fn c(&mut self, window: Spread) -> Result<Matrix<T>, Error> {
+        let mut part = Matrix::zeros(window, 0)?;
+        part.fill(|row, col| self.c.local().col(col)[row]);
+        Ok(part)
+    }
+}
+
+/// Checks `A·B + C0` with everything at hand, and without.
+fn verify_added<T: Scalar>(case: &Case<T>, c0: &Matrix<T>, c: &Matrix<T>) -> [Verdict; 2] {
+    let comm = LocalComm::new();
+    let scalars = Scalars {
+        alpha: T::ONE,
+        beta: T::ONE,
+    };
+    let mut kept = KeptMatrices {
+        factors: case.factors(),
+        c: c0,
+    };
+    let again: [Option<&mut dyn Recall<T>>; 2] = [Some(&mut kept), None];
+    again.map(|again| {
+        let mut probe = Probe::begin(&comm, scalars, c0, Some(case.factors()), 5).unwrap();
+        probe.add(&comm, case.factors()).unwrap();
+        probe.finish(&comm, c, again).unwrap()
+    })
+}
+
+/// Adds `A·B` to a copy of C0, by panels of this width.
+fn add_product<T: Scalar>(case: &Case<T>, c0: &Matrix<T>, panel: usize, blas: usize) -> Matrix<T> {
+    let (m, n, k) = (c0.local().rows(), c0.local().cols(), case.a.local().cols());
+    let mut sum: Vec<T> = (0..n)
+        .flat_map(|col| c0.local().col(col).to_vec())
+        .collect();
+    let blas = LIBRARIES[blas % LIBRARIES.len()].as_ref();
+    for first in (0..k).step_by(panel) {
+        let end = k.min(first + panel);
+        T::select_gemm(blas).gemm(
+            T::ONE,
+            case.a.local().columns(first..end),
+            case.b.local().block(first..end, 0..n),
+            ViewMut::new(&mut sum, m, n, m),
+        );
+    }
+    let mut c = c0.clone();
+    c.fill(|row, col| sum[row + col * m]);
+    c
+}
+
+fn check_equal_terms<T: Scalar>(third: f64) {
+    let fill = |rows, cols, value: f64| {
+        let mut matrix: Matrix<T> = Matrix::zeros(Spread::whole(rows, cols), 0).unwrap();
+        matrix.fill(|_, _| T::of(Complex64::new(value, 0.0)));
+        matrix
+    };
+    for (n, k, panel) in [
+        (1, 400_000, 400_000),
+        (1, 400_000, 1024),
+        (4, 400_000, 400_000),
+        (4, 100_000, 1),
+        (700, 10_000, 3),
+    ] {
+        for blas in 0..LIBRARIES.len() {
+            let mut case = Case {
+                a: fill(4, k, third),
+                b: fill(k, n, third),
+                c: fill(4, n, 0.0),
+            };
+            case.c = add_product(&case, &case.c, panel, blas);
+            let what = format!("{} {n} {k} {panel} {blas}", T::TYPE);
+            let verdict = case.verify(3);
+            assert!(verdict.passed, "{verdict:?} {what}");
+            let c0 = fill(4, n, 1.0);
+            let c = add_product(&case, &c0, panel, blas);
+            for verdict in verify_added(&case, &c0, &c) {
+                assert!(verdict.passed, "{verdict:?} {what}, with C");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_sums_of_equal_terms_are_no_errors() {
+    check_equal_terms::<f32>(1.0 / 3.0);
+    check_equal_terms::<f64>(1.0 / 3.0);
+}
+
+#[test]
+fn errors_of_64_roundings_are_found_in_a_sum_with_c() {
+    let case = Case::<f64>::new(
+        [60, 700, 80],
+        [Numbers::Normal; 2],
+        (Scaled::Nothing, 1.0),
+        9,
+    );
+    let c0 = make::<f64>((60, 700), Numbers::Normal, 4, |_, _| 1.0);
+    let clean = add_product(&case, &c0, 256, 0);
+    assert!(verify_added(&case, &c0, &clean)[0].passed);
+    let [of_rows, of_cols] = [find_norms(&case.a, true), find_norms(&case.b, false)];
+    for place in 0..60 {
+        let (row, col) = (place, 11 * place);
+        let size = of_rows[row] * of_cols[col] + c0.local().col(col)[row].abs();
+        let error = 64.0 * f64::EPSILON / 2.0 * 80f64.sqrt() * size;
+        let mut c = clean.clone();
+        c.fill(|i, j| clean.local().col(j)[i] + if (i, j) == (row, col) { error } else { 0.0 });
+        assert!(!verify_added(&case, &c0, &c)[0].passed, "{row} {col}");
+    }
 }
