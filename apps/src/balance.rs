@@ -269,7 +269,7 @@ fn balance_ranks(
         let own = units[comm.rank()];
         // Beside idle ranks a kernel has more of the memory than its key says.
         let kept = units.iter().all(|&d| d > 0);
-        let found = kernel.work.measure_in_step(comm, (own, kept), config)?;
+        let found = kernel.work.measure_in_step(comm, own, kept, config)?;
         let found = comm.gather(&found)?;
         // Before the files: the same command goes on after the last division in them.
         kernel.work.store.save(comm)?;
@@ -304,7 +304,7 @@ impl HeadState {
                 continue;
             }
             let stored = std::mem::take(&mut self.unscaled[rank]);
-            let points = scale_points(&stored, (d, found.t_s))?;
+            let points = scale_points(&stored, d, found.t_s)?;
             seed_points(&mut self.dpa, rank, &points)?;
         }
         Ok(())
@@ -318,7 +318,7 @@ fn seed_points(dpa: &mut Dpa, rank: usize, points: &[Point]) -> Result<(), Balan
 }
 
 /// Returns stored points, scaled so that they agree with a measured size and its time. That size is left out.
-fn scale_points(points: &[Point], (d, t_s): (u64, f64)) -> Result<Vec<Point>, ModelError> {
+fn scale_points(points: &[Point], d: u64, t_s: f64) -> Result<Vec<Point>, ModelError> {
     let measured = points.iter().filter(|point| point.reps > 0).copied();
     let model = Fit::RawPiecewise.model(measured.collect::<Vec<Point>>())?;
     let factor = t_s / model.time_s(d as f64);
@@ -447,7 +447,7 @@ mod tests {
             reps,
             ci_s: 0.1,
         });
-        let scaled = scale_points(&points, (20, 1.5)).expect("a model");
+        let scaled = scale_points(&points, 20, 1.5).expect("a model");
         let told = scaled.iter().map(|point| (point.d, point.t_s, point.reps));
         let told: Vec<(u64, f64, u32)> = told.collect();
         assert_eq!(told, [(10, 0.5, 1), (40, 4.5, 0)]);

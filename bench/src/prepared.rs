@@ -87,8 +87,8 @@ fn measure(arguments: &PreparedArguments) -> anyhow::Result<PreparedResults> {
             for turn in round * turns..(round + 1) * turns {
                 for &who in list_in_turn(&CONTESTANTS, turn) {
                     let times = match who {
-                        MXM => run_mxm(&launcher, arguments, (size, element))?,
-                        layout => run_calls(&launcher, arguments, (size, element), layout)?,
+                        MXM => run_mxm(&launcher, arguments, size, element)?,
+                        layout => run_calls(&launcher, arguments, size, element, layout)?,
                     };
                     eprintln!("turn {turn} {who} {size} {element}: {:?}", times.calls_s);
                     samples.push(PreparedSample {
@@ -151,7 +151,8 @@ fn count_flop((size, element): (usize, ElementType)) -> f64 {
 fn run_mxm(
     launcher: &MxmLauncher,
     arguments: &PreparedArguments,
-    (size, element): (usize, &str),
+    size: usize,
+    element: &str,
 ) -> anyhow::Result<CallTimes> {
     let size = size.to_string();
     let options = ["--size", &size, "--type", element, "--store", "none"];
@@ -170,7 +171,8 @@ fn run_mxm(
 fn run_calls(
     launcher: &MxmLauncher,
     arguments: &PreparedArguments,
-    (size, element): (usize, &str),
+    size: usize,
+    element: &str,
     layout: &str,
 ) -> anyhow::Result<CallTimes> {
     let mut command = launcher.mpirun(arguments.ranks, launcher.options);

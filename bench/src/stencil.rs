@@ -161,7 +161,7 @@ fn measure(arguments: &StencilArguments) -> anyhow::Result<StencilResults> {
                     Scenario::BecomesSlow => (changing_sweeps, changing_sweeps / 2),
                     Scenario::Slow | Scenario::Noise => (sweeps, 0),
                 };
-                let [even, balanced] = run_stencil(who, (sweeps, slow_from), scenario)?;
+                let [even, balanced] = run_stencil(who, sweeps, slow_from, scenario)?;
                 let (language, mpi) = who;
                 eprintln!("round {round} {language} {mpi} {slow_from}: {even:?}, {balanced:?}");
                 samples.push(StencilSample {
@@ -201,7 +201,8 @@ fn keep_others(selection: &Selection<'_>) -> anyhow::Result<(Vec<StencilSample>,
 /// Runs a program. Returns its run with even parts, and the balanced one.
 fn run_stencil(
     (language, mpi): (&str, &str),
-    (sweeps, slow_from): (u64, u64),
+    sweeps: u64,
+    slow_from: u64,
     scenario: Scenario,
 ) -> anyhow::Result<[StencilRun; 2]> {
     let folder = mpi.to_lowercase().replace(' ', "");

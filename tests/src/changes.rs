@@ -382,8 +382,8 @@ pub fn changes_in_parts_of_k(comm: &dyn Comm) -> usize {
             case.spoil_unread(scalars);
             let ops = OPS[count % 4];
             let mut parts = |part: &PartOfK| {
-                let a = make(comm, part.a(), (ops[0], SEEDS[0]))?;
-                Ok((a, make(comm, part.b(), (ops[1], SEEDS[1]))?))
+                let a = make(comm, part.a(), ops[0], SEEDS[0])?;
+                Ok((a, make(comm, part.b(), ops[1], SEEDS[1])?))
             };
             let done = MultiplyRun::new(comm, &mut team, &case.plan)
                 .with_director(&mut director)

@@ -67,8 +67,8 @@ impl<T: Element> Case<T> {
         let run = MultiplyRun::new(comm, team, &plan).with_director(&mut director);
         let [op_a, op_b] = plan.problem().ops();
         let mut parts = |part: &PartOfK| {
-            let a = make(comm, part.a(), (op_a, SEEDS[0]))?;
-            Ok((a, make(comm, part.b(), (op_b, SEEDS[1]))?))
+            let a = make(comm, part.a(), op_a, SEEDS[0])?;
+            Ok((a, make(comm, part.b(), op_b, SEEDS[1])?))
         };
         let factors = match plan.k_parts() {
             1 => Factors::Held((&self.a, &self.b)),

@@ -74,8 +74,8 @@ fn multiply_exactly(session: &mut Session, plan: &Plan) -> Execution {
         1 => session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c),
         _ => {
             let mut parts = |part: &PartOfK| {
-                let a = make(comm, part.a(), (Op::N, SEEDS[0]))?;
-                Ok((a, make(comm, part.b(), (Op::N, SEEDS[1]))?))
+                let a = make(comm, part.a(), Op::N, SEEDS[0])?;
+                Ok((a, make(comm, part.b(), Op::N, SEEDS[1])?))
             };
             session.multiply_in_parts(plan, SCALARS, &mut parts, &mut case.c)
         }

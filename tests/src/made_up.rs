@@ -73,7 +73,8 @@ fn part_of(plan: &Plan, assignment: &Assignment, rank: usize) -> isochron::matri
 fn make_step(
     plan: &Plan,
     assignment: &Assignment,
-    (step, rank): (usize, usize),
+    step: usize,
+    rank: usize,
     time: ElementTime,
 ) -> RankStep {
     let rows = part_of(plan, assignment, rank).rows;
@@ -114,7 +115,7 @@ fn run(
         let done = seen..undecided - lookahead;
         let ranks = (0..plan.n_ranks()).map(|rank| {
             done.clone()
-                .map(|step| make_step(plan, &assignments[step], (step, rank), time))
+                .map(|step| make_step(plan, &assignments[step], step, rank, time))
                 .collect()
         });
         let directive = director.decide(&StepTimes {
@@ -276,7 +277,7 @@ fn a_narrower_step_is_no_measurement() {
     let mut director = LearningDirector::new(&plan, LearningSettings::default()).unwrap();
     let now = plan.assignment();
     let ranks = (0..2).map(|rank| {
-        let step = make_step(&plan, &now, (0, rank), |_, rank, _| (1 + rank) as f64 * NS);
+        let step = make_step(&plan, &now, 0, rank, |_, rank, _| (1 + rank) as f64 * NS);
         vec![RankStep {
             k: plan.panel() - 1,
             ..step

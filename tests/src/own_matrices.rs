@@ -101,7 +101,7 @@ impl<T: Element> Stock<T> {
 }
 
 /// Returns the indices of `n` in blocks of `block` that process `process` of `processes` holds, if `source` has the first.
-fn deal(n: usize, block: usize, (process, processes): (usize, usize), source: usize) -> Vec<usize> {
+fn deal(n: usize, block: usize, process: usize, processes: usize, source: usize) -> Vec<usize> {
     let owner = |index: usize| (index / block + source) % processes;
     (0..n).filter(|&index| owner(index) == process).collect()
 }
@@ -119,7 +119,7 @@ fn stock<T: Element>(comm: &dyn Comm, (rows, cols): (usize, usize), way: usize) 
             let source = n - 1;
             let matrix = BlockCyclic::new(rows, cols, 7, 5).with_sources(0, source);
             let on = Distribution::block_cyclic(&matrix, ProcessGrid::by_rows(1, n), n).unwrap();
-            let part = (all(rows), deal(cols, 5, (rank, n), source));
+            let part = (all(rows), deal(cols, 5, rank, n, source));
             Stock::new(on, rank, &[part])
         }
         1 => {
@@ -277,8 +277,8 @@ fn multiply_dealt<T: Element>(
         let blocks = BlockCyclic::new(height, width, 8, 8).with_sources(sources.0, sources.1);
         let on = Distribution::block_cyclic(&blocks, grid, n).unwrap();
         let part = grid.place(rank).map_or((Vec::new(), Vec::new()), |(i, j)| {
-            let height = deal(height, 8, (i, rows), sources.0);
-            (height, deal(width, 8, (j, cols), sources.1))
+            let height = deal(height, 8, i, rows, sources.0);
+            (height, deal(width, 8, j, cols, sources.1))
         });
         Stock::<T>::new(on, rank, &[part])
     };

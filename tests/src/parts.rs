@@ -27,7 +27,8 @@ const K_PARTS: [usize; 4] = [1, 2, 4, 100];
 pub(crate) fn make<T: Element>(
     comm: &dyn Comm,
     spread: Spread,
-    (op, seed): (Op, u64),
+    op: Op,
+    seed: u64,
 ) -> Result<Matrix<T>, Error> {
     let generator: Generator = integers(seed);
     let mut matrix = Matrix::zeros(spread, comm.rank())?;
@@ -65,8 +66,8 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
             assert_eq!(part.first(), next, "parts come one after the other");
             next += part.plan().problem().k();
             let factors = (
-                make(comm, part.a(), (ops[0], SEEDS[0]))?,
-                make(comm, part.b(), (ops[1], SEEDS[1]))?,
+                make(comm, part.a(), ops[0], SEEDS[0])?,
+                make(comm, part.b(), ops[1], SEEDS[1])?,
             );
             elements[0] += factors.0.part().len() as u64;
             elements[1] += factors.1.part().len() as u64;
@@ -109,14 +110,14 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
         let mut made = 0;
         let mut parts = |part: &PartOfK| {
             made += 1;
-            let b = make(comm, part.b(), (Op::N, SEEDS[1]))?;
+            let b = make(comm, part.b(), Op::N, SEEDS[1])?;
             if made == 2 && comm.rank() == last {
                 if is_wrong {
-                    return Ok((make(comm, part.b(), (Op::N, SEEDS[0]))?, b));
+                    return Ok((make(comm, part.b(), Op::N, SEEDS[0])?, b));
                 }
                 return Err(Error::output("a part", "the part is lost"));
             }
-            Ok((make(comm, part.a(), (Op::N, SEEDS[0]))?, b))
+            Ok((make(comm, part.a(), Op::N, SEEDS[0])?, b))
         };
         let mut team = team();
         let text = failure(comm, &mut team, &mut case, &mut parts);
@@ -142,8 +143,8 @@ pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
     let mut parts = |part: &PartOfK| {
         made += 1;
         Ok((
-            make(comm, part.a(), (Op::N, SEEDS[0]))?,
-            make(comm, part.b(), (Op::N, SEEDS[1]))?,
+            make(comm, part.a(), Op::N, SEEDS[0])?,
+            make(comm, part.b(), Op::N, SEEDS[1])?,
         ))
     };
     // Of nine steps the fourth to the sixth are in the second part.

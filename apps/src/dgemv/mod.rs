@@ -92,7 +92,8 @@ impl MatrixVector {
         prepare_kernel(
             &mut kernel,
             Self::KERNEL,
-            (rows[rank], Self::count_row_bytes(width)),
+            rows[rank],
+            Self::count_row_bytes(width),
         )?;
         let ranges = list_ranges(rows).into_iter();
         let ranges: Vec<Range<usize>> = ranges

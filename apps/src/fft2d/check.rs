@@ -37,8 +37,8 @@ pub fn compare_entries(
     let n = waves.size as f64;
     let entry_bound = SQRT_2 * n * f64::EPSILON * (8.0 * (n * n + 1.0).log2() + 2.0 * n);
     let places = list_places(waves.size);
-    let forward = waves.compare(&places, (input, -1.0), result, 1.0)?;
-    let inverse = waves.compare(&places, (result, 1.0), input, 1.0 / (n * n))?;
+    let forward = waves.compare(&places, input, -1.0, result, 1.0)?;
+    let inverse = waves.compare(&places, result, 1.0, input, 1.0 / (n * n))?;
     Ok(keep_worse(
         forward / (n * entry_bound),
         inverse / entry_bound,
@@ -61,7 +61,8 @@ impl Waves<'_> {
     fn compare(
         &self,
         places: &[(usize, usize)],
-        (source, sign): (Elements<'_>, f64),
+        source: Elements<'_>,
+        sign: f64,
         target: Elements<'_>,
         scale: f64,
     ) -> Result<f64, Error> {

@@ -108,6 +108,6 @@ fn allocate_kernel(size: usize, rows: u64) -> Result<FftRows, Error> {
         ..KernelParameters::default()
     });
     let row_bytes = Fft2d::count_row_bytes(size);
-    prepare_kernel(&mut kernel, Fft2d::KERNEL, (rows, row_bytes))?;
+    prepare_kernel(&mut kernel, Fft2d::KERNEL, rows, row_bytes)?;
     Ok(kernel)
 }

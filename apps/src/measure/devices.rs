@@ -88,7 +88,8 @@ impl DeviceArguments {
         comm: &Arc<dyn Comm>,
         config: &MeasureConfig,
         block: usize,
-        (blas, store): (&BlasChoice, StoreMode),
+        blas: &BlasChoice,
+        store: StoreMode,
     ) -> Result<OpenWork, Error> {
         let panel = Problem::new(block, block, block, block)?.learning_panel();
         let work = KeyedWork {

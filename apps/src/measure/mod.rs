@@ -226,7 +226,7 @@ impl MeasureArguments {
             let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
             let library = self.kernel.blas();
             let store = self.kernel.store;
-            return self.devices.open(comm, config, block, (&library, store));
+            return self.devices.open(comm, config, block, &library, store);
         }
         let OpenKernel {
             work,

@@ -183,7 +183,7 @@ impl KernelArguments {
             store.note("the model store is not used: nothing tells which BLAS the kernel's process has chosen");
         }
         let measured_with = self.describe(config, choice.is_built_in());
-        let part = self.describe_part(comm, core, (&measured_with, choice.is_built_in()));
+        let part = self.describe_part(comm, core, &measured_with, choice.is_built_in());
         Ok(OpenKernel {
             work: StoredKernel { run, store },
             parts: comm.gather(&part)?,
@@ -259,7 +259,8 @@ impl KernelArguments {
         &self,
         comm: &dyn Comm,
         core: Option<u32>,
-        (measured_with, is_built_in): (&str, bool),
+        measured_with: &str,
+        is_built_in: bool,
     ) -> MeasuredPart {
         let mut part = MeasuredPart {
             rank: comm.rank(),

@@ -128,7 +128,8 @@ impl StoredKernel {
     pub fn measure_in_step(
         &mut self,
         comm: &dyn Comm,
-        (d, kept): (u64, bool),
+        d: u64,
+        kept: bool,
         config: &MeasureConfig,
     ) -> Result<Measurement, Error> {
         let repeated = repeat_in_step(comm, self.run.as_mut(), d, config, false);

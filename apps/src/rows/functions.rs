@@ -44,11 +44,12 @@ pub fn find_functions(
     comm: &dyn Comm,
     arguments: &RowsArguments,
     kernel: OpenKernel,
-    (config, room): (&MeasureConfig, &[u64]),
+    config: &MeasureConfig,
+    room: &[u64],
 ) -> Result<RowFunctions, Error> {
     if arguments.is_measured() {
         let most = room.iter().copied().min().unwrap_or(0);
-        return measure_functions(comm, arguments, kernel, (config, most));
+        return measure_functions(comm, arguments, kernel, config, most);
     }
     let name = kernel.work.run.name();
     let read = (comm.rank() == 0).then(|| read_functions(arguments, name, comm.size()));
@@ -66,7 +67,8 @@ fn measure_functions(
     comm: &dyn Comm,
     arguments: &RowsArguments,
     mut kernel: OpenKernel,
-    (config, most): (&MeasureConfig, u64),
+    config: &MeasureConfig,
+    most: u64,
 ) -> Result<RowFunctions, Error> {
     let begun = Instant::now();
     // Files get times that were measured, not the store's medians of several runs.

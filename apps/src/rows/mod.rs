@@ -89,7 +89,7 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     let kernel = KernelArguments::of_rows(A::KERNEL, problem.size, arguments.store_mode());
     let kernel = kernel.open(comm, &config, &[])?;
     let parts = kernel.parts.clone();
-    let functions = find_functions(comm, arguments, kernel, (&config, &room))?;
+    let functions = find_functions(comm, arguments, kernel, &config, &room)?;
     let rows = divide_rows(comm, arguments, &functions, &room)?;
     let mut application = A::prepare(problem, comm, &rows)?;
     let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
@@ -135,7 +135,8 @@ pub fn keep_worse(worst: f64, error: f64) -> f64 {
 pub fn prepare_kernel(
     kernel: &mut dyn Kernel,
     name: &str,
-    (rows, row_bytes): (u64, u64),
+    rows: u64,
+    row_bytes: u64,
 ) -> Result<(), Error> {
     kernel.initialize(rows).map_err(|error| match error {
         KernelError::NoMemory => Error::Allocation {

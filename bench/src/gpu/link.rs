@@ -83,7 +83,7 @@ fn time_copies(gpu: &CudaInfo, worker: &mut CudaWorker, rows: usize) -> anyhow::
         pinned_bytes <= available / 4,
         "{pinned_bytes} bytes would be pinned, and {available} are available"
     );
-    let pinned = time_pinned_copies(gpu, (COLUMNS, rows * size_of::<f64>()))?;
+    let pinned = time_pinned_copies(gpu, COLUMNS, rows * size_of::<f64>())?;
     let mut values = vec![1.0; rows * COLUMNS];
     let job = JobShape::of::<f64>((rows, COLUMNS), Depth::of(1, 1));
     let plan = worker.plan(&job);

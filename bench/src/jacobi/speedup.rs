@@ -87,7 +87,8 @@ impl SpeedupSamples {
     /// Returns the values of a strategy's runs of a size, by round.
     fn list_values(
         &self,
-        (size, strategy): (usize, &str),
+        size: usize,
+        strategy: &str,
         value: fn(&SpeedupSample) -> f64,
     ) -> Vec<f64> {
         let runs = self.samples.iter();
@@ -98,7 +99,7 @@ impl SpeedupSamples {
 
     fn find_speedup(&self, size: usize, strategy: &str) -> MedianRange {
         let [even, own] =
-            [EVEN, strategy].map(|name| self.list_values((size, name), |run| run.wall_s));
+            [EVEN, strategy].map(|name| self.list_values(size, name, |run| run.wall_s));
         MedianRange::of_ratios(&even, &own)
     }
 
@@ -123,11 +124,10 @@ impl SpeedupSamples {
     }
 
     fn make_row(&self, size: usize) -> [String; 8] {
-        let even_s = self.list_values((size, EVEN), |run| run.wall_s);
+        let even_s = self.list_values(size, EVEN, |run| run.wall_s);
         let mut row = vec![size.to_string(), MedianRange::of(even_s).text(2)];
         for (strategy, _) in BALANCED {
-            let moving =
-                self.list_values((size, strategy), |run| 100.0 * run.moving_s / run.wall_s);
+            let moving = self.list_values(size, strategy, |run| 100.0 * run.moving_s / run.wall_s);
             row.push(self.find_speedup(size, strategy).text(2));
             row.push(format!("{:.1}", MedianRange::of(moving).median));
         }

@@ -28,7 +28,8 @@ pub struct PinnedCopies {
 /// A call of the driver that fails; a lack of memory for two such blocks on the GPU and two in pinned memory.
 pub fn time_pinned_copies(
     gpu: &CudaInfo,
-    (rows, pitch): (usize, usize),
+    rows: usize,
+    pitch: usize,
 ) -> anyhow::Result<PinnedCopies> {
     let context = BoundContext::new(gpu)?;
     let bytes = rows * pitch;

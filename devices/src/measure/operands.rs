@@ -99,7 +99,7 @@ impl<T: Scalar> UpdateOperands<T> {
         job: &JobShape,
         slices: &[usize],
     ) -> Result<(), DeviceError> {
-        self.prepare_leaving(team, (job, slices), (0, free_bytes()))
+        self.prepare_leaving(team, job, slices, 0, free_bytes())
     }
 
     /// Prepares for `job`, and bounds the memory of devices that gather panels if they need more than there is.
@@ -121,15 +121,17 @@ impl<T: Scalar> UpdateOperands<T> {
             team.limit_memory(left / slices.len().max(1) as u64);
             needed = team.memory_needed(job, slices)?;
         }
-        self.prepare_leaving(team, (job, slices), (needed.saturating_sub(held), free))
+        self.prepare_leaving(team, job, slices, needed.saturating_sub(held), free)
     }
 
     /// Prepares, and leaves `devices` bytes of the `free` memory.
     fn prepare_leaving(
         &mut self,
         team: &mut DeviceTeam,
-        (job, slices): (&JobShape, &[usize]),
-        (devices, free): (u64, u64),
+        job: &JobShape,
+        slices: &[usize],
+        devices: u64,
+        free: u64,
     ) -> Result<(), DeviceError> {
         let (rows, cols, k) = (job.rows, job.cols, job.depth.k_max);
         let needed = self.missing_bytes(rows, cols, k).saturating_add(devices);

@@ -84,8 +84,7 @@ pub fn measure_team<T: Scalar>(
         .collect();
     if !measured.is_empty() {
         let columns: Vec<usize> = reaches.iter().map(|reach| reach.columns).collect();
-        let found =
-            operands.measure_columns(team, (&columns, &measured), depth, config, in_step)?;
+        let found = operands.measure_columns(team, &columns, &measured, depth, config, in_step)?;
         for (i, measurement) in measured.into_iter().zip(found) {
             measurements[i] = measurement;
         }
@@ -125,7 +124,8 @@ impl<T: Scalar> UpdateOperands<T> {
     fn measure_columns(
         &mut self,
         team: &mut DeviceTeam,
-        (columns, measured): (&[usize], &[usize]),
+        columns: &[usize],
+        measured: &[usize],
         depth: Depth,
         config: &MeasureConfig,
         in_step: &mut InStep<'_>,

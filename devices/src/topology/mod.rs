@@ -212,7 +212,7 @@ impl Topology {
         let host = self.list_core_numbers(self.hwloc.allowed_cpuset().clone_target());
         let granted = self.list_core_numbers(self.granted.clone());
         let before = host.iter().filter(|core| Some(*core) < granted.first());
-        place_among((index, count), [host.len(), granted.len(), before.count()])
+        place_among(index, count, [host.len(), granted.len(), before.count()])
     }
 
     fn list_core_numbers(&self, allowed: CpuSet) -> Vec<u32> {

@@ -29,7 +29,8 @@ impl FirstLook {
     pub fn begin(
         &self,
         parts: Range<usize>,
-        (total, steps): (u64, u64),
+        total: u64,
+        steps: u64,
         factor: f64,
     ) -> Result<Adaptive, AdaptiveError> {
         let mut chosen = select(&self.parts, &parts)?.to_vec();
@@ -75,14 +76,14 @@ mod tests {
             }],
             ..FirstLook::default()
         };
-        let learner = look.begin(1..3, (90, 7), 0.5).expect("valid");
+        let learner = look.begin(1..3, 90, 7, 0.5).expect("valid");
         let (units, longest_s) = learner.divide_among(0..2, 90).expect("divisible");
         assert_eq!(units.iter().sum::<u64>(), 90);
         assert!(
             units[0] > 55 && (longest_s - 6.0).abs() < 0.7,
             "{units:?} {longest_s}"
         );
-        assert!(look.begin(2..4, (90, 7), 1.0).is_err());
+        assert!(look.begin(2..4, 90, 7, 1.0).is_err());
         let mut known = look.clone();
         known.measurements.clear();
         for (part, t_s) in known.parts.iter_mut().zip([1.0, 2.0, 4.0]) {
@@ -93,13 +94,13 @@ mod tests {
                 ci_s: 0.1 * t_s,
             }];
         }
-        let learner = known.begin(1..3, (90, 7), 0.5).expect("valid");
+        let learner = known.begin(1..3, 90, 7, 0.5).expect("valid");
         let (same, same_s) = learner.divide_among(0..2, 90).expect("divisible");
         assert!(
             same[0] > 55 && (same_s - 6.0).abs() < 0.7,
             "{same:?} {same_s}"
         );
-        assert!(look.begin(0..2, (90, 7), f64::NAN).is_err());
+        assert!(look.begin(0..2, 90, 7, f64::NAN).is_err());
     }
 
     /// Returns a run of two parts with earlier points.
@@ -118,7 +119,7 @@ mod tests {
             parts: parts.to_vec(),
             ..FirstLook::default()
         };
-        look.begin(0..2, (90, 7), 1.0).expect("valid")
+        look.begin(0..2, 90, 7, 1.0).expect("valid")
     }
 
     /// Begins a run of two alike parts. The first part also has this earlier point.
@@ -143,7 +144,7 @@ mod tests {
             parts: parts.to_vec(),
             ..FirstLook::default()
         };
-        look.begin(0..2, (90, 7), 1.0).expect("valid")
+        look.begin(0..2, 90, 7, 1.0).expect("valid")
     }
 
     #[test]
@@ -181,7 +182,7 @@ mod tests {
                 parts: vec![part; 2],
                 ..FirstLook::default()
             };
-            let mut learner = look.begin(0..2, (90, 7), 1.0).expect("valid");
+            let mut learner = look.begin(0..2, 90, 7, 1.0).expect("valid");
             assert!(matches!(learner.request_measurement(), Ok(Some(_))));
         }
     }

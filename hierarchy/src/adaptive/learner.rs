@@ -229,7 +229,7 @@ impl Adaptive {
             // A single time beyond belief is measured again first: it may be a disturbance.
             if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
                 let steps_left = (self.steps - self.step) as f64;
-                self.change_if_it_pays((steps_left, LEAST_GAIN), place)?;
+                self.change_if_it_pays(steps_left, LEAST_GAIN, place)?;
             }
         }
         Ok(Request::Steps {
@@ -284,7 +284,8 @@ impl Adaptive {
     /// time at least.
     pub(super) fn change_if_it_pays(
         &mut self,
-        (steps_left, least_gain): (f64, f64),
+        steps_left: f64,
+        least_gain: f64,
         place: Place,
     ) -> Result<(), AdaptiveError> {
         let now_s = expect_step(&self.list_curves(), &self.now);

@@ -59,7 +59,7 @@ impl Adaptive {
         self.limit_risk(stakes)?;
         // A single time beyond belief is measured again first: it may be a disturbance.
         if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
-            self.change_if_it_pays((stakes.steps_left, stakes.least_gain), place)?;
+            self.change_if_it_pays(stakes.steps_left, stakes.least_gain, place)?;
         }
         Ok(self.since_change == 0)
     }

@@ -115,7 +115,8 @@ impl RuggedPart {
     fn cut_function(
         &self,
         granule: u64,
-        (d, reach): (u64, u64),
+        d: u64,
+        reach: u64,
     ) -> Result<TimeFunction, AdaptiveError> {
         let near = self
             .points
@@ -291,7 +292,7 @@ impl RuggedLearner {
         let mut functions = Vec::with_capacity(self.parts.len());
         for (index, part) in self.parts.iter().enumerate() {
             let now = self.now.get(index).copied().unwrap_or(0);
-            functions.push(part.cut_function(self.granule, (now, reach))?);
+            functions.push(part.cut_function(self.granule, now, reach)?);
         }
         let limits: Vec<Limits> = (self.parts.iter())
             .map(|part| Limits {

@@ -77,7 +77,7 @@ pub(super) fn divide_sampled(
         .map(|(index, model)| sample_model(index, *model, granule, total - rest))
         .collect::<Result<_, _>>()?;
     let Partition { mut units, .. } = hpopta(&functions, limits, total - rest)?;
-    add_rest(models, (total, rest), limits, &mut units)?;
+    add_rest(models, total, rest, limits, &mut units)?;
     let times_s = models.iter().zip(&units);
     let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
     Ok(Partition {

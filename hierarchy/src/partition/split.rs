@@ -112,7 +112,7 @@ fn divide_within(
         .map(|limits| limits.max_units() / granule)
         .collect();
     let mut left = total / granule;
-    check_caps(&caps, left, (total, granule))?;
+    check_caps(&caps, left, total, granule)?;
     let mut granules = vec![0; models.len()];
     let mut open: Vec<usize> = (0..models.len()).collect();
     loop {
@@ -132,7 +132,7 @@ fn divide_within(
         open = others;
     }
     let mut units: Vec<u64> = granules.iter().map(|granules| granules * granule).collect();
-    add_rest(models, (total, rest), limits, &mut units)?;
+    add_rest(models, total, rest, limits, &mut units)?;
     let times_s = models.iter().zip(&units);
     let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
     Ok(Partition {
@@ -142,7 +142,7 @@ fn divide_within(
 }
 
 /// Refuses more granules than the caps allow in sum.
-fn check_caps(caps: &[u64], left: u64, (total, granule): (u64, u64)) -> Result<(), PartitionError> {
+fn check_caps(caps: &[u64], left: u64, total: u64, granule: u64) -> Result<(), PartitionError> {
     let capacity = caps.iter().copied().fold(0, u64::saturating_add);
     if left == 0 || caps.is_empty() || capacity >= left {
         return Ok(());
@@ -160,7 +160,8 @@ fn check_caps(caps: &[u64], left: u64, (total, granule): (u64, u64)) -> Result<(
 /// Gives the rest of the total to the device that then finishes first, of those that may have it.
 pub(super) fn add_rest(
     models: &[&dyn SpeedModel],
-    (total, rest): (u64, u64),
+    total: u64,
+    rest: u64,
     limits: &[Limits],
     units: &mut [u64],
 ) -> Result<(), PartitionError> {

@@ -70,7 +70,7 @@ impl Rebalance {
                 let weights: Vec<f64> = parts.iter().map(|part| part.weight).collect();
                 let capacities: Vec<Option<u64>> =
                     parts.iter().map(|part| part.max_local).collect();
-                divide_within((total, config.granule), &weights, &capacities)
+                divide_within(total, config.granule, &weights, &capacities)
             }
         };
         Ok(Self {

@@ -257,7 +257,8 @@ impl MatrixTable {
     pub(crate) unsafe fn list_pieces<T>(
         &self,
         name: &str,
-        (on, rank): (&Distribution, usize),
+        on: &Distribution,
+        rank: usize,
     ) -> Result<Vec<MemoryPiece<T>>, CallFailure> {
         let mut shapes = on.local_shapes(rank);
         let memory = match self.kind {

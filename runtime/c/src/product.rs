@@ -400,7 +400,7 @@ unsafe fn read_run<T: Element>(
             alpha: pointers::read(alpha.cast::<T>(), "alpha")?,
             beta: pointers::read(beta.cast::<T>(), "beta")?,
         };
-        let list = |side: usize| given[side].list_pieces::<T>(NAMES[side], (&on[side], rank));
+        let list = |side: usize| given[side].list_pieces::<T>(NAMES[side], &on[side], rank);
         let pieces = [list(0)?, list(1)?, list(2)?];
         Ok((scalars, Operands::new(pieces, scalars.beta != T::ZERO)?))
     }

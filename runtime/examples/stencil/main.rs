@@ -31,7 +31,7 @@ fn run(comm: &Arc<dyn Comm>, pace: &SlowRank, config: &RebalanceConfig) -> Resul
     for sweep in 0..pace.sweeps {
         let (start, rows) = (Instant::now(), balancer.units()[comm.rank()]);
         plate = exchange_borders(&balancer, &**comm, plate)?;
-        let seconds = pace.time_work((sweep, rows), &**comm, || update_rows(&plate, &mut next))?;
+        let seconds = pace.time_work(sweep, rows, &**comm, || update_rows(&plate, &mut next))?;
         std::mem::swap(&mut plate, &mut next);
         if balancer.observe(seconds)? {
             plate = surround(balancer.migrate(COLS, own_rows(&plate))?);

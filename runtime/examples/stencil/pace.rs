@@ -70,7 +70,8 @@ impl SlowRank {
     /// made-up ones with 6 % noise.
     pub fn time_work(
         &self,
-        (sweep, rows): (u64, u64),
+        sweep: u64,
+        rows: u64,
         comm: &dyn Comm,
         run: impl FnOnce(),
     ) -> Result<f64, Error> {

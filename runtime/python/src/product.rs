@@ -161,7 +161,7 @@ impl<'py> GivenMatrices<'py> {
         arrays
             .iter()
             .zip(shapes)
-            .map(|(array, shape)| lock_piece(name, array, (shape, on.order(), element)))
+            .map(|(array, shape)| lock_piece(name, array, shape, on.order(), element))
             .collect()
     }
 }
@@ -170,7 +170,9 @@ impl<'py> GivenMatrices<'py> {
 fn lock_piece(
     name: &'static str,
     array: &Bound<'_, PyAny>,
-    (shape, order, element): ((usize, usize), Order, ElementType),
+    shape: (usize, usize),
+    order: Order,
+    element: ElementType,
 ) -> Result<ArrayMemory, Error> {
     let memory = ArrayMemory::lock(name, array)?;
     if memory.element() != element {
@@ -411,7 +413,7 @@ impl PyProduct {
         let mut state = self.session.get().state().borrow()?;
         let mut gemm = self.gemm.borrow()?;
         let comm = std::sync::Arc::clone(state.session.comm());
-        let fitted = self.fit_matrices(py, (given, comm.rank()), scalars);
+        let fitted = self.fit_matrices(py, given, comm.rank(), scalars);
         let (c, mut locked, scalars) = agree(&*comm, fitted)?;
         let SessionState {
             session, last_run, ..
@@ -433,11 +435,12 @@ impl PyProduct {
     fn fit_matrices<'py>(
         &self,
         py: Python<'py>,
-        (given, rank): (&GivenMatrices<'py>, usize),
+        given: &GivenMatrices<'py>,
+        rank: usize,
         [alpha, beta]: [Option<&Bound<'py, PyAny>>; 2],
     ) -> Result<(Bound<'py, PyAny>, LockedMatrices, [Complex64; 2]), Error> {
-        let alpha = read_scalar("alpha", alpha, (1.0, self.element))?;
-        let beta = read_scalar("beta", beta, (0.0, self.element))?;
+        let alpha = read_scalar("alpha", alpha, 1.0, self.element)?;
+        let beta = read_scalar("beta", beta, 0.0, self.element)?;
         let [a, b, c] = &given.0;
         let c = match c {
             Some(c) => c.clone(),
@@ -578,7 +581,8 @@ fn agree_on_element(comm: &dyn Comm, mine: Option<ElementType>) -> Result<Elemen
 fn read_scalar(
     name: &'static str,
     value: Option<&Bound<'_, PyAny>>,
-    (default, element): (f64, ElementType),
+    default: f64,
+    element: ElementType,
 ) -> Result<Complex64, Error> {
     let Some(value) = value else {
         return Ok(Complex64::new(default, 0.0));

@@ -89,7 +89,8 @@ impl StallWatch {
 /// measured time. No rank sleeps meanwhile: waking up takes longer than a message.
 pub(crate) fn measure_exchange_s(
     comm: &dyn Comm,
-    (bytes, tries): (usize, usize),
+    bytes: usize,
+    tries: usize,
     rest: Duration,
 ) -> Result<[f64; 2], Error> {
     let mut exchange = Exchange::new(comm, bytes);

@@ -169,7 +169,7 @@ impl LinkLadder {
         let before_s = self.spent_s;
         self.climb_by(run_s, &mut |attempt| {
             let [exchange_s, stall_s] =
-                measure_exchange_s(comm, (LENGTHS[attempt.index], attempt.tries), attempt.rest)?;
+                measure_exchange_s(comm, LENGTHS[attempt.index], attempt.tries, attempt.rest)?;
             let took_s = start.elapsed().as_secs_f64();
             start = Instant::now();
             largest_timing(comm, [exchange_s, took_s, stall_s])
@@ -354,7 +354,7 @@ impl LinkLadder {
         } else {
             first.time_s
         };
-        Some(fit_links(short_s, (2 * last.bytes, last.time_s)))
+        Some(fit_links(short_s, 2 * last.bytes, last.time_s))
     }
 
     /// Measures the CPU time, in seconds, that each rank needs for each byte that it sends or receives in long
@@ -408,7 +408,7 @@ fn budget_s(run_s: f64, first_s: f64) -> f64 {
 }
 
 /// Finds the links that carry one byte in `short_s` seconds, and these bytes in `long_s`.
-fn fit_links(short_s: f64, (bytes, long_s): (usize, f64)) -> Links {
+fn fit_links(short_s: f64, bytes: usize, long_s: f64) -> Links {
     let long_s = long_s.max(1e-9);
     // The longest messages take twice the latency or more. If a message seems hardly slower than the short one, that
     // was disturbed, the clock is too coarse for both, or there was no time for a longer one.

@@ -143,7 +143,8 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     /// # Errors
     /// As [`show`](Self::show).
     pub(crate) fn show_scattered(
-        (spread, has): (Spread, &Spread),
+        spread: Spread,
+        has: &Spread,
         rank: usize,
         piece: (&'m [T], usize),
     ) -> Result<Self, Error> {

@@ -246,7 +246,7 @@ mod tests {
         let own = matrix(rows, cols);
         let Stored { data, ld, .. } = own.stored();
         let straight = Spread::whole(rows, cols);
-        let shown = HeldMatrix::show_scattered((straight, &has), 0, (data, ld)).unwrap();
+        let shown = HeldMatrix::show_scattered(straight, &has, 0, (data, ld)).unwrap();
         // The element with the new numbers is the one at its place in memory.
         let places: Vec<_> = has.elements(0).collect();
         assert_ne!(

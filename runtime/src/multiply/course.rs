@@ -106,7 +106,8 @@ impl<'d, T: Scalar> Course<'d, T> {
         comm: &'d dyn Comm,
         plan: &'d Plan,
         mut director: Option<&'d mut (dyn Director + 'd)>,
-        (c, room): (Frame, RoomSize),
+        c: Frame,
+        room: RoomSize,
     ) -> Result<Self, Error> {
         let mut undecided = None;
         if let Some(director) = &mut director {
@@ -213,7 +214,8 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// after a failure.
     pub(super) fn log_step(
         &mut self,
-        (k, rows): (usize, usize),
+        k: usize,
+        rows: usize,
         slices: &[usize],
         times: Option<&[UpdateTime]>,
     ) {

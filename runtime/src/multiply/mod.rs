@@ -278,7 +278,7 @@ impl<'a> MultiplyRun<'a> {
         let size = rooms.first().map(PanelRoom::size).unwrap_or_default();
         let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
         let partial = memory.partial.as_mut();
-        let course = Course::begin(comm, plan, director, (c.frame(), size))?;
+        let course = Course::begin(comm, plan, director, c.frame(), size)?;
         let mut course = course.with_observer(observer);
 
         comm.barrier()?;

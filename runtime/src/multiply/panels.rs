@@ -187,7 +187,7 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
                 .map(|side| {
                     let transfers = schedule.step_transfers(step, side);
                     let is_copied = schedule.copied()[side];
-                    count_messages(&transfers, (&blocks[side], is_copied), panels[side])
+                    count_messages(&transfers, &blocks[side], is_copied, panels[side])
                 })
                 .iter()
                 .sum()
@@ -376,7 +376,8 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
 /// room is not free.
 fn count_messages(
     transfers: &StepTransfers,
-    (panel, is_copied): (&Region, bool),
+    panel: &Region,
+    is_copied: bool,
     room: usize,
 ) -> usize {
     let mut free = if is_in_place(transfers, panel, is_copied) {
@@ -478,11 +479,7 @@ mod tests {
                     [A, B]
                         .map(|side| {
                             let transfers = schedules[0].step_transfers(step, side);
-                            count_messages(
-                                &transfers,
-                                (&blocks[side], is_copied),
-                                room.panels[side],
-                            )
+                            count_messages(&transfers, &blocks[side], is_copied, room.panels[side])
                         })
                         .iter()
                         .sum::<usize>()

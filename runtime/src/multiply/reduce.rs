@@ -77,7 +77,7 @@ pub(super) fn sum_c<T: Scalar>(
     c: &mut HeldMatrix<'_, T>,
 ) -> Result<Moved, Error> {
     let (contributions, spread, rounds) = plan_sum(plan);
-    let movement = Movement::in_rounds(comm, &contributions, (&spread, Order::Columns), rounds);
+    let movement = Movement::in_rounds(comm, &contributions, &spread, Order::Columns, rounds);
     let mut movement = agree(comm, movement)?;
     let source = partial.stored();
     movement.run(comm, source, c.stored_mut(), &|sum, value| {

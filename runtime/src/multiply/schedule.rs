@@ -270,7 +270,7 @@ impl StepSchedule {
             let blocks =
                 self.readers_by_block(side, holder, |reader| self.pivot_range(reader, step));
             for (block, readers) in blocks {
-                let route = self.route_block(step, side, holder, (block, readers));
+                let route = self.route_block(step, side, holder, block, readers);
                 if holder == me {
                     transfers.sends.extend(route.sent_pieces());
                 } else {
@@ -320,7 +320,8 @@ impl StepSchedule {
         step: usize,
         side: usize,
         holder: usize,
-        (block, readers): (Region, Vec<usize>),
+        block: Region,
+        readers: Vec<usize>,
     ) -> PieceRoute {
         let ranks = self.c_parts.len();
         // A set of panels is used again only when its messages are done, so no two steps under way share a number.

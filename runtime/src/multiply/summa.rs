@@ -310,7 +310,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         }
         ahead
             .course
-            .log_step((k, rows), &self.slices, times.as_deref());
+            .log_step(k, rows, &self.slices, times.as_deref());
         Ok(())
     }
 

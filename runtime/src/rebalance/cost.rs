@@ -31,6 +31,6 @@ pub fn measure_move_unit_s(comm: &dyn Comm, unit_bytes: usize) -> Result<f64, Er
         return Ok(0.0);
     }
     let units = (MESSAGE_BYTES / unit_bytes).max(1);
-    let [exchange_s, _] = measure_exchange_s(comm, (units * unit_bytes, TRIES), REST)?;
+    let [exchange_s, _] = measure_exchange_s(comm, units * unit_bytes, TRIES, REST)?;
     comm.largest(WITH_PACKING * exchange_s / (MESSAGES * units) as f64)
 }

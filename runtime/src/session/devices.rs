@@ -44,7 +44,8 @@ impl RankCores {
     /// tolerates it may share cores that another one took: an emulated pace follows CPU time, which sharing does not change.
     fn take_cores(
         &mut self,
-        (device, count): (usize, usize),
+        device: usize,
+        count: usize,
         clock: DeviceClock,
     ) -> Result<(Vec<CoreInfo>, bool), Error> {
         let left = self.left();
@@ -104,7 +105,7 @@ pub(super) fn make_team(
     notices: &mut Vec<String>,
 ) -> Result<DeviceTeam, Error> {
     if node.devices.is_empty() {
-        let workers = default_workers(place, grouping, gpus, (topology, blas), notices)?;
+        let workers = default_workers(place, grouping, gpus, topology, blas, notices)?;
         return Ok(DeviceTeam::new(workers)?);
     }
     let mut rank_cores = RankCores::new(topology, place.0, place.1);
@@ -132,7 +133,7 @@ pub(super) fn make_team(
             Cores::All => hosts.next().unwrap_or_default(),
             // A paced GPU, too, needs its own host core.
             Cores::Count(count) => {
-                rank_cores.take_cores((index, *count), DeviceClock::Accelerator)?
+                rank_cores.take_cores(index, *count, DeviceClock::Accelerator)?
             }
             Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };
@@ -173,7 +174,8 @@ fn default_workers(
     place: (usize, usize),
     grouping: Grouping,
     gpus: &[RankGpu],
-    (topology, blas): (&Arc<Topology>, &Arc<dyn Blas>),
+    topology: &Arc<Topology>,
+    blas: &Arc<dyn Blas>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<Box<dyn Worker>>, Error> {
     let mut usable = gpus.to_vec();
@@ -237,8 +239,8 @@ fn make_cpu_worker(
 ) -> Result<Box<dyn Worker>, Error> {
     let clock = device.clock();
     let (cores, pin) = match &device.cores {
-        Cores::All => rank_cores.take_cores((index, rank_cores.left()), clock)?,
-        Cores::Count(count) => rank_cores.take_cores((index, *count), clock)?,
+        Cores::All => rank_cores.take_cores(index, rank_cores.left(), clock)?,
+        Cores::Count(count) => rank_cores.take_cores(index, *count, clock)?,
         Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
     };
     let name = match device.name.as_str() {

@@ -331,15 +331,15 @@ impl<T: Element> Gemm<T> {
         };
         let is_read = scalars.alpha != T::ZERO;
         let (a, b) = ((&self.on[0], a), (&self.on[1], b));
-        let a = mover.bring(a, (of_a, scattered[0]), (room_a, moves_a), is_read)?;
-        let b = mover.bring(b, (of_b, scattered[1]), (room_b, moves_b), is_read)?;
+        let a = mover.bring(a, of_a, scattered[0], room_a, moves_a, is_read)?;
+        let b = mover.bring(b, of_b, scattered[1], room_b, moves_b, is_read)?;
         let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
         let execution = if in_place[2] {
             session.multiply_lent(work, of_c, c)?
         } else {
             let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
             let places = (&self.on[2], of_c, moves_c);
-            session.multiply_moved(work, places, (c, room), &mut mover)?
+            session.multiply_moved(work, places, c, room, &mut mover)?
         };
         Ok(GemmRun {
             execution,
@@ -400,15 +400,16 @@ impl Session {
         &mut self,
         work: PlannedWork<'_, T>,
         (on, spread, [moves, returns]): (&Distribution, &Spread, &mut [Option<PieceMoves<T>>; 2]),
-        (pieces, room): (Vec<StoredMut<'_, T>>, &mut Matrix<T>),
+        pieces: Vec<StoredMut<'_, T>>,
+        room: &mut Matrix<T>,
         mover: &mut MatrixMover<'_, T>,
     ) -> Result<Execution, Error> {
         if work.1.beta != T::ZERO {
             let shown: Vec<_> = pieces.iter().map(show_piece).collect();
-            mover.gather((on, shown), (spread, room), moves)?;
+            mover.gather(on, shown, spread, room, moves)?;
         }
         let execution = self.run_home(work, room)?;
-        mover.scatter((spread, room), (on, pieces), returns)?;
+        mover.scatter(spread, room, on, pieces, returns)?;
         Ok(execution)
     }
 

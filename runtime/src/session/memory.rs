@@ -166,7 +166,8 @@ pub(super) fn prepare_operands<T: Scalar>(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     operands: &mut UpdateOperands<T>,
-    (job, slices): (&JobShape, &[usize]),
+    job: &JobShape,
+    slices: &[usize],
 ) -> Result<(), Error> {
     let (rows, cols, width) = (job.rows, job.cols, job.depth.k_max);
     let missing = operands.missing_bytes(rows, cols, width);

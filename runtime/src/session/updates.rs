@@ -29,7 +29,7 @@ pub fn prepare_updates<T: Scalar>(
         .with("element", &T::TYPE)
         .enter()?;
     let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-    memory::prepare_operands(comm.as_ref(), &mut session.team, operands, (&job, slices))
+    memory::prepare_operands(comm.as_ref(), &mut session.team, operands, &job, slices)
 }
 
 /// Keeps the repetitions of a measured size of each of this rank's devices, for

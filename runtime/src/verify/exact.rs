@@ -83,7 +83,7 @@ impl<T: Scalar> Exact<T> {
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors((comm, "Exact::add"), (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(comm, "Exact::add", (self.seed, self.scalars), [&a, &b])?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {
             return Ok(());

@@ -47,7 +47,8 @@ const SEED: u64 = 0x15_0c_48_20;
 /// # Collective
 /// All ranks.
 fn enter_factors<'c, T: Scalar>(
-    (comm, name): (&'c dyn Comm, &'static str),
+    comm: &'c dyn Comm,
+    name: &'static str,
     check: (u64, Scalars<T>),
     [a, b]: [&Operand<'_, T>; 2],
 ) -> Result<EnteredCall<'c>, Error> {

@@ -85,7 +85,7 @@ impl FromStr for Rate {
         let form = "write a number and a unit: bit, kbit, mbit, gbit or tbit, as in 1gbit";
         // The largest frame takes less than a second, and no machine emulates more.
         let range = (1e5..=1e12, "must be between 100kbit and 1tbit");
-        let bits_per_s = number_in("bandwidth", text, (RATES, form), range)?;
+        let bits_per_s = number_in("bandwidth", text, RATES, form, range)?;
         Ok(Self { bits_per_s })
     }
 }
@@ -97,7 +97,7 @@ impl FromStr for Latency {
         let form = "write a number and a unit: ns, us, ms or s, as in 100us";
         // Longer than any network's.
         let range = (0.0..=1e10, "must be between 0 and 10s");
-        let ns = number_in("latency", text, (TIMES, form), range)?;
+        let ns = number_in("latency", text, TIMES, form, range)?;
         Ok(Self {
             ns: ns.round() as u64,
         })
@@ -114,7 +114,7 @@ impl FromStr for Quota {
         let form = "write percents of a core, as in 25%, or none";
         // From the smallest quota that the kernel enforces to more than any machine has.
         let range = (1.0..=102_400.0, "must be between 1% and 102400%");
-        let percent = number_in("quota", text, (&[("%", 1.0)], form), range)?;
+        let percent = number_in("quota", text, &[("%", 1.0)], form, range)?;
         Ok(Self {
             cores: Some(percent / 100.0),
         })
@@ -125,7 +125,8 @@ impl FromStr for Quota {
 fn number_in(
     name: &'static str,
     text: &str,
-    (units, form): (&[(&str, f64)], &str),
+    units: &[(&str, f64)],
+    form: &str,
     (range, bounds): (RangeInclusive<f64>, &str),
 ) -> Result<f64, ClusterError> {
     let number = number_with_unit(text, units).ok_or(form);

@@ -60,7 +60,7 @@ pub(super) fn compare_arguments() {
     );
 
     let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
-    compare_multiplications(comm.as_ref(), &mut session, (&plans, odd));
+    compare_multiplications(comm.as_ref(), &mut session, &plans, odd);
     compare_low_calls(comm.as_ref(), odd);
     let unlike = match odd {
         1 => session.describe(&plans[0]).map(|_| ()),
@@ -76,11 +76,7 @@ pub(super) fn compare_arguments() {
     mpi.finalize();
 }
 
-fn compare_multiplications(
-    comm: &dyn Comm,
-    session: &mut Session,
-    (plans, odd): (&[Plan; 2], usize),
-) {
+fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan; 2], odd: usize) {
     let plan = &plans[0];
     let generate =
         |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();

@@ -60,7 +60,7 @@ fn measure_speeds() -> Result<(f64, Option<ResidentPeak>), Failure> {
 /// Copies of pinned memory take time, and the product of cuBLASXt is exact, of pinned matrices and of ordinary ones.
 fn measure_yardsticks() -> Result<(), Failure> {
     let gpu = first()?;
-    let copies = time_pinned_copies(&gpu, (2048, 144))?;
+    let copies = time_pinned_copies(&gpu, 2048, 144)?;
     assert!(copies.up_s > 0.0 && copies.down_s > 0.0 && copies.both_s > 0.0);
     // Not every library has it.
     let Some(mut xt) = BlasXt::open(&gpu)? else {

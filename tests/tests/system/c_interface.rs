@@ -149,7 +149,7 @@ fn a_c_program_multiplies_its_own_matrices_in_its_own_communicator() {
 }
 
 /// Runs a program that checks itself on some ranks, and says so by a line.
-fn check_itself(program: &str, (ranks, line): (usize, &str)) {
+fn check_itself(program: &str, ranks: usize, line: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     for mpi in libraries() {
         let compiled = compile(&mpi, folder.path(), program, &[]);
@@ -171,18 +171,18 @@ fn check_itself(program: &str, (ranks, line): (usize, &str)) {
 /// types and operations. The devices of a later session come from the store.
 #[test]
 fn c_programs_multiply_matrices_of_every_layout() {
-    check_itself("tests/values.c", (6, "9 products are right"));
+    check_itself("tests/values.c", 6, "9 products are right");
 }
 
 #[test]
 fn c_programs_have_shares_flags_and_blocks_of_loops() {
-    check_itself("tests/loops.c", (3, "the loops are balanced"));
+    check_itself("tests/loops.c", 3, "the loops are balanced");
 }
 
 /// The program compares what each call answers, and the sizes of structs with those of the library.
 #[test]
 fn fortran_programs_can_make_every_call() {
-    check_itself("tests/calls.f90", (3, "all calls are right"));
+    check_itself("tests/calls.f90", 3, "all calls are right");
 }
 
 /// A program with OpenMP threads computes at the same time as its session, on cores that are reserved for them. The devices of
@@ -278,7 +278,7 @@ fn valgrind_finds_nothing_in_wrong_calls() {
     }
     for (mpi, ranks) in jobs {
         let program = compile(mpi, folder.path(), "tests/wrong_calls.c", &[]);
-        let output = check_ranks((mpi, ranks), &program, &["mpi", "tidy"]);
+        let output = check_ranks(mpi, ranks, &program, &["mpi", "tidy"]);
         assert_eq!(
             output.matches("calls were refused").count(),
             ranks,

@@ -5,7 +5,7 @@ use isochron_tests::launch::{HANGS, Mpi, Running, cluster_program, libraries, ru
 use serde_json::Value;
 
 /// Describes `hosts` hosts with links like these.
-fn spec(test: &str, hosts: usize, (bandwidth, latency): (&str, &str)) -> Spec {
+fn spec(test: &str, hosts: usize, bandwidth: &str, latency: &str) -> Spec {
     let name = format!("{test}-{}", std::process::id());
     let mut spec = Spec::new(&name, hosts).expect("a specification");
     spec.bandwidth = Some(bandwidth.parse().expect("a bandwidth"));
@@ -15,7 +15,7 @@ fn spec(test: &str, hosts: usize, (bandwidth, latency): (&str, &str)) -> Spec {
 
 /// Three hosts of unlike speed; `None` where they cannot be had.
 fn hosts(test: &str) -> Option<EmulatedCluster> {
-    let mut spec = spec(test, 3, ("1gbit", "100us"));
+    let mut spec = spec(test, 3, "1gbit", "100us");
     spec.quotas = ["none", "none", "50%"]
         .map(|text| text.parse().expect("a quota"))
         .into();
@@ -122,7 +122,7 @@ fn list_hosts<'a>(list: &'a Value, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn a_platform_file_and_a_balance_are_of_both_hosts() {
-    let spec = spec("tools", 2, ("1gbit", "100us"));
+    let spec = spec("tools", 2, "1gbit", "100us");
     let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
         return;
     };
@@ -168,7 +168,7 @@ fn mpich_starts_its_processes_on_the_hosts() {
 
 #[test]
 fn a_host_whose_help_does_not_pay_gets_nothing() {
-    let spec = spec("alone", 2, ("10mbit", "1ms"));
+    let spec = spec("alone", 2, "10mbit", "1ms");
     let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
         return;
     };
@@ -210,7 +210,7 @@ fn a_host_whose_help_does_not_pay_gets_nothing() {
 
 #[test]
 fn a_silent_host_is_named_by_the_others() {
-    let spec = spec("silent", 2, ("1gbit", "100us"));
+    let spec = spec("silent", 2, "1gbit", "100us");
     let Some(cluster) = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec) else {
         return;
     };

@@ -53,7 +53,7 @@ pub fn check_program(program: &Path, arguments: &[&str]) -> String {
 }
 
 /// Runs a program under valgrind, which finds nothing, on some ranks. Returns its standard output.
-pub fn check_ranks((mpi, ranks): (&Mpi, usize), program: &Path, arguments: &[&str]) -> String {
+pub fn check_ranks(mpi: &Mpi, ranks: usize, program: &Path, arguments: &[&str]) -> String {
     let words = checked(program, arguments);
     clean(mpi.command(ranks, Path::new("valgrind"), &words))
 }

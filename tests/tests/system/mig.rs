@@ -18,7 +18,8 @@ const MULTIPLY: [&str; 8] = [
 /// Runs `program` on ranks of a host whose one GPU is split in two.
 fn launch<A: AsRef<std::ffi::OsStr>>(
     mpi: &Mpi,
-    (ranks, version): (usize, &str),
+    ranks: usize,
+    version: &str,
     program: &Path,
     arguments: &[A],
 ) -> Outcome {
@@ -82,7 +83,7 @@ fn ranks_have_the_slices_that_their_script_gives_them() {
     for mpi in libraries() {
         let program = mpi.isochron.to_str().expect("a name");
         let words: Vec<&str> = [program].into_iter().chain(MULTIPLY).collect();
-        let output = launch(&mpi, (3, ONE_SLICE), &script, &words).success();
+        let output = launch(&mpi, 3, ONE_SLICE, &script, &words).success();
         let told = told(&output);
         assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)), "{}", mpi.name);
         assert_eq!(told[1].0, Some(slice_uuid(0, 1, 0)), "{}", mpi.name);
@@ -99,7 +100,7 @@ fn ranks_have_the_slices_that_their_script_gives_them() {
 #[test]
 fn ranks_on_one_slice_are_told() {
     let [mpi, _] = libraries();
-    let output = launch(&mpi, (2, ONE_SLICE), &mpi.isochron, &MULTIPLY).success();
+    let output = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &MULTIPLY).success();
     let told = told(&output);
     assert_eq!(told[0].0, Some(slice_uuid(0, 0, 0)));
     let (slice, notices) = &told[1];
@@ -116,7 +117,7 @@ fn ranks_on_one_slice_are_told() {
 #[test]
 fn ranks_that_see_a_slice_of_each_instance_share_them_out() {
     let [mpi, _] = libraries();
-    let output = launch(&mpi, (2, EACH_INSTANCE), &mpi.isochron, &MULTIPLY).success();
+    let output = launch(&mpi, 2, EACH_INSTANCE, &mpi.isochron, &MULTIPLY).success();
     let slices: Vec<_> = told(&output).into_iter().map(|(slice, _)| slice).collect();
     assert_eq!(
         slices,
@@ -133,7 +134,7 @@ fn two_devices_of_a_platform_file_do_not_get_one_slice_unasked() {
     std::fs::write(&platform, format!("schema = 1\n{gpu}{gpu}")).expect("a writable folder");
     let platform = ["--platform", platform.to_str().expect("a name")];
     let words: Vec<&str> = MULTIPLY.into_iter().chain(platform).collect();
-    let stderr = launch(&mpi, (2, ONE_SLICE), &mpi.isochron, &words).failure(2);
+    let stderr = launch(&mpi, 2, ONE_SLICE, &mpi.isochron, &words).failure(2);
     for part in [
         "node 1, device 0",
         "node 0, device 0",

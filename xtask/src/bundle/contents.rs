@@ -34,7 +34,8 @@ impl<'a> Bundle<'a> {
     /// Makes an empty bundle.
     pub fn new(
         root: PathBuf,
-        (mpi, launcher): (&'a MpiInstallation, &'a BundledLauncher),
+        mpi: &'a MpiInstallation,
+        launcher: &'a BundledLauncher,
     ) -> Result<Self> {
         if root.exists() {
             fs::remove_dir_all(&root).with_context(|| root.display().to_string())?;
@@ -234,7 +235,7 @@ impl<'a> Bundle<'a> {
     }
 
     /// Writes the text about the contents and about the needs of a host.
-    pub fn write_texts(&self, (version, arch): (&str, &str), with_tests: bool) -> Result<()> {
+    pub fn write_texts(&self, version: &str, arch: &str, with_tests: bool) -> Result<()> {
         let mut text = include_str!("README.txt").to_owned();
         if with_tests {
             text.push_str(include_str!("README-tests.txt"));

@@ -77,7 +77,7 @@ pub fn run(
         PROGRAMS.to_vec()
     };
     steps.run("gather", || {
-        let mut bundle = Bundle::new(folder.join(&name), (&mpi, &launcher))?;
+        let mut bundle = Bundle::new(folder.join(&name), &mpi, &launcher)?;
         bundle.add_programs(workspace, &programs)?;
         if with_tests {
             bundle.add_emulator(workspace)?;
@@ -88,7 +88,7 @@ pub fn run(
         bundle.add_libraries()?;
         bundle.write_scripts(&programs)?;
         bundle.add_manuals(workspace)?;
-        bundle.write_texts((version, arch), with_tests)
+        bundle.write_texts(version, arch, with_tests)
     })?;
     steps.run("pack", || {
         let mut tar = Command::new("tar");

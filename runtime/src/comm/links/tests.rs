@@ -349,13 +349,13 @@ fn only_long_messages_show_the_cpu_time_of_a_byte() {
 #[test]
 fn a_disturbed_message_makes_no_link_infinitely_fast() {
     let bytes = 2 * LENGTHS[LENGTHS.len() - 1];
-    let sound = fit_links(1e-4, (bytes, 5.1e-3));
+    let sound = fit_links(1e-4, bytes, 5.1e-3);
     assert_eq!(sound.latency_s, 1e-4);
     assert!((sound.bytes_per_s - bytes as f64 / 5e-3).abs() < 1.0);
     for short_s in [1e-4, 2e-4, 1.0] {
-        let disturbed = fit_links(short_s, (bytes, 1.5e-4));
+        let disturbed = fit_links(short_s, bytes, 1.5e-4);
         assert!(disturbed.bytes_per_s <= 2.0 * bytes as f64 / 1.5e-4);
         assert!(disturbed.latency_s > 0.0 && disturbed.latency_s <= 7.5e-5);
     }
-    assert!(fit_links(0.0, (bytes, 0.0)).bytes_per_s.is_finite());
+    assert!(fit_links(0.0, bytes, 0.0).bytes_per_s.is_finite());
 }

@@ -22,7 +22,8 @@ const PIECE_LEN: usize = 1 << 20;
 pub(super) fn read_pieces<T: Scalar>(
     comm: &dyn Comm,
     path: &Path,
-    (order, mut read): (Order, Option<&mut ReadElements<T>>),
+    order: Order,
+    mut read: Option<&mut ReadElements<T>>,
     matrix: &mut Matrix<T>,
 ) -> Result<(Moved, Losses), Error> {
     let mut moved = Moved::default();

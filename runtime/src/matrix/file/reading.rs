@@ -126,7 +126,8 @@ impl InputFile {
             head::read_pieces(
                 comm,
                 &self.path,
-                (self.shape.order, read.as_mut()),
+                self.shape.order,
+                read.as_mut(),
                 &mut matrix,
             )?
         };

@@ -48,7 +48,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         limit: usize,
     ) -> Result<Self, Error> {
         let rounds = choose_rounds(comm, from, to, limit);
-        Self::in_rounds(comm, from, (to, order), rounds)
+        Self::in_rounds(comm, from, to, order, rounds)
     }
 
     /// Plans as [`new`](Self::new) does, for [`run_with`](Self::run_with) in these buffers, in which several movements may
@@ -64,7 +64,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         buffers: &mut MessageBuffers<T>,
     ) -> Result<Self, Error> {
         let rounds = choose_rounds(comm, from, to, limit);
-        let plan = make_plan(comm, from, (to, order), rounds);
+        let plan = make_plan(comm, from, to, order, rounds);
         reserve_buffers(&plan, buffers)?;
         Ok(Self {
             plan,
@@ -81,10 +81,11 @@ impl<T: bytemuck::Pod> Movement<T> {
     pub(crate) fn in_rounds(
         comm: &dyn Comm,
         from: &Spread,
-        (to, order): (&Spread, Order),
+        to: &Spread,
+        order: Order,
         rounds: usize,
     ) -> Result<Self, Error> {
-        let plan = make_plan(comm, from, (to, order), rounds);
+        let plan = make_plan(comm, from, to, order, rounds);
         let mut spare = Vec::new();
         reserve_buffers(&plan, &mut spare)?;
         Ok(Self { plan, order, spare })
@@ -145,7 +146,8 @@ impl<T: bytemuck::Pod> Movement<T> {
     pub(crate) fn run_within(
         mut self,
         comm: &dyn Comm,
-        (data, ld): (&mut [T], usize),
+        data: &mut [T],
+        ld: usize,
         starts: [usize; 2],
     ) -> Result<Moved, Error> {
         self.plan.leave_own();
@@ -291,12 +293,7 @@ fn choose_rounds(comm: &dyn Comm, from: &Spread, to: &Spread, limit: usize) -> u
 }
 
 /// Plans a rank's moves, with lines in the direction of the target's.
-fn make_plan(
-    comm: &dyn Comm,
-    from: &Spread,
-    (to, order): (&Spread, Order),
-    rounds: usize,
-) -> MovePlan {
+fn make_plan(comm: &dyn Comm, from: &Spread, to: &Spread, order: Order, rounds: usize) -> MovePlan {
     match order {
         Order::Columns => MovePlan::new(from, to, comm.rank(), rounds),
         Order::Rows => MovePlan::new(&from.transposed(), &to.transposed(), comm.rank(), rounds),

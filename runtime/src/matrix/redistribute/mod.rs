@@ -183,7 +183,7 @@ impl<T: Scalar> HeldMatrix<'_, T> {
         let frame = frame.unwrap_or_else(|| panic!("the memory has no room for the part"));
         let starts = [self.frame, frame].map(|frame| frame.start());
         (self.frame, self.spread, self.is_zero) = (frame, to, false);
-        movement.run_within(comm, (self.memory.as_mut_slice(), frame.ld()), starts)
+        movement.run_within(comm, self.memory.as_mut_slice(), frame.ld(), starts)
     }
 
     /// Copies the matrix to the memory of `target`.

@@ -64,7 +64,7 @@ impl Crew {
         let steps = count_steps(plan, &ranks) as u64;
         let factor = plan.panel() as f64 / plan.decision().kernel_width as f64;
         let steady = vec![SteadyTimes::default(); parts.len()];
-        let learner = look.begin(parts, (total, steps), factor)?;
+        let learner = look.begin(parts, total, steps, factor)?;
         Ok(Self {
             steady,
             kept: Vec::new(),
@@ -148,7 +148,7 @@ impl Crew {
             for (device, done) in step.devices.iter().enumerate() {
                 let usable = done.busy_s > 0.0 && done.busy_s.is_finite();
                 if done.cols * step.rows > 0 && !usable {
-                    self.note_unusable(plan, (rank, device), done.busy_s);
+                    self.note_unusable(plan, rank, device, done.busy_s);
                     return None;
                 }
                 units.push((step.rows * done.cols) as u64);
@@ -170,7 +170,7 @@ impl Crew {
         })
     }
 
-    fn note_unusable(&mut self, plan: &Plan, (rank, device): (usize, usize), time_s: f64) {
+    fn note_unusable(&mut self, plan: &Plan, rank: usize, device: usize, time_s: f64) {
         self.unusable.0 += 1;
         if self.unusable.0 == 1 {
             let node = &plan.nodes()[rank];

@@ -110,7 +110,7 @@ impl Plan {
         };
         let devices: usize = self.nodes.iter().map(|node| node.devices.len()).sum();
         let of_devices = look.parts.len() == devices;
-        look.begin(0..devices, (0, 1), 1.0)
+        look.begin(0..devices, 0, 1, 1.0)
             .ok()
             .filter(|_| of_devices)
             .map_or_else(

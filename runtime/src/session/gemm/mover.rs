@@ -25,8 +25,10 @@ impl<T: Scalar> MatrixMover<'_, T> {
     pub(super) fn bring<'m>(
         &mut self,
         (on, pieces): (&Distribution, Vec<Stored<'m, T>>),
-        (spread, is_scattered): (&Spread, bool),
-        (room, moves): (&'m mut Option<Matrix<T>>, &mut Option<PieceMoves<T>>),
+        spread: &Spread,
+        is_scattered: bool,
+        room: &'m mut Option<Matrix<T>>,
+        moves: &mut Option<PieceMoves<T>>,
         is_read: bool,
     ) -> Result<HeldMatrix<'m, T>, Error> {
         let (comm, rank) = (self.comm, self.comm.rank());
@@ -35,14 +37,14 @@ impl<T: Scalar> MatrixMover<'_, T> {
                 .first()
                 .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
             let shown = match on.only_spread().filter(|_| is_scattered) {
-                Some(has) => HeldMatrix::show_scattered((spread.clone(), has), rank, piece),
+                Some(has) => HeldMatrix::show_scattered(spread.clone(), has, rank, piece),
                 None => HeldMatrix::show(spread.clone(), rank, piece),
             };
             return agree(comm, shown);
         }
         let room = take_kept(room, || Matrix::zeros(spread.clone(), rank), comm)?;
         if is_read {
-            self.gather((on, pieces), (spread, room), moves)?;
+            self.gather(on, pieces, spread, room, moves)?;
         }
         let Stored { data, ld, .. } = room.stored();
         agree(comm, HeldMatrix::show(spread.clone(), rank, (data, ld)))
@@ -51,8 +53,10 @@ impl<T: Scalar> MatrixMover<'_, T> {
     /// Moves the pieces of a matrix to the plan's layout.
     pub(super) fn gather(
         &mut self,
-        (on, pieces): (&Distribution, Vec<Stored<'_, T>>),
-        (spread, room): (&Spread, &mut Matrix<T>),
+        on: &Distribution,
+        pieces: Vec<Stored<'_, T>>,
+        spread: &Spread,
+        room: &mut Matrix<T>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
         let aim = (spread, Order::Columns);
@@ -69,8 +73,10 @@ impl<T: Scalar> MatrixMover<'_, T> {
     /// Moves a matrix from the plan's layout to its pieces.
     pub(super) fn scatter(
         &mut self,
-        (spread, room): (&Spread, &Matrix<T>),
-        (on, pieces): (&Distribution, Vec<StoredMut<'_, T>>),
+        spread: &Spread,
+        room: &Matrix<T>,
+        on: &Distribution,
+        pieces: Vec<StoredMut<'_, T>>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
         let aims = on.pieces().iter().map(|to| (to, on.order()));

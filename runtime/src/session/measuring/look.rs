@@ -33,8 +33,10 @@ pub(super) struct Looking {
     pub look: FirstLook,
     /// The devices of each rank.
     devices: Vec<Range<usize>>,
-    /// Elements of C, and updates of the measured width.
-    total: (u64, u64),
+    /// Elements of C.
+    total: u64,
+    /// Updates of the measured width.
+    steps: u64,
     /// Every time that was measured whole, by device, and the limits of the last request.
     pub seen: Vec<Vec<StoredSample>>,
     limits_s: Vec<Option<f64>>,
@@ -131,8 +133,8 @@ impl Looking {
         known: &[KnownDevice],
     ) -> Result<Self, Error> {
         let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
-        let total = ((work.m * work.n) as u64, steps);
-        let mut parts = describe_parts(classes, total.0);
+        let total = (work.m * work.n) as u64;
+        let mut parts = describe_parts(classes, total);
         for (part, known) in parts.iter_mut().zip(known) {
             known.add_to(part);
         }
@@ -146,13 +148,14 @@ impl Looking {
             parts,
             ..FirstLook::default()
         };
-        let learner = look.begin(0..look.parts.len(), total, 1.0)?;
+        let learner = look.begin(0..look.parts.len(), total, steps, 1.0)?;
         let seen = vec![Vec::new(); look.parts.len()];
         Ok(Self {
             learner,
             look,
             devices,
             total,
+            steps,
             seen,
             limits_s: Vec::new(),
         })
@@ -258,7 +261,8 @@ impl Looking {
             }
         }
         self.add_messages(work, &decision.division);
-        self.learner = self.look.begin(0..self.look.parts.len(), self.total, 1.0)?;
+        let parts = 0..self.look.parts.len();
+        self.learner = self.look.begin(parts, self.total, self.steps, 1.0)?;
         let slices = self.slice_by_models(problem, &decision)?;
         let nodes = slices
             .iter()

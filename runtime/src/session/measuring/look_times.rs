@@ -165,7 +165,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     ) -> Result<Vec<f64>, Error> {
         let slices: Vec<usize> = columns.iter().map(|&columns| columns as usize).collect();
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-        memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+        memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         let mut rounds = MeasureRounds::new(self.comm);
         let (mut asked, mut begin) = (0, Instant::now());
         let outcome = self.repeat_updates(rows, depth, columns, &mut |_needed| {

@@ -210,7 +210,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let depth = self.depth(along_k);
         let job = JobShape::of::<T>((area.0, slices.iter().sum()), depth);
         if !self.is_predicting() {
-            memory::prepare_operands(self.comm, self.team, &mut self.operands, (&job, &slices))?;
+            memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         }
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self

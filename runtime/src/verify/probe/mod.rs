@@ -166,7 +166,7 @@ impl<T: Scalar> Probe<T> {
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors((comm, "Probe::add"), (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(comm, "Probe::add", (self.seed, self.scalars), [&a, &b])?;
         self.k += b.rows();
         if self.scalars.alpha == T::ZERO {
             return Ok(());

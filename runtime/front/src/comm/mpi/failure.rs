@@ -97,7 +97,7 @@ impl MpiComm {
                 let memory = (word.as_ptr().cast_mut().cast(), count(word.len()));
                 // SAFETY: MPI runs, and the memory is never freed and only read.
                 let started =
-                    unsafe { self.start_message(memory, (count(rank), FAILURE_TAG), false) };
+                    unsafe { self.start_message(memory, count(rank), FAILURE_TAG, false) };
                 started.request
             });
         let mut requests: Vec<_> = requests.collect();

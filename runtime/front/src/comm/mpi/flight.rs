@@ -72,7 +72,7 @@ impl<'c> Requests<'c> {
         for (start, length) in cut_message(span, comm.longest) {
             let memory = (start.cast(), count(length));
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            let started = unsafe { comm.start_message(memory, (count(rank), tag), is_received) };
+            let started = unsafe { comm.start_message(memory, count(rank), tag, is_received) };
             let (call, code) = started.outcome;
             comm.check_code(call, code)?;
             self.posted.push(started.request);

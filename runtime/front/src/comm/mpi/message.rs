@@ -22,7 +22,8 @@ impl MpiComm {
     pub(super) unsafe fn start_message(
         &self,
         (start, bytes): (*mut c_void, c_int),
-        (rank, tag): (c_int, c_int),
+        rank: c_int,
+        tag: c_int,
         is_received: bool,
     ) -> Started {
         let (comm, byte, mut request) = (self.comm, byte(), null_request());
