@@ -4,6 +4,7 @@
 
 mod arguments;
 mod beside;
+mod forked;
 mod host;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +41,7 @@ pub fn run_case(name: &str) {
         "connected-panic" => survive_panics_when_connected(),
         "panic" => leave_by_panic(),
         "arguments" => arguments::compare_arguments(),
+        "forked" => forked::refuse_forked_children(),
         "own-mask" => host::stay_within_mask(),
         "host-shared" => host::share_host(),
         "host-blas" => host::leave_host_blas(),

@@ -19,7 +19,7 @@ pub const ISOCHRON_ABI_MINOR: c_int = 5;
 pub const ISOCHRON_OK: c_int = 0;
 /// An argument is a null pointer, out of range, or not valid text.
 pub const ISOCHRON_ARGUMENT: c_int = 1;
-/// A handle is unknown: it was closed, is of another kind, or belongs to another thread.
+/// A handle is unknown: it was closed, is of another kind, or belongs to another thread or to the parent of a forked child.
 pub const ISOCHRON_HANDLE: c_int = 2;
 /// There is no setting of this name, or it does not take this value.
 pub const ISOCHRON_SETTING: c_int = 3;

@@ -2,11 +2,14 @@
  * wrong_calls            on one rank without MPI
  * mpirun wrong_calls mpi with wrong communicators, and with arguments that are wrong on one rank only
  * ... mpi tidy           closes all sessions before the end of MPI, since a communicator cannot be freed later */
+#define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "isochron.h"
 
 static int n_refused, n_failed;
@@ -535,6 +538,58 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_session(session);
 }
 
+/* A forked child that uses the handles of its parent, and the parent's communicator. It ends with what failed. */
+static void be_forked(int comm, int is_local, isochron_session_t *session, isochron_product_t *product,
+                      isochron_balancer_t *balancer)
+{
+  isochron_session_t *own;
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  alarm(60); /* a child that waits is ended */
+  n_failed = 0;
+  try_session(session);
+  expect_answer("a session tells of the fork", strstr(isochron_last_error(), "is a forked child of process") != NULL);
+  try_product(product);
+  expect_answer("a product tells of the fork", strstr(isochron_last_error(), "has made this product") != NULL);
+  try_balancer(balancer);
+  expect_answer("a balancer tells of the fork", strstr(isochron_last_error(), "has made this balancer") != NULL);
+  if (!is_local) {
+    REFUSED_TO(own, isochron_open(comm, NULL, &own));
+    expect_answer("a communicator tells of the fork", strstr(isochron_last_error(), "has made this communicator") != NULL);
+  }
+  ACCEPTED(isochron_open_local("blas=embedded strategy=homogeneous", &own));
+  ACCEPTED(isochron_gemm(own, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &zero, &c));
+  ACCEPTED(isochron_close(own));
+  fflush(stdout);
+  /* The memory of the parent's threads is lost here, which no tool is to find. */
+  execlp(n_failed ? "false" : "true", "child", (char *)NULL);
+  _exit(1);
+}
+
+/* The handles stay usable in the parent. */
+static void try_fork(int comm, int is_local)
+{
+  isochron_session_t *session;
+  isochron_product_t *product;
+  isochron_balancer_t *balancer;
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  const char *config = "blas=embedded strategy=homogeneous";
+  int changed, status = -1;
+  ACCEPTED(OPEN(config, &session));
+  ACCEPTED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  ACCEPTED(isochron_balancer(session, 10, NULL, &balancer));
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0)
+    be_forked(comm, is_local, session, product, balancer);
+  waitpid(child, &status, 0);
+  expect_answer("a forked child is refused every call", WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ACCEPTED(isochron_run(product, &one, &a, &b, &zero, &c));
+  ACCEPTED(isochron_balance(balancer, &changed));
+  ACCEPTED(isochron_close_balancer(balancer));
+  ACCEPTED(isochron_close_product(product));
+  ACCEPTED(isochron_close(session));
+}
+
 int main(int argc, char **argv)
 {
   int rank = 0, ranks = 1, provided, with_mpi = argc > 1 && strcmp(argv[1], "mpi") == 0, is_tidy = argc > 2;
@@ -554,6 +609,7 @@ int main(int argc, char **argv)
     try_communicators(rank, ranks);
   }
   try_all(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi, rank, ranks);
+  try_fork(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi);
   if (with_mpi) {
     ACCEPTED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
     if (is_tidy) {

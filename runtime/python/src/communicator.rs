@@ -92,7 +92,11 @@ pub(crate) fn leave_block<T>(
     if let Ok(value) = kept.borrow() {
         abandon_ranks(&**find_comm(&value), exception);
     }
-    kept.close()?;
+    let closed = kept.close();
+    // An exception of the block tells more.
+    if exception.is_none() {
+        closed?;
+    }
     Ok(false)
 }
 

@@ -44,7 +44,10 @@ mod _isochron {
     use crate::split::{PyLimits, PyPartition, split_units};
 
     #[pymodule_init]
-    fn name_version(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn begin_module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // A program may fork before it makes a session.
+        #[cfg(feature = "mpi")]
+        isochron::comm::mpi::meet_mpi();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

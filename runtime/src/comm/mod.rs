@@ -15,7 +15,7 @@
 mod agree;
 mod arguments;
 pub(crate) mod collectives;
-mod contract;
+pub(crate) mod contract;
 mod exchange;
 pub(crate) mod launched;
 mod links;

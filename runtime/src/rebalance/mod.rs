@@ -54,6 +54,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use isochron_devices::internal::HomeProcess;
 use isochron_hierarchy::rebalance::{Advice, Rebalance, list_ranges};
 pub use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig, RebalanceReport};
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,7 @@ pub struct Rebalancer {
     /// Seconds of moving since the last look.
     moving_s: f64,
     moves: u64,
+    home: HomeProcess,
 }
 
 impl fmt::Debug for Rebalancer {
@@ -153,6 +155,7 @@ impl Rebalancer {
             due_in,
             moving_s: 0.0,
             moves: 0,
+            home: HomeProcess::current(),
         })
     }
 
@@ -236,11 +239,13 @@ impl Rebalancer {
     /// # Errors
     /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank
     /// since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
-    /// admit a division.
+    /// admit a division. [`Error::Forked`] in a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, after every sweep.
     pub fn balance(&mut self) -> Result<bool, Error> {
+        // Most calls send no message, which would notice it.
+        self.home.check("balancer")?;
         self.times.end_sweep(self.units[self.comm.rank()]);
         self.due_in -= 1;
         if self.due_in > 0 {

@@ -75,6 +75,11 @@ fn unlike_arguments_are_named_on_every_rank() {
 }
 
 #[test]
+fn forked_children_are_refused_what_their_parents_have_made() {
+    assert_holds("forked");
+}
+
+#[test]
 fn sessions_of_one_host_divide_its_cores() {
     for mpi in libraries() {
         for ranks in [1, 2, 3] {

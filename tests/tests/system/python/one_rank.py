@@ -11,6 +11,7 @@ import tempfile
 import threading
 import unittest.mock
 
+import forked
 import numpy
 
 import isochron
@@ -260,6 +261,10 @@ def test_threads_and_closed_sessions_are_refused(session):
             cores = [[device.cores for device in each.devices] for each in (first, second)]
             assert cores[0] == cores[1], "sessions that take turns have the same cores"
     other.close()
+
+
+def test_forked_children_are_refused_each_call():
+    forked.check_forked(None, 1)
 
 
 def test_a_signal_leaves_no_product_in_part(session):

@@ -2,6 +2,7 @@
 
 import sys
 
+import forked
 import numpy
 from mpi4py import MPI
 
@@ -148,6 +149,10 @@ def test_a_rank_that_leaves_is_an_error_on_the_others():
         else:
             words = "rank 1", "ZeroDivisionError", "no rows left"
             assert isinstance(caught, isochron.RunError) and all(word in str(caught) for word in words), repr(caught)
+
+
+def test_forked_children_are_refused_each_call():
+    forked.check_forked(WORLD, WORLD.size)
 
 
 def test_communicators_of_some_ranks_and_null_ones():
