@@ -353,7 +353,10 @@ pub fn refused(comm: &dyn Comm) -> usize {
         }
         let own = Spread::on_one(4, 6, rank, n).unwrap();
         let text = refuse(comm, [&first, &own], 0, 99);
-        for part in ["redistribute: target is 4x6", "on rank 1"] {
+        for part in [
+            "redistributing: target is a distribution of 4×6",
+            "on rank 1",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -7,6 +7,7 @@ use isochron_hierarchy::layout::Layout;
 use super::spread::check_ranks;
 use super::spread::error::SpreadError;
 use super::{BlockCyclic, LocalMemory, Numbering, Order, ProcessGrid, Region, Spread};
+use crate::comm::describe_long;
 
 /// The ranks that hold the elements of a program's matrix, and the order of the elements in their memory.
 ///
@@ -215,11 +216,14 @@ impl Distribution {
         }
     }
 
-    /// Returns a text that equal distributions have in common, and others hardly ever.
+    /// Returns its text for comparisons between ranks, which equal distributions have in common, and others hardly ever.
     pub(crate) fn describe(&self) -> String {
         let prints: Vec<u64> = self.pieces.iter().map(Spread::fingerprint).collect();
         let print = super::digest(&(prints, self.order));
-        format!("{}×{} as {print:016x}", self.rows(), self.cols())
+        let (rows, cols, order) = (self.rows(), self.cols(), self.order.words());
+        let ranks = self.n_ranks();
+        let words = format!("a {order} distribution of {rows}×{cols} over {ranks} ranks");
+        describe_long(words, print)
     }
 }
 

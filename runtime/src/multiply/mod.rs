@@ -345,14 +345,13 @@ impl<'a> MultiplyRun<'a> {
 pub(crate) fn enter_multiplication<'c, T: Scalar>(
     comm: &'c dyn Comm,
     plan: &Plan,
-    Scalars { alpha, beta }: Scalars<T>,
+    scalars: Scalars<T>,
 ) -> Result<EnteredCall<'c>, Error> {
-    CollectiveCall::new(comm, "multiplication")
-        .with("problem", plan.problem())
-        .with_digest("plan", plan)
+    CollectiveCall::new(comm, "multiplying")
+        .with_fields(plan.problem())
+        .with_long("plan", "a plan", plan)
         .with("element", &T::TYPE)
-        .with_debug("alpha", &alpha)
-        .with_debug("beta", &beta)
+        .with_scalars(scalars)
         .enter()
 }
 

@@ -168,8 +168,8 @@ impl Session {
     /// All ranks, with the same record.
     pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
         let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::replay");
-        let _call = call.with_digest("record", &record).enter()?;
+        let call = CollectiveCall::new(comm.as_ref(), "repeating a record");
+        let _call = call.with_long("record", "a record", &record).enter()?;
         let (plan, rank) = (record.plan().clone(), self.comm.rank());
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));

@@ -72,8 +72,8 @@ impl Session {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn describe(&self, plan: &Plan) -> Result<PlanDocument, Error> {
-        let call = CollectiveCall::new(self.comm.as_ref(), "Session::describe");
-        let _call = call.with_digest("plan", plan).enter()?;
+        let call = CollectiveCall::new(self.comm.as_ref(), "describing a plan");
+        let _call = call.with_long("plan", "a plan", plan).enter()?;
         let mine = agree(self.comm.as_ref(), self.predict_node(plan))?;
         let predicted = Prediction {
             arithmetic_s: plan.predicted_s(),
@@ -120,8 +120,8 @@ impl Session {
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
-        let call = CollectiveCall::new(comm.as_ref(), "Session::adopt");
-        let _call = call.with_digest("plan", &plan).enter()?;
+        let call = CollectiveCall::new(comm.as_ref(), "adopting a plan");
+        let _call = call.with_long("plan", "a plan", &plan).enter()?;
         self.check_given(&plan)?;
         self.fit_to_memory(plan, &|_| 0)
     }

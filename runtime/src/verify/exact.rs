@@ -48,8 +48,8 @@ impl<T: Scalar> Exact<T> {
         c: &HeldMatrix<'_, T>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "Exact::begin")
-            .with_debug("scalars", &scalars)
+        let _call = CollectiveCall::new(comm, "beginning an exact check")
+            .with_scalars(scalars)
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("seed", &seed)
             .enter()?;
@@ -83,7 +83,11 @@ impl<T: Scalar> Exact<T> {
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors((comm, "Exact::add"), (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(
+            (comm, "adding factors to an exact check"),
+            (self.seed, self.scalars),
+            [&a, &b],
+        )?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {
             return Ok(());
@@ -114,7 +118,7 @@ impl<T: Scalar> Exact<T> {
     /// # Collective
     /// All ranks, with their parts of the same matrix.
     pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Result<Verdict, Error> {
-        let call = CollectiveCall::new(comm, "Exact::finish");
+        let call = CollectiveCall::new(comm, "ending an exact check");
         let _call = call
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .enter()?;

@@ -47,11 +47,12 @@ const SEED: u64 = 0x15_0c_48_20;
 /// All ranks.
 fn enter_factors<'c, T: Scalar>(
     (comm, name): (&'c dyn Comm, &'static str),
-    check: (u64, Scalars<T>),
+    (seed, scalars): (u64, Scalars<T>),
     [a, b]: [&Operand<'_, T>; 2],
 ) -> Result<EnteredCall<'c>, Error> {
     CollectiveCall::new(comm, name)
-        .with_debug("check", &check)
+        .with("seed", &seed)
+        .with_scalars(scalars)
         .with("A", &(a.rows(), a.cols()))
         .with("B", &(b.rows(), b.cols()))
         .enter()

@@ -126,10 +126,7 @@ pub enum SpreadError {
         to: (usize, usize),
     },
     /// The target of a prepared redistribution has its memory in another order.
-    #[error(
-        "a target in the order of {}, where {} was prepared",
-        name_order(*found), name_order(*planned)
-    )]
+    #[error("a target that is {}, where {} was prepared", found.words(), planned.words())]
     Order {
         /// The order that was prepared.
         planned: Order,
@@ -171,12 +168,4 @@ pub enum SpreadError {
         /// The rank.
         rank: usize,
     },
-}
-
-/// Names an order of elements.
-fn name_order(order: Order) -> &'static str {
-    match order {
-        Order::Columns => "Columns",
-        Order::Rows => "Rows",
-    }
 }

@@ -122,8 +122,8 @@ impl RunRecord {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let call = CollectiveCall::new(comm, "RunRecord::load");
-        let _call = call.with_debug("path", &path).enter()?;
+        let call = CollectiveCall::new(comm, "loading a record");
+        let _call = call.with_path("file", path).enter()?;
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;
             Self::parse(&text, path)

@@ -101,8 +101,8 @@ impl<T: Scalar> Probe<T> {
         factors: Option<[Operand<'_, T>; 2]>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "Probe::begin")
-            .with_debug("scalars", &scalars)
+        let _call = CollectiveCall::new(comm, "beginning a check")
+            .with_scalars(scalars)
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("factors", &factors.is_some())
             .with("seed", &seed)
@@ -167,7 +167,11 @@ impl<T: Scalar> Probe<T> {
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors((comm, "Probe::add"), (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(
+            (comm, "adding factors to a check"),
+            (self.seed, self.scalars),
+            [&a, &b],
+        )?;
         self.k += b.rows();
         if self.scalars.alpha == T::ZERO {
             return Ok(());
@@ -260,7 +264,7 @@ impl<T: Scalar> Probe<T> {
         c: &HeldMatrix<'_, T>,
         factors: Option<[Operand<'_, T>; 2]>,
     ) -> Result<Verdict, Error> {
-        let _call = CollectiveCall::new(comm, "Probe::finish")
+        let _call = CollectiveCall::new(comm, "ending a check")
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("factors", &factors.is_some())
             .enter()?;
