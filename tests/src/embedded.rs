@@ -43,6 +43,7 @@ pub fn run_case(name: &str) {
         "arguments" => arguments::compare_arguments(),
         "forked" => forked::refuse_forked_children(),
         "own-mask" => host::stay_within_mask(),
+        "reserved" => host::keep_off_reserved_cores(),
         "host-shared" => host::share_host(),
         "host-blas" => host::leave_host_blas(),
         _ => panic!("there is no case {name}"),

@@ -124,8 +124,8 @@ impl SessionBuilder {
     }
 
     /// Leaves these cores of the host, by their logical numbers, to threads of the host program. All ranks of a host reserve
-    /// the same ones. No thread of a device runs there: if there are more ranks than other cores, the threads are bound to
-    /// all other cores together.
+    /// the same ones. No thread that the session starts runs there, neither its own nor those of libraries: if there are more
+    /// ranks than other cores, the threads are bound to all other cores together.
     ///
     /// The session uses the other cores that the threads of this process may use when it is built. So the program binds its
     /// threads to the reserved cores afterwards.

@@ -157,6 +157,8 @@ impl Session {
             .enter()?;
         let node = settings.find_node(comm)?;
         let topology = settings.find_topology(comm)?;
+        // Every thread that is started for the session keeps off the reserved cores, also those of libraries.
+        let _confined = topology.confine_current_thread();
         let mut notices = topology.notices();
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");

@@ -97,6 +97,12 @@ fn no_thread_leaves_the_affinity_mask_of_its_rank() {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn no_thread_of_a_session_runs_on_a_reserved_core() {
+    assert_holds("reserved");
+}
+
 /// The library has this name on Linux alone.
 #[test]
 #[cfg(target_os = "linux")]
