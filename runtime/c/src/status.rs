@@ -13,7 +13,7 @@ use crate::pointers;
 /// or a higher minor version. isochron_abi returns both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
 /// Minor version of the interface. It grows with every added call, setting, constant and struct.
-pub const ISOCHRON_ABI_MINOR: c_int = 5;
+pub const ISOCHRON_ABI_MINOR: c_int = 6;
 
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;
