@@ -28,7 +28,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     let mpi4py = modules.call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
         let reason = "a communicator of mpi4py is needed, or None for one local rank";
-        return Err(RaisedError::refuse("comm", describe(comm), reason));
+        return Err(RaisedError::refuse_type("comm", describe(comm), reason));
     }
     let [is_begun, is_over] =
         ["Is_initialized", "Is_finalized"].map(|name| mpi4py.call_method0(name)?.is_truthy());
@@ -73,7 +73,7 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 #[cfg(not(feature = "mpi"))]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     let reason = "this package was built without MPI: leave comm out, or install one that was built for the MPI library of mpi4py";
-    Err(RaisedError::refuse("comm", describe(comm), reason))
+    Err(RaisedError::refuse_type("comm", describe(comm), reason))
 }
 
 /// Returns a value as Python shows it.
