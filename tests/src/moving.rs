@@ -198,7 +198,11 @@ pub fn prepared(comm: &dyn Comm) -> usize {
         let mut target = Local::new(to, rank, by_rows != (rank + 1 == n));
         let refused = moves.run(comm, source.stored(), target.stored_mut());
         let text = refused.unwrap_err().to_string();
-        assert!(text.contains(&format!("{order:?} was prepared")), "{text}");
+        let words = match order {
+            Order::Rows => "row-major was prepared",
+            Order::Columns => "column-major was prepared",
+        };
+        assert!(text.contains(words), "{text}");
         assert!(target.data.iter().all(|&value| value == UNTOUCHED));
         count += 1;
     }

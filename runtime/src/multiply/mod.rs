@@ -338,7 +338,7 @@ impl<'a> MultiplyRun<'a> {
 /// Enters a multiplication, if all ranks have the same plan and scalars.
 ///
 /// # Errors
-/// [`Error::Settings`] on every rank.
+/// On every rank: [`Error::Settings`], and [`Error::Spread`] for a plan of another number of ranks.
 ///
 /// # Collective
 /// All ranks.
@@ -347,12 +347,14 @@ pub(crate) fn enter_multiplication<'c, T: Scalar>(
     plan: &Plan,
     scalars: Scalars<T>,
 ) -> Result<EnteredCall<'c>, Error> {
-    CollectiveCall::new(comm, "multiplying")
+    let call = CollectiveCall::new(comm, "multiplying")
         .with_fields(plan.problem())
         .with_long("plan", "a plan", plan)
         .with("element", &T::TYPE)
         .with_scalars(scalars)
-        .enter()
+        .enter()?;
+    plan.check_ranks(comm.size())?;
+    Ok(call)
 }
 
 fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {

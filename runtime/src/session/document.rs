@@ -74,6 +74,7 @@ impl Session {
     pub fn describe(&self, plan: &Plan) -> Result<PlanDocument, Error> {
         let call = CollectiveCall::new(self.comm.as_ref(), "describing a plan");
         let _call = call.with_long("plan", "a plan", plan).enter()?;
+        plan.check_ranks(self.comm.size())?;
         let mine = agree(self.comm.as_ref(), self.predict_node(plan))?;
         let predicted = Prediction {
             arithmetic_s: plan.predicted_s(),

@@ -468,8 +468,10 @@ impl Session {
     /// columns on both sides, which takes addresses but no memory: the part then grows without being copied.
     ///
     /// # Errors
-    /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
+    /// [`Error::Allocation`] when memory is missing; [`Error::Spread`] for a plan of another number of ranks, and
+    /// [`Error::Device`] when it is another session's.
     pub fn zeros<T: Scalar>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
+        plan.check_ranks(self.comm.size())?;
         let rank = self.comm.rank();
         let k_is_split = plan.division().shares().is_some();
         let c = match plan.look().is_some() && !k_is_split {

@@ -26,6 +26,8 @@ pub struct Exact<T = f64> {
     largest: f64,
     /// This rank's share of `alpha·A·(B·x) + beta·C0·x`.
     expected: Vec<Residue>,
+    /// Columns of C.
+    cols: usize,
 }
 
 /// Returns the magnitude up to which whole numbers and their sums are exact in the elements' precision.
@@ -71,13 +73,14 @@ impl<T: Scalar> Exact<T> {
             scalars,
             largest: c_max,
             expected,
+            cols: c.spread().cols(),
         })
     }
 
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// As [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
@@ -87,6 +90,7 @@ impl<T: Scalar> Exact<T> {
             (comm, "adding factors to an exact check"),
             (self.seed, self.scalars),
             [&a, &b],
+            (self.expected.len(), self.cols),
         )?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use isochron::comm::{Comm, share_outcome};
+use isochron::comm::{Comm, LocalComm, share_outcome};
 use isochron::matrix::redistribute::RedistributeConfig;
 use isochron::matrix::{Generator, Matrix, Spread, Stored};
 use isochron::multiply::{Plan, Problem, Scalars};
 use isochron::rebalance::measure_move_unit_s;
-use isochron::session::Session;
+use isochron::session::{Report, Session};
 use isochron::verify::Probe;
 use isochron::{Error, ErrorClass};
 use isochron_devices::MeasureConfig;
@@ -72,6 +72,7 @@ pub(super) fn compare_arguments() {
 
     let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
     compare_multiplications(comm.as_ref(), &mut session, (&plans, odd));
+    refuse_foreign_plan(&mut session, &plans[0]);
     compare_low_calls(comm.as_ref(), odd);
     let unlike = match odd {
         1 => session.describe(&plans[0]).map(|_| ()),
@@ -88,6 +89,34 @@ pub(super) fn compare_arguments() {
     drop(session);
     drop(comm);
     mpi.finalize();
+}
+
+/// A plan of another number of ranks, which all ranks give, and factors of another product are refused.
+fn refuse_foreign_plan(session: &mut Session, own: &Plan) {
+    let comm = Arc::clone(session.comm());
+    let alone: Arc<dyn Comm> = Arc::new(LocalComm::new());
+    let problem = Problem::new(32, 40, 48, 8).unwrap();
+    let plan = open_session(&alone).plan(problem, &unmeasured()).unwrap();
+    let plan = comm.share(0, (comm.rank() == 0).then_some(plan)).unwrap();
+    let words = ["spread over 1 ranks", "by"];
+    assert_refused(session.zeros::<f64>(&plan), &words);
+    assert_refused(session.describe(&plan), &words);
+    assert_refused(session.check_memory(&plan), &words);
+    assert_refused(session.reserve::<f64>(&plan), &words);
+    assert_refused(session.adopt(plan.clone()), &["plan"]);
+    let generate = |plan: &Plan, side: fn(&Plan) -> Spread| {
+        let spread = side(plan);
+        Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap()
+    };
+    let (a, b) = (generate(own, Plan::a), generate(own, Plan::b));
+    let mut c = session.zeros(own).unwrap();
+    assert_refused(session.multiply(&plan, SCALARS, (&a, &b), &mut c), &words);
+    let run = session.multiply(own, SCALARS, (&a, &b), &mut c).unwrap();
+    assert_refused(Report::gather(session, &plan, &run, None), &words);
+    let mut probe = Probe::begin(comm.as_ref(), SCALARS, &c, None, 7).unwrap();
+    let [wrong_a, wrong_b] = own.operands((&a, &b));
+    let swapped = [wrong_b, wrong_a];
+    assert_refused(probe.add(comm.as_ref(), swapped), &["op(A) is 48×40"]);
 }
 
 fn compare_multiplications(

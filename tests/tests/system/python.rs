@@ -240,7 +240,7 @@ fn the_python_package_works_in_one_process_without_mpi() {
     command.arg(find_script("tests/system/python/one_rank.py"));
     let output = run(command, HANGS).success();
     assert!(
-        output.ends_with("test_stubs_have_the_names_of_the_module\n"),
+        output.ends_with("test_elements_are_listed_and_filled\n"),
         "{output}"
     );
 }

@@ -161,7 +161,7 @@ impl<T: Scalar> Probe<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// Those of [`Comm`].
+    /// On every rank: [`Error::Shape`] for factors of another product than C; those of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
@@ -171,6 +171,7 @@ impl<T: Scalar> Probe<T> {
             (comm, "adding factors to a check"),
             (self.seed, self.scalars),
             [&a, &b],
+            (self.rows, self.groups.n_cols()),
         )?;
         self.k += b.rows();
         if self.scalars.alpha == T::ZERO {
