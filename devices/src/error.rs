@@ -1,6 +1,6 @@
 //! The one error type of this crate.
 
-use crate::ElementType;
+use crate::{ElementType, ForkedChild};
 
 /// An error while devices are discovered, made, driven or measured.
 ///
@@ -225,6 +225,9 @@ pub enum DeviceError {
     /// The code of a device panicked.
     #[error("panic: {0}")]
     Panic(String),
+    /// A forked child uses the devices of its parent.
+    #[error(transparent)]
+    Forked(#[from] ForkedChild),
     /// A measurement was configured with a value out of range.
     #[error("measurement: {field} = {value}, but it must be {must_be}")]
     Measure {

@@ -1,5 +1,7 @@
 //! Items for the other crates of this workspace. They may change at any time.
 
+// For everything that a forked child must not use.
+pub use crate::fork::HomeProcess;
 // For the runtime, whose ranks compare the libraries together and keep their times in the model store.
 pub use crate::blas::choose::{FoundBlas, find_blas};
 pub use crate::blas::trial::{

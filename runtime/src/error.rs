@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use isochron_devices::DeviceError;
 use isochron_devices::internal::MemoryScope;
+use isochron_devices::{DeviceError, ForkedChild};
 use isochron_hierarchy::adaptive::AdaptiveError;
 use isochron_hierarchy::balance::BalanceError;
 use isochron_hierarchy::decide::DecideError;
@@ -120,6 +120,9 @@ pub enum Error {
         /// Number of bytes asked for.
         bytes: u64,
     },
+    /// A forked child uses a session, a balancer or a communicator of its parent.
+    #[error(transparent)]
+    Forked(#[from] ForkedChild),
     /// A device failed, or there is none.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -201,7 +204,8 @@ impl Error {
                 | DeviceError::BlasMemory { .. }
                 | DeviceError::Config { .. }
                 | DeviceError::KernelLibrary { .. }
-                | DeviceError::Measure { .. },
+                | DeviceError::Measure { .. }
+                | DeviceError::Forked(_),
             )
             | Error::Adaptive(
                 AdaptiveError::InvalidConfig { .. }

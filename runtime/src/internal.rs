@@ -2,6 +2,7 @@
 
 // For the communicator over MPI.
 pub use crate::comm::collectives::{decode, encode};
+pub use crate::comm::contract::check_rank;
 pub use crate::comm::launched::launched_size;
 pub use crate::comm::settings::describe_differences;
 pub use crate::comm::standing::{Standing, find_standing, has_other_ranks};

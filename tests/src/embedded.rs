@@ -4,6 +4,7 @@
 
 mod arguments;
 mod beside;
+mod forked;
 mod host;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +41,9 @@ pub fn run_case(name: &str) {
         "connected-panic" => survive_panics_when_connected(),
         "panic" => leave_by_panic(),
         "arguments" => arguments::compare_arguments(),
+        "forked" => forked::refuse_forked_children(),
         "own-mask" => host::stay_within_mask(),
+        "reserved" => host::keep_off_reserved_cores(),
         "host-shared" => host::share_host(),
         "host-blas" => host::leave_host_blas(),
         _ => panic!("there is no case {name}"),

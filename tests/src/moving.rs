@@ -209,7 +209,11 @@ pub fn prepared(comm: &dyn Comm) -> usize {
             .run(comm, source.stored(), target.stored_mut())
             .unwrap_err()
             .to_string();
-        assert!(text.contains(&format!("{order:?} was prepared")), "{text}");
+        let words = match order {
+            Order::Rows => "row-major was prepared",
+            Order::Columns => "column-major was prepared",
+        };
+        assert!(text.contains(words), "{text}");
         assert!(target.data.iter().all(|&value| value == UNTOUCHED));
         count += 1;
     }
@@ -365,7 +369,10 @@ pub fn refused(comm: &dyn Comm) -> usize {
         }
         let own = Spread::on_one(4, 6, rank, n).unwrap();
         let text = refuse(comm, [&first, &own], 0, 99);
-        for part in ["redistribute: target is 4x6", "on rank 1"] {
+        for part in [
+            "redistributing: target is a distribution of 4×6",
+            "on rank 1",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

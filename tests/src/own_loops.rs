@@ -192,7 +192,7 @@ pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
     let total = UNITS + u64::from(is_last);
     let part = LoopPart::default();
     let error = Rebalancer::new(Arc::clone(comm), total, &config, part.clone()).err();
-    check_error(&**comm, error, &["total is 1997", "1998", &on_rank]);
+    check_error(&**comm, error, &["units is 1997", "1998", &on_rank]);
     let other = RebalanceConfig {
         trigger: if is_last { 1.5 } else { 1.1 },
         ..config.clone()

@@ -426,9 +426,18 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     let (usual, other) = (square(8, 8), square(8, 8 + rank % 2));
     let config = GemmConfig::default();
     for (on, name) in [
-        ([&other, &usual, &usual], "A is 8×8"),
-        ([&usual, &other, &usual], "B is 8×8"),
-        ([&usual, &usual, &other], "C is 8×8"),
+        (
+            [&other, &usual, &usual],
+            "A is a column-major distribution of 8×8",
+        ),
+        (
+            [&usual, &other, &usual],
+            "B is a column-major distribution of 8×8",
+        ),
+        (
+            [&usual, &usual, &other],
+            "C is a column-major distribution of 8×8",
+        ),
     ] {
         let text = session
             .prepare_gemm::<f64>(on, &config)

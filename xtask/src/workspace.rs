@@ -22,13 +22,21 @@ impl Workspace {
     /// # Errors
     /// When cargo does not start, or its answer lacks the two folders.
     pub fn locate() -> Result<Self> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
-        let output = Command::new(cargo())
-            .args(["metadata", "--no-deps", "--format-version", "1"])
-            .arg("--manifest-path")
-            .arg(&manifest)
-            .output()
-            .context("cargo metadata did not start")?;
+        Self::locate_from(env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from))
+    }
+
+    /// Finds the project of the package in this folder, or of the current folder.
+    ///
+    /// Cargo names the folder when it runs the program. That of its compilation may be another one: a copy of a project takes
+    /// over what was compiled there.
+    fn locate_from(package: Option<PathBuf>) -> Result<Self> {
+        let mut command = Command::new(cargo());
+        command.args(["metadata", "--no-deps", "--format-version", "1"]);
+        if let Some(package) = package {
+            command.arg("--manifest-path");
+            command.arg(package.join("Cargo.toml"));
+        }
+        let output = command.output().context("cargo metadata did not start")?;
         if !output.status.success() {
             bail!(
                 "cargo metadata: {}",
@@ -101,4 +109,32 @@ fn append_name(folder: &Path, ending: &str) -> PathBuf {
     let mut name = folder.as_os_str().to_owned();
     name.push(ending);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of the project takes over the compiled program, which works on the copy.
+    #[test]
+    fn the_project_is_found_when_the_program_runs() -> Result<()> {
+        let folder = env::temp_dir().join(format!("isochron-copy-{}", std::process::id()));
+        let package = folder.join("xtask");
+        std::fs::create_dir_all(package.join("src"))?;
+        std::fs::write(
+            folder.join("Cargo.toml"),
+            "[workspace]\nmembers = [\"xtask\"]\nresolver = \"3\"\n",
+        )?;
+        std::fs::write(
+            package.join("Cargo.toml"),
+            "[package]\nname = \"xtask\"\nedition = \"2024\"\n",
+        )?;
+        std::fs::write(package.join("src/main.rs"), "fn main() {}\n")?;
+        let found = Workspace::locate_from(Some(package));
+        let root = std::fs::canonicalize(&folder)?;
+        std::fs::remove_dir_all(&folder)?;
+        assert_eq!(found?.root(), root);
+        assert!(Workspace::locate_from(None)?.root().join("xtask").exists());
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! The devices of one node, driven together.
 
+use crate::fork::HomeProcess;
 use crate::worker::{
     Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
     check_size,
@@ -31,6 +32,8 @@ pub struct DeviceTeam {
     infos: Vec<DeviceInfo>,
     drivers: Drivers,
     share_of_time: f64,
+    /// The process that has the threads.
+    home: HomeProcess,
 }
 
 impl DeviceTeam {
@@ -44,6 +47,7 @@ impl DeviceTeam {
             infos: workers.iter().map(|w| w.info().clone()).collect(),
             devices: workers.into_iter().map(Mutex::new).collect(),
             share_of_time: 1.0,
+            home: HomeProcess::current(),
         })
     }
 
@@ -136,8 +140,11 @@ impl DeviceTeam {
         }
     }
 
-    /// Returns the places of each device's threads, as [`Worker::threads`].
+    /// Returns the places of each device's threads, as [`Worker::threads`]. A forked child has no such threads.
     pub fn threads(&self) -> Vec<Vec<ThreadPlace>> {
+        if !self.home.is_current() {
+            return vec![Vec::new(); self.devices.len()];
+        }
         self.devices
             .iter()
             .map(|device| lock(device).threads())
@@ -227,7 +234,7 @@ impl DeviceTeam {
     ///
     /// # Errors
     /// [`DeviceError::Slices`] and [`DeviceError::Width`] when `slices` do not fit the team or `c`;
-    /// [`DeviceError::Device`] with the first device that failed.
+    /// [`DeviceError::Device`] with the first device that failed; [`DeviceError::Forked`] in a forked child.
     pub fn begin<T: Scalar>(
         &mut self,
         c: ViewMut<'_, T>,
@@ -345,12 +352,16 @@ impl DeviceTeam {
     }
 
     /// Runs `call` on every device that has a task, as [`Drivers::drive`].
+    ///
+    /// # Errors
+    /// [`DeviceError::Forked`] in a forked child; [`DeviceError::Device`] with the first device that failed.
     fn drive<W: Send, R: Default + Send>(
         &self,
         tasks: Vec<Option<W>>,
         meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, W) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
+        self.home.check("team of devices")?;
         let drivers = &self.drivers;
         drivers
             .drive(&self.devices, tasks, meanwhile, |worker, task| {

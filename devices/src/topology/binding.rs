@@ -4,6 +4,8 @@ use super::{CoreInfo, Topology, set_indices};
 use crate::DeviceError;
 use hwlocality::cpu::binding::CpuBindingFlags;
 use hwlocality::cpu::cpuset::CpuSet;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
 impl Topology {
     /// Binds the calling thread to the processing units of `core`.
@@ -31,6 +33,22 @@ impl Topology {
             })
     }
 
+    /// Keeps the calling thread on the processing units that are left to this process, if others were
+    /// [taken away](Topology::with_allowed_pus) from it, until the returned value is dropped. Threads that it starts meanwhile,
+    /// also in libraries, stay there.
+    ///
+    /// A system that refuses lets the thread run where it may.
+    pub fn confine_current_thread(self: &Arc<Self>) -> Option<ConfinedThread> {
+        let units = self.units_left()?;
+        let before = self.current_binding().ok()?;
+        self.bind_to_units(&units).ok()?;
+        Some(ConfinedThread {
+            topology: Arc::clone(self),
+            before,
+            thread: PhantomData,
+        })
+    }
+
     fn bind_to_units(&self, units: &[u32]) -> Result<(), String> {
         let mut set = CpuSet::new();
         for &unit in units {
@@ -47,6 +65,24 @@ impl Topology {
         self.ask_this_system(|hwloc| hwloc.cpu_binding(CpuBindingFlags::THREAD))
             .map(|set| set_indices(&set))
             .map_err(DeviceError::BindingUnknown)
+    }
+}
+
+/// The calling thread on some processing units, until this value is dropped.
+#[must_use]
+pub struct ConfinedThread {
+    topology: Arc<Topology>,
+    /// The units where it may run otherwise.
+    before: Vec<u32>,
+    /// It is another thread's binding elsewhere.
+    thread: PhantomData<*const ()>,
+}
+
+impl Drop for ConfinedThread {
+    fn drop(&mut self) {
+        if let Err(reason) = self.topology.bind_to_units(&self.before) {
+            tracing::warn!(reason, "the calling thread stays on some cores");
+        }
     }
 }
 

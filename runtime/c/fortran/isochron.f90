@@ -1,4 +1,5 @@
-! The C interface of Isochron for Fortran. Compile this file with your program: isochron.h describes the calls.
+! The C interface of Isochron for Fortran. Compile this file with your program: isochron.h describes the calls, and says which
+! settings all ranks give alike.
 !
 ! End texts that you pass with c_null_char. Calls return a status; isochron_message() explains that of the last one.
 module isochron
@@ -6,7 +7,7 @@ module isochron
   implicit none
 
   integer(c_int), parameter :: ISOCHRON_ABI_MAJOR = 0
-  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 5
+  integer(c_int), parameter :: ISOCHRON_ABI_MINOR = 6
 
   integer(c_int), parameter :: ISOCHRON_OK = 0
   integer(c_int), parameter :: ISOCHRON_ARGUMENT = 1
@@ -31,7 +32,7 @@ module isochron
 
   ! A matrix distributed over ranks, and this rank's memory for it.
   type, bind(c) :: isochron_matrix_t
-    integer(c_int64_t) :: struct_size = 192
+    integer(c_int64_t) :: struct_size = 248
     integer(c_int64_t) :: kind = ISOCHRON_ON_ONE
     integer(c_int64_t) :: row_major = 0
     integer(c_int64_t) :: rows = 0
@@ -55,6 +56,13 @@ module isochron
     integer(c_int64_t) :: n_blocks = 0
     type(c_ptr) :: blocks = c_null_ptr
     type(c_ptr) :: block_lds = c_null_ptr
+    integer(c_int64_t) :: first_row_block = 0
+    integer(c_int64_t) :: first_col_block = 0
+    integer(c_int64_t) :: is_sub = 0
+    integer(c_int64_t) :: sub_row = 0
+    integer(c_int64_t) :: sub_col = 0
+    integer(c_int64_t) :: sub_rows = 0
+    integer(c_int64_t) :: sub_cols = 0
   end type
 
   ! Reports which matrices a product used in place, and the cost of moving the others on this rank.
@@ -201,6 +209,29 @@ module isochron
       integer(c_int) :: status
     end function
 
+    ! The arguments by which ScaLAPACK takes a matrix. data: c_loc of the local array.
+    function isochron_from_descriptor(descriptor, ia, ja, m, n, grid_rows, grid_cols, grid_by_columns, data, matrix) &
+        bind(c, name="isochron_from_descriptor") result(status)
+      import :: c_int, c_int64_t, c_ptr, isochron_matrix_t
+      integer(c_int), intent(in) :: descriptor(9)
+      integer(c_int64_t), value :: ia, ja, m, n, grid_rows, grid_cols, grid_by_columns
+      type(c_ptr), value :: data
+      type(isochron_matrix_t), intent(inout) :: matrix
+      integer(c_int) :: status
+    end function
+
+    ! visit: c_funloc of a subroutine with bind(c) and the arguments context (type(c_ptr), value), row and col
+    ! (integer(c_int64_t), value, counted from 0) and element (type(c_ptr), value).
+    function isochron_elements(session, kind, matrix, visit, context) bind(c, name="isochron_elements") result(status)
+      import :: c_int, c_ptr, c_funptr, isochron_matrix_t
+      type(c_ptr), value :: session
+      integer(c_int), value :: kind
+      type(isochron_matrix_t), intent(in) :: matrix
+      type(c_funptr), value :: visit
+      type(c_ptr), value :: context
+      integer(c_int) :: status
+    end function
+
     ! times_s has room for n_devices numbers.
     function isochron_split(total, devices, n_devices, config, units, times_s) &
         bind(c, name="isochron_split") result(status)
@@ -230,6 +261,15 @@ module isochron
       integer(c_int64_t), value :: units
       character(kind=c_char), intent(in) :: config(*)
       type(c_ptr), intent(out) :: balancer
+      integer(c_int) :: status
+    end function
+
+    function isochron_measure_move_unit_s(session, bytes_per_unit, seconds) &
+        bind(c, name="isochron_measure_move_unit_s") result(status)
+      import :: c_int, c_int64_t, c_double, c_ptr
+      type(c_ptr), value :: session
+      integer(c_int64_t), value :: bytes_per_unit
+      real(c_double), intent(out) :: seconds
       integer(c_int) :: status
     end function
 

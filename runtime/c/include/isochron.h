@@ -9,6 +9,9 @@
  *   isochron_gemm
  *   isochron_prepare; isochron_run, as often as needed; isochron_close_product
  *
+ * isochron_from_descriptor describes a matrix of ScaLAPACK, and isochron_elements lists or fills this rank's elements of any
+ * matrix.
+ *
  * It balances a loop of its own. After each sweep isochron_balance says if the parts of the ranks have changed:
  *
  *   isochron_balancer, isochron_part
@@ -31,7 +34,7 @@
 #define ISOCHRON_ABI_MAJOR 0
 
 // Minor version of the interface. It grows with every added call, setting, constant and struct.
-#define ISOCHRON_ABI_MINOR 5
+#define ISOCHRON_ABI_MINOR 6
 
 // The call succeeded.
 #define ISOCHRON_OK 0
@@ -39,7 +42,7 @@
 // An argument is a null pointer, out of range, or not valid text.
 #define ISOCHRON_ARGUMENT 1
 
-// A handle is unknown: it was closed, is of another kind, or belongs to another thread.
+// A handle is unknown: it was closed, is of another kind, or belongs to another thread or to the parent of a forked child.
 #define ISOCHRON_HANDLE 2
 
 // There is no setting of this name, or it does not take this value.
@@ -145,6 +148,20 @@ typedef struct {
   void *const *blocks;
   // Blocks: leading dimension of each of this rank's blocks.
   const int64_t *block_lds;
+  // Block-cyclic: rows of the first row of blocks, if it has fewer than the others; 0 for row_block.
+  int64_t first_row_block;
+  // Block-cyclic: columns of the first column of blocks, if it has fewer than the others; 0 for col_block.
+  int64_t first_col_block;
+  // 1 for a submatrix of the matrix that the other fields describe, whose memory stays the whole one's; 0 for all of it.
+  int64_t is_sub;
+  // Submatrix: its first row, counted from 0.
+  int64_t sub_row;
+  // Submatrix: its first column, counted from 0.
+  int64_t sub_col;
+  // Submatrix: its rows.
+  int64_t sub_rows;
+  // Submatrix: its columns.
+  int64_t sub_cols;
 } isochron_matrix_t;
 
 // Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
@@ -213,18 +230,19 @@ int isochron_free(const void *memory);
 // config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 // values have spaces. Settings of products are accepted too: see isochron_set.
 //
-// | setting | meaning |
-// |---|---|
-// | platform | platform file; without one, every rank uses the devices of its host |
-// | grouping | the cores that form a device: auto, package, numa, kind, node |
-// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
-// | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
-// | store | use of the model store: none (the default), read or read-write |
-// | models | folder with a points file of each device, used instead of measurements |
-// | reserved_cores | cores left to threads of the program, by their logical numbers, such as 0,1 |
-// | host_scope | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
+// | setting | ranks | meaning |
+// |---|---|---|
+// | platform | same | platform file; without one, every rank uses the devices of its host |
+// | grouping | may differ | the cores that form a device: auto, package, numa, kind, node |
+// | blas | may differ | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
+// | element | same | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
+// | store | same | use of the model store: none (the default), read or read-write |
+// | models | same | folder with a points file of each device, used instead of measurements |
+// | reserved_cores | same on a host | cores left to threads of the program, by their logical numbers, such as 0,1 |
+// | host_scope | same | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
 //
-// Collective: all ranks of comm, with the same settings.
+// Collective: all ranks of comm. The column "ranks" says which settings all of them give alike. A setting that differs and must
+// not is an error on every rank, which names it and its values.
 //
 // Safety: comm is the number of a communicator, which may have been freed; config is null or a string; session is null or may
 // be written.
@@ -239,15 +257,16 @@ int isochron_open_local(const char *config, isochron_session_t **session);
 
 // Changes a setting of products that are prepared later.
 //
-// | setting | meaning |
-// |---|---|
-// | block | block size, or auto |
-// | panel | width of the panels, or auto |
-// | split | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
-// | strategy | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
-// | epsilon | imbalance at which strategies that measure before the run stop |
+// | setting | ranks | meaning |
+// |---|---|---|
+// | block | same | block size, or auto |
+// | panel | same | width of the panels, or auto |
+// | split | same | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
+// | strategy | same | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
+// | epsilon | same | imbalance at which strategies that measure before the run stop |
 //
-// Not collective, but all ranks must have the same settings when they prepare a product.
+// Not collective, but all ranks must have the same settings when they prepare a product. One that differs is then an error on
+// every rank, which names it and its values.
 //
 // Safety: name and value are null or strings.
 int isochron_set(isochron_session_t *session,
@@ -285,6 +304,42 @@ int isochron_save_models(isochron_session_t *session);
 //
 // Safety: None of its calls is under way.
 int isochron_close(isochron_session_t *session);
+
+// Describes the submatrix of m rows and n columns from row ia and column ja on, counted from 1, of a matrix with a
+// descriptor of ScaLAPACK: the arguments by which its routines take a matrix. descriptor has the 9 integers of a dense
+// matrix (DTYPE_A is 1). The context is not read: the grid has grid_rows rows and grid_cols columns of the first
+// ranks of the session, and grid_by_columns is as in isochron_matrix_t. data is this rank's local array, which is
+// column-major.
+//
+// The call writes all fields of matrix but its struct_size, which is set before. If it fails, it writes none.
+//
+// Not collective: it needs no session.
+//
+// Safety: descriptor is null or has 9 integers; matrix is null, or points to a struct that may be written, of as many bytes as its
+// first field says.
+int isochron_from_descriptor(const int *descriptor,
+                             int64_t ia,
+                             int64_t ja,
+                             int64_t m,
+                             int64_t n,
+                             int64_t grid_rows,
+                             int64_t grid_cols,
+                             int64_t grid_by_columns,
+                             void *data,
+                             isochron_matrix_t *matrix);
+
+// Calls visit for each element that this rank has of a matrix, with its row and column in the whole matrix or submatrix,
+// counted from 0, and its place in the memory of the matrix. So a program fills its part of a matrix, or lists its elements,
+// without the rules by which they are dealt out. type is one of ISOCHRON_F32 to ISOCHRON_C64. context is passed on.
+//
+// Not collective.
+//
+// Safety: The matrix has the memory that it describes, and visit may be called with the places of its elements.
+int isochron_elements(const isochron_session_t *session,
+                      int type,
+                      const isochron_matrix_t *matrix,
+                      void (*visit)(void *context, int64_t row, int64_t col, void *element),
+                      void *context);
 
 // Multiplies once: C = alpha·op(A)·op(B) + beta·C. type is one of ISOCHRON_F32 to ISOCHRON_C64. trans_a and
 // trans_b are 'N', 'T' or 'C'. alpha and beta point to one element each. If beta is 0, C is not read.
@@ -388,26 +443,38 @@ int isochron_balancer_by_times(isochron_session_t *session,
 // Divides the units of a loop over the ranks of a session. A unit is the smallest piece that can move, such as a row. config
 // is null or settings, written as for isochron_open. Close the balancer by isochron_close_balancer.
 //
-// | setting | meaning |
-// |---|---|
-// | granule | units are divided in multiples of this (default 1) |
-// | sweeps | number of sweeps of the whole loop, if known |
-// | trigger | units move when the sweep time exceeds the predicted one by this factor (default 1.05) |
-// | window, cooldown | sweeps before a division is judged (default 3); least sweeps between two changes (default 8) |
-// | warm_up, check_every | sweeps ignored at the beginning and after a change (default 1); most sweeps between two checks (default 8) |
-// | max_move | largest share of all units that may move at once (default 1) |
-// | growth | largest growth of a part in one change, as a factor (default 2) |
-// | retry_after | sweeps after which a rank without units is tried again (default 100) |
-// | move_unit_s | seconds to move a unit, before any move (default: ten times those to compute one) |
-// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others (default 1) |
+// | setting | ranks | meaning |
+// |---|---|---|
+// | granule | same | units are divided in multiples of this (default 1) |
+// | sweeps | same | number of sweeps of the whole loop, if known |
+// | trigger | same | units move when the sweep time exceeds the predicted one by this factor (default 1.05) |
+// | window, cooldown | same | sweeps before a division is judged (default 3); least sweeps between two changes (default 8) |
+// | warm_up, check_every | same | sweeps ignored at the beginning and after a change (default 1); most sweeps between two checks (default 8) |
+// | max_move | same | largest share of all units that may move at once (default 1) |
+// | growth | same | largest growth of a part in one change, as a factor (default 2) |
+// | retry_after | same | sweeps after which a rank without units is tried again (default 100) |
+// | move_unit_s | same | seconds to move a unit, before any move (default: ten times those to compute one) |
+// | max_local, weight | may differ | of this rank: its most units; its expected speed beside that of others (default 1) |
 //
-// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
+// Collective: all ranks of the session, with the same units. The column "ranks" says which settings all of them give alike. A
+// setting that differs and must not is an error on every rank, which names it and its values.
 //
 // Safety: config is null or a string, and balancer is null or may be written.
 int isochron_balancer(isochron_session_t *session,
                       int64_t units,
                       const char *config,
                       isochron_balancer_t **balancer);
+
+// Measures the seconds to move a unit of bytes_per_unit bytes between neighbouring ranks, for the setting move_unit_s of
+// isochron_balancer. Without this setting a balancer expects the first move to take ten times the computation of its units, so
+// a loop of a few sweeps moves nothing. Measuring takes some milliseconds. It writes 0 on a single rank.
+//
+// Collective: all ranks of the session, with the same bytes_per_unit.
+//
+// Safety: seconds is null or may be written.
+int isochron_measure_move_unit_s(isochron_session_t *session,
+                                 int64_t bytes_per_unit,
+                                 double *seconds);
 
 // Writes the first unit of this rank's part, counted from 0, and the number of its units. The parts follow each other in
 // the order of the ranks.

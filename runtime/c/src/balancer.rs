@@ -5,6 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use isochron::prelude::{LoopPart, Rebalancer};
+use isochron::rebalance::measure_move_unit_s;
 
 use crate::handles::{self, BalancerHandle, SessionHandle};
 use crate::memory::hand_over;
@@ -54,20 +55,21 @@ impl BalancedLoop {
 /// Divides the units of a loop over the ranks of a session. A unit is the smallest piece that can move, such as a row. config
 /// is null or settings, written as for isochron_open. Close the balancer by isochron_close_balancer.
 ///
-/// | setting | meaning |
-/// |---|---|
-/// | granule | units are divided in multiples of this (default 1) |
-/// | sweeps | number of sweeps of the whole loop, if known |
-/// | trigger | units move when the sweep time exceeds the predicted one by this factor (default 1.05) |
-/// | window, cooldown | sweeps before a division is judged (default 3); least sweeps between two changes (default 8) |
-/// | warm_up, check_every | sweeps ignored at the beginning and after a change (default 1); most sweeps between two checks (default 8) |
-/// | max_move | largest share of all units that may move at once (default 1) |
-/// | growth | largest growth of a part in one change, as a factor (default 2) |
-/// | retry_after | sweeps after which a rank without units is tried again (default 100) |
-/// | move_unit_s | seconds to move a unit, before any move (default: ten times those to compute one) |
-/// | max_local, weight | of this rank alone: its most units; its expected speed beside that of others (default 1) |
+/// | setting | ranks | meaning |
+/// |---|---|---|
+/// | granule | same | units are divided in multiples of this (default 1) |
+/// | sweeps | same | number of sweeps of the whole loop, if known |
+/// | trigger | same | units move when the sweep time exceeds the predicted one by this factor (default 1.05) |
+/// | window, cooldown | same | sweeps before a division is judged (default 3); least sweeps between two changes (default 8) |
+/// | warm_up, check_every | same | sweeps ignored at the beginning and after a change (default 1); most sweeps between two checks (default 8) |
+/// | max_move | same | largest share of all units that may move at once (default 1) |
+/// | growth | same | largest growth of a part in one change, as a factor (default 2) |
+/// | retry_after | same | sweeps after which a rank without units is tried again (default 100) |
+/// | move_unit_s | same | seconds to move a unit, before any move (default: ten times those to compute one) |
+/// | max_local, weight | may differ | of this rank: its most units; its expected speed beside that of others (default 1) |
 ///
-/// Collective: all ranks of the session, with the same units, and the same settings except max_local and weight.
+/// Collective: all ranks of the session, with the same units. The column "ranks" says which settings all of them give alike. A
+/// setting that differs and must not is an error on every rank, which names it and its values.
 ///
 /// # Safety
 /// `config` is null or a string, and `balancer` is null or may be written.
@@ -124,6 +126,35 @@ fn add_times(part: &mut LoopPart, times: GivenTimes) {
     let limits = part.max_local.into_iter().chain(times.max_units);
     part.max_local = limits.min();
     part.function = Some(times.points);
+}
+
+/// Measures the seconds to move a unit of bytes_per_unit bytes between neighbouring ranks, for the setting move_unit_s of
+/// isochron_balancer. Without this setting a balancer expects the first move to take ten times the computation of its units, so
+/// a loop of a few sweeps moves nothing. Measuring takes some milliseconds. It writes 0 on a single rank.
+///
+/// Collective: all ranks of the session, with the same bytes_per_unit.
+///
+/// # Safety
+/// `seconds` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_measure_move_unit_s(
+    session: *mut SessionHandle,
+    bytes_per_unit: i64,
+    seconds: *mut f64,
+) -> c_int {
+    call(|| {
+        // SAFETY: as the caller says.
+        unsafe { pointers::clear(seconds, 0.0) };
+        let session = handles::find(session)?;
+        let comm = session.comm();
+        let measured = session.use_object(|_| {
+            let asked = pointers::check(seconds, "seconds");
+            let asked = asked.and_then(|()| to_size(bytes_per_unit, "bytes_per_unit"));
+            Ok(measure_move_unit_s(&**comm, agree_on(&**comm, asked)?)?)
+        })?;
+        // SAFETY: as the caller says.
+        unsafe { pointers::write(seconds, "seconds", measured) }
+    })
 }
 
 /// Writes the first unit of this rank's part, counted from 0, and the number of its units. The parts follow each other in

@@ -10,6 +10,7 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use isochron::devices::internal::HomeProcess;
 use isochron::prelude::{Comm, GemmRun, Plan, Session};
 
 use crate::balancer::BalancedLoop;
@@ -73,8 +74,9 @@ pub(crate) struct PreparedProduct {
     pub product: AnyProduct,
 }
 
-/// An object that a handle stands for, and its ranks.
+/// An object that a handle stands for, its process and its ranks.
 pub(crate) struct Kept<T> {
+    home: HomeProcess,
     comm: Arc<dyn Comm>,
     object: RefCell<T>,
 }
@@ -92,24 +94,31 @@ const STRIDE: usize = 64;
 pub(crate) fn keep<H: HandleKind>(comm: Arc<dyn Comm>, object: H::Object) -> *mut H {
     let number = NEXT.get() * STRIDE;
     NEXT.set(NEXT.get() + 1);
-    let object = RefCell::new(object);
-    let kept: Rc<dyn Any> = Rc::new(Kept { comm, object });
+    let kept: Rc<dyn Any> = Rc::new(Kept {
+        home: HomeProcess::current(),
+        comm,
+        object: RefCell::new(object),
+    });
     OBJECTS.with(|objects| objects.borrow_mut().insert(number, kept));
     std::ptr::without_provenance_mut(number)
 }
 
-/// Returns the object that a handle stands for.
+/// Returns the object that a handle stands for. A forked child has copies of its parent's handles, and may not use them.
 pub(crate) fn find<H: HandleKind>(handle: *const H) -> Result<Rc<Kept<H::Object>>, CallFailure> {
     let kept = OBJECTS.with(|objects| objects.borrow().get(&handle.addr()).cloned());
-    kept.and_then(|kept| kept.downcast::<Kept<H::Object>>().ok())
-        .ok_or_else(|| {
-            let kind = H::KIND;
-            CallFailure::handle(if handle.is_null() {
-                format!("the {kind} is a null pointer")
-            } else {
-                format!("this thread has no open {kind} of this handle: was it closed?")
-            })
+    let kept = kept.and_then(|kept| kept.downcast::<Kept<H::Object>>().ok());
+    let kept = kept.ok_or_else(|| {
+        let kind = H::KIND;
+        CallFailure::handle(if handle.is_null() {
+            format!("the {kind} is a null pointer")
+        } else {
+            format!("this thread has no open {kind} of this handle: was it closed?")
         })
+    })?;
+    kept.home
+        .check(H::KIND)
+        .map_err(|error| CallFailure::handle(error.to_string()))?;
+    Ok(kept)
 }
 
 /// Forgets a handle. Its object is dropped, unless another one needs it.

@@ -9,8 +9,9 @@
 //! | [`isochron_abi`], [`isochron_strerror`], [`isochron_last_error`], [`isochron_free`] | version, errors, memory |
 //! | [`isochron_open`], [`isochron_open_local`], [`isochron_set`], [`isochron_get`], [`isochron_report`], [`isochron_save_models`], [`isochron_close`] | a session: the ranks and their devices |
 //! | [`isochron_gemm`], [`isochron_prepare`], [`isochron_run`], [`isochron_last_run`], [`isochron_plan`], [`isochron_close_product`] | products |
+//! | [`isochron_from_descriptor`], [`isochron_elements`] | a matrix of ScaLAPACK, and the elements of this rank |
 //! | [`isochron_split`] | units divided by measured times |
-//! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_units`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_balancer_report`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
+//! | [`isochron_balancer`], [`isochron_balancer_by_times`], [`isochron_measure_move_unit_s`], [`isochron_part`], [`isochron_neighbours`], [`isochron_begin`], [`isochron_end`], [`isochron_record`], [`isochron_balance`], [`isochron_units`], [`isochron_shares`], [`isochron_move`], [`isochron_move_blocks`], [`isochron_balancer_report`], [`isochron_state`], [`isochron_restore`], [`isochron_close_balancer`] | a loop of the program |
 //!
 //! The Rust library does all of it. This crate checks arguments and passes them on.
 //!

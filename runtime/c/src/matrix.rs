@@ -1,13 +1,16 @@
 //! Matrices of a C program: where they lie, and the memory of this rank.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 use std::ptr;
 
 use isochron::prelude::{BlockCyclic, BlockList, Distribution, Order, ProcessGrid, Region};
 
+use crate::handles::{self, SessionHandle};
 use crate::pointers::{self, read_sizes, to_size};
-use crate::status::CallFailure;
-use crate::structs::{SizedStruct, read_struct};
+use crate::product::read_type;
+use crate::status::{CallFailure, call};
+use crate::structs::{SizedStruct, read_struct, write_struct};
 
 /// The whole matrix is on one rank.
 pub const ISOCHRON_ON_ONE: i64 = 0;
@@ -72,12 +75,26 @@ pub struct MatrixTable {
     pub blocks: *const *mut c_void,
     /// Blocks: leading dimension of each of this rank's blocks.
     pub block_lds: *const i64,
+    /// Block-cyclic: rows of the first row of blocks, if it has fewer than the others; 0 for row_block.
+    pub first_row_block: i64,
+    /// Block-cyclic: columns of the first column of blocks, if it has fewer than the others; 0 for col_block.
+    pub first_col_block: i64,
+    /// 1 for a submatrix of the matrix that the other fields describe, whose memory stays the whole one's; 0 for all of it.
+    pub is_sub: i64,
+    /// Submatrix: its first row, counted from 0.
+    pub sub_row: i64,
+    /// Submatrix: its first column, counted from 0.
+    pub sub_col: i64,
+    /// Submatrix: its rows.
+    pub sub_rows: i64,
+    /// Submatrix: its columns.
+    pub sub_cols: i64,
 }
 
 // SAFETY: integers and pointers, with the size first.
 unsafe impl SizedStruct for MatrixTable {
     const NAME: &'static str = "isochron_matrix_t";
-    const SIZES: &'static [usize] = &[size_of::<Self>()];
+    const SIZES: &'static [usize] = &[offset_of!(Self, first_row_block), size_of::<Self>()];
 }
 
 /// A piece of a rank's memory.
@@ -87,6 +104,45 @@ pub(crate) struct MemoryPiece<T> {
     /// Elements from the first one to the last one.
     pub length: usize,
     pub ld: usize,
+}
+
+impl Default for MatrixTable {
+    /// An empty matrix on the first rank, without memory.
+    fn default() -> Self {
+        Self {
+            struct_size: size_of::<Self>() as i64,
+            kind: ISOCHRON_ON_ONE,
+            row_major: 0,
+            rows: 0,
+            cols: 0,
+            rank: 0,
+            row_block: 0,
+            col_block: 0,
+            row_source: 0,
+            col_source: 0,
+            grid_rows: 0,
+            grid_cols: 0,
+            grid_by_columns: 0,
+            rectangles: ptr::null(),
+            block_rows: 0,
+            block_cols: 0,
+            row_cuts: ptr::null(),
+            col_cuts: ptr::null(),
+            owners: ptr::null(),
+            data: ptr::null_mut(),
+            ld: 0,
+            n_blocks: 0,
+            blocks: ptr::null(),
+            block_lds: ptr::null(),
+            first_row_block: 0,
+            first_col_block: 0,
+            is_sub: 0,
+            sub_row: 0,
+            sub_col: 0,
+            sub_rows: 0,
+            sub_cols: 0,
+        }
+    }
 }
 
 impl MatrixTable {
@@ -150,7 +206,7 @@ impl MatrixTable {
                 return Err(CallFailure::argument(&format!("{name}.kind"), reason));
             }
         };
-        let made = made.map_err(isochron::Error::from)?;
+        let made = self.cut_sub(name, made.map_err(isochron::Error::from)?)?;
         match self.row_major {
             0 => Ok(made),
             1 => Ok(made.row_major()),
@@ -184,8 +240,44 @@ impl MatrixTable {
             0 => ProcessGrid::by_rows(grid_rows, grid_cols),
             _ => ProcessGrid::by_columns(grid_rows, grid_cols),
         };
-        let blocks = BlockCyclic::new(rows, cols, row_block, col_block);
-        Ok((blocks.with_sources(row_source, col_source), grid))
+        let [first_row, first_col] = to_sizes(
+            name,
+            [
+                ("first_row_block", self.first_row_block),
+                ("first_col_block", self.first_col_block),
+            ],
+        )?;
+        let or_whole = |first: usize, block: usize| if first == 0 { block } else { first };
+        let blocks = BlockCyclic::new(rows, cols, row_block, col_block)
+            .with_sources(row_source, col_source)
+            .with_first_blocks(
+                or_whole(first_row, row_block),
+                or_whole(first_col, col_block),
+            );
+        Ok((blocks, grid))
+    }
+
+    /// Returns the submatrix that is meant, if it is not all of the matrix.
+    fn cut_sub(&self, name: &str, whole: Distribution) -> Result<Distribution, CallFailure> {
+        match self.is_sub {
+            0 => return Ok(whole),
+            1 => {}
+            other => {
+                let reason = format!("{other} is neither 0 nor 1");
+                return Err(CallFailure::argument(&format!("{name}.is_sub"), reason));
+            }
+        }
+        let [row, col, rows, cols] = to_sizes(
+            name,
+            [
+                ("sub_row", self.sub_row),
+                ("sub_col", self.sub_col),
+                ("sub_rows", self.sub_rows),
+                ("sub_cols", self.sub_cols),
+            ],
+        )?;
+        let (rows, cols) = (row..row.saturating_add(rows), col..col.saturating_add(cols));
+        Ok(whole.sub(rows, cols).map_err(isochron::Error::from)?)
     }
 
     /// # Safety
@@ -310,6 +402,131 @@ impl MatrixTable {
         };
         Ok(blocks.iter().copied().zip(lds).collect())
     }
+}
+
+/// Describes the submatrix of `m` rows and `n` columns from row `ia` and column `ja` on, counted from 1, of a matrix with a
+/// descriptor of ScaLAPACK: the arguments by which its routines take a matrix. `descriptor` has the 9 integers of a dense
+/// matrix (`DTYPE_A` is 1). The context is not read: the grid has `grid_rows` rows and `grid_cols` columns of the first
+/// ranks of the session, and `grid_by_columns` is as in isochron_matrix_t. `data` is this rank's local array, which is
+/// column-major.
+///
+/// The call writes all fields of `matrix` but its `struct_size`, which is set before. If it fails, it writes none.
+///
+/// Not collective: it needs no session.
+///
+/// # Safety
+/// `descriptor` is null or has 9 integers; `matrix` is null, or points to a struct that may be written, of as many bytes as its
+/// first field says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_from_descriptor(
+    descriptor: *const c_int,
+    ia: i64,
+    ja: i64,
+    m: i64,
+    n: i64,
+    grid_rows: i64,
+    grid_cols: i64,
+    grid_by_columns: i64,
+    data: *mut c_void,
+    matrix: *mut MatrixTable,
+) -> c_int {
+    call(|| {
+        // SAFETY: as the caller says.
+        let (numbers, given) = unsafe {
+            (
+                pointers::read_slice(descriptor, DESCRIPTOR_LENGTH, "descriptor")?,
+                read_struct(matrix.cast_const(), "matrix")?,
+            )
+        };
+        if given.struct_size != size_of::<MatrixTable>() as i64 {
+            let reason = "it is too short for a submatrix: compile the program with a newer header";
+            return Err(CallFailure::argument("matrix.struct_size", reason));
+        }
+        let mut descriptor = [0; DESCRIPTOR_LENGTH];
+        descriptor.copy_from_slice(numbers);
+        let blocks = BlockCyclic::from_descriptor(&descriptor).map_err(isochron::Error::from)?;
+        for (name, first) in [("ia", ia), ("ja", ja)] {
+            if first < 1 {
+                let reason = format!("{first}, and rows and columns are counted from 1");
+                return Err(CallFailure::argument(name, reason));
+            }
+        }
+        to_size(m, "m")?;
+        to_size(n, "n")?;
+        let table = MatrixTable {
+            kind: ISOCHRON_BLOCK_CYCLIC,
+            rows: blocks.rows as i64,
+            cols: blocks.cols as i64,
+            row_block: blocks.row_block as i64,
+            col_block: blocks.col_block as i64,
+            row_source: blocks.row_source as i64,
+            col_source: blocks.col_source as i64,
+            grid_rows,
+            grid_cols,
+            grid_by_columns,
+            data,
+            ld: i64::from(descriptor[DESCRIPTOR_LENGTH - 1]),
+            is_sub: 1,
+            sub_row: ia - 1,
+            sub_col: ja - 1,
+            sub_rows: m,
+            sub_cols: n,
+            ..MatrixTable::default()
+        };
+        let (name, ranks) = ("matrix", grid_rows.saturating_mul(grid_cols));
+        // SAFETY: a block-cyclic matrix has no arrays.
+        unsafe { table.describe(name, to_size(ranks, "grid_rows and grid_cols")?)? };
+        // SAFETY: as the caller says.
+        unsafe { write_struct(matrix, name, &table) }
+    })
+}
+
+/// Integers of a descriptor of a dense matrix.
+const DESCRIPTOR_LENGTH: usize = 9;
+
+/// Calls `visit` for each element that this rank has of a matrix, with its row and column in the whole matrix or submatrix,
+/// counted from 0, and its place in the memory of the matrix. So a program fills its part of a matrix, or lists its elements,
+/// without the rules by which they are dealt out. `type` is one of `ISOCHRON_F32` to `ISOCHRON_C64`. `context` is passed on.
+///
+/// Not collective.
+///
+/// # Safety
+/// The matrix has the memory that it describes, and `visit` may be called with the places of its elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn isochron_elements(
+    session: *const SessionHandle,
+    r#type: c_int,
+    matrix: *const MatrixTable,
+    visit: Option<
+        unsafe extern "C" fn(context: *mut c_void, row: i64, col: i64, element: *mut c_void),
+    >,
+    context: *mut c_void,
+) -> c_int {
+    call(|| {
+        let kept = handles::find(session)?;
+        let (rank, ranks) = (kept.comm().rank(), kept.comm().size());
+        let bytes = read_type(r#type)?.bytes();
+        let visit = visit.ok_or_else(|| CallFailure::argument("visit", "it is a null pointer"))?;
+        // SAFETY: as the caller says.
+        let (on, pieces) = unsafe {
+            let table = MatrixTable::read(matrix, "matrix")?;
+            let on = table.describe("matrix", ranks)?;
+            let pieces = table.list_pieces::<u8>("matrix", &on, rank)?;
+            (on, pieces)
+        };
+        for piece in &pieces {
+            let length = piece.length.saturating_mul(bytes);
+            pointers::check_slice(piece.data.cast_const(), length, "matrix.data")?;
+        }
+        for (number, held) in on.elements(rank) {
+            let piece = &pieces[number];
+            let index = on.order().index(held.local_row, held.local_col, piece.ld);
+            let element = piece.data.wrapping_add(index * bytes).cast();
+            // SAFETY: as the caller says; the element lies in the piece, which has been checked.
+            unsafe { visit(context, held.row as i64, held.col as i64, element) };
+        }
+        Ok(())
+    })
 }
 
 /// Returns the number of elements from the first one to the last one of a piece of memory, whose lines are `ld` apart.

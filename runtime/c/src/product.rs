@@ -267,7 +267,8 @@ unsafe fn prepare(
     Ok(AnyProduct { gemm, tables, on })
 }
 
-fn read_type(element: c_int) -> Result<ElementType, CallFailure> {
+/// Reads the type of the elements.
+pub(crate) fn read_type(element: c_int) -> Result<ElementType, CallFailure> {
     match element {
         ISOCHRON_F32 => Ok(ElementType::F32),
         ISOCHRON_F64 => Ok(ElementType::F64),

@@ -22,18 +22,19 @@ const FACTS: [&str; 5] = ["rank", "ranks", "host", "devices", "mpi"];
 /// config is null, or has settings of the form name=value. Separate them by spaces, or by semicolons or line breaks if
 /// values have spaces. Settings of products are accepted too: see isochron_set.
 ///
-/// | setting | meaning |
-/// |---|---|
-/// | platform | platform file; without one, every rank uses the devices of its host |
-/// | grouping | the cores that form a device: auto, package, numa, kind, node |
-/// | blas | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
-/// | element | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
-/// | store | use of the model store: none (the default), read or read-write |
-/// | models | folder with a points file of each device, used instead of measurements |
-/// | reserved_cores | cores left to threads of the program, by their logical numbers, such as 0,1 |
-/// | host_scope | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
+/// | setting | ranks | meaning |
+/// |---|---|---|
+/// | platform | same | platform file; without one, every rank uses the devices of its host |
+/// | grouping | may differ | the cores that form a device: auto, package, numa, kind, node |
+/// | blas | may differ | the BLAS of the CPU devices: auto, embedded, openblas, blis, mkl or a file |
+/// | element | same | type of the elements for which blas=auto compares libraries: f32, f64 (the default), c32 or c64 |
+/// | store | same | use of the model store: none (the default), read or read-write |
+/// | models | same | folder with a points file of each device, used instead of measurements |
+/// | reserved_cores | same on a host | cores left to threads of the program, by their logical numbers, such as 0,1 |
+/// | host_scope | same | world: all sessions and ranks of the launcher divide the host (the default); comm: only the ranks of this session do |
 ///
-/// Collective: all ranks of comm, with the same settings.
+/// Collective: all ranks of comm. The column "ranks" says which settings all of them give alike. A setting that differs and must
+/// not is an error on every rank, which names it and its values.
 ///
 /// # Safety
 /// `comm` is the number of a communicator, which may have been freed; `config` is null or a string; `session` is null or may
@@ -69,15 +70,16 @@ pub unsafe extern "C" fn isochron_open_local(
 
 /// Changes a setting of products that are prepared later.
 ///
-/// | setting | meaning |
-/// |---|---|
-/// | block | block size, or auto |
-/// | panel | width of the panels, or auto |
-/// | split | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
-/// | strategy | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
-/// | epsilon | imbalance at which strategies that measure before the run stop |
+/// | setting | ranks | meaning |
+/// |---|---|---|
+/// | block | same | block size, or auto |
+/// | panel | same | width of the panels, or auto |
+/// | split | same | what is divided among the nodes: c (rows and columns of C), k (the inner dimension) or auto |
+/// | strategy | same | adaptive (learns in the run, the default); fpm, multi-cpm or single-cpm (measure before it); homogeneous (even) |
+/// | epsilon | same | imbalance at which strategies that measure before the run stop |
 ///
-/// Not collective, but all ranks must have the same settings when they prepare a product.
+/// Not collective, but all ranks must have the same settings when they prepare a product. One that differs is then an error on
+/// every rank, which names it and its values.
 ///
 /// # Safety
 /// `name` and `value` are null or strings.

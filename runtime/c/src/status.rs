@@ -13,13 +13,13 @@ use crate::pointers;
 /// or a higher minor version. isochron_abi returns both.
 pub const ISOCHRON_ABI_MAJOR: c_int = 0;
 /// Minor version of the interface. It grows with every added call, setting, constant and struct.
-pub const ISOCHRON_ABI_MINOR: c_int = 5;
+pub const ISOCHRON_ABI_MINOR: c_int = 6;
 
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;
 /// An argument is a null pointer, out of range, or not valid text.
 pub const ISOCHRON_ARGUMENT: c_int = 1;
-/// A handle is unknown: it was closed, is of another kind, or belongs to another thread.
+/// A handle is unknown: it was closed, is of another kind, or belongs to another thread or to the parent of a forked child.
 pub const ISOCHRON_HANDLE: c_int = 2;
 /// There is no setting of this name, or it does not take this value.
 pub const ISOCHRON_SETTING: c_int = 3;

@@ -88,6 +88,36 @@ contains
     call check(isochron_free(plan))
     call check(isochron_free(report))
     call check(isochron_close_product(product))
+    call try_submatrix()
+  end subroutine
+
+  ! The rows 3 to 8 of columns 2 to 6 of a matrix in blocks of 2, as ScaLAPACK describes it: each rank has some columns.
+  subroutine try_submatrix()
+    integer, parameter :: n = 12
+    integer(c_int) :: descriptor(9) = [1, 0, n, n, 2, 2, 0, 1, n]
+    type(isochron_matrix_t) :: matrix
+    integer(c_int), target :: n_elements, total
+    real(c_double), target :: local(n, n)
+    integer :: ierr
+    local = -1
+    n_elements = 0
+    call check(isochron_from_descriptor(descriptor, 3_c_int64_t, 2_c_int64_t, 6_c_int64_t, 5_c_int64_t, &
+                                        1_c_int64_t, 3_c_int64_t, 0_c_int64_t, c_loc(local), matrix))
+    call check(isochron_elements(session, ISOCHRON_F64, matrix, c_funloc(count_element), c_loc(n_elements)))
+    call MPI_Allreduce(n_elements, total, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
+    call expect("the elements of all ranks", total == 30)
+    call expect("the elements of this rank", count(local >= 0) == n_elements .and. count(local(3:8, :) >= 0) == n_elements)
+  end subroutine
+
+  subroutine count_element(context, row, col, element) bind(c)
+    type(c_ptr), value :: context, element
+    integer(c_int64_t), value :: row, col
+    integer(c_int), pointer :: n_elements
+    real(c_double), pointer :: number
+    call c_f_pointer(context, n_elements)
+    call c_f_pointer(element, number)
+    n_elements = n_elements + 1
+    number = 10 * row + col
   end subroutine
 
   ! Units divided by times, and a loop of such times, in which a rank has 20 units or 100.
@@ -119,7 +149,9 @@ contains
     integer(c_int64_t) :: first, count, length, parts(2), all_units(3)
     integer(c_int) :: changed, before, after
     integer :: sweep, n_moves
-    real(c_double) :: shares(3)
+    real(c_double) :: shares(3), move_s
+    call check(isochron_measure_move_unit_s(session, bytes, move_s))
+    call expect("the time of a move", move_s > 0 .and. move_s < 1)
     call check(isochron_balancer(session, units, "check_every=1 warm_up=0 move_unit_s=0"//c_null_char, balancer))
     call check(isochron_part(balancer, first, count))
     call list_blocks(first, count, rows, lengths, blocks)

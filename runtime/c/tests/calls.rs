@@ -37,6 +37,16 @@ const BLOCK_LENGTHS: [i64; 10] = [8, 0, 5, 8, 1, 2, 3, 8, 8, 4];
 /// Elements of one part of the memory that is given to calls: the largest matrix of small numbers, of complex elements.
 const PART: usize = 2 * 64;
 
+/// A descriptor of ScaLAPACK of 8×8 elements.
+const DESCRIPTOR: [c_int; 9] = [1, 0, 8, 8, 2, 2, 0, 0, 8];
+
+/// A function that takes an element.
+type Visit = unsafe extern "C" fn(*mut c_void, i64, i64, *mut c_void);
+
+unsafe extern "C" fn visit_element(_: *mut c_void, row: i64, col: i64, element: *mut c_void) {
+    assert!(row >= 0 && col >= 0 && !element.is_null());
+}
+
 /// The bytes that decide on a call and its arguments.
 type Draw = [u8; 12];
 
@@ -114,6 +124,13 @@ impl<'a> Caller<'a> {
             n_blocks: 0,
             blocks: ptr::null(),
             block_lds: ptr::null(),
+            first_row_block: if draw[4] % 4 == 3 { number(6) } else { 0 },
+            first_col_block: 0,
+            is_sub: i64::from(draw[5].is_multiple_of(7)),
+            sub_row: number(9),
+            sub_col: 0,
+            sub_rows: number(5),
+            sub_cols: number(6),
         }
     }
 
@@ -195,9 +212,31 @@ impl<'a> Caller<'a> {
         } else {
             &raw mut handle
         };
+        let mut described = MatrixTable {
+            struct_size: a.struct_size,
+            ..MatrixTable::default()
+        };
+        let visit = (draw[6] != 253).then_some(visit_element as Visit);
         // SAFETY: the arena has the elements of all small matrices, and others are refused before they are touched.
         let status = unsafe {
-            match draw[1] % 5 {
+            match draw[1] % 7 {
+                5 => isochron_elements(session, kind, &a, visit, ptr::null_mut()),
+                6 => isochron_from_descriptor(
+                    if draw[6] == 254 {
+                        ptr::null()
+                    } else {
+                        DESCRIPTOR.as_ptr()
+                    },
+                    a.rows,
+                    a.cols,
+                    a.sub_rows,
+                    a.sub_cols,
+                    1,
+                    a.grid_rows,
+                    0,
+                    a.data,
+                    &mut described,
+                ),
                 0 => isochron_prepare(session, kind, op, op, &a, &b, &c, place),
                 1 => isochron_gemm(session, kind, op, op, scalars, &a, &b, scalars, &c),
                 2 => isochron_run(product, scalars, &a, &b, scalars, &c),
@@ -215,6 +254,7 @@ impl<'a> Caller<'a> {
         let mut handle = ptr::null_mut::<BalancerHandle>();
         let (mut first, mut count, mut changed, mut after) = (0, 0, 0, 0);
         let (mut state, mut text_place) = (ptr::null::<c_void>(), ptr::null::<c_char>());
+        let mut seconds_place = 0.0;
         let session = self.pick_handle::<SessionHandle>(draw[2]);
         let balancer = self.pick_handle::<BalancerHandle>(draw[2]);
         let number = match draw[3] {
@@ -245,7 +285,8 @@ impl<'a> Caller<'a> {
         });
         // SAFETY: units are at most 8 of 8 bytes, or so absurd that no memory is touched; there are three points.
         let status = unsafe {
-            match draw[1] % 17 {
+            match draw[1] % 18 {
+                17 => isochron_measure_move_unit_s(session, number, &mut seconds_place),
                 0 => isochron_balancer(session, number, text, &mut handle),
                 1 => isochron_part(balancer, &mut first, &mut count),
                 2 => isochron_begin(balancer),

@@ -78,20 +78,24 @@ static int is_named_cpu(pid_t thread)
   return strcmp(name, "cpu") == 0;
 }
 
-/* Checks that the team is bound. Returns where the threads of the session's devices may run: the new ones that compute or are
- * bound, too. Those that only wait for them are not. */
+/* Checks that the team is bound, and that every other new thread keeps off the reserved cores. Returns where the threads that
+ * compute may run. */
 static cpu_set_t find_session_cores(void)
 {
   pid_t threads[MOST_KNOWN];
-  cpu_set_t all, mask;
+  cpu_set_t all, mask, both;
   CPU_ZERO(&all);
   for (int i = list_threads(threads); i-- > 0;) {
     if (sched_getaffinity(threads[i], sizeof mask, &mask) != 0)
       continue;
     if (is_among(threads[i], team, THREADS))
       expect("a thread of the program is where it was bound", CPU_EQUAL(&mask, &reserved));
-    else if (!is_among(threads[i], known, n_known) && (is_named_cpu(threads[i]) || !CPU_EQUAL(&mask, &granted)))
-      CPU_OR(&all, &all, &mask);
+    else if (!is_among(threads[i], known, n_known)) {
+      CPU_AND(&both, &mask, &reserved);
+      expect("a thread of the session keeps off the reserved cores", CPU_COUNT(&both) == 0);
+      if (is_named_cpu(threads[i]))
+        CPU_OR(&all, &all, &mask);
+    }
   }
   return all;
 }
@@ -99,11 +103,9 @@ static cpu_set_t find_session_cores(void)
 /* The session's threads leave the reserved cores alone and use all others. Ranks share these out if there are enough. */
 static void check_cores(int cores_left)
 {
-  cpu_set_t mine = find_session_cores(), both, all[MOST_RANKS], used;
+  cpu_set_t mine = find_session_cores(), all[MOST_RANKS], used;
   int sum = 0;
-  CPU_AND(&both, &mine, &reserved);
   expect("the session has threads on cores of its own", CPU_COUNT(&mine) > 0);
-  expect("none of them is on a reserved core", CPU_COUNT(&both) == 0);
   MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
   CPU_ZERO(&used);
   for (int other = 0; other < ranks; other++) {

@@ -2,14 +2,20 @@
  * wrong_calls            on one rank without MPI
  * mpirun wrong_calls mpi with wrong communicators, and with arguments that are wrong on one rank only
  * ... mpi tidy           closes all sessions before the end of MPI, since a communicator cannot be freed later */
+#define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include "isochron.h"
 
 static int n_refused, n_failed;
+/* The sentence of a refusal. */
+static char told[1000];
 
 /* Checks that a call was refused or not, with a sentence if it was. */
 static void expect(const char *text, int status, int is_refused)
@@ -67,6 +73,12 @@ static isochron_matrix_t describe(int which)
     expect_answer(#one " and " #other " of " #call, one == (nothing) && other == (nothing)); \
   } while (0)
 
+/* Counts an element. */
+static void count_element(void *context, int64_t row, int64_t col, void *element)
+{
+  *(int *)context += row >= 0 && col >= 0 && element != NULL;
+}
+
 /* Calls with an invalid session. */
 static void try_session(isochron_session_t *session)
 {
@@ -75,11 +87,16 @@ static void try_session(isochron_session_t *session)
   isochron_balancer_t *balancer;
   isochron_last_run_t run = {.struct_size = sizeof run};
   const char *text;
+  double seconds = 77.0;
+  int n_elements = 0;
   REFUSED(isochron_set(session, "block", "64"));
   REFUSED_TO(text, isochron_get(session, "block", &text));
   REFUSED_TO(text, isochron_report(session, &text));
   REFUSED(isochron_last_run(session, &run));
   REFUSED(isochron_save_models(session));
+  REFUSED(isochron_elements(session, ISOCHRON_F64, &a, count_element, &n_elements));
+  REFUSED(isochron_measure_move_unit_s(session, 8, &seconds));
+  expect_answer("seconds of isochron_measure_move_unit_s", seconds == 0.0);
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &c));
   REFUSED_TO(product, isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
   REFUSED_TO(balancer, isochron_balancer(session, 10, NULL, &balancer));
@@ -225,6 +242,37 @@ static void try_shared_memory(isochron_session_t *session)
   REFUSED(isochron_gemm(session, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &one, &part));
 }
 
+/* Descriptors of ScaLAPACK, and the elements of a matrix. */
+static void try_descriptors(isochron_session_t *session)
+{
+  const int good[] = {1, 0, N, N, 2, 2, 0, 0, N}, sparse[] = {501, 0, N, N, 2, 2, 0, 0, N}, empty[] = {1, 0, N, N, 0, 2, 0, 0, N};
+  isochron_matrix_t made = {.struct_size = sizeof made}, old = {.struct_size = offsetof(isochron_matrix_t, first_row_block)};
+  int n_elements = 0;
+#define DESCRIBE(descriptor, ia, m, grid_rows, place) \
+  isochron_from_descriptor(descriptor, ia, 2, m, 3, grid_rows, 1, 0, elements[0], place)
+  REFUSED(DESCRIBE(NULL, 1, 3, 1, &made));
+  REFUSED(DESCRIBE(good, 1, 3, 1, NULL));
+  REFUSED(DESCRIBE(good, 1, 3, 1, &old));
+  REFUSED(DESCRIBE(sparse, 1, 3, 1, &made));
+  REFUSED(DESCRIBE(empty, 1, 3, 1, &made));
+  REFUSED(DESCRIBE(good, 0, 3, 1, &made));
+  REFUSED(DESCRIBE(good, INT64_MIN, 3, 1, &made));
+  REFUSED(DESCRIBE(good, 1, -1, 1, &made));
+  REFUSED(DESCRIBE(good, 1, N + 1, 1, &made));
+  REFUSED(DESCRIBE(good, INT64_MAX, INT64_MAX, 1, &made));
+  REFUSED(DESCRIBE(good, 1, 3, 0, &made));
+  REFUSED(DESCRIBE(good, 1, 3, HUGE_SIZE, &made));
+  expect_answer("a matrix that was not described", made.kind == 0 && made.rows == 0);
+  ACCEPTED(DESCRIBE(good, 3, 4, 1, &made));
+  expect_answer("a submatrix", made.is_sub == 1 && made.sub_row == 2 && made.sub_col == 1 && made.sub_rows == 4 && made.ld == N);
+  REFUSED(isochron_elements(session, 99, &made, count_element, &n_elements));
+  REFUSED(isochron_elements(session, ISOCHRON_F64, NULL, count_element, &n_elements));
+  REFUSED(isochron_elements(session, ISOCHRON_F64, &made, NULL, &n_elements));
+  made.is_sub = 2;
+  REFUSED(isochron_elements(session, ISOCHRON_F64, &made, count_element, &n_elements));
+  expect_answer("no element is visited in wrong calls", n_elements == 0);
+}
+
 static void try_matrices(isochron_session_t *session, int ranks)
 {
   isochron_matrix_t a;
@@ -244,6 +292,11 @@ static void try_matrices(isochron_session_t *session, int ranks)
   REFUSED_WITH(a.kind = ISOCHRON_BLOCK_CYCLIC);
   REFUSED_WITH((CYCLIC, a.grid_rows = a.grid_cols = INT64_MAX));
   REFUSED_WITH((CYCLIC, a.row_block = 0));
+  REFUSED_WITH((CYCLIC, a.first_row_block = 3));
+  REFUSED_WITH((CYCLIC, a.first_col_block = -1));
+  REFUSED_WITH(a.is_sub = 2);
+  REFUSED_WITH((a.is_sub = 1, a.sub_row = 1, a.sub_rows = a.sub_cols = N));
+  REFUSED_WITH((a.is_sub = 1, a.sub_col = INT64_MAX, a.sub_rows = a.sub_cols = INT64_MAX));
   REFUSED_WITH((CYCLIC, a.row_source = INT64_MAX));
   REFUSED_WITH((CYCLIC, a.col_source = -1));
   REFUSED_WITH((CYCLIC, a.rows = INT64_MAX, a.row_block = 1, a.grid_rows = ranks));
@@ -409,6 +462,7 @@ static void try_blocks(isochron_balancer_t *balancer, int rank)
 
 static void try_balancers(isochron_session_t *session, int rank)
 {
+  double one_s;
   isochron_balancer_t *balancer, *restored;
   int64_t first, count, length;
   int changed, status = ISOCHRON_OK;
@@ -446,6 +500,10 @@ static void try_balancers(isochron_session_t *session, int rank)
   REFUSED(isochron_units(balancer, NULL, 1));
   REFUSED(isochron_units(balancer, &first, INT64_MAX));
   REFUSED(isochron_units(balancer, &first, 0));
+  REFUSED(isochron_measure_move_unit_s(session, -1, &one_s));
+  REFUSED(isochron_measure_move_unit_s(session, 8, rank == 0 ? NULL : &one_s));
+  ACCEPTED(isochron_measure_move_unit_s(session, INT64_MAX, &one_s));
+  ACCEPTED(isochron_measure_move_unit_s(session, 8, &one_s));
   REFUSED(isochron_balancer_report(balancer, rank == 0 ? NULL : &text));
   ACCEPTED(isochron_balancer_report(balancer, &text));
   ACCEPTED(isochron_free(text));
@@ -503,6 +561,70 @@ static void try_communicators(int rank, int ranks)
   }
 }
 
+/* Opens a session, and prepares a product with its settings. */
+static int open_and_prepare(int comm, const char *config)
+{
+  isochron_session_t *session;
+  isochron_product_t *product;
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  int status = isochron_open(comm, config, &session), opened = status;
+  if (status == ISOCHRON_OK)
+    status = isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product);
+  snprintf(told, sizeof told, "%s", isochron_last_error());
+  if (status == ISOCHRON_OK)
+    isochron_close_product(product);
+  if (opened == ISOCHRON_OK)
+    isochron_close(session);
+  return status;
+}
+
+/* Divides a loop with these settings. */
+static int open_balancer(int comm, const char *config)
+{
+  isochron_session_t *session;
+  isochron_balancer_t *balancer;
+  int status = isochron_open(comm, "blas=embedded", &session);
+  status = status != ISOCHRON_OK ? status : isochron_balancer(session, 10, config, &balancer);
+  snprintf(told, sizeof told, "%s", isochron_last_error());
+  if (status == ISOCHRON_OK)
+    isochron_close_balancer(balancer);
+  isochron_close(session);
+  return status;
+}
+
+/* Every setting with another value on the first rank than on the others: it is an error that tells the setting and both values
+ * in the words of the settings, or it may differ, as the header says. */
+static void try_differences(int comm, int rank)
+{
+  static const struct {
+    const char *name, *values[2];
+    int may_differ, is_loop;
+  } settings[] = {
+    {"grouping", {"node", "package"}, 1, 0}, {"blas", {"embedded", "auto"}, 1, 0},
+    {"element", {"f32", "c64"}, 0, 0}, {"store", {"none", "read"}, 0, 0}, {"models", {"/no/a", "/no/b"}, 0, 0},
+    {"host_scope", {"world", "comm"}, 0, 0}, {"block", {"16", "32"}, 0, 0}, {"panel", {"16", "32"}, 0, 0},
+    {"split", {"c", "k"}, 0, 0}, {"strategy", {"homogeneous", "fpm"}, 0, 0}, {"epsilon", {"0.25", "0.5"}, 0, 0},
+    {"granule", {"1", "2"}, 0, 1}, {"sweeps", {"50", "60"}, 0, 1}, {"trigger", {"1.25", "1.5"}, 0, 1},
+    {"window", {"4", "5"}, 0, 1}, {"cooldown", {"9", "10"}, 0, 1}, {"warm_up", {"2", "3"}, 0, 1},
+    {"check_every", {"5", "6"}, 0, 1}, {"max_move", {"0.25", "0.5"}, 0, 1}, {"growth", {"3.5", "4.5"}, 0, 1},
+    {"retry_after", {"70", "80"}, 0, 1}, {"move_unit_s", {"0.25", "0.5"}, 0, 1}, {"max_local", {"8", "9"}, 1, 1},
+    {"weight", {"1", "2"}, 1, 1},
+  };
+  for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+    char config[100];
+    const char *value = settings[i].values[rank > 0];
+    snprintf(config, sizeof config, "%s=%s", settings[i].name, value);
+    int status = settings[i].is_loop ? open_balancer(comm, config) : open_and_prepare(comm, config);
+    int is_right = (status == ISOCHRON_OK) == settings[i].may_differ;
+    if (status != ISOCHRON_OK)
+      is_right = is_right && strstr(told, settings[i].name) && strstr(told, settings[i].values[0]) && strstr(told, settings[i].values[1]) &&
+                 !strpbrk(told, "{}<>") && !strstr(told, "::") && !strstr(told, "Some(");
+    if (!is_right)
+      printf("%s: %d: %s\n", config, status, told);
+    n_failed += !is_right;
+  }
+}
+
 static void try_all(int comm, int is_local, int rank, int ranks)
 {
   isochron_session_t *session;
@@ -525,6 +647,7 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   try_balancer((isochron_balancer_t *)session);
   try_texts(session);
   try_matrices(session, ranks);
+  try_descriptors(session);
   try_products(session, rank);
   try_shared_memory(session);
   try_parts_of_one_array(session);
@@ -533,6 +656,58 @@ static void try_all(int comm, int is_local, int rank, int ranks)
   ACCEPTED(isochron_save_models(session)); /* nothing, without store=read-write */
   ACCEPTED(isochron_close(session));
   try_session(session);
+}
+
+/* A forked child that uses the handles of its parent, and the parent's communicator. It ends with what failed. */
+static void be_forked(int comm, int is_local, isochron_session_t *session, isochron_product_t *product,
+                      isochron_balancer_t *balancer)
+{
+  isochron_session_t *own;
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  alarm(60); /* a child that waits is ended */
+  n_failed = 0;
+  try_session(session);
+  expect_answer("a session tells of the fork", strstr(isochron_last_error(), "is a forked child of process") != NULL);
+  try_product(product);
+  expect_answer("a product tells of the fork", strstr(isochron_last_error(), "has made this product") != NULL);
+  try_balancer(balancer);
+  expect_answer("a balancer tells of the fork", strstr(isochron_last_error(), "has made this balancer") != NULL);
+  if (!is_local) {
+    REFUSED_TO(own, isochron_open(comm, NULL, &own));
+    expect_answer("a communicator tells of the fork", strstr(isochron_last_error(), "has made this communicator") != NULL);
+  }
+  ACCEPTED(isochron_open_local("blas=embedded strategy=homogeneous", &own));
+  ACCEPTED(isochron_gemm(own, ISOCHRON_F64, 'N', 'N', &one, &a, &b, &zero, &c));
+  ACCEPTED(isochron_close(own));
+  fflush(stdout);
+  /* The memory of the parent's threads is lost here, which no tool is to find. */
+  execlp(n_failed ? "false" : "true", "child", (char *)NULL);
+  _exit(1);
+}
+
+/* The handles stay usable in the parent. */
+static void try_fork(int comm, int is_local)
+{
+  isochron_session_t *session;
+  isochron_product_t *product;
+  isochron_balancer_t *balancer;
+  isochron_matrix_t a = describe(0), b = describe(1), c = describe(2);
+  const char *config = "blas=embedded strategy=homogeneous";
+  int changed, status = -1;
+  ACCEPTED(OPEN(config, &session));
+  ACCEPTED(isochron_prepare(session, ISOCHRON_F64, 'N', 'N', &a, &b, &c, &product));
+  ACCEPTED(isochron_balancer(session, 10, NULL, &balancer));
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0)
+    be_forked(comm, is_local, session, product, balancer);
+  waitpid(child, &status, 0);
+  expect_answer("a forked child is refused every call", WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ACCEPTED(isochron_run(product, &one, &a, &b, &zero, &c));
+  ACCEPTED(isochron_balance(balancer, &changed));
+  ACCEPTED(isochron_close_balancer(balancer));
+  ACCEPTED(isochron_close_product(product));
+  ACCEPTED(isochron_close(session));
 }
 
 int main(int argc, char **argv)
@@ -554,6 +729,9 @@ int main(int argc, char **argv)
     try_communicators(rank, ranks);
   }
   try_all(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi, rank, ranks);
+  try_fork(with_mpi ? (int)MPI_Comm_c2f(MPI_COMM_WORLD) : 0, !with_mpi);
+  if (ranks > 1)
+    try_differences((int)MPI_Comm_c2f(MPI_COMM_WORLD), rank);
   if (with_mpi) {
     ACCEPTED(isochron_open_comm(MPI_COMM_WORLD, NULL, &session));
     if (is_tidy) {

@@ -55,6 +55,7 @@
 //! * **Threads.** A session and its products stay on the thread that made them. The devices compute with threads of their own,
 //!   pinned to cores. [`reserved_cores`](session::SessionBuilder::reserved_cores) leaves cores to threads of the program, and
 //!   [`host_scope`](session::SessionBuilder::host_scope) says which sessions divide a host.
+//! * **Processes.** A forked child may not use what its parent has made ([`Error::Forked`]).
 //! * **The BLAS** of the program keeps its number of threads.
 //! * **Errors** are values: no call ends the process. [`abort_on_panic`](comm::abort_on_panic) is for programs that want a panic
 //!   to end the job.

@@ -7,7 +7,9 @@ use isochron::matrix::MemoryLines;
 use isochron::prelude::{Element, ElementType, Error, Order};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
-use pyo3::types::IntoPyDict;
+use pyo3::types::{IntoPyDict, PyList, PyString, PyTuple};
+
+use crate::errors::RaisedError;
 
 /// The memory of a matrix: an array in two dimensions, with elements that can be multiplied.
 pub(crate) struct ArrayMemory {
@@ -20,24 +22,24 @@ impl ArrayMemory {
     /// Locks the memory of `array`.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for what is no array, another type of elements, another number of dimensions, or elements that
-    /// are not aligned.
-    pub fn lock(name: &'static str, array: &Bound<'_, PyAny>) -> Result<Self, Error> {
+    /// A `TypeError` for what is no array. An `InputError` for another type of elements, another number of dimensions, or
+    /// elements that are not aligned.
+    pub fn lock(name: &'static str, array: &Bound<'_, PyAny>) -> Result<Self, RaisedError> {
         let buffer = lock_buffer(name, array)?;
         let format = buffer.format().to_string_lossy();
         let element = find_element(&format).ok_or_else(|| {
             let reason = "elements are float32, float64, complex64 or complex128, in the byte order of this machine";
-            Error::parameter(name, describe_type(array, &format), reason)
+            RaisedError::refuse(name, describe_type(array, &format), reason)
         })?;
         if buffer.dimensions() != 2 {
             let reason = "a matrix has two dimensions: reshape it";
             let value = format!("an array of {} dimensions", buffer.dimensions());
-            return Err(Error::parameter(name, value, reason));
+            return Err(RaisedError::refuse(name, value, reason));
         }
         let alignment = element.bytes() / if element.is_complex() { 2 } else { 1 };
         if !buffer.buf_ptr().addr().is_multiple_of(alignment) {
             let reason = "its elements are not aligned: copy it by numpy.array";
-            return Err(Error::parameter(name, "an array of any bytes", reason));
+            return Err(RaisedError::refuse(name, "an array of any bytes", reason));
         }
         Ok(Self {
             name,
@@ -203,21 +205,18 @@ fn check_class(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Result<
 /// Locks the memory of an array of any kind.
 ///
 /// # Errors
-/// [`Error::Parameter`] for what is no array, and for subclasses of NumPy's array that would lose their meaning.
+/// A `TypeError` for what is no array. An `InputError` for subclasses of NumPy's array that would lose their meaning.
 pub(crate) fn lock_buffer(
     name: &'static str,
     array: &Bound<'_, PyAny>,
-) -> Result<PyUntypedBuffer, Error> {
+) -> Result<PyUntypedBuffer, RaisedError> {
     // A class that cannot be examined is no array of NumPy.
     check_class(name, array).unwrap_or(Ok(()))?;
     PyUntypedBuffer::get(array).map_err(|error| {
         let kind = array.get_type().name();
         let kind = kind.map_or_else(|_| "something".to_owned(), |kind| kind.to_string());
-        Error::parameter(
-            name,
-            kind,
-            format!("it is no array: make one by numpy.array ({error})"),
-        )
+        let reason = format!("it is no array: make one by numpy.array ({error})");
+        RaisedError::refuse_type(name, kind, reason)
     })
 }
 
@@ -254,33 +253,42 @@ pub(crate) fn name_element(element: ElementType) -> &'static str {
     }
 }
 
-/// Reads the argument `dtype`, as [`read_element_of`] does.
-pub(crate) fn read_element(dtype: &Bound<'_, PyAny>) -> PyResult<Result<ElementType, Error>> {
-    read_element_of("dtype", dtype)
-}
-
 /// Reads a type: a name of this library, or anything that NumPy's `dtype` understands.
-pub(crate) fn read_element_of(
+///
+/// # Errors
+/// A `TypeError` for what stands for no type. An `InputError` for a name that is unknown, and a type that no product has.
+pub(crate) fn read_element(
     argument: &'static str,
     dtype: &Bound<'_, PyAny>,
-) -> PyResult<Result<ElementType, Error>> {
+) -> Result<ElementType, RaisedError> {
     // NumPy's c32 is a type that no product has.
     if let Ok(element) = dtype.extract::<String>().unwrap_or_default().parse() {
-        return Ok(Ok(element));
+        return Ok(element);
     }
-    let name = dtype
-        .py()
-        .import("numpy")?
-        .call_method1("dtype", (dtype,))?
-        .getattr("name")?;
-    let name: String = name.extract()?;
-    Ok(ElementType::ALL
+    let name = find_dtype_name(dtype).map_err(|error| {
+        let (value, reason) = (dtype.to_string(), error.to_string());
+        if dtype.is_instance_of::<PyString>() {
+            RaisedError::refuse(argument, value, reason)
+        } else {
+            RaisedError::refuse_as(&error, argument, value, reason)
+        }
+    })?;
+    ElementType::ALL
         .into_iter()
         .find(|&element| name_element(element) == name)
         .ok_or_else(|| {
             let reason = "use float32 (f32), float64 (f64), complex64 (c32) or complex128 (c64)";
-            Error::parameter(argument, name, reason)
-        }))
+            RaisedError::refuse(argument, name, reason)
+        })
+}
+
+fn find_dtype_name(dtype: &Bound<'_, PyAny>) -> PyResult<String> {
+    dtype
+        .py()
+        .import("numpy")?
+        .call_method1("dtype", (dtype,))?
+        .getattr("name")?
+        .extract()
 }
 
 /// Makes an array of NumPy, whose elements are not set.
@@ -290,10 +298,21 @@ pub(crate) fn make_array<'py>(
     dtype: &Bound<'py, PyAny>,
     order: Order,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let shape = pyo3::types::PyTuple::new(py, shape)?;
+    let shape = PyTuple::new(py, shape)?;
     py.import("numpy")?
         .getattr("empty")?
         .call1((shape, dtype, name_order(order)))
+}
+
+/// Returns the arrays of a rank: one, or those of a list or a tuple.
+pub(crate) fn list_arrays<'py>(given: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAny>> {
+    if let Ok(list) = given.cast::<PyList>() {
+        return list.iter().collect();
+    }
+    match given.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().collect(),
+        Err(_) => vec![given.clone()],
+    }
 }
 
 /// Copies an array, in one piece.

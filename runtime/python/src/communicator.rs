@@ -30,7 +30,7 @@ fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
         .call_method1("get", ("mpi4py.MPI",))?;
     if mpi4py.is_none() || !comm.is_instance(&mpi4py.getattr("Comm")?)? {
         let reason = "a communicator of mpi4py is needed, or None for one local rank";
-        return Err(RaisedError::refuse("comm", describe(comm), reason));
+        return Err(RaisedError::refuse_type("comm", describe(comm), reason));
     }
     let [is_begun, is_over] =
         ["Is_initialized", "Is_finalized"].map(|name| mpi4py.call_method0(name)?.is_truthy());
@@ -78,7 +78,7 @@ fn compare_libraries(theirs: &str) -> Result<(), RaisedError> {
 #[cfg(not(feature = "mpi"))]
 fn adopt_mpi(comm: &Bound<'_, PyAny>) -> Result<Arc<dyn Comm>, RaisedError> {
     let reason = "this package was built without MPI: leave comm out, or install one that was built for the MPI library of mpi4py";
-    Err(RaisedError::refuse("comm", describe(comm), reason))
+    Err(RaisedError::refuse_type("comm", describe(comm), reason))
 }
 
 /// Returns a value as Python shows it.
@@ -97,7 +97,11 @@ pub(crate) fn leave_block<T>(
     if let Ok(value) = kept.borrow() {
         abandon_ranks(&**find_comm(&value), exception);
     }
-    kept.close()?;
+    let closed = kept.close();
+    // An exception of the block tells more.
+    if exception.is_none() {
+        closed?;
+    }
     Ok(false)
 }
 

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::arrays::read_element;
-use crate::errors::RaisedError;
+use crate::errors::{Count, RaisedError};
 use crate::models::PyModel;
 use crate::settings::{configure, read_keywords, read_setting};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -84,20 +84,18 @@ impl PyNode {
     fn measure(
         &self,
         py: Python<'_>,
-        rows: usize,
-        k: usize,
-        cols: Vec<usize>,
+        rows: Count,
+        k: Count,
+        cols: Vec<Count>,
         dtype: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> Result<Vec<PyModel>, RaisedError> {
-        let element = dtype
-            .map(read_element)
-            .transpose()?
-            .transpose()?
-            .unwrap_or_default();
+        let element = dtype.map(|dtype| read_element("dtype", dtype));
+        let element = element.transpose()?.unwrap_or_default();
+        let cols: Vec<usize> = cols.into_iter().map(|cols| cols.0).collect();
         let config: MeasureConfig = configure(read_keywords(settings)?)?;
         let mut node = self.0.borrow()?;
-        let sizes = (rows, k, &cols[..]);
+        let sizes = (rows.0, k.0, &cols[..]);
         let models = run_detached(py, || measure_typed(&mut node, element, sizes, &config))?;
         Ok(models
             .into_iter()

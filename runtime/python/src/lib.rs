@@ -30,21 +30,26 @@ mod _isochron {
     use crate::devices::{PyDevice, PyNode};
     #[pymodule_export]
     use crate::distribution::PyDistribution;
+    use crate::errors::input_error;
     #[pymodule_export]
-    use crate::errors::{InputError, IsochronError, RunError};
+    use crate::errors::{IsochronError, RunError};
     #[pymodule_export]
     use crate::models::{PyModel, PySurface, PyTimeFunction};
     #[pymodule_export]
     use crate::product::{PyLastRun, PyProduct};
     #[pymodule_export]
-    use crate::rebalancer::{PyRebalancer, PyStep};
+    use crate::rebalancer::{PyRebalancer, PyStep, measure_move};
     #[pymodule_export]
     use crate::session::PySession;
     #[pymodule_export]
     use crate::split::{PyLimits, PyPartition, split_units};
 
     #[pymodule_init]
-    fn name_version(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    fn begin_module(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // A program may fork before it makes a session.
+        #[cfg(feature = "mpi")]
+        isochron::comm::mpi::meet_mpi();
+        module.add("InputError", input_error(module.py())?)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

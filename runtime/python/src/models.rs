@@ -3,42 +3,61 @@
 use isochron::hierarchy::model::{
     Fit, ModelError, Point, SpeedModel, Surface, SurfacePoint, TimeFunction,
 };
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::communicator::describe;
-use crate::errors::RaisedError;
+use crate::errors::{Count, Number, RaisedError, read_units};
 
-/// A measured point: units and seconds, and if they are known the repetitions and the half-width of the mean's confidence
-/// interval.
-#[derive(FromPyObject, Clone)]
-pub(crate) enum GivenPoint {
-    Whole(u64, f64, u32, f64),
-    Plain(u64, f64),
-}
-
-impl From<GivenPoint> for Point {
-    fn from(given: GivenPoint) -> Self {
-        let (d, t_s, reps, ci_s) = match given {
-            GivenPoint::Whole(d, t_s, reps, ci_s) => (d, t_s, reps, ci_s),
-            GivenPoint::Plain(d, t_s) => (d, t_s, 1, 0.0),
-        };
-        Point { d, t_s, reps, ci_s }
-    }
-}
-
-/// Reads a measured point.
+/// Reads a measured point: units and seconds, and if they are known the repetitions and the half-width of the mean's
+/// confidence interval.
 fn read_point(point: &Bound<'_, PyAny>) -> Result<Point, RaisedError> {
-    point.extract::<GivenPoint>().map(Point::from).map_err(|_| {
+    read_numbers(point).map_err(|error| {
         let reason = "use units (a whole number) and seconds, or these with repetitions and half-width of the interval";
-        RaisedError::refuse("points", describe(point), reason)
+        RaisedError::refuse_as(&error, "points", describe(point), reason)
+    })
+}
+
+fn read_numbers(point: &Bound<'_, PyAny>) -> PyResult<Point> {
+    let numbers: Vec<Bound<'_, PyAny>> = point.extract()?;
+    let (units, rest) = match &numbers[..] {
+        [units, rest @ ..] => (units.extract::<Count<u64>>()?, rest),
+        [] => return Err(PyValueError::new_err("it is empty")),
+    };
+    let (t_s, reps, ci_s) = match rest {
+        [t_s] => (t_s.extract::<Number>()?, Count(1), Number(0.0)),
+        [t_s, reps, ci_s] => (t_s.extract()?, reps.extract()?, ci_s.extract()?),
+        _ => return Err(PyValueError::new_err("it has two or four numbers")),
+    };
+    Ok(Point {
+        d: units.0,
+        t_s: t_s.0,
+        reps: reps.0,
+        ci_s: ci_s.0,
     })
 }
 
 /// One size, or several.
-#[derive(FromPyObject)]
 enum Sizes {
     One(f64),
     Several(Vec<f64>),
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Sizes {
+    type Error = PyErr;
+
+    fn extract(sizes: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match sizes.extract::<Number>() {
+            Ok(size) => Ok(Self::One(size.0)),
+            Err(error) if !error.is_instance_of::<PyTypeError>(sizes.py()) => Err(error),
+            Err(_) => {
+                let sizes: Vec<Number> = sizes.extract()?;
+                Ok(Self::Several(
+                    sizes.into_iter().map(|size| size.0).collect(),
+                ))
+            }
+        }
+    }
 }
 
 /// The value at one size, or at each of several.
@@ -118,8 +137,8 @@ impl PyModel {
     }
 
     /// Returns the units that are done within some seconds.
-    fn units_within(&self, seconds: f64) -> Result<f64, RaisedError> {
-        Ok(self.make()?.units_within(seconds))
+    fn units_within(&self, seconds: Number) -> Result<f64, RaisedError> {
+        Ok(self.make()?.units_within(seconds.0))
     }
 
     fn __repr__(&self) -> String {
@@ -135,11 +154,11 @@ pub struct PySurface(Surface);
 #[pymethods]
 impl PySurface {
     #[new]
-    fn new(points: Vec<(u64, u64, f64)>) -> Result<Self, RaisedError> {
+    fn new(points: Vec<(Count<u64>, Count<u64>, Number)>) -> Result<Self, RaisedError> {
         let points = points.into_iter().map(|(m, n, t_s)| SurfacePoint {
-            m,
-            n,
-            t_s,
+            m: m.0,
+            n: n.0,
+            t_s: t_s.0,
             reps: 1,
             ci_s: 0.0,
         });
@@ -147,13 +166,13 @@ impl PySurface {
     }
 
     /// Returns the units per second: blocks of the rectangle.
-    fn speed(&self, height: f64, width: f64) -> f64 {
-        self.0.speed(height, width)
+    fn speed(&self, height: Number, width: Number) -> f64 {
+        self.0.speed(height.0, width.0)
     }
 
     /// Returns the seconds that a rectangle takes.
-    fn time(&self, height: f64, width: f64) -> f64 {
-        self.0.time_s(height, width)
+    fn time(&self, height: Number, width: Number) -> f64 {
+        self.0.time_s(height.0, width.0)
     }
 }
 
@@ -165,8 +184,13 @@ pub struct PyTimeFunction(TimeFunction);
 impl PyTimeFunction {
     #[new]
     #[pyo3(signature = (points, granule=1))]
-    fn new(points: Vec<(u64, f64)>, granule: u64) -> Result<Self, RaisedError> {
-        Ok(Self(TimeFunction::new(granule, points)?))
+    fn new(
+        points: Vec<(Count<u64>, Number)>,
+        #[pyo3(from_py_with = read_units)] granule: u64,
+    ) -> Result<Self, RaisedError> {
+        let points = points.into_iter();
+        let points = points.map(|(units, seconds)| (units.0, seconds.0));
+        Ok(Self(TimeFunction::new(granule, points.collect())?))
     }
 
     /// The points, ascending in units.
@@ -182,7 +206,7 @@ impl PyTimeFunction {
     }
 
     /// Returns the seconds that a size takes, or None if it is none of the sizes.
-    fn time(&self, units: u64) -> Option<f64> {
-        self.0.time_s(units)
+    fn time(&self, units: Count<u64>) -> Option<f64> {
+        self.0.time_s(units.0)
     }
 }

@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrays::{lock_buffer, make_array};
+use crate::errors::RaisedError;
 
 /// Blocks to move: the type and shape of each as bytes, and its locked elements.
 pub(crate) type LockedBlocks = (Vec<Vec<u8>>, Vec<PyUntypedBuffer>);
@@ -18,14 +19,14 @@ pub(crate) type PackedBlocks = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 pub(crate) fn lock_rows(
     array: &Bound<'_, PyAny>,
     units: u64,
-) -> Result<(PyUntypedBuffer, Vec<usize>), Error> {
+) -> Result<(PyUntypedBuffer, Vec<usize>), RaisedError> {
     let rows = lock_buffer("array", array)?;
     check_bytes("array", &rows)?;
     let shape = rows.shape().to_vec();
     if shape.first().map(|&rows| rows as u64) != Some(units) {
         let value = format!("an array of shape {shape:?}");
         let reason = format!("this rank had {units} units, and each has a row");
-        return Err(Error::parameter("array", value, reason));
+        return Err(RaisedError::refuse("array", value, reason));
     }
     Ok((rows, shape))
 }
@@ -81,28 +82,31 @@ pub(crate) unsafe fn write_bytes(array: &PyUntypedBuffer, bytes: &[u8]) {
 }
 
 /// Reads an array for each of `units`.
-pub(crate) fn read_blocks(blocks: &Bound<'_, PyAny>, units: u64) -> Result<LockedBlocks, Error> {
+pub(crate) fn read_blocks(
+    blocks: &Bound<'_, PyAny>,
+    units: u64,
+) -> Result<LockedBlocks, RaisedError> {
     let list = blocks
         .try_iter()
         .and_then(Iterator::collect::<PyResult<Vec<_>>>);
     let list = list.map_err(|error| {
         let reason = format!("give a list of arrays ({error})");
-        Error::parameter("blocks", "no list", reason)
+        RaisedError::refuse_as(&error, "blocks", "no list", reason)
     })?;
     if list.len() as u64 != units {
         let value = format!("{} arrays", list.len());
         let reason = format!("this rank had {units} units, and each has an array");
-        return Err(Error::parameter("blocks", value, reason));
+        return Err(RaisedError::refuse("blocks", value, reason));
     }
     list.iter().map(read_block).collect()
 }
 
-fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, PyUntypedBuffer), Error> {
+fn read_block(block: &Bound<'_, PyAny>) -> Result<(Vec<u8>, PyUntypedBuffer), RaisedError> {
     let locked = lock_buffer("blocks", &give_dimension(block))?;
     check_bytes("blocks", &locked)?;
     let kind = pack_kind(block).map_err(|error| {
         let reason = format!("it is no array of NumPy ({error})");
-        Error::parameter("blocks", "something with a buffer", reason)
+        RaisedError::refuse_type("blocks", "something with a buffer", reason)
     })?;
     Ok((kind, locked))
 }

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use isochron::comm::agree;
 use isochron::hierarchy::balance::BalanceConfig;
 use isochron::matrix::{MemoryLines, OperandLines};
 use isochron::prelude::{
@@ -10,11 +9,12 @@ use isochron::prelude::{
     Op, Order, Scalars, Session,
 };
 use isochron::session::GemmWork;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 
-use crate::arrays::{ArrayMemory, copy_array, make_array, name_element, read_element};
-use crate::errors::RaisedError;
+use crate::arrays::{ArrayMemory, copy_array, list_arrays, make_array, name_element, read_element};
+use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::session::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -25,11 +25,11 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The keywords that say how a product is planned.
 pub(crate) struct ProductKeywords<'k> {
     pub ops: &'k str,
-    pub block: Option<usize>,
-    pub panel: Option<usize>,
+    pub block: Option<Count>,
+    pub panel: Option<Count>,
     pub split: Option<&'k str>,
     pub strategy: Option<&'k str>,
-    pub epsilon: Option<f64>,
+    pub epsilon: Option<Number>,
 }
 
 impl ProductKeywords<'_> {
@@ -49,17 +49,17 @@ impl ProductKeywords<'_> {
             .map_err(|error: String| Error::parameter("ops", self.ops, error))
     }
 
-    fn read_config(&self) -> Result<GemmConfig, Error> {
+    fn read_config(&self) -> Result<GemmConfig, RaisedError> {
         let defaults = GemmConfig::default();
         Ok(GemmConfig {
             ops: self.read_ops()?,
-            block: self.block,
-            panel: self.panel,
+            block: self.block.map(|width| width.0),
+            panel: self.panel.map(|width| width.0),
             split: read_setting("split", self.split)?.unwrap_or(defaults.split),
             balance: BalanceConfig {
                 strategy: read_setting("strategy", self.strategy)?
                     .unwrap_or(defaults.balance.strategy),
-                epsilon: self.epsilon.unwrap_or(defaults.balance.epsilon),
+                epsilon: (self.epsilon).map_or(defaults.balance.epsilon, |epsilon| epsilon.0),
                 ..defaults.balance
             },
         })
@@ -85,17 +85,11 @@ impl<'py> GivenMatrices<'py> {
         let Some(given) = &self.0[side] else {
             return Vec::new();
         };
-        if let Ok(list) = given.cast::<PyList>() {
-            return list.iter().collect();
-        }
-        match given.cast::<PyTuple>() {
-            Ok(tuple) => tuple.iter().collect(),
-            Err(_) => vec![given.clone()],
-        }
+        list_arrays(given)
     }
 
     /// Returns the type of the first array, if there is one.
-    fn find_element(&self) -> Result<Option<ElementType>, Error> {
+    fn find_element(&self) -> Result<Option<ElementType>, RaisedError> {
         let mut arrays = (0..3).flat_map(|side| {
             self.list_arrays(side)
                 .into_iter()
@@ -105,7 +99,7 @@ impl<'py> GivenMatrices<'py> {
     }
 
     /// Returns where a single rank has its matrices.
-    fn find_on(&self, ops: [Op; 2]) -> Result<[Distribution; 3], Error> {
+    fn find_on(&self, ops: [Op; 2]) -> Result<[Distribution; 3], RaisedError> {
         let a = self.find_local(0)?;
         let b = self.find_local(1)?;
         let c = if self.0[2].is_some() {
@@ -126,12 +120,12 @@ impl<'py> GivenMatrices<'py> {
         Ok([a, b, c])
     }
 
-    fn find_local(&self, side: usize) -> Result<Distribution, Error> {
+    fn find_local(&self, side: usize) -> Result<Distribution, RaisedError> {
         let arrays = self.list_arrays(side);
         let [array] = &arrays[..] else {
             let value = format!("{} arrays", arrays.len());
             let reason = "one array is needed, or a distribution (on) that says what they are";
-            return Err(Error::parameter(NAMES[side], value, reason));
+            return Err(RaisedError::refuse(NAMES[side], value, reason));
         };
         let memory = ArrayMemory::lock(NAMES[side], array)?;
         let (rows, cols) = memory.shape();
@@ -148,7 +142,7 @@ impl<'py> GivenMatrices<'py> {
         side: usize,
         on: &Distribution,
         (rank, element): (usize, ElementType),
-    ) -> Result<Vec<ArrayMemory>, Error> {
+    ) -> Result<Vec<ArrayMemory>, RaisedError> {
         let (name, shapes, arrays) = (NAMES[side], on.local_shapes(rank), self.list_arrays(side));
         if arrays.is_empty() && shapes.iter().all(|(rows, cols)| rows * cols == 0) {
             return Ok(Vec::new());
@@ -156,7 +150,7 @@ impl<'py> GivenMatrices<'py> {
         if arrays.len() != shapes.len() {
             let value = format!("{} arrays", arrays.len());
             let reason = format!("this rank has {} of this distribution", shapes.len());
-            return Err(Error::parameter(name, value, reason));
+            return Err(RaisedError::refuse(name, value, reason));
         }
         arrays
             .iter()
@@ -173,12 +167,12 @@ fn lock_piece(
     shape: (usize, usize),
     order: Order,
     element: ElementType,
-) -> Result<ArrayMemory, Error> {
+) -> Result<ArrayMemory, RaisedError> {
     let memory = ArrayMemory::lock(name, array)?;
     if memory.element() != element {
         let [found, wanted] = [memory.element(), element].map(name_element);
         let reason = format!("the product has {wanted}: all three matrices have one type");
-        return Err(Error::parameter(
+        return Err(RaisedError::refuse(
             name,
             format!("an array of {found}"),
             reason,
@@ -188,7 +182,7 @@ fn lock_piece(
         let (found, wanted) = (memory.shape(), shape);
         let value = format!("an array of {}×{}", found.0, found.1);
         let reason = format!("this rank's part has {}×{}", wanted.0, wanted.1);
-        return Err(Error::parameter(name, value, reason));
+        return Err(RaisedError::refuse(name, value, reason));
     }
     memory.find_ld(order)?;
     Ok(memory)
@@ -212,7 +206,7 @@ impl LockedMatrices {
         given: &GivenMatrices<'_>,
         on: &[Distribution; 3],
         rank_and_type: (usize, ElementType),
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, RaisedError> {
         let a = given.lock_side(0, &on[0], rank_and_type)?;
         let b = given.lock_side(1, &on[1], rank_and_type)?;
         let mut locked = Self {
@@ -248,7 +242,7 @@ impl LockedMatrices {
         &mut self,
         given: &GivenMatrices<'_>,
         lines: &OperandLines,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RaisedError> {
         let start = Instant::now();
         let interleaved = lines.find_interleaved();
         for (side, interleaved) in interleaved.iter().enumerate() {
@@ -356,15 +350,18 @@ impl PyProduct {
     ) -> Result<Self, RaisedError> {
         let comm = session.get().comm()?;
         let on = match on {
-            Some(on) => check_ranks(on, comm.size()),
-            None if comm.size() == 1 => keywords.read_ops().and_then(|ops| given.find_on(ops)),
+            Some(on) => check_ranks(on, comm.size()).map_err(RaisedError::from),
+            None if comm.size() == 1 => match keywords.read_ops() {
+                Ok(ops) => given.find_on(ops),
+                Err(error) => Err(error.into()),
+            },
             None => {
                 let reason = "with several ranks, give the distributions of a, b and c";
-                Err(Error::parameter("on", "None", reason))
+                Err(RaisedError::refuse("on", "None", reason))
             }
         };
         let found = on.and_then(|on| Ok((on, given.find_element()?)));
-        let (on, element) = agree(&*comm, found)?;
+        let (on, element) = agree_on(&*comm, found)?;
         let element = agree_on_element(&*comm, element)?;
         Self::prepare(session, on, element, keywords)
     }
@@ -377,10 +374,9 @@ impl PyProduct {
         keywords: &ProductKeywords<'_>,
     ) -> Result<Self, RaisedError> {
         let comm = session.get().comm()?;
-        let element = read_element(dtype)
-            .unwrap_or_else(|error| Err(Error::parameter("dtype", dtype, error.to_string())));
+        let element = read_element("dtype", dtype);
         let asked = element.and_then(|element| Ok((check_ranks(on, comm.size())?, element)));
-        let (on, element) = agree(&*comm, asked)?;
+        let (on, element) = agree_on(&*comm, asked)?;
         Self::prepare(session, on, element, keywords)
     }
 
@@ -391,7 +387,7 @@ impl PyProduct {
         keywords: &ProductKeywords<'_>,
     ) -> Result<Self, RaisedError> {
         let mut state = session.get().state().borrow()?;
-        let config = agree(state.session.comm().as_ref(), keywords.read_config())?;
+        let config = agree_on(state.session.comm().as_ref(), keywords.read_config())?;
         let gemm = run_detached(session.py(), || {
             (state.session).prepare_any_gemm(element, on.each_ref(), &config)
         })?;
@@ -414,7 +410,7 @@ impl PyProduct {
         let mut gemm = self.gemm.borrow()?;
         let comm = std::sync::Arc::clone(state.session.comm());
         let fitted = self.fit_matrices(py, given, comm.rank(), scalars);
-        let (c, mut locked, scalars) = agree(&*comm, fitted)?;
+        let (c, mut locked, scalars) = agree_on(&*comm, fitted)?;
         let SessionState {
             session, last_run, ..
         } = &mut *state;
@@ -438,7 +434,7 @@ impl PyProduct {
         given: &GivenMatrices<'py>,
         rank: usize,
         [alpha, beta]: [Option<&Bound<'py, PyAny>>; 2],
-    ) -> Result<(Bound<'py, PyAny>, LockedMatrices, [Complex64; 2]), Error> {
+    ) -> Result<(Bound<'py, PyAny>, LockedMatrices, [Complex64; 2]), RaisedError> {
         let alpha = read_scalar("alpha", alpha, 1.0, self.element)?;
         let beta = read_scalar("beta", beta, 0.0, self.element)?;
         let [a, b, c] = &given.0;
@@ -447,7 +443,7 @@ impl PyProduct {
             None if beta == Complex64::default() => self.make_result(py, rank)?,
             None => {
                 let reason = "c is read unless beta is 0";
-                return Err(Error::parameter("c", "None", reason));
+                return Err(RaisedError::refuse("c", "None", reason));
             }
         };
         let result = Some(c.clone()).filter(|c| !c.is_none());
@@ -583,16 +579,25 @@ fn read_scalar(
     value: Option<&Bound<'_, PyAny>>,
     default: f64,
     element: ElementType,
-) -> Result<Complex64, Error> {
+) -> Result<Complex64, RaisedError> {
     let Some(value) = value else {
         return Ok(Complex64::new(default, 0.0));
     };
-    let [re, im] = ["real", "imag"].map(|part| value.getattr(part)?.extract::<f64>());
-    let (Ok(re), Ok(im)) = (re, im) else {
-        return Err(Error::parameter(name, value, "a number is needed"));
+    let [re, im] = ["real", "imag"].map(|part| value.getattr(part)?.extract::<Number>());
+    let (re, im) = match (re, im) {
+        (Ok(re), Ok(im)) => (re.0, im.0),
+        (Err(error), _) | (_, Err(error)) => {
+            // What has no such parts is no number.
+            let is_value = error.is_instance_of::<PyValueError>(value.py());
+            return Err(if is_value {
+                error.into()
+            } else {
+                RaisedError::refuse_type(name, value, "a number is needed")
+            });
+        }
     };
     if im != 0.0 && !element.is_complex() {
-        return Err(Error::parameter(name, value, "the matrices are real"));
+        return Err(RaisedError::refuse(name, value, "the matrices are real"));
     }
     Ok(Complex64::new(re, im))
 }

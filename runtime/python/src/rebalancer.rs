@@ -1,16 +1,17 @@
 //! A loop of the program, balanced over the ranks.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use isochron::comm::{agree, agree_on_settings};
 use isochron::prelude::{Comm, Error, LoopPart, Order, RebalanceConfig, Rebalancer};
+use isochron::rebalance::measure_move_unit_s;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyRange};
 use serde_json::{Map, Value};
 
 use crate::arrays::{lock_buffer, make_array};
 use crate::communicator::{adopt_ranks, leave_block};
-use crate::errors::RaisedError;
+use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::moving::{describe_rows, lock_rows, make_blocks, read_blocks, view_bytes, write_bytes};
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -26,13 +27,16 @@ struct LoopState {
 }
 
 impl LoopState {
-    fn new(comm: Arc<dyn Comm>, balancer: Rebalancer) -> ThreadBound<Self> {
+    fn keep(comm: Arc<dyn Comm>, balancer: Rebalancer) -> PyRebalancer {
         let state = Self {
             before: balancer.units()[comm.rank()],
             balancer,
             comm,
         };
-        ThreadBound::new("balancer", state)
+        PyRebalancer {
+            state: ThreadBound::new("balancer", state),
+            ended: OnceLock::new(),
+        }
     }
 
     fn count_own(&self) -> u64 {
@@ -57,9 +61,41 @@ impl LoopState {
 /// `max_local`, `weight` and `function`.
 ///
 /// As a context manager a balancer is closed at the end. If the block ends with an exception on one rank, the calls of the
-/// other ranks raise `RunError`, and no rank waits for it.
+/// other ranks raise `RunError`, and no rank waits for it. `units` and `moves` can be read afterwards.
 #[pyclass(name = "Rebalancer", module = "isochron", frozen)]
-pub struct PyRebalancer(ThreadBound<LoopState>);
+pub struct PyRebalancer {
+    state: ThreadBound<LoopState>,
+    /// What can be read of a closed balancer.
+    ended: OnceLock<EndedLoop>,
+}
+
+/// The last division of a loop, and the number of its changes.
+#[derive(Clone)]
+struct EndedLoop {
+    units: Vec<u64>,
+    moves: u64,
+}
+
+impl PyRebalancer {
+    /// Returns the division and the number of its changes, also of a closed balancer.
+    fn look(&self) -> Result<EndedLoop, RaisedError> {
+        if let Some(ended) = self.ended.get() {
+            return Ok(ended.clone());
+        }
+        let state = self.state.borrow()?;
+        Ok(EndedLoop {
+            units: state.balancer.units().to_vec(),
+            moves: state.balancer.moves(),
+        })
+    }
+
+    /// Notes what can be read once the balancer is closed.
+    fn note_end(&self) {
+        if let Ok(ended) = self.look() {
+            self.ended.get_or_init(|| ended);
+        }
+    }
+}
 
 #[pymethods]
 impl PyRebalancer {
@@ -67,16 +103,16 @@ impl PyRebalancer {
     #[pyo3(signature = (units, comm=None, **settings))]
     fn new(
         py: Python<'_>,
-        units: u64,
+        units: Count<u64>,
         comm: Option<&Bound<'_, PyAny>>,
         settings: Option<&Bound<'_, PyDict>>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
         let read = read_keywords(settings).and_then(read_loop_settings);
-        let (config, part) = agree(&*comm, read)?;
+        let (config, part) = agree_on(&*comm, read)?;
         let shared = Arc::clone(&comm);
-        let balancer = run_detached(py, || Rebalancer::new(shared, units, &config, part))?;
-        Ok(Self(LoopState::new(comm, balancer)))
+        let balancer = run_detached(py, || Rebalancer::new(shared, units.0, &config, part))?;
+        Ok(LoopState::keep(comm, balancer))
     }
 
     /// Continues from what `state` returned, with the same parts.
@@ -90,19 +126,19 @@ impl PyRebalancer {
         let comm = adopt_ranks(comm)?;
         let shared = Arc::clone(&comm);
         let balancer = run_detached(py, || Rebalancer::restore(shared, state))?;
-        Ok(Self(LoopState::new(comm, balancer)))
+        Ok(LoopState::keep(comm, balancer))
     }
 
-    /// The units of each rank.
+    /// The units of each rank, also of a closed balancer.
     #[getter]
     fn units(&self) -> Result<Vec<u64>, RaisedError> {
-        Ok(self.0.borrow()?.balancer.units().to_vec())
+        Ok(self.look()?.units)
     }
 
     /// The units of this rank, as a range. The parts follow each other in the order of the ranks.
     #[getter]
     fn part<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyRange>, RaisedError> {
-        let part = self.0.borrow()?.balancer.part();
+        let part = self.state.borrow()?.balancer.part();
         Ok(PyRange::new(py, part.start as isize, part.end as isize)?)
     }
 
@@ -110,19 +146,19 @@ impl PyRebalancer {
     /// without any.
     #[getter]
     fn neighbours(&self) -> Result<(Option<usize>, Option<usize>), RaisedError> {
-        let [before, after] = self.0.borrow()?.balancer.neighbours();
+        let [before, after] = self.state.borrow()?.balancer.neighbours();
         Ok((before, after))
     }
 
-    /// The number of times that the parts have changed.
+    /// The number of times that the parts have changed, also of a closed balancer.
     #[getter]
     fn moves(&self) -> Result<u64, RaisedError> {
-        Ok(self.0.borrow()?.balancer.moves())
+        Ok(self.look()?.moves)
     }
 
     /// Returns each rank's share of all units: weights for a partitioner. They sum to 1.
     fn shares(&self) -> Result<Vec<f64>, RaisedError> {
-        Ok(self.0.borrow()?.balancer.shares())
+        Ok(self.state.borrow()?.balancer.shares())
     }
 
     /// Times the work of a sweep: `with balancer.step():`. The end of the block ends the sweep, as `balance` does.
@@ -137,41 +173,41 @@ impl PyRebalancer {
 
     /// Begins to time this rank's work.
     fn begin(&self) -> Result<(), RaisedError> {
-        self.0.borrow()?.balancer.begin();
+        self.state.borrow()?.balancer.begin();
         Ok(())
     }
 
     /// Ends what `begin` began. Several pairs in a sweep add up.
     fn end(&self) -> Result<(), RaisedError> {
-        self.0.borrow()?.balancer.end();
+        self.state.borrow()?.balancer.end();
         Ok(())
     }
 
     /// Adds the seconds that this rank needed for `units` of its units, such as the time between two GPU events. The
     /// times of a sweep add up.
-    fn record(&self, units: u64, seconds: f64) -> Result<(), RaisedError> {
-        self.0.borrow()?.balancer.record(units, seconds);
+    fn record(&self, units: Count<u64>, seconds: Number) -> Result<(), RaisedError> {
+        self.state.borrow()?.balancer.record(units.0, seconds.0);
         Ok(())
     }
 
     /// Leaves the current sweep out: nothing is learnt from it on any rank.
     fn ignore_sweep(&self) -> Result<(), RaisedError> {
-        self.0.borrow()?.balancer.ignore_sweep();
+        self.state.borrow()?.balancer.ignore_sweep();
         Ok(())
     }
 
     /// Ends a sweep. Returns True if the parts have changed. All ranks call it together.
     fn balance(&self, py: Python<'_>) -> Result<bool, RaisedError> {
-        let mut state = self.0.borrow()?;
+        let mut state = self.state.borrow()?;
         Ok(run_detached(py, || state.balance())?)
     }
 
     /// Takes the seconds that this rank needed for its part, and ends the sweep. Returns True if the parts have changed. All
     /// ranks call it together.
-    fn observe(&self, py: Python<'_>, seconds: f64) -> Result<bool, RaisedError> {
-        let mut state = self.0.borrow()?;
+    fn observe(&self, py: Python<'_>, seconds: Number) -> Result<bool, RaisedError> {
+        let mut state = self.state.borrow()?;
         let units = state.count_own();
-        state.balancer.record(units, seconds);
+        state.balancer.record(units, seconds.0);
         Ok(run_detached(py, || state.balance())?)
     }
 
@@ -180,13 +216,13 @@ impl PyRebalancer {
     /// array.
     fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, RaisedError> {
         let py = array.py();
-        let mut state = self.0.borrow()?;
+        let mut state = self.state.borrow()?;
         let LoopState {
             balancer,
             comm,
             before,
         } = &mut *state;
-        let (rows, mut shape) = agree(&**comm, lock_rows(array, *before))?;
+        let (rows, mut shape) = agree_on(&**comm, lock_rows(array, *before))?;
         agree_on_settings(&**comm, &describe_rows(&rows))?;
         let row_bytes = shape[1..].iter().product::<usize>() * rows.item_size();
         shape[0] = balancer.units()[comm.rank()] as usize;
@@ -194,8 +230,9 @@ impl PyRebalancer {
         let made = dtype.and_then(|dtype| make_array(py, &shape, &dtype, Order::Rows));
         let made =
             made.map_err(|error| Error::parameter("array", "rows that move", error.to_string()));
+        let made = made.map_err(RaisedError::from);
         let target = made.and_then(|made| Ok((lock_buffer("array", &made)?, made)));
-        let (target, made) = agree(&**comm, target)?;
+        let (target, made) = agree_on(&**comm, target)?;
         let moved = run_detached(py, || balancer.migrate(row_bytes, view_bytes(&rows)))?;
         // SAFETY: an array that was made for these rows, which nothing else knows yet.
         unsafe { write_bytes(&target, &moved) };
@@ -209,13 +246,13 @@ impl PyRebalancer {
         blocks: &Bound<'py, PyAny>,
     ) -> Result<Vec<Bound<'py, PyAny>>, RaisedError> {
         let py = blocks.py();
-        let mut state = self.0.borrow()?;
+        let mut state = self.state.borrow()?;
         let LoopState {
             balancer,
             comm,
             before,
         } = &mut *state;
-        let (kinds, locked) = agree(&**comm, read_blocks(blocks, *before))?;
+        let (kinds, locked) = agree_on(&**comm, read_blocks(blocks, *before))?;
         let contents: Vec<&[u8]> = locked.iter().map(view_bytes).collect();
         let moved = run_detached(py, || {
             let kinds = balancer.migrate_blocks(&kinds)?;
@@ -226,27 +263,28 @@ impl PyRebalancer {
 
     /// Takes the seconds that this rank needed to move its data by other means than `migrate` and `migrate_blocks`. A
     /// negative or non-finite time makes the next decision fail on every rank.
-    fn note_move(&self, seconds: f64) -> Result<(), RaisedError> {
-        self.0.borrow()?.balancer.note_move(seconds);
+    fn note_move(&self, seconds: Number) -> Result<(), RaisedError> {
+        self.state.borrow()?.balancer.note_move(seconds.0);
         Ok(())
     }
 
     /// Returns the sweeps, changes and drifts so far, the same on every rank. All ranks call it together.
     fn report<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
-        let mut state = self.0.borrow()?;
+        let mut state = self.state.borrow()?;
         let report = run_detached(py, || state.balancer.report())?;
         Ok(to_python(py, &report)?)
     }
 
     /// Returns what is known so far, for a checkpoint; the same bytes on every rank. All ranks call it together.
     fn state(&self, py: Python<'_>) -> Result<Vec<u8>, RaisedError> {
-        let mut state = self.0.borrow()?;
+        let mut state = self.state.borrow()?;
         Ok(run_detached(py, || state.balancer.state())?)
     }
 
-    /// Releases the communicator.
+    /// Releases the communicator. `units` and `moves` can still be read.
     fn close(&self) -> Result<(), RaisedError> {
-        self.0.close()
+        self.note_end();
+        self.state.close()
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -260,7 +298,8 @@ impl PyRebalancer {
         value: &Bound<'_, PyAny>,
         _trace: &Bound<'_, PyAny>,
     ) -> Result<bool, RaisedError> {
-        leave_block(&self.0, |state| &state.comm, value)
+        self.note_end();
+        leave_block(&self.state, |state| &state.comm, value)
     }
 }
 
@@ -304,8 +343,26 @@ impl PyStep {
     }
 }
 
+/// Measures the seconds to move a unit of `unit_bytes` bytes between neighbouring ranks of `comm`, a communicator of mpi4py, for
+/// `move_unit_s` of a `Rebalancer`. Without this value a balancer expects the first move to take ten times the computation of
+/// its units. Measuring takes some milliseconds. All ranks call it together; on one rank it returns 0.
+#[pyfunction]
+#[pyo3(name = "measure_move_unit_s", signature = (unit_bytes, comm=None))]
+pub fn measure_move(
+    py: Python<'_>,
+    unit_bytes: Count,
+    comm: Option<&Bound<'_, PyAny>>,
+) -> Result<f64, RaisedError> {
+    let comm = adopt_ranks(comm)?;
+    Ok(run_detached(py, || {
+        measure_move_unit_s(&*comm, unit_bytes.0)
+    })?)
+}
+
 /// Reads the settings of a loop, and those of this rank.
-fn read_loop_settings(keywords: Map<String, Value>) -> Result<(RebalanceConfig, LoopPart), Error> {
+fn read_loop_settings(
+    keywords: Map<String, Value>,
+) -> Result<(RebalanceConfig, LoopPart), RaisedError> {
     let (of_rank, of_all) = (keywords.into_iter())
         .partition(|(name, _): &(String, Value)| OF_RANK.contains(&name.as_str()));
     Ok((configure(of_all)?, configure(of_rank)?))

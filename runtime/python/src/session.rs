@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use isochron::comm::agree;
 use isochron::prelude::{
-    BlasChoice, Comm, Error, GemmRun, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
+    BlasChoice, Comm, GemmRun, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
     StoreMode,
 };
 use pyo3::prelude::*;
 
-use crate::arrays::read_element_of;
+use crate::arrays::read_element;
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::devices::PyDevice;
 use crate::distribution::PyDistribution;
-use crate::errors::RaisedError;
+use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::product::{GivenMatrices, ProductKeywords, PyLastRun, PyProduct};
 use crate::settings::{read_setting, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
@@ -30,9 +29,10 @@ pub(crate) struct SessionState {
 /// The ranks of a communicator, and the devices of each.
 ///
 /// `comm` is a communicator of mpi4py; without one there is one local rank, and MPI is not used. All ranks make the session
-/// together, with the same settings: `platform` (a platform file), `grouping`, `blas`, `element` (the type for which the
+/// together. These settings are the same on all ranks: `platform` (a platform file), `element` (the type for which the
 /// default of `blas` compares libraries, a dtype or "f32", "f64", "c32" or "c64"), `store` ("none", "read" or "read-write"),
-/// `models` (a folder of full models), `reserved_cores`, which are left to the program, and `host_scope`. "world" divides the
+/// `models` (a folder of full models) and `host_scope`. `reserved_cores`, which are left to the program, are the same on the
+/// ranks of a host. `grouping` and `blas` may differ between ranks. "world" of `host_scope` divides the
 /// host among all ranks that the launcher has started and all sessions. "comm" divides it among the ranks of this session,
 /// while others wait.
 ///
@@ -71,15 +71,16 @@ impl PySession {
         element: Option<&Bound<'_, PyAny>>,
         store: Option<&str>,
         models: Option<PathBuf>,
-        reserved_cores: Vec<u32>,
+        reserved_cores: Vec<Count<u32>>,
         host_scope: Option<&str>,
     ) -> Result<Self, RaisedError> {
         let comm = adopt_ranks(comm)?;
         let chosen = choose_devices([grouping, blas, host_scope], element);
         let chosen = chosen.and_then(|builder| Ok((builder, read_setting("store", store)?)));
-        let (builder, store) = agree(&*comm, chosen)?;
+        let (builder, store) = agree_on(&*comm, chosen)?;
         let store: StoreMode = store.unwrap_or_default();
-        let mut builder = builder.store(store).reserved_cores(reserved_cores);
+        let reserved = reserved_cores.into_iter().map(|core| core.0);
+        let mut builder = builder.store(store).reserved_cores(reserved);
         if let Some(platform) = platform {
             builder = builder.platform_file(platform);
         }
@@ -139,7 +140,7 @@ impl PySession {
     /// `a`, `b` and `c` are this rank's arrays, in two dimensions, of float32, float64, complex64 or complex128: one each, or
     /// a list of blocks, or None on a rank without elements. `on` has the `Distribution` of A, B and C; a single rank needs
     /// none. `ops` has the operation on A and on B: "N", "T", or "C" for the conjugate transpose. `alpha` is 1
-    /// and `beta` 0 unless they are given; then `c` is not read (the command `isochron mxm --c` adds to C by default). `block`, `panel`, `split`, `strategy` and `epsilon` say how the product is planned. All ranks call it together.
+    /// and `beta` 0 unless they are given; then `c` is not read (the command `isochron mxm --c` adds to C by default). `block`, `panel`, `split`, `strategy` and `epsilon` say how the product is planned. All ranks call it together, with the same arguments except their arrays.
     #[pyo3(signature = (a, b, c=None, *, alpha=None, beta=None, ops="NN", on=None, block=None, panel=None, split=None, strategy=None, epsilon=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn gemm<'py>(
@@ -151,11 +152,11 @@ impl PySession {
         beta: Option<&Bound<'py, PyAny>>,
         ops: &str,
         on: Option<[PyRef<'py, PyDistribution>; 3]>,
-        block: Option<usize>,
-        panel: Option<usize>,
+        block: Option<Count>,
+        panel: Option<Count>,
         split: Option<&str>,
         strategy: Option<&str>,
-        epsilon: Option<f64>,
+        epsilon: Option<Number>,
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let keywords = ProductKeywords {
             ops,
@@ -175,7 +176,8 @@ impl PySession {
     }
 
     /// Plans a product of matrices with these distributions (A, B and C), to be run many times. `dtype` is a type of
-    /// NumPy, or "f32", "f64", "c32" or "c64". The keywords are those of `gemm`. All ranks call it together.
+    /// NumPy, or "f32", "f64", "c32" or "c64". The keywords are those of `gemm`. All ranks call it together, with the same
+    /// arguments.
     #[pyo3(signature = (on, dtype, *, ops="NN", block=None, panel=None, split=None, strategy=None, epsilon=None))]
     #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn prepare(
@@ -183,11 +185,11 @@ impl PySession {
         on: [PyRef<'_, PyDistribution>; 3],
         dtype: &Bound<'_, PyAny>,
         ops: &str,
-        block: Option<usize>,
-        panel: Option<usize>,
+        block: Option<Count>,
+        panel: Option<Count>,
         split: Option<&str>,
         strategy: Option<&str>,
-        epsilon: Option<f64>,
+        epsilon: Option<Number>,
     ) -> Result<PyProduct, RaisedError> {
         let keywords = ProductKeywords {
             ops,
@@ -251,7 +253,7 @@ impl PySession {
 fn choose_devices(
     [grouping, blas, host_scope]: [Option<&str>; 3],
     element: Option<&Bound<'_, PyAny>>,
-) -> Result<SessionBuilder, Error> {
+) -> Result<SessionBuilder, RaisedError> {
     let mut builder = Session::builder();
     if let Some(grouping) = read_setting::<Grouping>("grouping", grouping)? {
         builder = builder.grouping(grouping);
@@ -260,9 +262,7 @@ fn choose_devices(
         builder = builder.blas(blas);
     }
     if let Some(element) = element {
-        let read = read_element_of("element", element);
-        let refuse = |error: PyErr| Err(Error::parameter("element", element, error.to_string()));
-        builder = builder.element(read.unwrap_or_else(refuse)?);
+        builder = builder.element(read_element("element", element)?);
     }
     if let Some(scope) = read_setting::<HostScope>("host_scope", host_scope)? {
         builder = builder.host_scope(scope);

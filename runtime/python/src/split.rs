@@ -7,29 +7,8 @@ use isochron::hierarchy::{SplitOptions, split};
 use pyo3::prelude::*;
 
 use crate::communicator::describe;
-use crate::errors::RaisedError;
+use crate::errors::{Count, Number, RaisedError, read_units};
 use crate::models::PyModel;
-
-/// The points of a device: a model, or units and seconds.
-#[derive(FromPyObject)]
-pub(crate) enum DevicePoints<'py> {
-    Model(PyRef<'py, PyModel>),
-    Points(Vec<(u64, f64)>),
-}
-
-impl DevicePoints<'_> {
-    fn list_times(&self) -> Vec<(u64, f64)> {
-        match self {
-            DevicePoints::Points(points) => points.clone(),
-            DevicePoints::Model(model) => model
-                .points
-                .iter()
-                .filter(|point| point.reps > 0)
-                .map(|point| (point.d, point.t_s))
-                .collect(),
-        }
-    }
-}
 
 /// Limits of a device: the most units, sizes that it must not get (for "hpopta"), and its memory as
 /// `(bytes_per_unit, fixed_bytes, available_bytes)`.
@@ -41,15 +20,19 @@ pub struct PyLimits(Limits);
 impl PyLimits {
     #[new]
     #[pyo3(signature = (*, cap=None, forbidden=BTreeSet::new(), memory=None))]
-    fn new(cap: Option<u64>, forbidden: BTreeSet<u64>, memory: Option<(u64, u64, u64)>) -> Self {
-        let memory = memory.map(|(bytes_per_unit, fixed_bytes, available_bytes)| Memory {
-            bytes_per_unit,
-            fixed_bytes,
-            available_bytes,
+    fn new(
+        cap: Option<Count<u64>>,
+        forbidden: BTreeSet<Count<u64>>,
+        memory: Option<[Count<u64>; 3]>,
+    ) -> Self {
+        let memory = memory.map(|[bytes_per_unit, fixed_bytes, available_bytes]| Memory {
+            bytes_per_unit: bytes_per_unit.0,
+            fixed_bytes: fixed_bytes.0,
+            available_bytes: available_bytes.0,
         });
         Self(Limits {
-            cap,
-            forbidden,
+            cap: cap.map(|cap| cap.0),
+            forbidden: forbidden.into_iter().map(|units| units.0).collect(),
             memory,
         })
     }
@@ -85,11 +68,11 @@ impl PyPartition {
 #[pyfunction]
 #[pyo3(name = "split", signature = (total, points, *, fit="piecewise-speed", partitioner="gpa", granule=1, limits=Vec::new()))]
 pub fn split_units(
-    total: u64,
+    total: Count<u64>,
     points: Vec<Bound<'_, PyAny>>,
     fit: &str,
     partitioner: &str,
-    granule: u64,
+    #[pyo3(from_py_with = read_units)] granule: u64,
     limits: Vec<PyLimits>,
 ) -> Result<PyPartition, RaisedError> {
     let options = SplitOptions {
@@ -101,23 +84,29 @@ pub fn split_units(
     let points = points.iter().enumerate().map(read_points);
     let points = points.collect::<Result<Vec<_>, RaisedError>>()?;
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
-    let parts = split(total, &points, &options)?;
+    let parts = split(total.0, &points, &options)?;
     Ok(PyPartition {
         units: parts.units,
         times: parts.times_s,
     })
 }
 
-/// Reads the points of a device.
+/// Reads the points of a device: a model, or units and seconds.
 fn read_points(
     (index, points): (usize, &Bound<'_, PyAny>),
 ) -> Result<Vec<(u64, f64)>, RaisedError> {
-    let read = points.extract::<DevicePoints<'_>>();
+    if let Ok(model) = points.extract::<PyRef<'_, PyModel>>() {
+        let measured = model.points.iter().filter(|point| point.reps > 0);
+        return Ok(measured.map(|point| (point.d, point.t_s)).collect());
+    }
+    let read = points.extract::<Vec<(Count<u64>, Number)>>();
     Ok(read
-        .map_err(|_| {
+        .map_err(|error| {
             let value = format!("{} for device {index}", describe(points));
             let reason = "use a Model, or a list of pairs of units (a whole number) and seconds";
-            RaisedError::refuse("points", value, reason)
+            RaisedError::refuse_as(&error, "points", value, reason)
         })?
-        .list_times())
+        .into_iter()
+        .map(|(units, seconds)| (units.0, seconds.0))
+        .collect())
 }

@@ -1,23 +1,27 @@
-//! Values that stay on the thread that made them, and work without the interpreter's lock.
+//! Values that stay on the thread and in the process that made them, and work without the interpreter's lock.
 
 use std::cell::{RefCell, RefMut};
 use std::mem::ManuallyDrop;
 use std::thread::{self, ThreadId};
 
+use isochron::devices::internal::HomeProcess;
+use isochron::prelude::Error;
 use pyo3::Python;
 
 use crate::errors::RaisedError;
 
-/// A value that only the thread which made it may use, since MPI and the devices are bound to that thread.
+/// A value that only the thread which made it may use, since MPI and the devices are bound to that thread. A forked child may
+/// not use its copy.
 ///
-/// If another thread drops it, it is leaked.
+/// If another thread or process drops it, it is leaked.
 pub(crate) struct ThreadBound<T> {
     what: &'static str,
+    home: HomeProcess,
     thread: ThreadId,
     value: ManuallyDrop<RefCell<Option<T>>>,
 }
 
-// SAFETY: the value is touched by `borrow`, `close` and `drop` alone, which check the thread first.
+// SAFETY: the value is touched by `borrow`, `close` and `drop` alone, which check the process and the thread first.
 unsafe impl<T> Send for ThreadBound<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for ThreadBound<T> {}
@@ -27,6 +31,7 @@ impl<T> ThreadBound<T> {
     pub fn new(what: &'static str, value: T) -> Self {
         Self {
             what,
+            home: HomeProcess::current(),
             thread: thread::current().id(),
             value: ManuallyDrop::new(RefCell::new(Some(value))),
         }
@@ -46,6 +51,7 @@ impl<T> ThreadBound<T> {
     }
 
     fn borrow_slot(&self) -> Result<RefMut<'_, Option<T>>, RaisedError> {
+        self.home.check(self.what).map_err(Error::from)?;
         if thread::current().id() != self.thread {
             let reason = "only the thread that made it may use it";
             return Err(RaisedError::refuse(
@@ -61,7 +67,7 @@ impl<T> ThreadBound<T> {
 
 impl<T> Drop for ThreadBound<T> {
     fn drop(&mut self) {
-        if thread::current().id() == self.thread {
+        if self.home.is_current() && thread::current().id() == self.thread {
             // SAFETY: it is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }

@@ -1,18 +1,21 @@
 //! The entry of all ranks into a collective call, with the same arguments.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 
+use isochron_devices::Scalar;
+use num_complex::Complex64;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::contract::Comm;
-use super::settings::{Settings, describe_differences};
+use super::settings::{Settings, add_fields, add_setting, describe_differences, describe_long};
 use crate::error::Error;
 use crate::matrix::Spread;
+use crate::multiply::Scalars;
 
 /// The name under which the calls themselves are compared.
-const CALL: &str = "call";
+const CALL: &str = "the call";
 
 /// A collective call that this rank is about to enter, and its arguments.
 pub(crate) struct CollectiveCall<'c> {
@@ -28,7 +31,7 @@ pub(crate) struct EnteredCall<'c> {
 }
 
 impl<'c> CollectiveCall<'c> {
-    /// Begins with no arguments.
+    /// Begins with no arguments. The name is what the call does, in words of all languages, such as `planning`.
     pub(crate) fn new(comm: &'c dyn Comm, name: &'static str) -> Self {
         Self {
             comm,
@@ -37,10 +40,21 @@ impl<'c> CollectiveCall<'c> {
         }
     }
 
-    /// Adds an argument, or the fields of one that has some. A float that is not finite is `null`.
+    /// Adds an argument, or the fields of one that has some. A float that is not finite counts as not given.
     pub(crate) fn with(mut self, name: &str, value: &impl Serialize) -> Self {
-        let value = serde_json::to_value(value).unwrap_or_default();
-        self.add_value(name.to_owned(), &value);
+        add_setting(&mut self.arguments, name, value);
+        self
+    }
+
+    /// Adds settings that are described already.
+    pub(crate) fn with_settings(mut self, settings: Settings) -> Self {
+        self.arguments.extend(settings);
+        self
+    }
+
+    /// Adds the fields of a configuration by their own names.
+    pub(crate) fn with_fields(mut self, configuration: &impl Serialize) -> Self {
+        add_fields(&mut self.arguments, configuration);
         self
     }
 
@@ -50,34 +64,27 @@ impl<'c> CollectiveCall<'c> {
         self
     }
 
-    /// Adds an argument as it is printed for programmers.
-    pub(crate) fn with_debug(self, name: &str, value: &impl Debug) -> Self {
-        self.with_text(name, format_args!("{value:?}"))
+    /// Adds a file or a folder.
+    pub(crate) fn with_path(self, name: &str, path: &Path) -> Self {
+        self.with_text(name, path.display())
     }
 
-    /// Adds a long argument by a number that is the same for equal ones.
-    pub(crate) fn with_digest(self, name: &str, value: &impl Serialize) -> Self {
+    /// Adds the factors of a product.
+    pub(crate) fn with_scalars<T: Scalar>(self, scalars: Scalars<T>) -> Self {
+        self.with_text("alpha", show_number(scalars.alpha.value()))
+            .with_text("beta", show_number(scalars.beta.value()))
+    }
+
+    /// Adds a long argument by words for it, such as `a plan`. It is compared by a number that is the same for equal ones.
+    pub(crate) fn with_long(self, name: &str, words: &str, value: &impl Serialize) -> Self {
         let bytes = serde_json::to_vec(value).unwrap_or_default();
-        self.with_text(name, format_args!("number {:08x}", crc32fast::hash(&bytes)))
+        self.with_text(name, describe_long(words, crc32fast::hash(&bytes)))
     }
 
-    /// Adds the shape of a spread, and a number that is the same for equal ones.
+    /// Adds a spread by its shape. It is compared by a number that is the same for equal ones.
     pub(crate) fn with_spread(self, name: &str, spread: &Spread) -> Self {
-        let (rows, cols, number) = (spread.rows(), spread.cols(), spread.fingerprint());
-        self.with_text(name, format_args!("{rows}x{cols} of number {number:016x}"))
-    }
-
-    fn add_value(&mut self, name: String, value: &Value) {
-        match value {
-            Value::Object(fields) => {
-                for (field, value) in fields {
-                    self.add_value(format!("{name}.{field}"), value);
-                }
-            }
-            value => {
-                self.arguments.insert(name, value.to_string());
-            }
-        }
+        let words = format!("a distribution of {}×{}", spread.rows(), spread.cols());
+        self.with_text(name, describe_long(words, spread.fingerprint()))
     }
 
     /// Enters the call, if all ranks enter the same one with the same arguments.
@@ -111,44 +118,52 @@ impl<'c> CollectiveCall<'c> {
     }
 }
 
+/// Writes a number as a user does: a real one without its imaginary part.
+fn show_number(number: Complex64) -> String {
+    if number.im == 0.0 {
+        number.re.to_string()
+    } else {
+        number.to_string()
+    }
+}
+
 impl Drop for EnteredCall<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.comm.abandon(&format!("it panicked in {}", self.name));
+            self.comm
+                .abandon(&format!("it panicked while {}", self.name));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::super::LocalComm;
     use super::*;
 
-    #[derive(Serialize, Deserialize)]
-    struct Shape {
-        m: usize,
-        inner: Option<f64>,
-    }
-
     #[test]
-    fn the_fields_of_an_argument_have_names_of_their_own() {
+    fn arguments_are_shown_as_a_user_writes_them() {
         let comm = LocalComm::new();
-        let call = CollectiveCall::new(&comm, "plan")
-            .with("shape", &Shape { m: 3, inner: None })
-            .with_debug("alpha", &1.5)
-            .with_digest("long", &[1, 2]);
-        let listed: Vec<_> = call.arguments.iter().collect();
-        let text = format!("{listed:?}");
-        for part in [
-            "(\"shape.m\", \"3\")",
-            "shape.inner",
-            "(\"alpha\", \"1.5\")",
-            "number ",
+        let scalars = Scalars {
+            alpha: Complex64::new(1.5, -2.0),
+            beta: Complex64::new(0.5, 0.0),
+        };
+        let call = CollectiveCall::new(&comm, "planning")
+            .with("block", &64)
+            .with_scalars(scalars)
+            .with_path("file", Path::new("/a/b"))
+            .with_spread("source", &Spread::whole(3, 4))
+            .with_long("plan", "a plan", &[1, 2]);
+        for (name, value) in [
+            ("block", "64"),
+            ("alpha", "1.5-2i"),
+            ("beta", "0.5"),
+            ("file", "/a/b"),
         ] {
-            assert!(text.contains(part), "{part}: {text}");
+            assert_eq!(call.arguments[name], value);
         }
+        assert!(call.arguments["source"].starts_with("a distribution of 3×4\u{1f}"));
+        assert!(call.arguments["plan"].starts_with("a plan\u{1f}"));
         assert!(call.enter().is_ok());
     }
 }

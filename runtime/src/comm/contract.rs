@@ -10,6 +10,7 @@ use crate::error::Error;
 /// # Errors
 /// Of every method that returns a `Result`: [`Error::Mpi`] on the rank whose message-passing library reports an error, and
 /// [`Error::Rank`] on every other rank, which waits for it no longer. A failure lasts: every later call returns it, too.
+/// [`Error::Forked`] in a forked child of the process that has made the communicator.
 ///
 /// # Collective
 /// Every method but [`rank`](Comm::rank), [`size`](Comm::size), [`host`](Comm::host), [`host_name`](Comm::host_name),
@@ -38,6 +39,9 @@ pub trait Comm {
     fn barrier(&self) -> Result<(), Error>;
 
     /// Replaces `data` on every rank by that of `root`, which is the same on all ranks.
+    ///
+    /// # Errors
+    /// Also [`Error::Parameter`] on every rank for a `root` that is no rank.
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error>;
 
     /// Returns every rank's `data`, by rank; lengths may differ.
@@ -88,6 +92,18 @@ pub struct MessageSpan {
     pub start: *mut u8,
     /// Number of bytes.
     pub bytes: usize,
+}
+
+/// Checks that there is a rank of this number, which the user knows by a name.
+///
+/// # Errors
+/// [`Error::Parameter`].
+pub fn check_rank(name: &'static str, rank: usize, ranks: usize) -> Result<(), Error> {
+    if rank < ranks {
+        return Ok(());
+    }
+    let reason = format!("the ranks are 0 to {}", ranks - 1);
+    Err(Error::parameter(name, rank, reason))
 }
 
 /// The largest tag of a message. Every MPI library knows one more, which tells of a rank that has failed.

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::contract::{Comm, InFlight, MessageSpan};
+use isochron_devices::internal::HomeProcess;
+
+use super::contract::{Comm, InFlight, MessageSpan, check_rank};
 use crate::error::Error;
 
 /// The communicator of a single rank: collectives return at once.
 #[derive(Debug)]
 pub struct LocalComm {
     host: String,
+    home: HomeProcess,
 }
 
 impl LocalComm {
@@ -17,7 +20,15 @@ impl LocalComm {
         Self {
             host: std::fs::read_to_string("/proc/sys/kernel/hostname")
                 .map_or_else(|_| "localhost".to_string(), |name| name.trim().to_string()),
+            home: HomeProcess::current(),
         }
+    }
+}
+
+impl LocalComm {
+    /// Checks that this process has made the communicator.
+    fn check_process(&self) -> Result<(), Error> {
+        Ok(self.home.check("communicator")?)
     }
 }
 
@@ -51,24 +62,25 @@ impl Comm for LocalComm {
     }
 
     fn barrier(&self) -> Result<(), Error> {
-        Ok(())
+        self.check_process()
     }
 
     fn broadcast(&self, root: usize, _data: &mut Vec<u8>) -> Result<(), Error> {
-        assert_eq!(root, 0, "the local communicator has rank 0 only");
-        Ok(())
+        self.check_process()?;
+        check_rank("root", root, self.size())
     }
 
     fn all_gather(&self, data: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        self.check_process()?;
         Ok(vec![data.to_vec()])
     }
 
     fn sum_f64(&self, _values: &mut [f64]) -> Result<(), Error> {
-        Ok(())
+        self.check_process()
     }
 
     fn sum_u64(&self, _values: &mut [u64]) -> Result<(), Error> {
-        Ok(())
+        self.check_process()
     }
 
     #[allow(
@@ -80,11 +92,14 @@ impl Comm for LocalComm {
         sends: &[MessageSpan],
         recvs: &[MessageSpan],
     ) -> Result<Box<dyn InFlight + '_>, Error> {
-        assert!(
-            sends.is_empty() && recvs.is_empty(),
-            "a single rank has no other rank to exchange messages with"
-        );
-        Ok(Box::new(NoMessages))
+        self.check_process()?;
+        match sends.first().or(recvs.first()) {
+            None => Ok(Box::new(NoMessages)),
+            Some(span) => {
+                let reason = "a single rank has no other rank to exchange messages with";
+                Err(Error::parameter("rank", span.rank, reason))
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@
 mod agree;
 mod arguments;
 pub(crate) mod collectives;
-mod contract;
+pub(crate) mod contract;
 mod exchange;
 pub(crate) mod launched;
 mod links;
@@ -40,4 +40,5 @@ pub use local::LocalComm;
 pub use pause::Pause;
 pub(crate) use rounds::MeasureRounds;
 pub use settings::{Settings, agree_on_settings};
+pub(crate) use settings::{add_fields, add_setting, describe_long};
 pub use transfer::{Message, Transfer};

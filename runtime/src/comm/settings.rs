@@ -1,13 +1,60 @@
 //! Settings that all ranks of a job must share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+
+use serde::Serialize;
+use serde_json::Value;
 
 use super::contract::Comm;
 use crate::error::Error;
 
 /// The values of a rank's settings by their names, as the user knows both. A setting without a value is left out.
 pub type Settings = BTreeMap<String, String>;
+
+/// Separates the words for a value from a number by which long values are compared, and which no user sees.
+const NUMBER_MARK: char = '\u{1f}';
+
+/// Returns the text of a value that is too long to be shown: words for it, such as `a plan`, and a number that equal values
+/// have in common. If other ranks have another value of the same words, it is `another plan`.
+pub(crate) fn describe_long(words: impl Display, number: impl Display) -> String {
+    format!("{words}{NUMBER_MARK}{number}")
+}
+
+/// Adds a setting, or each field of one that has some. Texts are quoted. A number that is not finite counts as not given, as
+/// a setting without a value does.
+pub(crate) fn add_setting(settings: &mut Settings, name: &str, value: &impl Serialize) {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    add_value(settings, name.to_owned(), &value);
+}
+
+/// Adds the fields of a configuration by their own names.
+pub(crate) fn add_fields(settings: &mut Settings, configuration: &impl Serialize) {
+    if let Ok(Value::Object(fields)) = serde_json::to_value(configuration) {
+        for (field, value) in fields {
+            add_value(settings, field, &value);
+        }
+    }
+}
+
+fn add_value(settings: &mut Settings, name: String, value: &Value) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                add_value(settings, format!("{name}.{field}"), value);
+            }
+        }
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            for (index, item) in items.iter().enumerate() {
+                add_value(settings, format!("{name}[{index}]"), item);
+            }
+        }
+        value => {
+            settings.insert(name, value.to_string());
+        }
+    }
+}
 
 /// Compares the settings of all ranks.
 ///
@@ -50,14 +97,26 @@ fn describe_difference(name: &str, by_rank: &[Settings]) -> Option<String> {
     }
     let mut values: Vec<_> = ranks_by_value.into_iter().collect();
     values.sort_by_key(|(_, ranks)| ranks[0]);
-    let values = values.into_iter().map(|(value, ranks)| {
-        let value = value.map_or("not given", String::as_str);
-        format!("{value} on {}", list_ranks(&ranks))
-    });
-    Some(format!(
-        "{name} is {}",
-        values.collect::<Vec<_>>().join(", ")
-    ))
+    let mut shown: Vec<&str> = Vec::new();
+    let mut texts = Vec::new();
+    for (value, ranks) in values {
+        let words = value.map_or("not given", |value| show_value(value));
+        let ranks = list_ranks(&ranks);
+        texts.push(if shown.contains(&words) {
+            format!("another {} on {ranks}", words.trim_start_matches("a "))
+        } else {
+            format!("{words} on {ranks}")
+        });
+        shown.push(words);
+    }
+    Some(format!("{name} is {}", texts.join(", ")))
+}
+
+/// Returns the words for a value, without the number by which it is compared.
+fn show_value(value: &str) -> &str {
+    value
+        .split_once(NUMBER_MARK)
+        .map_or(value, |(words, _)| words)
 }
 
 /// Lists ascending ranks, neighbours as a range: "ranks 0-3, 7".
@@ -111,6 +170,48 @@ mod tests {
             "--json is not given on ranks 0, 2, given on rank 1; \
              --seed is not given on ranks 0-1, 2 on rank 2"
         );
+    }
+
+    #[test]
+    fn long_values_are_compared_by_numbers_that_are_not_shown() {
+        let rank = |number: u32| {
+            let plan = describe_long("a plan", number);
+            settings(&[("plan", plan.as_str())])
+        };
+        assert_eq!(describe_differences(&[rank(7), rank(7)]), "");
+        assert_eq!(
+            describe_differences(&[rank(7), rank(8), rank(7), rank(9)]),
+            "plan is a plan on ranks 0, 2, another plan on rank 1, another plan on rank 3"
+        );
+    }
+
+    #[test]
+    fn the_fields_of_a_setting_have_names_of_their_own() {
+        #[derive(Serialize)]
+        struct Shape {
+            m: usize,
+            kind: Option<&'static str>,
+            inner: Option<f64>,
+        }
+        let shape = Shape {
+            m: 3,
+            kind: Some("x"),
+            inner: None,
+        };
+        let (mut listed, mut plain) = (Settings::new(), Settings::new());
+        add_setting(&mut listed, "shape", &shape);
+        add_setting(&mut listed, "shapes", &[&shape]);
+        add_setting(&mut listed, "sizes", &[1, 2]);
+        add_fields(&mut plain, &shape);
+        let wanted = [
+            ("shape.m", "3"),
+            ("shape.kind", "\"x\""),
+            ("shapes[0].m", "3"),
+            ("shapes[0].kind", "\"x\""),
+            ("sizes", "[1,2]"),
+        ];
+        assert_eq!(listed, settings(&wanted));
+        assert_eq!(plain, settings(&[("m", "3"), ("kind", "\"x\"")]));
     }
 
     #[test]

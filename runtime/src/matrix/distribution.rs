@@ -6,7 +6,8 @@ use isochron_hierarchy::layout::Layout;
 
 use super::spread::check_ranks;
 use super::spread::error::SpreadError;
-use super::{BlockCyclic, LocalMemory, Numbering, Order, ProcessGrid, Region, Spread};
+use super::{BlockCyclic, HeldElement, LocalMemory, Numbering, Order, ProcessGrid, Region, Spread};
+use crate::comm::describe_long;
 
 /// The ranks that hold the elements of a program's matrix, and the order of the elements in their memory.
 ///
@@ -177,6 +178,79 @@ impl Distribution {
             .collect()
     }
 
+    /// Returns the elements that `rank` has, piece after piece of its memory: the index of the piece, as in
+    /// [`local_shapes`](Self::local_shapes), and the element.
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// // 3×4 in blocks of 2×2, dealt to two ranks beside each other.
+    /// let blocks = BlockCyclic::new(3, 4, 2, 2);
+    /// let on = Distribution::block_cyclic(&blocks, ProcessGrid::by_rows(1, 2), 2)?;
+    /// let columns = on.elements(1).map(|(_piece, element)| element.col);
+    /// assert_eq!(columns.collect::<Vec<_>>(), [2, 2, 2, 3, 3, 3]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn elements(&self, rank: usize) -> impl Iterator<Item = (usize, HeldElement)> {
+        self.pieces
+            .iter()
+            .enumerate()
+            .flat_map(move |(number, piece)| {
+                piece.elements(rank).map(move |element| (number, element))
+            })
+    }
+
+    /// Returns the rows and the columns that each piece of memory of `rank` has, each with its place in the piece. The piece
+    /// has every element of these rows in these columns.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn lines(&self, rank: usize) -> Vec<[Vec<(usize, usize)>; 2]> {
+        let n_pieces = self.local_shapes(rank).len();
+        self.pieces
+            .iter()
+            .take(n_pieces)
+            .map(|piece| piece.lines(rank))
+            .collect()
+    }
+
+    /// Sets every element that `rank` has to `element(row, col)`, with indices in the whole matrix. The memory between its
+    /// lines stays as it is.
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// let rows = [Region::new(0..1, 0..3), Region::new(1..3, 0..3)];
+    /// let on = Distribution::of_regions(3, 3, &rows)?.row_major();
+    /// let mut mine = [0.0; 6];
+    /// on.fill(1, (&mut mine, 3), |row, col| (10 * row + col) as f64)?;
+    /// assert_eq!(mine, [10.0, 11.0, 12.0, 20.0, 21.0, 22.0]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpreadError::NoRank`] for a rank that the distribution does not have; [`SpreadError::Pieces`],
+    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements.
+    pub fn fill<'p, T: 'p>(
+        &self,
+        rank: usize,
+        memory: impl Into<Pieces<&'p mut [T]>>,
+        element: impl Fn(usize, usize) -> T,
+    ) -> Result<(), SpreadError> {
+        let ranks = self.n_ranks();
+        if rank >= ranks {
+            return Err(SpreadError::NoRank { rank, ranks });
+        }
+        let memory = memory.into().fit_to(self, rank)?;
+        for (piece, local) in self.pieces.iter().zip(memory) {
+            piece.fill(rank, local, &element)?;
+        }
+        Ok(())
+    }
+
     /// Returns where each rank has its pieces of memory, one after the other.
     pub(crate) fn pieces(&self) -> &[Spread] {
         &self.pieces
@@ -219,11 +293,14 @@ impl Distribution {
         }
     }
 
-    /// Returns a text that equal distributions have in common, and others hardly ever.
+    /// Returns its text for comparisons between ranks, which equal distributions have in common, and others hardly ever.
     pub(crate) fn describe(&self) -> String {
         let prints: Vec<u64> = self.pieces.iter().map(Spread::fingerprint).collect();
         let print = super::digest(&(prints, self.order));
-        format!("{}×{} as {print:016x}", self.rows(), self.cols())
+        let (rows, cols, order) = (self.rows(), self.cols(), self.order.words());
+        let ranks = self.n_ranks();
+        let words = format!("a {order} distribution of {rows}×{cols} over {ranks} ranks");
+        describe_long(words, print)
     }
 }
 
@@ -407,6 +484,53 @@ mod tests {
         let rows = on.clone().row_major();
         let wide = Pieces::from(vec![(&data[..], 1), (&data, 3), (&data, 3)]).fit_to(&rows, 2);
         assert_eq!(wide.unwrap()[1].order, Order::Rows);
+    }
+
+    #[test]
+    fn every_element_is_listed_once_and_filled_where_it_lies() {
+        let whole = Distribution::of_blocks(&blocks(), 3).unwrap();
+        let cyclic = BlockCyclic::new(5, 7, 2, 3).with_first_blocks(1, 2);
+        let cyclic = Distribution::block_cyclic(&cyclic, ProcessGrid::by_columns(2, 1), 3);
+        for on in [whole.clone().row_major(), cyclic.unwrap(), whole] {
+            let mut seen = [0; 35];
+            for rank in 0..3 {
+                let shapes = on.local_shapes(rank);
+                let lines = |&(rows, cols): &(usize, usize)| match on.order() {
+                    Order::Rows => (rows, cols),
+                    Order::Columns => (cols, rows),
+                };
+                let mut memory: Vec<(Vec<usize>, usize)> = (shapes.iter().map(lines))
+                    .map(|(lines, along)| (vec![99; lines * (along + 1)], along + 1))
+                    .collect();
+                let places = memory.iter_mut();
+                let places: Vec<(&mut [usize], usize)> =
+                    places.map(|(data, ld)| (&mut data[..], *ld)).collect();
+                on.fill(rank, places, |row, col| 10 * row + col).unwrap();
+                let mut n_filled = 0;
+                for (piece, held) in on.elements(rank) {
+                    let (data, ld) = &memory[piece];
+                    let place = on.order().index(held.local_row, held.local_col, *ld);
+                    assert_eq!(data[place], 10 * held.row + held.col);
+                    seen[held.row * 7 + held.col] += 1;
+                    n_filled += 1;
+                }
+                let all = memory.iter().flat_map(|(data, _)| data);
+                assert_eq!(all.filter(|&&value| value != 99).count(), n_filled);
+            }
+            assert_eq!(seen, [1; 35]);
+        }
+        let one = Distribution::on_one(2, 2, 0, 1).unwrap();
+        let mut data = [0; 4];
+        let text = one
+            .fill(1, (&mut data, 2), |_, _| 1)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("no rank 1"), "{text}");
+        let text = one
+            .fill(0, (&mut data[..3], 2), |_, _| 1)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("local memory of 3"), "{text}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// # Collective
     /// All ranks.
     pub fn find_not_finite(&self, comm: &dyn Comm) -> Result<Option<NotFinite>, Error> {
-        let _call = CollectiveCall::new(comm, "Matrix::find_not_finite")
+        let _call = CollectiveCall::new(comm, "looking for elements that are not finite")
             .with("element", &T::TYPE)
             .with("shape", &(self.spread.rows(), self.spread.cols()))
             .enter()?;

@@ -26,6 +26,14 @@ impl Order {
         }
     }
 
+    /// Returns the order in words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Order::Columns => "column-major",
+            Order::Rows => "row-major",
+        }
+    }
+
     /// Returns the index of element (`row`, `col`) in memory with leading dimension `ld`.
     pub fn index(self, row: usize, col: usize, ld: usize) -> usize {
         match self {

@@ -339,22 +339,23 @@ impl<'a> MultiplyRun<'a> {
 /// Enters a multiplication, if all ranks have the same plan and scalars.
 ///
 /// # Errors
-/// [`Error::Settings`] on every rank.
+/// On every rank: [`Error::Settings`], and [`Error::Spread`] for a plan of another number of ranks.
 ///
 /// # Collective
 /// All ranks.
 pub(crate) fn enter_multiplication<'c, T: Scalar>(
     comm: &'c dyn Comm,
     plan: &Plan,
-    Scalars { alpha, beta }: Scalars<T>,
+    scalars: Scalars<T>,
 ) -> Result<EnteredCall<'c>, Error> {
-    CollectiveCall::new(comm, "multiplication")
-        .with("problem", plan.problem())
-        .with_digest("plan", plan)
+    let call = CollectiveCall::new(comm, "multiplying")
+        .with_fields(plan.problem())
+        .with_long("plan", "a plan", plan)
         .with("element", &T::TYPE)
-        .with_debug("alpha", &alpha)
-        .with_debug("beta", &beta)
-        .enter()
+        .with_scalars(scalars)
+        .enter()?;
+    plan.check_ranks(comm.size())?;
+    Ok(call)
 }
 
 fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {

@@ -54,6 +54,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use isochron_devices::internal::HomeProcess;
 use isochron_hierarchy::rebalance::{Advice, Rebalance, list_ranges};
 pub use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig, RebalanceReport};
 use serde::{Deserialize, Serialize};
@@ -61,7 +62,9 @@ use serde::{Deserialize, Serialize};
 use self::migrate::{Change, move_blocks, move_units};
 use self::state::{load_machine, save_machine};
 use self::sweep::SweepTimes;
-use crate::comm::{Comm, Settings, agree, agree_on_settings, share_outcome};
+use crate::comm::{
+    Comm, Settings, add_fields, add_setting, agree, agree_on_settings, describe_long, share_outcome,
+};
 use crate::error::Error;
 
 pub use self::cost::measure_move_unit_s;
@@ -86,6 +89,7 @@ pub struct Rebalancer {
     /// Seconds of moving since the last look.
     moving_s: f64,
     moves: u64,
+    home: HomeProcess,
 }
 
 impl fmt::Debug for Rebalancer {
@@ -153,6 +157,7 @@ impl Rebalancer {
             due_in,
             moving_s: 0.0,
             moves: 0,
+            home: HomeProcess::current(),
         })
     }
 
@@ -236,11 +241,13 @@ impl Rebalancer {
     /// # Errors
     /// On every rank: [`Error::Parameter`] for an invalid time, and for `begin` and `end` that do not match, on any rank
     /// since the last decision; the times since then are forgotten. [`Error::Adaptive`] if the times do not
-    /// admit a division.
+    /// admit a division. [`Error::Forked`] in a forked child of the process that has made the balancer.
     ///
     /// # Collective
     /// All ranks, after every sweep.
     pub fn balance(&mut self) -> Result<bool, Error> {
+        // Most calls send no message, which would notice it.
+        self.home.check("balancer")?;
         self.times.end_sweep(self.units[self.comm.rank()]);
         self.due_in -= 1;
         if self.due_in > 0 {
@@ -368,12 +375,9 @@ impl Rebalancer {
     /// All ranks, with the same bytes.
     pub fn restore(comm: impl Into<Arc<dyn Comm>>, state: &[u8]) -> Result<Self, Error> {
         let comm = comm.into();
-        let checksum = format!(
-            "{} bytes of checksum {:08x}",
-            state.len(),
-            crc32fast::hash(state)
-        );
-        agree_on_settings(&*comm, &Settings::from([("state".to_owned(), checksum)]))?;
+        let words = format!("a state of {} bytes", state.len());
+        let state_text = describe_long(words, crc32fast::hash(state));
+        agree_on_settings(&*comm, &Settings::from([("state".to_owned(), state_text)]))?;
         let machine = agree(&*comm, load_machine(state, comm.size()))?;
         let head = (comm.rank() == 0).then_some(machine);
         Self::begin_with(comm, head)
@@ -421,14 +425,9 @@ fn observe_ranks(machine: &mut Rebalance, all: &[Told]) -> Result<(), Error> {
 
 /// Returns what all ranks must give alike.
 fn list_settings(total: u64, config: &RebalanceConfig) -> Settings {
-    let mut settings = Settings::from([("total".to_owned(), total.to_string())]);
-    if let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(config) {
-        settings.extend(
-            fields
-                .into_iter()
-                .map(|(name, value)| (name, value.to_string())),
-        );
-    }
+    let mut settings = Settings::new();
+    add_setting(&mut settings, "units", &total);
+    add_fields(&mut settings, config);
     settings
 }
 

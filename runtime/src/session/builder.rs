@@ -11,7 +11,7 @@ use super::Session;
 use super::host_share::HostScope;
 use super::log::LineLog;
 use super::platform::{NodeSpec, Platform, PlatformSource};
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, Settings, add_fields, add_setting, agree};
 use crate::error::Error;
 use crate::multiply::{Plan, PlannedNode};
 use crate::progress::Observer;
@@ -124,8 +124,8 @@ impl SessionBuilder {
     }
 
     /// Leaves these cores of the host, by their logical numbers, to threads of the host program. All ranks of a host reserve
-    /// the same ones. No thread of a device runs there: if there are more ranks than other cores, the threads are bound to
-    /// all other cores together.
+    /// the same ones. No thread that the session starts runs there, neither its own nor those of libraries: if there are more
+    /// ranks than other cores, the threads are bound to all other cores together.
     ///
     /// The session uses the other cores that the threads of this process may use when it is built. So the program binds its
     /// threads to the reserved cores afterwards.
@@ -211,6 +211,32 @@ impl SessionBuilder {
     /// All ranks, with the same settings. Nodes may differ, and reserved cores may differ between hosts.
     pub fn build(self, comm: impl Into<Arc<dyn Comm>>) -> Result<Session, Error> {
         Session::build(self, comm.into())
+    }
+
+    /// Returns the settings that are the same on all ranks, as text. The platform, the cores that form a device and the BLAS
+    /// may differ; the kind of the platform and the reserved cores are compared by host.
+    pub(super) fn describe(&self) -> Settings {
+        let Self {
+            platform: _,
+            grouping: _,
+            blas: _,
+            element,
+            measure,
+            store,
+            models,
+            reserved: _,
+            host_scope,
+            log: _,
+            observer: _,
+        } = self;
+        let mut settings = Settings::new();
+        add_fields(&mut settings, measure);
+        add_setting(&mut settings, "element", element);
+        add_setting(&mut settings, "store", &store.to_string());
+        let models = models.as_ref().map(|folder| folder.display().to_string());
+        add_setting(&mut settings, "models", &models);
+        add_setting(&mut settings, "host_scope", &host_scope.to_string());
+        settings
     }
 
     /// Returns this rank's node.

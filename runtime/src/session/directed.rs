@@ -168,8 +168,8 @@ impl Session {
     /// All ranks, with the same record.
     pub fn replay(&mut self, record: RunRecord) -> Result<Plan, Error> {
         let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "Session::replay")
-            .with_digest("record", &record)
+        let _call = CollectiveCall::new(comm.as_ref(), "repeating a record")
+            .with_long("record", "a record", &record)
             .enter()?;
         let (plan, rank) = (record.plan().clone(), self.comm.rank());
         self.check_given(&plan)?;

@@ -72,9 +72,10 @@ impl Session {
     /// # Collective
     /// All ranks, with the same plan.
     pub fn describe(&self, plan: &Plan) -> Result<PlanDocument, Error> {
-        let _call = CollectiveCall::new(self.comm.as_ref(), "Session::describe")
-            .with_digest("plan", plan)
+        let _call = CollectiveCall::new(self.comm.as_ref(), "describing a plan")
+            .with_long("plan", "a plan", plan)
             .enter()?;
+        plan.check_ranks(self.comm.size())?;
         let mine = agree(self.comm.as_ref(), self.predict_node(plan))?;
         let predicted = Prediction {
             arithmetic_s: plan.predicted_s(),
@@ -121,8 +122,8 @@ impl Session {
     pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "Session::adopt")
-            .with_digest("plan", &plan)
+        let _call = CollectiveCall::new(comm.as_ref(), "adopting a plan")
+            .with_long("plan", "a plan", &plan)
             .enter()?;
         self.check_given(&plan)?;
         self.fit_to_memory(plan, &|_| 0)

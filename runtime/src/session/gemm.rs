@@ -12,7 +12,7 @@ use isochron_hierarchy::decide::SplitChoice;
 use self::agreement::{fit_block, note_scattered, renumber, suit_plan};
 use self::mover::{MatrixMover, PieceMoves, take_kept};
 use super::{PlacedMatrices, Session};
-use crate::comm::{Comm, Settings, agree, agree_on_settings};
+use crate::comm::{CollectiveCall, Comm, Settings, add_fields, add_setting, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved};
 use crate::matrix::{
@@ -51,20 +51,21 @@ impl GemmConfig {
 
     /// Returns each setting as text.
     fn describe(&self) -> Settings {
-        let named = [
-            ("ops", format!("{:?}", self.ops)),
-            ("block", describe_width(self.block)),
-            ("panel", describe_width(self.panel)),
-            ("split", self.split.to_string()),
-            ("balance", format!("{:?}", self.balance)),
-        ];
-        named.map(|(name, value)| (name.to_owned(), value)).into()
+        let Self {
+            ops: [a, b],
+            block,
+            panel,
+            split,
+            balance,
+        } = self;
+        let mut settings = Settings::new();
+        add_setting(&mut settings, "ops", &format!("{a}{b}").to_uppercase());
+        add_setting(&mut settings, "block", block);
+        add_setting(&mut settings, "panel", panel);
+        add_setting(&mut settings, "split", &split.to_string());
+        add_fields(&mut settings, balance);
+        settings
     }
-}
-
-/// Describes the width of blocks or panels; `None` leaves it to the plan.
-fn describe_width(width: Option<usize>) -> String {
-    width.map_or_else(|| "auto".to_owned(), |width| width.to_string())
 }
 
 /// Checks a tolerance.
@@ -456,14 +457,16 @@ fn fit_pieces<T, D: Deref<Target = [T]> + Default>(
 fn check_distributions<T: Element>(
     comm: &dyn Comm,
     on: [&Distribution; 3],
-    mut settings: Settings,
+    settings: Settings,
 ) -> Result<(), Error> {
     let [a, b, c] = on.map(Distribution::describe);
-    let element = T::TYPE.to_string();
-    for (name, value) in [("A", a), ("B", b), ("C", c), ("type", element)] {
-        settings.insert(name.to_owned(), value);
-    }
-    agree_on_settings(comm, &settings)?;
+    let _call = CollectiveCall::new(comm, "preparing a product")
+        .with_settings(settings)
+        .with_text("A", a)
+        .with_text("B", b)
+        .with_text("C", c)
+        .with("type", &T::TYPE)
+        .enter()?;
     let ranks = comm.size();
     let mut others = on
         .iter()

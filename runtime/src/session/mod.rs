@@ -152,15 +152,13 @@ impl Session {
         let _entered = span.enter();
         let shared = comm;
         let comm = shared.as_ref();
-        let _call = CollectiveCall::new(comm, "SessionBuilder::build")
-            .with("measure", &settings.measure)
-            .with_debug("store", &settings.store)
-            .with("element", &settings.element)
-            .with_debug("models", &settings.models)
-            .with_debug("host_scope", &settings.host_scope)
+        let _call = CollectiveCall::new(comm, "opening a session")
+            .with_settings(settings.describe())
             .enter()?;
         let node = settings.find_node(comm)?;
         let topology = settings.find_topology(comm)?;
+        // Every thread that is started for the session keeps off the reserved cores, also those of libraries.
+        let _confined = topology.confine_current_thread();
         let mut notices = topology.notices();
         for notice in &notices {
             tracing::info!(host = comm.host(), "{notice}");
@@ -266,9 +264,9 @@ impl Session {
     pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "Session::plan")
-            .with("problem", &problem)
-            .with("config", config)
+        let _call = CollectiveCall::new(comm.as_ref(), "planning")
+            .with_fields(&problem)
+            .with_fields(config)
             .enter()?;
         memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
         let places = PlacedMatrices {
@@ -346,8 +344,8 @@ impl Session {
     /// All ranks, with the same plan, before any of them makes a matrix.
     pub fn check_memory(&mut self, plan: &Plan) -> Result<(), Error> {
         let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "Session::check_memory")
-            .with_digest("plan", plan)
+        let _call = CollectiveCall::new(comm.as_ref(), "looking at the memory")
+            .with_long("plan", "a plan", plan)
             .enter()?;
         plan.check_ranks(comm.size())?;
         memory::look_again(comm.as_ref(), &mut self.team, plan, &self.available)
@@ -429,7 +427,7 @@ impl Session {
     pub fn save_models(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.comm);
         let comm = shared.as_ref();
-        let _call = CollectiveCall::new(comm, "Session::save_models").enter()?;
+        let _call = CollectiveCall::new(comm, "saving models").enter()?;
         let store = self.store.as_mut();
         let saved = store.map(|store| store.save(comm.host()));
         let written = match saved.transpose() {
@@ -472,8 +470,10 @@ impl Session {
     /// columns on both sides, which takes addresses but no memory: the part then grows without being copied.
     ///
     /// # Errors
-    /// [`Error::Allocation`] when memory is missing; [`Error::Device`] when the plan is another session's.
+    /// [`Error::Allocation`] when memory is missing; [`Error::Spread`] for a plan of another number of ranks, and
+    /// [`Error::Device`] when it is another session's.
     pub fn zeros<T: Scalar>(&mut self, plan: &Plan) -> Result<Matrix<T>, Error> {
+        plan.check_ranks(self.comm.size())?;
         let rank = self.comm.rank();
         let k_is_split = plan.division().shares().is_some();
         let c = if plan.look().is_some() && !k_is_split {
@@ -515,9 +515,9 @@ impl Session {
     /// All ranks, with the same plan.
     pub fn reserve<T: Element>(&mut self, plan: &Plan) -> Result<(), Error> {
         let comm = Arc::clone(&self.comm);
-        let _call = CollectiveCall::new(comm.as_ref(), "Session::reserve")
+        let _call = CollectiveCall::new(comm.as_ref(), "reserving memory")
             .with("element", &T::TYPE)
-            .with_digest("plan", plan)
+            .with_long("plan", "a plan", plan)
             .enter()?;
         plan.check_ranks(comm.size())?;
         let mut memory = self.take_reserved::<T>();

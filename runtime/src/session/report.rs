@@ -283,6 +283,7 @@ impl Report {
         verify: Option<(VerifyReport, bool)>,
     ) -> Result<Self, Error> {
         let comm = session.comm();
+        plan.check_ranks(comm.size())?;
         let nodes = comm.gather(&NodeReport::new(session, plan, execution))?;
         let learning = (comm.rank() == 0).then(|| execution.learnt.clone());
         let learning = comm.share(0, learning)?;

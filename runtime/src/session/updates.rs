@@ -25,7 +25,7 @@ pub fn prepare_updates<T: Scalar>(
     depth: Depth,
 ) -> Result<(), Error> {
     let comm = Arc::clone(&session.comm);
-    let _call = CollectiveCall::new(comm.as_ref(), "prepare_updates")
+    let _call = CollectiveCall::new(comm.as_ref(), "preparing updates")
         .with("element", &T::TYPE)
         .enter()?;
     let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);

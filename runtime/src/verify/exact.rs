@@ -26,6 +26,8 @@ pub struct Exact<T = f64> {
     largest: f64,
     /// This rank's share of `alpha·A·(B·x) + beta·C0·x`.
     expected: Vec<Residue>,
+    /// Columns of C.
+    cols: usize,
 }
 
 /// Returns the magnitude up to which whole numbers and their sums are exact in the elements' precision.
@@ -48,8 +50,8 @@ impl<T: Scalar> Exact<T> {
         c: &HeldMatrix<'_, T>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "Exact::begin")
-            .with_debug("scalars", &scalars)
+        let _call = CollectiveCall::new(comm, "beginning an exact check")
+            .with_scalars(scalars)
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("seed", &seed)
             .enter()?;
@@ -71,19 +73,26 @@ impl<T: Scalar> Exact<T> {
             scalars,
             largest: c_max,
             expected,
+            cols: c.spread().cols(),
         })
     }
 
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// As [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors(comm, "Exact::add", (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(
+            comm,
+            "adding factors to an exact check",
+            (self.seed, self.scalars),
+            [&a, &b],
+            (self.expected.len(), self.cols),
+        )?;
         let alpha = self.scalars.alpha;
         if alpha == T::ZERO {
             return Ok(());
@@ -114,7 +123,7 @@ impl<T: Scalar> Exact<T> {
     /// # Collective
     /// All ranks, with their parts of the same matrix.
     pub fn finish(self, comm: &dyn Comm, c: &HeldMatrix<'_, T>) -> Result<Verdict, Error> {
-        let _call = CollectiveCall::new(comm, "Exact::finish")
+        let _call = CollectiveCall::new(comm, "ending an exact check")
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();

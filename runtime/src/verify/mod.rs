@@ -39,22 +39,30 @@ pub struct Verdict {
 /// Seed of the probe vectors, to be mixed with the caller's.
 const SEED: u64 = 0x15_0c_48_20;
 
-/// Enters a call that adds factors to a check with this seed and these scalars.
+/// Enters a call that adds factors to a check of a matrix of these rows and columns, with this seed and these scalars.
 ///
 /// # Errors
-/// [`Error::Settings`] on every rank.
+/// On every rank: [`Error::Settings`], and [`Error::Shape`] for factors of another product.
 ///
 /// # Collective
 /// All ranks.
 fn enter_factors<'c, T: Scalar>(
     comm: &'c dyn Comm,
     name: &'static str,
-    check: (u64, Scalars<T>),
+    (seed, scalars): (u64, Scalars<T>),
     [a, b]: [&Operand<'_, T>; 2],
+    (rows, cols): (usize, usize),
 ) -> Result<EnteredCall<'c>, Error> {
-    CollectiveCall::new(comm, name)
-        .with_debug("check", &check)
+    let call = CollectiveCall::new(comm, name)
+        .with("seed", &seed)
+        .with_scalars(scalars)
         .with("A", &(a.rows(), a.cols()))
         .with("B", &(b.rows(), b.cols()))
-        .enter()
+        .enter()?;
+    if (a.rows(), b.cols()) == (rows, cols) && a.cols() == b.rows() {
+        return Ok(call);
+    }
+    let [a, b] = [a, b].map(|x| format!("{}×{}", x.rows(), x.cols()));
+    let reason = format!("op(A) is {a}, op(B) is {b}, and the checked C is {rows}×{cols}");
+    Err(Error::Shape(reason))
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use isochron::comm::Comm;
+use isochron::comm::{Comm, LocalComm, share_outcome};
 use isochron::matrix::redistribute::RedistributeConfig;
 use isochron::matrix::{Generator, Matrix, Spread, Stored};
 use isochron::multiply::{Plan, Problem, Scalars};
-use isochron::session::Session;
+use isochron::rebalance::measure_move_unit_s;
+use isochron::session::{Report, Session};
 use isochron::verify::Probe;
 use isochron::{Error, ErrorClass};
 use isochron_devices::MeasureConfig;
@@ -22,6 +23,20 @@ fn assert_refused<T>(refused: Result<T, Error>, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part}: {text}");
     }
+    assert_in_words(&text);
+}
+
+/// Checks that a text is in words of all languages: it has no marks of Rust's, and no numbers by which values are compared.
+fn assert_in_words(text: &str) {
+    let mark = ["{", "::", "\u{1f}", "Some(", "None"]
+        .into_iter()
+        .find(|mark| text.contains(mark));
+    let mut words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let hash = words.find(|word| word.len() >= 8 && word.chars().all(|c| c.is_ascii_hexdigit()));
+    assert!(
+        mark.is_none() && hash.is_none(),
+        "{mark:?} {hash:?}: {text}"
+    );
 }
 
 /// Ranks that call with other arguments than the others are told so, with the argument, and none waits. The session can be
@@ -37,7 +52,7 @@ pub(super) fn compare_arguments() {
     };
     let mut session = open_session(&comm);
     let problem = |m| Problem::new(m, 40, 48, 8).unwrap();
-    let text = format!("Session::plan: problem.m is 32 on {others}, 33 on rank 1");
+    let text = format!("planning: m is 32 on {others}, 33 on rank 1");
     let refused = session.plan(problem(32 + odd), &unmeasured());
     assert_refused(refused, &[text.as_str()]);
     let config = BalanceConfig {
@@ -45,7 +60,7 @@ pub(super) fn compare_arguments() {
         ..unmeasured()
     };
     let refused = session.plan(problem(32), &config);
-    assert_refused(refused, &["config.max", "6 on rank 1"]);
+    assert_refused(refused, &["planning: max_iterations is 5", "6 on rank 1"]);
     let measure = MeasureConfig {
         min_reps: 3 + odd as u32,
         ..MeasureConfig::default()
@@ -53,14 +68,12 @@ pub(super) fn compare_arguments() {
     let refused = Session::builder().measure(measure).build(Arc::clone(&comm));
     assert_refused(
         refused,
-        &[
-            "SessionBuilder::build: measure.min_reps is 3",
-            "4 on rank 1",
-        ],
+        &["opening a session: min_reps is 3", "4 on rank 1"],
     );
 
     let plans = [32, 24].map(|m| session.plan(problem(m), &unmeasured()).unwrap());
     compare_multiplications(comm.as_ref(), &mut session, &plans, odd);
+    refuse_foreign_plan(&mut session, &plans[0]);
     compare_low_calls(comm.as_ref(), odd);
     let unlike = match odd {
         1 => session.describe(&plans[0]).map(|_| ()),
@@ -68,12 +81,43 @@ pub(super) fn compare_arguments() {
     };
     assert_refused(
         unlike,
-        &["call is Session::adopt on", "Session::describe on rank 1"],
+        &[
+            "the call is adopting a plan on",
+            "describing a plan on rank 1",
+        ],
     );
     mpi.meet();
     drop(session);
     drop(comm);
     mpi.finalize();
+}
+
+/// A plan of another number of ranks, which all ranks give, and factors of another product are refused.
+fn refuse_foreign_plan(session: &mut Session, own: &Plan) {
+    let comm = Arc::clone(session.comm());
+    let alone: Arc<dyn Comm> = Arc::new(LocalComm::new());
+    let problem = Problem::new(32, 40, 48, 8).unwrap();
+    let plan = open_session(&alone).plan(problem, &unmeasured()).unwrap();
+    let plan = comm.share(0, (comm.rank() == 0).then_some(plan)).unwrap();
+    let words = ["spread over 1 ranks", "by"];
+    assert_refused(session.zeros::<f64>(&plan), &words);
+    assert_refused(session.describe(&plan), &words);
+    assert_refused(session.check_memory(&plan), &words);
+    assert_refused(session.reserve::<f64>(&plan), &words);
+    assert_refused(session.adopt(plan.clone()), &["plan"]);
+    let generate = |plan: &Plan, side: fn(&Plan) -> Spread| {
+        let spread = side(plan);
+        Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap()
+    };
+    let (a, b) = (generate(own, Plan::a), generate(own, Plan::b));
+    let mut c = session.zeros(own).unwrap();
+    assert_refused(session.multiply(&plan, SCALARS, (&a, &b), &mut c), &words);
+    let run = session.multiply(own, SCALARS, (&a, &b), &mut c).unwrap();
+    assert_refused(Report::gather(session, &plan, &run, None), &words);
+    let mut probe = Probe::begin(comm.as_ref(), SCALARS, &c, None, 7).unwrap();
+    let [wrong_a, wrong_b] = own.operands((&a, &b));
+    let swapped = [wrong_b, wrong_a];
+    assert_refused(probe.add(comm.as_ref(), swapped), &["op(A) is 48×40"]);
 }
 
 fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan; 2], odd: usize) {
@@ -85,19 +129,27 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
     let alpha = 1.0 + odd as f64;
     let scalars = Scalars { alpha, beta: 0.0 };
     let refused = session.multiply(plan, scalars, (&a, &b), &mut c);
-    assert_refused(refused, &["alpha is 1.0 on", "2.0 on rank 1"]);
+    assert_refused(refused, &["multiplying: alpha is 1 on", "2 on rank 1"]);
     let refused = session.multiply(&plans[odd], SCALARS, (&a, &b), &mut c);
     assert_refused(
         refused,
-        &["plan is number", "problem.m is 32 on", "24 on rank 1"],
+        &[
+            "plan is a plan on",
+            "another plan on rank 1",
+            "m is 32 on",
+            "24 on rank 1",
+        ],
     );
     let refused = Probe::begin(comm, SCALARS, &c, None, 7 + odd as u64);
-    assert_refused(refused, &["Probe::begin: seed is", "on rank 1"]);
+    assert_refused(refused, &["beginning a check: seed is", "on rank 1"]);
     let size = comm.size();
     let to = Spread::on_one(32, 40, odd, size).unwrap();
     assert_refused(
         c.redistribute(comm, to),
-        &["redistribute: target is 32x40", "rank 1"],
+        &[
+            "redistributing: target is a distribution of 32×40 on",
+            "another distribution of 32×40 on rank 1",
+        ],
     );
     let config = RedistributeConfig {
         limit_bytes: 1000 + odd,
@@ -120,5 +172,13 @@ fn compare_low_calls(comm: &dyn Comm, odd: usize) {
         &[values, "3 on rank 1"],
     );
     assert_refused(comm.sum_f64(&mut vec![1.0; 2 + odd]), &[values]);
+    // Arguments that all ranks give alike, and wrong.
+    let none = "root = 99: the ranks are 0 to";
+    assert_refused(comm.broadcast(99, &mut vec![1]), &[none]);
+    assert_refused(comm.share(99, Some(3)), &[none]);
+    assert_refused(comm.share::<u32>(99, None), &[none]);
+    assert_refused(share_outcome(comm, 99, Some(Ok(3))), &[none]);
+    // A unit that no memory holds is not sent.
+    assert!(measure_move_unit_s(comm, usize::MAX / 2).unwrap() > 0.0);
     comm.barrier().unwrap();
 }

@@ -1,7 +1,7 @@
 //! Cores and threads of the host, which the program, its sessions and other ranks have in common.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,18 +29,84 @@ pub(super) fn stay_within_mask() {
 
 /// Lists where the threads of this process may run.
 fn list_allowed() -> BTreeSet<String> {
+    list_threads().into_values().map(|[_, mask]| mask).collect()
+}
+
+/// Lists the threads of this process by their numbers: the name of each, and the processing units on which it may run.
+fn list_threads() -> BTreeMap<String, [String; 2]> {
     std::fs::read_dir("/proc/self/task")
         .unwrap()
-        .map(|thread| {
-            let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
-            let mut lines = status.lines();
-            lines
-                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
-                .unwrap()
-                .trim()
-                .to_owned()
+        .filter_map(|thread| {
+            let thread = thread.unwrap();
+            // A thread may have ended since.
+            let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+            let fields = ["Name:", "Cpus_allowed_list:"].map(|field| {
+                let mut lines = status.lines();
+                lines
+                    .find_map(|line| line.strip_prefix(field))
+                    .unwrap_or_default()
+                    .trim()
+                    .to_owned()
+            });
+            Some((thread.file_name().to_str().unwrap().to_owned(), fields))
         })
         .collect()
+}
+
+/// Reads a list of numbers and ranges, such as `0-3,7`.
+fn read_units(list: &str) -> BTreeSet<u32> {
+    list.split(',')
+        .flat_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            first.parse::<u32>().unwrap()..=last.parse().unwrap()
+        })
+        .collect()
+}
+
+/// Every thread that a session starts keeps off the reserved cores: of its devices, those that drive them, and those of BLAS
+/// libraries. The program's own threads stay where they were.
+pub(super) fn keep_off_reserved_cores() {
+    let mpi = OwnMpi::funneled();
+    let topology = Topology::discover().unwrap();
+    let cores = topology.cores();
+    let (reserved, others) = cores.split_first().unwrap();
+    if others.is_empty() || !topology.should_pin() {
+        return mpi.finalize();
+    }
+    // MPI may start threads when it is first used.
+    let comm = mpi.adopt().unwrap();
+    comm.barrier().unwrap();
+    let before = list_threads();
+    let choices = [BlasChoice::Embedded, BlasChoice::OpenBlas, BlasChoice::Auto];
+    for (blas, grouping) in
+        choices
+            .into_iter()
+            .zip([Grouping::Auto, Grouping::Node, Grouping::Auto])
+    {
+        let builder = Session::builder().reserved_cores([reserved.core]);
+        let mut session = builder
+            .blas(blas.clone())
+            .grouping(grouping)
+            .build(Arc::clone(&comm))
+            .unwrap();
+        multiply_ones(&mut session);
+        let now = list_threads();
+        let mut n_started = 0;
+        for (number, [name, mask]) in &now {
+            if let Some(known) = before.get(number) {
+                assert_eq!(known[1], *mask, "{name} is the program's");
+                continue;
+            }
+            n_started += 1;
+            let units = read_units(mask);
+            let is_off = reserved.pus.iter().all(|unit| !units.contains(unit));
+            assert!(is_off, "{name} may run on {mask} with {blas:?}: {now:?}");
+        }
+        assert!(n_started > 1, "{now:?}");
+        drop(session);
+    }
+    drop(comm);
+    mpi.finalize();
 }
 
 /// Sessions of other communicators on the same host, and of the same process, have cores of their own.

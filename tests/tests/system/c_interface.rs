@@ -174,6 +174,44 @@ fn c_programs_multiply_matrices_of_every_layout() {
     check_itself("tests/values.c", 6, "9 products are right");
 }
 
+/// As ScaLAPACK describes them, on a grid with sources, and with short first blocks.
+#[test]
+fn c_programs_multiply_submatrices() {
+    check_itself("tests/submatrices.c", 4, "the submatrices are right");
+}
+
+/// The header says of each setting which ranks give it alike, and a program tries each.
+#[test]
+fn the_header_says_which_settings_may_differ_between_ranks() {
+    let header = fs::read_to_string(find_source("include/isochron.h")).expect("the header");
+    let tried = fs::read_to_string(find_source("tests/wrong_calls.c")).expect("a source");
+    let mut n_settings = 0;
+    for row in header.lines().filter_map(|line| line.strip_prefix("// | ")) {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        // The settings of a call that is not collective have two columns.
+        let [names, ranks, _] = cells[..] else {
+            continue;
+        };
+        for name in names.split(", ").filter(|&name| name != "setting") {
+            n_settings += 1;
+            let may_differ = match ranks {
+                "same" => "0",
+                "may differ" => "1",
+                // Tried with wrong values, and by a program on several hosts.
+                "same on a host" => continue,
+                other => panic!("{name}: {other}"),
+            };
+            let rest = tried
+                .split_once(&format!("{{\"{name}\", {{"))
+                .and_then(|(_, rest)| rest.split_once("}, "));
+            let is_tried = rest.is_some_and(|(_, rest)| rest.starts_with(may_differ));
+            // A file that does not exist is an error on the first rank alone.
+            assert!(is_tried || name == "platform", "{name}: {ranks}");
+        }
+    }
+    assert_eq!(n_settings, 26, "{header}");
+}
+
 #[test]
 fn c_programs_have_shares_flags_and_blocks_of_loops() {
     check_itself("tests/loops.c", 3, "the loops are balanced");

@@ -75,6 +75,11 @@ fn unlike_arguments_are_named_on_every_rank() {
 }
 
 #[test]
+fn forked_children_are_refused_what_their_parents_have_made() {
+    assert_holds("forked");
+}
+
+#[test]
 fn sessions_of_one_host_divide_its_cores() {
     for mpi in libraries() {
         for ranks in [1, 2, 3] {
@@ -90,6 +95,12 @@ fn no_thread_leaves_the_affinity_mask_of_its_rank() {
     for core in ["0", "1"] {
         assert_holds_below(&mpi, 2, &["taskset", "-c", core], "own-mask");
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_thread_of_a_session_runs_on_a_reserved_core() {
+    assert_holds("reserved");
 }
 
 /// The library has this name on Linux alone.

@@ -23,7 +23,8 @@ const COMM_VARIABLE: &str = "ISOCHRON_COMM";
 ///
 /// # Errors
 /// [`Error::Launcher`] when the launcher belongs to another MPI library than the program;
-/// [`Error::WithinMpi`] when a program that is a rank of a job has started this one;
+/// [`Error::WithinMpi`] when a program that is a rank of a job has started this one; [`Error::Forked`] in a forked child of a
+/// process that has met MPI;
 /// [`Error::Parameter`] when `ISOCHRON_COMM` is neither value, or asks for MPI in a build without it;
 /// [`Error::Settings`] when it is not the same for all processes of a launcher.
 ///
@@ -41,6 +42,9 @@ pub fn connect() -> Result<Arc<dyn Comm>, Error> {
             if is_local || *standing == Standing::Free {
                 return Ok(Arc::new(LocalComm::new()));
             }
+            // A forked child of a rank is below a program with MPI as well.
+            #[cfg(feature = "mpi")]
+            mpi::check_home()?;
             if let Standing::Within { program, process } = standing {
                 return Err(Error::WithinMpi {
                     program: program.clone(),

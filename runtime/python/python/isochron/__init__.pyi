@@ -1,6 +1,6 @@
 """Load balancing on unlike nodes, and matrix products that are balanced by it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, overload
@@ -18,7 +18,7 @@ _Dimension: TypeAlias = Literal["auto", "c", "k"]
 _Strategy: TypeAlias = Literal["adaptive", "fpm", "multi-cpm", "single-cpm", "homogeneous"]
 
 class IsochronError(Exception): ...
-class InputError(IsochronError): ...
+class InputError(IsochronError, ValueError): ...
 class RunError(IsochronError): ...
 
 class Device:
@@ -123,6 +123,16 @@ class Distribution:
         *,
         ranks: int | None = None,
         sources: tuple[int, int] = (0, 0),
+        first_block: tuple[int, int] | None = None,
+        grid_order: _Order = "C",
+        order: _Order = "F",
+    ) -> Distribution: ...
+    @staticmethod
+    def of_descriptor(
+        descriptor: Sequence[int],
+        grid: tuple[int, int],
+        *,
+        ranks: int | None = None,
         grid_order: _Order = "C",
         order: _Order = "F",
     ) -> Distribution: ...
@@ -143,6 +153,13 @@ class Distribution:
     @property
     def order(self) -> _Order: ...
     def local_shapes(self, rank: int) -> list[tuple[int, int]]: ...
+    def elements(self, rank: int) -> list[tuple[list[int], list[int]]]: ...
+    def fill(
+        self,
+        rank: int,
+        arrays: NDArray[Any] | Sequence[NDArray[Any]],
+        element: Callable[[NDArray[Any], NDArray[Any]], Any],
+    ) -> None: ...
 
 class Session:
     def __new__(
@@ -230,6 +247,8 @@ class Product:
         beta: complex | None = None,
     ) -> Any: ...
     def plan(self) -> dict[str, Any]: ...
+
+def measure_move_unit_s(unit_bytes: int, comm: Any | None = None) -> float: ...
 
 class Rebalancer:
     def __new__(

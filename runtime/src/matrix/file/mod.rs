@@ -129,8 +129,8 @@ pub fn reserve(
     (rows, cols): (usize, usize),
     element: ElementType,
 ) -> Result<OutputFile, Error> {
-    let _call = CollectiveCall::new(comm, "file::reserve")
-        .with_debug("path", &path)
+    let _call = CollectiveCall::new(comm, "reserving an output file")
+        .with_path("file", path)
         .with("shape", &(rows, cols))
         .with("element", &element)
         .enter()?;
@@ -162,10 +162,10 @@ impl OutputFile {
         digest: Digest,
     ) -> Result<Moved, Error> {
         let begin = Instant::now();
-        let _call = CollectiveCall::new(comm, "OutputFile::write")
-            .with_debug("path", &self.path)
+        let _call = CollectiveCall::new(comm, "writing a file")
+            .with_path("file", &self.path)
             .with("element", &T::TYPE)
-            .with_spread("spread", matrix.spread())
+            .with_spread("matrix", matrix.spread())
             .enter()?;
         if matrix.spread().is_window() {
             let reason = "a window of a matrix is not written as a file: no rank holds the rest";

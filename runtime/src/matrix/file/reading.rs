@@ -38,8 +38,8 @@ pub struct InputFile {
 /// # Collective
 /// All ranks, with the same path.
 pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
-    let _call = CollectiveCall::new(comm, "file::open")
-        .with_debug("path", &path)
+    let _call = CollectiveCall::new(comm, "opening a file")
+        .with_path("file", path)
         .enter()?;
     let opened = do_on_head(comm, || open_with_shape(path))?;
     let shape = comm.share(HEAD, opened.as_ref().map(|(_, shape)| *shape))?;
@@ -111,10 +111,10 @@ impl InputFile {
         spread: Spread,
     ) -> Result<(Matrix<T>, Moved), Error> {
         let begin = Instant::now();
-        let _call = CollectiveCall::new(comm, "InputFile::read")
-            .with_debug("path", &self.path)
+        let _call = CollectiveCall::new(comm, "reading a file")
+            .with_path("file", &self.path)
             .with("element", &T::TYPE)
-            .with_spread("spread", &spread)
+            .with_spread("matrix", &spread)
             .enter()?;
         self.check_shape::<T>(&spread)?;
         let mut matrix = agree(comm, Matrix::zeros(spread, comm.rank()))?;
@@ -164,8 +164,8 @@ impl InputFile {
     /// # Collective
     /// All ranks.
     pub fn check(&self, comm: &dyn Comm) -> Result<(), Error> {
-        let _call = CollectiveCall::new(comm, "InputFile::check")
-            .with_debug("path", &self.path)
+        let _call = CollectiveCall::new(comm, "checking a file")
+            .with_path("file", &self.path)
             .enter()?;
         let file = self.file.as_deref();
         let checked = file.map_or(Ok(()), WatchedFile::check_content);

@@ -111,9 +111,9 @@ pub fn redistribute<T: bytemuck::Pod>(
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
-    let _call = describe_call(comm, "redistribute", (from, to), config)
-        .with_debug("source.order", &source.order)
-        .with_debug("target.order", &target.order)
+    let _call = describe_call(comm, "redistributing", (from, to), config)
+        .with_text("order of the source", source.order.words())
+        .with_text("order of the target", target.order.words())
         .enter()?;
     let planned = Redistribution::plan(comm, from, (to, target.order), config);
     let checked = planned.and_then(|planned| {

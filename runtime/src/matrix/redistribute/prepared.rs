@@ -74,8 +74,8 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         (to, order): (&Spread, Order),
         config: &RedistributeConfig<T>,
     ) -> Result<Self, Error> {
-        let _call = describe_call(comm, "Redistribution::prepare", (from, to), config)
-            .with_debug("target.order", &order)
+        let _call = describe_call(comm, "preparing a redistribution", (from, to), config)
+            .with_text("order of the target", order.words())
             .enter()?;
         agree(comm, Self::plan(comm, from, (to, order), config))
     }

@@ -22,6 +22,10 @@ pub struct BlockCyclic {
     pub row_source: usize,
     /// Column of the process grid that holds the first column of blocks (`CSRC_A`).
     pub col_source: usize,
+    /// Rows of the first row of blocks (`IMB_A`), at least 1 and at most `row_block`.
+    pub first_row_block: usize,
+    /// Columns of the first column of blocks (`INB_A`), at least 1 and at most `col_block`.
+    pub first_col_block: usize,
 }
 
 /// The fields of a ScaLAPACK descriptor of a dense matrix that are read, from the third on: name, least value, and
@@ -56,6 +60,19 @@ impl BlockCyclic {
             col_block,
             row_source: 0,
             col_source: 0,
+            first_row_block: row_block,
+            first_col_block: col_block,
+        }
+    }
+
+    /// Returns the same matrix with other numbers of rows and columns in the first blocks. Such a matrix is that part of a
+    /// larger one which begins within a block, in memory of its own.
+    #[must_use]
+    pub fn with_first_blocks(self, rows: usize, cols: usize) -> Self {
+        Self {
+            first_row_block: rows,
+            first_col_block: cols,
+            ..self
         }
     }
 
@@ -96,14 +113,7 @@ impl BlockCyclic {
             })?;
         }
         let [rows, cols, row_block, col_block, row_source, col_source] = values;
-        Ok(Self {
-            rows,
-            cols,
-            row_block,
-            col_block,
-            row_source,
-            col_source,
-        })
+        Ok(Self::new(rows, cols, row_block, col_block).with_sources(row_source, col_source))
     }
 
     /// Deals the rows over the rows of the grid, and the columns over its columns.
@@ -113,17 +123,17 @@ impl BlockCyclic {
     ) -> Result<[Vec<HeldLines>; 2], SpreadError> {
         let rows = (self.rows, self.row_block, self.row_source, grid.rows);
         let cols = (self.cols, self.col_block, self.col_source, grid.cols);
-        Ok([
-            deal_indices(["MB_A", "RSRC_A"], rows)?,
-            deal_indices(["NB_A", "CSRC_A"], cols)?,
-        ])
+        let rows_dealt = deal_indices(["MB_A", "RSRC_A", "IMB_A"], self.first_row_block, rows)?;
+        let cols_dealt = deal_indices(["NB_A", "CSRC_A", "INB_A"], self.first_col_block, cols)?;
+        Ok([rows_dealt, cols_dealt])
     }
 }
 
-/// Deals `n` indices in blocks to processes in turn, from `source` on; `fields` are ScaLAPACK's names for block and
-/// source.
+/// Deals `n` indices in blocks to processes in turn, from `source` on; `fields` are ScaLAPACK's names for block, source and
+/// first block.
 fn deal_indices(
-    fields: [&'static str; 2],
+    fields: [&'static str; 3],
+    first_block: usize,
     (n, block, source, processes): (usize, usize, usize, usize),
 ) -> Result<Vec<HeldLines>, SpreadError> {
     if block == 0 {
@@ -143,9 +153,21 @@ fn deal_indices(
             processes,
         });
     }
+    if first_block == 0 || first_block > block {
+        return Err(SpreadError::FirstBlock {
+            field: fields[2],
+            value: first_block,
+            block,
+        });
+    }
+    // The indices are the last ones of a matrix whose first block is whole.
+    let missing = block - first_block;
     Ok((0..processes)
         .map(|process| (processes + process - source) % processes)
-        .map(|first| HeldLines::cyclic(n, block, first, processes))
+        .map(|first| {
+            HeldLines::cyclic(n.saturating_add(missing), block, first, processes)
+                .without_first(missing)
+        })
         .collect())
 }
 
@@ -220,6 +242,40 @@ mod tests {
         assert_eq!(by_columns.place(4), Some((0, 2)));
         assert_eq!((by_rows.place(6), by_columns.place(6)), (None, None));
         assert_eq!(ProcessGrid::by_rows(0, 0).place(0), None);
+    }
+
+    #[test]
+    fn a_matrix_with_short_first_blocks_is_the_end_of_a_whole_one() {
+        let grid = ProcessGrid::by_rows(3, 1);
+        for (n, first) in [(10, 1), (10, 2), (10, 3), (11, 1), (1, 1), (2, 2), (0, 2)] {
+            let matrix = BlockCyclic::new(n, 1, 3, 1)
+                .with_sources(1, 0)
+                .with_first_blocks(first, 1);
+            let [rows, _] = matrix.deal_lines(&grid).unwrap();
+            let held: Vec<Vec<(usize, usize)>> =
+                rows.iter().map(|lines| lines.iter().collect()).collect();
+            let mut expected = vec![Vec::new(); 3];
+            for row in 0..n {
+                let process = ((row + 3 - first) / 3 + 1) % 3;
+                let local = expected[process].len();
+                expected[process].push((row, local));
+            }
+            assert_eq!(held, expected, "{n} rows, {first} in the first block");
+            let extents: Vec<usize> = rows.iter().map(HeldLines::extent).collect();
+            let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
+            assert_eq!(extents, lengths);
+        }
+        for (first, word) in [
+            (0, "IMB_A = 0"),
+            (4, "IMB_A = 4: the first block has 1 to 3"),
+        ] {
+            let text = BlockCyclic::new(9, 1, 3, 1)
+                .with_first_blocks(first, 1)
+                .deal_lines(&grid)
+                .unwrap_err()
+                .to_string();
+            assert!(text.contains(word), "{text}");
+        }
     }
 
     #[test]

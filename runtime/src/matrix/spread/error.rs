@@ -72,6 +72,24 @@ pub enum SpreadError {
         /// Number of ranks.
         ranks: usize,
     },
+    /// A rank that the distribution does not have.
+    #[error("there is no rank {rank}: the matrix is spread over {ranks} ranks, counted from 0")]
+    NoRank {
+        /// The rank.
+        rank: usize,
+        /// Number of ranks.
+        ranks: usize,
+    },
+    /// A first block is empty, or longer than the others.
+    #[error("{field} = {value}: the first block has 1 to {block} lines")]
+    FirstBlock {
+        /// The field as ScaLAPACK names it.
+        field: &'static str,
+        /// Its value.
+        value: usize,
+        /// Lines of the other blocks.
+        block: usize,
+    },
     /// The rectangles of the ranks do not tile their matrix.
     #[error("the rectangles of the ranks do not tile the matrix: {0}")]
     Tiling(String),
@@ -126,10 +144,7 @@ pub enum SpreadError {
         to: (usize, usize),
     },
     /// The target of a prepared redistribution has its memory in another order.
-    #[error(
-        "a target in the order of {}, where {} was prepared",
-        name_order(*found), name_order(*planned)
-    )]
+    #[error("a target that is {}, where {} was prepared", found.words(), planned.words())]
     Order {
         /// The order that was prepared.
         planned: Order,
@@ -171,12 +186,4 @@ pub enum SpreadError {
         /// The rank.
         rank: usize,
     },
-}
-
-/// Names an order of elements.
-fn name_order(order: Order) -> &'static str {
-    match order {
-        Order::Columns => "Columns",
-        Order::Rows => "Rows",
-    }
 }

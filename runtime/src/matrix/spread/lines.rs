@@ -144,6 +144,27 @@ impl HeldLines {
         }
     }
 
+    /// Returns the indices from `n` on, counted from there, in memory that begins with the first of them. `n` is less than the
+    /// length of a run.
+    pub(super) fn without_first(mut self, n: usize) -> Self {
+        // Only the list with index 0 loses some, at its beginning.
+        let lost = match self.runs.first() {
+            Some(run) if run.start == 0 => n.min(run.len),
+            _ => 0,
+        };
+        for run in &mut self.runs {
+            if run.start == 0 {
+                run.len -= lost;
+            } else {
+                run.local -= lost;
+                run.start -= n;
+            }
+        }
+        self.runs.retain(|run| run.len > 0);
+        self.extent -= lost;
+        self
+    }
+
     /// Returns the indices in `range`, counted from its start. The memory stays the same.
     fn within(&self, range: &Range<usize>) -> Self {
         let runs = self.runs.iter().filter_map(|run| {

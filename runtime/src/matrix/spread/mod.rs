@@ -357,6 +357,12 @@ impl Spread {
         })
     }
 
+    /// Returns the rows and the columns that `rank` holds, each with its place in the local matrix.
+    pub(in crate::matrix) fn lines(&self, rank: usize) -> [Vec<(usize, usize)>; 2] {
+        let Holding { rows, cols } = self.holding(rank);
+        [rows, cols].map(|lines| lines.iter().collect())
+    }
+
     /// Sets every element that `rank` holds to `element(row, col)`, with indices in the whole matrix.
     ///
     /// # Errors

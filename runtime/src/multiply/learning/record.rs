@@ -123,8 +123,8 @@ impl RunRecord {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "RunRecord::load")
-            .with_debug("path", &path)
+        let _call = CollectiveCall::new(comm, "loading a record")
+            .with_path("file", path)
             .enter()?;
         let read = (comm.rank() == 0).then(|| {
             let text = read_text(path).map_err(|error| Error::file(path, error))?;

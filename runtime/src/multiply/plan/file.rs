@@ -26,8 +26,8 @@ impl Plan {
     /// # Collective
     /// All ranks, with the same path.
     pub fn load(comm: &dyn Comm, path: &Path) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "Plan::load")
-            .with_debug("path", &path)
+        let _call = CollectiveCall::new(comm, "loading a plan")
+            .with_path("file", path)
             .enter()?;
         let read = match comm.rank() {
             0 => read_text(path).map_err(|error| Error::file(path, error)),

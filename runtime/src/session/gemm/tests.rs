@@ -5,6 +5,7 @@ use num_complex::Complex64;
 
 use super::*;
 use crate::comm::LocalComm;
+use crate::comm::settings::describe_differences;
 
 fn session() -> Session {
     Session::builder()
@@ -163,4 +164,56 @@ fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
     let plan = product.plan().clone();
     let other = session.prepare_planned::<f32>(plan, [&on, &on, &on]);
     assert!(other.unwrap_err().to_string().contains("4×4×4 of f64"));
+}
+
+/// Returns a configuration in which each setting has another value than by default, as a user would write it.
+fn change_all() -> GemmConfig {
+    let changed = serde_json::json!({
+        "strategy": "fpm", "epsilon": 0.5, "max_iterations": 3, "steps": 7, "reps": 9, "start": "even", "fit": "cpm",
+        "partitioner": "npa", "layout": "kl",
+        "adaptive": {
+            "granule": 2, "growth": 3.5, "growth_in_step": 4.5, "growth_before_fall": 5.5, "check_every": 6,
+            "force_every": 77
+        }
+    });
+    GemmConfig {
+        ops: [Op::T, Op::C],
+        block: Some(64),
+        panel: Some(32),
+        split: SplitChoice::K,
+        balance: serde_json::from_value(changed).unwrap(),
+    }
+}
+
+/// Each setting that differs is told alone, with both values as a user writes them.
+#[test]
+fn each_setting_that_differs_between_ranks_is_told_in_words() {
+    let (plain, changed) = (GemmConfig::default().describe(), change_all().describe());
+    assert_eq!(changed.len(), 19, "{changed:?}");
+    for (name, value) in &changed {
+        let mut other = plain.clone();
+        assert_ne!(
+            other.insert(name.clone(), value.clone()).as_ref(),
+            Some(value)
+        );
+        let text = describe_differences(&[plain.clone(), other]);
+        let before = plain.get(name).map_or("not given", String::as_str);
+        assert_eq!(
+            text,
+            format!("{name} is {before} on rank 0, {value} on rank 1")
+        );
+        let marks = ["{", "::", "(", "Some"];
+        assert!(!marks.iter().any(|mark| text.contains(mark)), "{text}");
+    }
+    let text = describe_differences(&[plain, changed]);
+    for words in [
+        "ops is \"NN\" on rank 0, \"TC\" on rank 1",
+        "block is not given on rank 0, 64 on rank 1",
+        "split is \"auto\" on rank 0, \"k\" on rank 1",
+        "strategy is \"adaptive\" on rank 0, \"fpm\" on rank 1",
+        "epsilon is 0.05 on rank 0, 0.5 on rank 1",
+        "adaptive.force_every is ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }

@@ -100,8 +100,8 @@ impl<T: Scalar> Probe<T> {
         factors: Option<[Operand<'_, T>; 2]>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let _call = CollectiveCall::new(comm, "Probe::begin")
-            .with_debug("scalars", &scalars)
+        let _call = CollectiveCall::new(comm, "beginning a check")
+            .with_scalars(scalars)
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("factors", &factors.is_some())
             .with("seed", &seed)
@@ -160,13 +160,19 @@ impl<T: Scalar> Probe<T> {
     /// Adds A and B, or a part of k of them. With `alpha = 0` they are not read.
     ///
     /// # Errors
-    /// The errors of [`Comm`].
+    /// On every rank: [`Error::Shape`] for factors of another product than C; those of [`Comm`].
     ///
     /// # Collective
     /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
-        let _call = enter_factors(comm, "Probe::add", (self.seed, self.scalars), [&a, &b])?;
+        let _call = enter_factors(
+            comm,
+            "adding factors to a check",
+            (self.seed, self.scalars),
+            [&a, &b],
+            (self.rows, self.groups.n_cols()),
+        )?;
         self.k += b.rows();
         if self.scalars.alpha == T::ZERO {
             return Ok(());
@@ -260,7 +266,7 @@ impl<T: Scalar> Probe<T> {
         c: &HeldMatrix<'_, T>,
         again: Option<&mut dyn Recall<T>>,
     ) -> Result<Verdict, Error> {
-        let _call = CollectiveCall::new(comm, "Probe::finish")
+        let _call = CollectiveCall::new(comm, "ending a check")
             .with("C", &(c.spread().rows(), c.spread().cols()))
             .with("again", &again.is_some())
             .enter()?;

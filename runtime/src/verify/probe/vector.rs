@@ -23,6 +23,11 @@ pub(super) struct ColumnGroups {
 }
 
 impl ColumnGroups {
+    /// Returns the number of columns of all groups.
+    pub(super) fn n_cols(&self) -> usize {
+        self.cols
+    }
+
     pub(super) fn new(cols: usize) -> Self {
         Self {
             cols,

@@ -26,7 +26,10 @@ pub struct CodeBlock {
 
 /// Returns the folder of the repository.
 pub fn find_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    // That of the run: a copy of the project takes over what was compiled, and these tests write into it.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).join("..")
 }
 
 /// Reads a file of the repository.

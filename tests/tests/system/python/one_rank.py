@@ -11,6 +11,8 @@ import tempfile
 import threading
 import unittest.mock
 
+import arguments
+import forked
 import numpy
 
 import isochron
@@ -20,7 +22,7 @@ def refuses(call, *words, kind=isochron.InputError):
     """Checks that a call raises an error of a class, or of any for None, with these words."""
     try:
         call()
-    except isochron.IsochronError as error:
+    except (isochron.IsochronError, TypeError) as error:
         assert kind in (None, type(error)), repr(error)
         missing = [word for word in words if word not in str(error)]
         assert not missing, f"{missing} in: {error}"
@@ -164,11 +166,11 @@ def test_wrong_arrays_are_refused_with_a_sentence(session):
     square = numpy.ones((4, 4))
     refuses(lambda: session.gemm(square, square, square), "memory of a")
     refuses(lambda: session.gemm(a, b, [[0.0] * 5] * 4), "c = ", "arrays")
-    refuses(lambda: session.gemm("ab", b), "a = str")
+    refuses(lambda: session.gemm("ab", b), "a = str", kind=TypeError)
     refuses(lambda: session.gemm(None, b), "a = ", "0 arrays")
     refuses(lambda: session.gemm(a, b, beta=1), "c = None")
     refuses(lambda: session.gemm(a, b, alpha=1j), "alpha", "real")
-    refuses(lambda: session.gemm(a, b, alpha="x"), "alpha", "number")
+    refuses(lambda: session.gemm(a, b, alpha="x"), "alpha", "number", kind=TypeError)
     refuses(lambda: session.gemm(a, b, ops="NX"), "ops", "X")
     refuses(lambda: session.gemm(a, b, ops="N"), "ops", "two letters")
     refuses(lambda: session.gemm(a, b, block=0), "block")
@@ -192,12 +194,12 @@ def test_wrong_settings_are_refused_with_a_sentence():
     refuses(lambda: isochron.Session(models=__file__), __file__, "not a folder")
     refuses(lambda: isochron.Session(host_scope="x"), "host_scope", "world or comm")
     refuses(lambda: isochron.Session(reserved_cores=[4_000_000]), "4000000")
-    refuses(lambda: isochron.Session("world"), "comm", "mpi4py")
-    refuses(lambda: isochron.Rebalancer(10, triger=1.0), "triger", "trigger")
-    refuses(lambda: isochron.Rebalancer(10, trigger="x"), "trigger=", "use a number")
+    refuses(lambda: isochron.Session("world"), "comm", "mpi4py", kind=TypeError)
+    refuses(lambda: isochron.Rebalancer(10, triger=1.0), "triger", "trigger", kind=TypeError)
+    refuses(lambda: isochron.Rebalancer(10, trigger="x"), "trigger=", "use a number", kind=TypeError)
     refuses(lambda: isochron.Rebalancer(10, trigger=float("nan")), "trigger=nan", "Out of range")
-    refuses(lambda: isochron.Rebalancer(10, sweeps=1.5), "sweeps=1.5", "whole number")
-    refuses(lambda: isochron.Rebalancer(10, window=object()), "window=<object")
+    refuses(lambda: isochron.Rebalancer(10, sweeps=1.5), "sweeps=1.5", "whole number", kind=TypeError)
+    refuses(lambda: isochron.Rebalancer(10, window=object()), "window=<object", kind=TypeError)
     assert isochron.Rebalancer(10, granule=numpy.int64(2), weight=numpy.float32(2)).units == [10]
     refuses(lambda: isochron.Rebalancer(10, granule=0), "granule")
     refuses(lambda: isochron.Rebalancer(10, weight=-1.0), "weight")
@@ -262,6 +264,10 @@ def test_threads_and_closed_sessions_are_refused(session):
     other.close()
 
 
+def test_forked_children_are_refused_each_call():
+    forked.check_forked(None, 1)
+
+
 def test_a_signal_leaves_no_product_in_part(session):
     a = numpy.ones((600, 600))
     c = numpy.zeros((600, 600))
@@ -300,8 +306,8 @@ def test_models_and_splits():
     refuses(lambda: isochron.Model([(0, 1.0)]), "0")
     refuses(lambda: isochron.Model(points, "x"), "x", "akima")
     refuses(lambda: isochron.split(10, [[]]), "device 0")
-    refuses(lambda: isochron.split(10, [slow, (1, 1.0)]), "points = (1, 1.0) for device 1", "Model")
-    refuses(lambda: isochron.split(10, [numpy.ones((2, 2))]), "points = ", "list of pairs")
+    refuses(lambda: isochron.split(10, [slow, (1, 1.0)]), "points = (1, 1.0) for device 1", "Model", kind=TypeError)
+    refuses(lambda: isochron.split(10, [numpy.ones((2, 2))]), "points = ", "list of pairs", kind=TypeError)
     refuses(lambda: isochron.Model([(1, 1.0), (2, 1.0, 3)]), "points = (2, 1.0, 3)", "seconds")
     refuses(lambda: isochron.split(10, [slow], partitioner="x"), "gpa")
     refuses(lambda: isochron.split(10, [slow], granule=0), "granule")
@@ -314,7 +320,7 @@ def test_devices_are_measured():
     assert all([point[0] for point in model.points] == [16, 64] for model in models)
     refuses(lambda: node.measure(0, 32, [16]), "rows")
     refuses(lambda: node.measure(64, 32, [16], max_seconds=-1.0), "seconds")
-    refuses(lambda: node.measure(64, 32, [16], max_sec=1.0), "max_sec")
+    refuses(lambda: node.measure(64, 32, [16], max_sec=1.0), "max_sec", kind=TypeError)
     refuses(lambda: node.measure(64, 32, [16], dtype="int32"), "dtype")
     refuses(lambda: isochron.Node(grouping="x"), "grouping")
 
@@ -338,14 +344,14 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         refuses(lambda: balancer.migrate(rows[:9]), "array", "10 units")
         refuses(lambda: balancer.migrate(rows[:, ::2]), "array", "contiguous")
         refuses(lambda: balancer.migrate(rows.astype(object)), "objects")
-        refuses(lambda: balancer.migrate(3), "array = int")
+        refuses(lambda: balancer.migrate(3), "array = int", kind=TypeError)
         blocks = [numpy.full((2, unit), unit, "c8") for unit in range(9)] + [numpy.array("word")]
         moved = balancer.migrate_blocks(blocks)
         assert all((a == b).all() and (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(moved, blocks, strict=True))
         refuses(lambda: balancer.migrate_blocks(blocks[:9]), "blocks = 9 arrays", "10 units")
-        refuses(lambda: balancer.migrate_blocks(3), "blocks", "list of arrays")
-        refuses(lambda: balancer.migrate_blocks([3] * 10), "blocks = int")
-        refuses(lambda: balancer.migrate_blocks([b"bytes"] * 10), "blocks", "no array of NumPy")
+        refuses(lambda: balancer.migrate_blocks(3), "blocks", "list of arrays", kind=TypeError)
+        refuses(lambda: balancer.migrate_blocks([3] * 10), "blocks = int", kind=TypeError)
+        refuses(lambda: balancer.migrate_blocks([b"bytes"] * 10), "blocks", "no array of NumPy", kind=TypeError)
         refuses(lambda: balancer.migrate_blocks([rows[:, ::2]] * 10), "blocks", "contiguous")
         refuses(lambda: balancer.migrate_blocks([rows.astype(object)] * 10), "blocks", "objects")
         refuses(lambda: balancer.observe(-1.0), "seconds = -1")
@@ -353,7 +359,9 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         refuses(balancer.balance, "seconds = NaN")
         state = balancer.state()
         assert isochron.Rebalancer.restore(state).units == [10]
-    refuses(lambda: balancer.units, "closed")
+    assert balancer.units == [10] and balancer.moves == 0, "a closed balancer can be read"
+    refuses(lambda: balancer.part, "closed")
+    refuses(balancer.balance, "closed")
 
 
 def test_the_package_has_its_licences():
@@ -418,6 +426,32 @@ def test_stubs_have_the_names_of_the_module():
         if "__exit__" in vars(kind):
             assert kind.__exit__.__annotations__["return"] == "Literal[False]", f"{name} hides no exception"
     assert n_signatures > 30
+
+
+def test_each_wrong_argument_is_an_exception_of_one_kind(session):
+    folder = pathlib.Path(isochron.__file__).parent
+    arguments.check_arguments(session, load_stub(folder / "__init__.pyi"))
+    assert isinstance(isochron.InputError("x"), ValueError)
+
+
+def test_elements_are_listed_and_filled(session):
+    whole = numpy.arange(12 * 10.0).reshape(12, 10)
+    cyclic = isochron.Distribution.block_cyclic(12, 10, (3, 4), (2, 2), first_block=(2, 1), sources=(1, 0), grid_order="F")
+    blocks = isochron.Distribution.of_blocks([0, 5, 12], [0, 3, 10], [0, 1, 1, 3], 4, order="C")
+    described = isochron.Distribution.of_descriptor([1, 0, 20, 30, 3, 4, 0, 1, 20], (2, 2)).sub((4, 16), (7, 17))
+    for on in cyclic, blocks, described:
+        n_elements = 0
+        for rank in range(4):
+            arrays = [numpy.zeros(shape, order=on.order) for shape in on.local_shapes(rank)]
+            on.fill(rank, arrays, lambda row, col: 10 * row + col)
+            for array, (rows, cols) in zip(arrays, on.elements(rank), strict=True):
+                n_elements += len(rows) * len(cols)
+                part = whole[numpy.ix_(rows, cols)]
+                assert on is described or (array == part).all()
+                assert array.sum() == part.sum()
+        assert n_elements == 120
+    refuses(lambda: cyclic.fill(4, numpy.zeros((1, 1)), numpy.add), "rank = 4")
+    refuses(lambda: cyclic.fill(0, numpy.zeros((1, 1)), numpy.add), "arrays = an array of shape")
 
 
 def main():

@@ -2,6 +2,7 @@
 
 import sys
 
+import forked
 import numpy
 from mpi4py import MPI
 
@@ -15,7 +16,7 @@ def refused(call):
     """Returns the error that every rank gets."""
     try:
         call()
-    except isochron.IsochronError as error:
+    except (isochron.IsochronError, TypeError) as error:
         return error
     raise AssertionError("nothing was refused")
 
@@ -83,7 +84,8 @@ def test_a_wrong_array_of_one_rank_is_an_error_on_all():
         ]:
             a = wrong if WORLD.rank == 1 else good
             error = refused(lambda: session.gemm(a, good, numpy.zeros_like(good), on=(on, on, on)))
-            assert isinstance(error, isochron.InputError) and words in str(error), error
+            kind = TypeError if "str" in words else isochron.InputError
+            assert isinstance(error, kind) and words in str(error), error
         c = frozen if WORLD.rank == 2 else good.copy()
         assert "rank 2" in str(refused(lambda: session.gemm(good, good, c, on=(on, on, on))))
         assert "on = None" in str(refused(lambda: session.gemm(good, good)))
@@ -113,9 +115,45 @@ def test_rows_of_any_type_move():
         assert abs(sum(balancer.shares()) - 1) < 1e-12
         again = isochron.Rebalancer.restore(balancer.state(), WORLD)
         assert again.units == balancer.units
-    assert "granule is" in str(refused(lambda: isochron.Rebalancer(60, WORLD, granule=1 + WORLD.rank)))
+    error = str(refused(lambda: isochron.Rebalancer(60, WORLD, granule=1 + WORLD.rank)))
+    assert "granule is 1 on rank 0, 2 on rank 1, 3 on rank 2" in error, error
+    assert isochron.measure_move_unit_s(8, WORLD) > 0
+    assert isochron.measure_move_unit_s(1 << 60, WORLD) > 0
     settings = {"weight": -1.0} if WORLD.rank == 1 else {}
     assert "rank 1" in str(refused(lambda: isochron.Rebalancer(60, WORLD, **settings)))
+
+
+def test_settings_that_differ_are_told_in_words():
+    """On the last rank they are others. Those of which no value may differ are errors, which name both values."""
+    values = {
+        "element": ("f32", "c64"), "store": ("none", "read"), "models": ("/no/a", "/no/b"), "host_scope": ("world", "comm"),
+        "ops": ("NN", "TN"), "block": (16, 32), "panel": (16, 32), "split": ("c", "k"), "strategy": ("homogeneous", "fpm"),
+        "epsilon": (0.25, 0.5), "granule": (1, 2), "sweeps": (50, 60), "trigger": (1.25, 1.5), "window": (4, 5),
+        "cooldown": (9, 10), "warm_up": (2, 3), "check_every": (5, 6), "max_move": (0.25, 0.5), "growth": (3.5, 4.5),
+        "retry_after": (70, 80), "move_unit_s": (0.25, 0.5),
+    }  # fmt: skip
+    on = (isochron.Distribution.on_one(8, 8, ranks=WORLD.size),) * 3
+    may_differ = {"grouping": ("node", "package"), "blas": ("embedded", "auto")}
+    with isochron.Session(WORLD, blas="embedded") as session:
+        for name, pair in (values | may_differ).items():
+            settings = {name: pair[WORLD.rank == 2]}
+            if name in ("element", "store", "models", "host_scope", "grouping", "blas"):
+                call = lambda: isochron.Session(WORLD, **settings).close()
+            elif name in ("ops", "block", "panel", "split", "strategy", "epsilon"):
+                call = lambda: session.prepare(on, float, **settings)
+            else:
+                call = lambda: isochron.Rebalancer(60, WORLD, **settings)
+            if name in may_differ:
+                call()
+                continue
+            error = refused(call)
+            assert isinstance(error, isochron.InputError), repr(error)
+            text = str(error)
+            shown = [f'"{value}"' if isinstance(value, str) else str(value) for value in pair]
+            assert f"{name} is {shown[0]} on ranks 0-1, {shown[1]} on rank 2" in text, text
+            assert not any(mark in text for mark in ("{", "::", "Some(")), text
+    for name in "max_local", "weight":
+        isochron.Rebalancer(60, WORLD, **{name: 30 + WORLD.rank})
 
 
 def leave_on_one_rank():
@@ -148,6 +186,10 @@ def test_a_rank_that_leaves_is_an_error_on_the_others():
         else:
             words = "rank 1", "ZeroDivisionError", "no rows left"
             assert isinstance(caught, isochron.RunError) and all(word in str(caught) for word in words), repr(caught)
+
+
+def test_forked_children_are_refused_each_call():
+    forked.check_forked(WORLD, WORLD.size)
 
 
 def test_communicators_of_some_ranks_and_null_ones():

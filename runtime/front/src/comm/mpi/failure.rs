@@ -50,8 +50,9 @@ impl From<&RankFailure> for Error {
 }
 
 impl MpiComm {
-    /// Checks that MPI runs and that no rank has failed.
+    /// Checks that MPI runs in this process and that no rank has failed.
     pub(super) fn check_usable(&self, call: &'static str) -> Result<(), Error> {
+        self.home.check("communicator")?;
         if let Some(failure) = &*self.failure.borrow() {
             return Err(failure.into());
         }
@@ -78,7 +79,7 @@ impl MpiComm {
     /// Lets every call from now on fail, and tells the other ranks. The first failure counts.
     pub(super) fn fail(&self, cause: &str) {
         let mut known = self.failure.borrow_mut();
-        if known.is_none() && is_running() {
+        if known.is_none() && self.home.is_current() && is_running() {
             let failure = known.insert(RankFailure {
                 rank: self.rank,
                 host: self.host.clone(),

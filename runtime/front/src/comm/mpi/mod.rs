@@ -20,12 +20,13 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ops::Add;
 use std::os::raw::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, InFlight, MessageSpan, Pause, Settings, agree};
-use isochron_core::internal::describe_differences;
 use isochron_core::internal::watch::note_progress;
+use isochron_core::internal::{check_rank, describe_differences};
+use isochron_devices::internal::HomeProcess;
 use mpi::Threading;
 use mpi::environment::{self, Universe};
 use mpi::ffi;
@@ -51,6 +52,9 @@ const MOST_SHORT: usize = 1016;
 /// The most bytes of all ranks that do.
 const MOST_OF_ALL_RANKS: usize = 1 << 14;
 
+/// The process that has met MPI. A forked child inherits an MPI that answers no call.
+static MET_BY: OnceLock<HomeProcess> = OnceLock::new();
+
 /// Exit status of a job that a panic ended.
 const PANIC_STATUS: i32 = 101;
 
@@ -70,6 +74,7 @@ pub struct MpiComm {
     host: String,
     host_name: String,
     implementation: String,
+    home: HomeProcess,
     longest: usize,
     /// The reason for which every call fails from now on.
     failure: RefCell<Option<RankFailure>>,
@@ -89,12 +94,13 @@ impl MpiComm {
     /// Initialises MPI and takes all processes of the job.
     ///
     /// # Errors
-    /// [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then; and for a library without
+    /// [`Error::Forked`] in a forked child of a process that has met MPI; [`Error::Parameter`] when MPI is initialised already: use [`adopt`](MpiComm::adopt) then; and for a library without
     /// `MPI_THREAD_FUNNELED`.
     ///
     /// # Collective
     /// All processes of the job.
     pub fn initialize() -> Result<Self, Error> {
+        check_home()?;
         let (universe, _) =
             mpi::initialize_with_threading(Threading::Funneled).ok_or_else(|| {
                 let reason = "MPI runs already in this process; adopt its communicator";
@@ -124,7 +130,8 @@ impl MpiComm {
     /// # Errors
     /// [`Error::Parameter`] when MPI is not initialised or finalised already, and for the null communicator or one between
     /// two groups. On every rank, if MPI does not allow any rank's calling thread to call it while other threads compute, as
-    /// with `MPI_THREAD_SINGLE`. [`Error::Mpi`] when MPI fails.
+    /// with `MPI_THREAD_SINGLE`. [`Error::Mpi`] when MPI fails. [`Error::Forked`] in a forked child of a process that has met
+    /// MPI.
     ///
     /// # Safety
     /// `comm` is a handle of the MPI library that this program is linked with, and has not been freed.
@@ -211,6 +218,7 @@ impl MpiComm {
             asks_others: asks_others(&implementation),
             starts_persistent: needs_persistent(&version),
             implementation,
+            home: HomeProcess::current(),
             longest: LONGEST,
             failure: RefCell::default(),
             polls: Cell::default(),
@@ -399,6 +407,11 @@ impl Drop for MpiComm {
         if std::thread::panicking() {
             self.abandon(failure::PANICKED);
         }
+        if !self.home.is_current() {
+            // The parent finalises MPI.
+            std::mem::forget(self.universe.take());
+            return;
+        }
         // After a failure operations may be under way for ever.
         if self.failure.get_mut().is_none() && is_running() {
             // SAFETY: MPI runs, the communicator is this value's own, and no operation is under way: each borrows it.
@@ -436,6 +449,7 @@ impl Comm for MpiComm {
     }
 
     fn broadcast(&self, root: usize, data: &mut Vec<u8>) -> Result<(), Error> {
+        self.check_usable("MPI_Ibcast")?;
         // The roots, then the length and the short data, to which all ranks but the root add 0.
         let short = self.count_short_bytes();
         let mut shared = vec![0; self.size];
@@ -450,6 +464,7 @@ impl Comm for MpiComm {
         self.reduce_sum(&mut shared)?;
         let (roots, record) = shared.split_at(self.size);
         compare_values("root", roots)?;
+        check_rank("root", root, self.size)?;
         let record: Vec<u8> = record.iter().flat_map(|word| word.to_le_bytes()).collect();
         let length = read_length(&record) as usize;
         if length <= short {
@@ -585,11 +600,28 @@ fn is_running() -> bool {
 }
 
 fn check_running() -> Result<(), Error> {
-    if is_running() {
-        Ok(())
-    } else {
+    if !is_running() {
         let reason = "MPI has to be initialised and not yet finalised";
-        Err(Error::parameter("MPI", "not running", reason))
+        return Err(Error::parameter("MPI", "not running", reason));
+    }
+    meet_mpi();
+    check_home()
+}
+
+/// Remembers that this process has MPI, if it runs. A language whose programs may fork before their first session calls it
+/// when the library is loaded.
+#[doc(hidden)]
+pub fn meet_mpi() {
+    if is_running() {
+        MET_BY.get_or_init(HomeProcess::current);
+    }
+}
+
+/// Checks that this process is not a forked child of the one that has met MPI.
+pub(super) fn check_home() -> Result<(), Error> {
+    match MET_BY.get() {
+        Some(home) => Ok(home.check("communicator")?),
+        None => Ok(()),
     }
 }
 
