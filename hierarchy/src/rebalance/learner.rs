@@ -97,31 +97,46 @@ impl Learner {
 
     /// Returns a division in which parts without units have some, which take half of `step_s` at most, as far as is
     /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at
-    /// most.
+    /// most. If they have too few, the slowest part gives all that it has to one without units.
     pub fn propose_retry(
         &self,
         units: &[u64],
-        (granule, step_s): (u64, f64),
+        config: &RebalanceConfig,
+        step_s: f64,
         parts: &[LoopPart],
     ) -> Option<Vec<u64>> {
-        let sizes = match self {
+        let learner = match self {
             Self::Rugged(learner) => return learner.propose_retry(),
-            Self::Smooth(learner) => learner.list_units_within(0.5 * step_s),
+            Self::Smooth(learner) => learner,
         };
+        let (granule, sizes) = (config.granule, learner.list_units_within(0.5 * step_s));
         let most = units.iter().sum::<u64>() / (2 * units.len() as u64);
         let mut next = units.to_vec();
         let mut wanted = 0;
-        for (part, size) in sizes.into_iter().enumerate() {
-            let size = (size.min(most) / granule * granule).max(granule);
+        let givable: u64 = units
+            .iter()
+            .map(|units| count_givable(*units, granule))
+            .sum();
+        // Parts that were never seen come first.
+        let mut idle: Vec<usize> = (0..units.len())
+            .filter(|&part| units[part] <= granule)
+            .collect();
+        idle.sort_by_key(|&part| sizes[part].is_some());
+        for part in idle {
+            let size = sizes[part].unwrap_or(0).min(most);
+            let size = (size / granule * granule).max(granule);
             let room = parts[part].max_local.unwrap_or(u64::MAX) / granule * granule;
-            if units[part] <= granule {
-                let more = size.min(room).saturating_sub(units[part]) / granule * granule;
-                next[part] += more;
-                wanted += more;
-            }
+            let more = size.min(room).saturating_sub(units[part]) / granule * granule;
+            let more = more.min(givable - wanted);
+            next[part] += more;
+            wanted += more;
         }
-        let is_given = wanted > 0 && take_from_largest(&mut next, wanted, granule);
-        is_given.then_some(next)
+        if wanted > 0 {
+            take_from_largest(&mut next, wanted, granule);
+            Some(next)
+        } else {
+            swap_slowest(units, &learner.list_expected_s(), config.trigger, parts)
+        }
     }
 
     pub fn take_division(&mut self, units: Vec<u64>) {
@@ -168,15 +183,47 @@ impl Learner {
     }
 }
 
-/// Takes `wanted` units from the largest parts, from each half of its units at most. Returns `false` if they are too
-/// few.
-fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) -> bool {
+/// Returns a division in which the next part without units that has room for them has those of the slowest part. `None` if
+/// there is no such part, or if the slowest part takes as long as the fastest one.
+fn swap_slowest(
+    units: &[u64],
+    expected_s: &[Option<f64>],
+    trigger: f64,
+    parts: &[LoopPart],
+) -> Option<Vec<u64>> {
+    let seconds = expected_s.iter().enumerate();
+    let seconds: Vec<(usize, f64)> = seconds
+        .filter_map(|(part, t_s)| Some((part, (*t_s)?)))
+        .collect();
+    let &(slowest, slowest_s) = seconds.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let fastest_s = seconds
+        .iter()
+        .map(|&(_, t_s)| t_s)
+        .fold(slowest_s, f64::min);
+    if slowest_s <= trigger * fastest_s {
+        return None;
+    }
+    let others = (slowest + 1..units.len()).chain(0..slowest);
+    let mut idle = others.filter(|&part| units[part] == 0);
+    let wanted = units[slowest];
+    let taker = idle.find(|&part| parts[part].max_local.is_none_or(|most| wanted <= most))?;
+    let mut next = units.to_vec();
+    next.swap(slowest, taker);
+    Some(next)
+}
+
+/// Returns the units that a part gives to others at most: half of its own.
+fn count_givable(units: u64, granule: u64) -> u64 {
+    units / 2 / granule * granule
+}
+
+/// Takes `wanted` units from the largest parts, from each what it can give.
+fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) {
     let mut donors: Vec<usize> = (0..units.len()).collect();
     donors.sort_by_key(|&part| std::cmp::Reverse(units[part]));
     for part in donors {
-        let given = (units[part] / 2 / granule * granule).min(wanted);
+        let given = count_givable(units[part], granule).min(wanted);
         units[part] -= given;
         wanted -= given;
     }
-    wanted == 0
 }

@@ -284,8 +284,7 @@ impl Rebalance {
     }
 
     fn find_retry(&self) -> Option<Vec<u64>> {
-        let at = (self.config.granule, self.last_s);
-        self.learner.propose_retry(&self.units, at, &self.parts)
+        (self.learner).propose_retry(&self.units, &self.config, self.last_s, &self.parts)
     }
 
     /// Takes the seconds that the last move took, on the rank that needed longest.
