@@ -233,8 +233,8 @@ impl Balancing {
     }
 }
 
-/// Limits the rows of this rank to those that its part of the host's memory holds twice: while rows move, the old and the
-/// new ones are there.
+/// Limits the rows of this rank to those that its part of the host's memory holds twice: when a part outgrows its room, the
+/// old and the new memory are there for a moment.
 fn limit_part(comm: &dyn Comm, system: &LinearSystem) -> Result<LoopPart, Error> {
     let hosts = comm.gather(&comm.host().to_owned())?;
     let here = hosts.iter().filter(|host| *host == comm.host()).count() as u64;

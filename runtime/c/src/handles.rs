@@ -10,9 +10,8 @@ use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use isochron::prelude::{Comm, GemmRun, Plan, Session};
+use isochron::prelude::{Comm, GemmRun, Plan, Rebalancer, Session};
 
-use crate::balancer::BalancedLoop;
 use crate::product::AnyProduct;
 use crate::settings::ProductSettings;
 use crate::status::CallFailure;
@@ -48,7 +47,7 @@ impl HandleKind for ProductHandle {
 }
 
 impl HandleKind for BalancerHandle {
-    type Object = BalancedLoop;
+    type Object = Rebalancer;
     const KIND: &'static str = "balancer";
 }
 
