@@ -1,6 +1,6 @@
 //! Learning from a loop that makes its own steps.
 
-use super::division::{divide, expect_step, predict_times};
+use super::division::{divide, expect_step};
 use super::part::PartState;
 use super::proposal::Place;
 use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
@@ -41,18 +41,6 @@ impl Adaptive {
         curves
             .map(|curve| curve.map(|curve| curve.line.units_within(limit_s) as u64))
             .collect()
-    }
-
-    /// Returns the seconds that each part is expected to need for its units; `None` for a part without units, or one that was
-    /// never seen.
-    pub(crate) fn list_expected_s(&self) -> Vec<Option<f64>> {
-        let mut expected_s = vec![None; self.parts.len()];
-        if !self.now.is_empty() {
-            for (part, time) in predict_times(&self.list_curves(), &self.now) {
-                expected_s[part] = Some(time.mean_s);
-            }
-        }
-        expected_s
     }
 
     /// Changes the division if that pays. Returns `true` if it did.

@@ -97,19 +97,17 @@ impl Learner {
 
     /// Returns a division in which parts without units have some, which take half of `step_s` at most, as far as is
     /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at
-    /// most. If they have too few, the slowest part gives all that it has to one without units.
+    /// most. If these are too few for all, parts that were never seen get some first.
     pub fn propose_retry(
         &self,
         units: &[u64],
-        config: &RebalanceConfig,
-        step_s: f64,
+        (granule, step_s): (u64, f64),
         parts: &[LoopPart],
     ) -> Option<Vec<u64>> {
-        let learner = match self {
+        let sizes = match self {
             Self::Rugged(learner) => return learner.propose_retry(),
-            Self::Smooth(learner) => learner,
+            Self::Smooth(learner) => learner.list_units_within(0.5 * step_s),
         };
-        let (granule, sizes) = (config.granule, learner.list_units_within(0.5 * step_s));
         let most = units.iter().sum::<u64>() / (2 * units.len() as u64);
         let mut next = units.to_vec();
         let mut wanted = 0;
@@ -117,7 +115,6 @@ impl Learner {
             .iter()
             .map(|units| count_givable(*units, granule))
             .sum();
-        // Parts that were never seen come first.
         let mut idle: Vec<usize> = (0..units.len())
             .filter(|&part| units[part] <= granule)
             .collect();
@@ -131,12 +128,8 @@ impl Learner {
             next[part] += more;
             wanted += more;
         }
-        if wanted > 0 {
-            take_from_largest(&mut next, wanted, granule);
-            Some(next)
-        } else {
-            swap_slowest(units, &learner.list_expected_s(), config.trigger, parts)
-        }
+        take_from_largest(&mut next, wanted, granule);
+        (wanted > 0).then_some(next)
     }
 
     pub fn take_division(&mut self, units: Vec<u64>) {
@@ -181,35 +174,6 @@ impl Learner {
             Self::Rugged(learner) => learner.drifts(),
         }
     }
-}
-
-/// Returns a division in which the next part without units that has room for them has those of the slowest part. `None` if
-/// there is no such part, or if the slowest part takes as long as the fastest one.
-fn swap_slowest(
-    units: &[u64],
-    expected_s: &[Option<f64>],
-    trigger: f64,
-    parts: &[LoopPart],
-) -> Option<Vec<u64>> {
-    let seconds = expected_s.iter().enumerate();
-    let seconds: Vec<(usize, f64)> = seconds
-        .filter_map(|(part, t_s)| Some((part, (*t_s)?)))
-        .collect();
-    let &(slowest, slowest_s) = seconds.iter().max_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    let fastest_s = seconds
-        .iter()
-        .map(|&(_, t_s)| t_s)
-        .fold(slowest_s, f64::min);
-    if slowest_s <= trigger * fastest_s {
-        return None;
-    }
-    let others = (slowest + 1..units.len()).chain(0..slowest);
-    let mut idle = others.filter(|&part| units[part] == 0);
-    let wanted = units[slowest];
-    let taker = idle.find(|&part| parts[part].max_local.is_none_or(|most| wanted <= most))?;
-    let mut next = units.to_vec();
-    next.swap(slowest, taker);
-    Some(next)
 }
 
 /// Returns the units that a part gives to others at most: half of its own.

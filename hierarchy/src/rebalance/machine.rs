@@ -284,7 +284,8 @@ impl Rebalance {
     }
 
     fn find_retry(&self) -> Option<Vec<u64>> {
-        (self.learner).propose_retry(&self.units, &self.config, self.last_s, &self.parts)
+        let at = (self.config.granule, self.last_s);
+        self.learner.propose_retry(&self.units, at, &self.parts)
     }
 
     /// Takes the seconds that the last move took, on the rank that needed longest.

@@ -122,7 +122,7 @@ fn a_given_price_is_corrected_by_the_moves() {
     }
 }
 
-/// Parts for which there are no units have none. A part that is slower than others gives its unit to one of them.
+/// Parts for which there are no units have none. A part that is slower than others gives its unit up.
 #[test]
 fn fewer_units_than_parts_leave_parts_without_work() {
     for (units, slow) in (0..6).flat_map(|units| (0..6).map(move |slow| (units, slow))) {
