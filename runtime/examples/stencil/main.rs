@@ -40,10 +40,8 @@ fn run(comm: &Arc<dyn Comm>, pace: &SlowRank, config: &RebalanceConfig) -> Resul
         times.end_sweep(sweep, start);
     }
     times.print_summary(pace, ROWS, &balancer.report()?)?;
-    let cells = plate[find_cells(balancer.part())]
-        .iter()
-        .map(|cell| cell.to_bits());
-    let mut sum = [cells.fold(0, u64::wrapping_add)];
+    let cells = plate[find_cells(balancer.part())].iter();
+    let mut sum = [cells.fold(0, |sum: u64, cell| sum.wrapping_add(cell.to_bits()))];
     comm.sum_u64(&mut sum)?;
     Ok(sum[0])
 }
