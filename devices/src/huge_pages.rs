@@ -41,10 +41,11 @@ pub fn try_reserve_matrix<T: Scalar>(
 /// A large matrix is not written. The system makes each of its pages at the first write, next to the processor that
 /// writes. So the devices should write it first (see [`Updates::scale`](crate::Updates::scale)). Until then the memory
 /// counts as available.
-pub fn try_zeroed_matrix<T: Scalar>(len: usize) -> Option<Vec<T>> {
+pub fn try_zeroed_matrix<T: bytemuck::Pod>(len: usize) -> Option<Vec<T>> {
     let layout = Layout::array::<T>(len).ok()?;
     if layout.size() == 0 {
-        return Some(Vec::new());
+        // Elements without bytes need no memory.
+        return Some(vec![T::zeroed(); len]);
     }
     // SAFETY: the layout is not empty.
     let start = unsafe { alloc_zeroed(layout) };
@@ -56,9 +57,38 @@ pub fn try_zeroed_matrix<T: Scalar>(len: usize) -> Option<Vec<T>> {
         ask_for_huge_pages(address, address + layout.size());
     }
     // SAFETY: the memory comes from the global allocator with the layout of `len` elements, all of them written (zero
-    // bits are the number 0), and nothing else owns it.
+    // bits are an element), and nothing else owns it.
     Some(unsafe { Vec::from_raw_parts(start.cast(), len, len) })
 }
+
+/// Gives the pages of elements that are needed no longer back to the system. Their values are lost; they can be written again.
+pub fn release_elements<T: bytemuck::Pod>(elements: &mut [T]) {
+    let area = elements.as_mut_ptr_range();
+    release_pages(area.start as usize, area.end as usize);
+}
+
+/// Gives the whole pages between two addresses back.
+#[cfg(target_os = "linux")]
+fn release_pages(start: usize, end: usize) {
+    use rustix::mm::{Advice, madvise};
+    let page = rustix::param::page_size();
+    let (start, end) = (start.next_multiple_of(page), end / page * page);
+    if start < end {
+        // The C library's function, which MPI libraries watch: a network card may know the pages.
+        // SAFETY: the pages lie within elements that the caller has lent to be written. Afterwards they read as zeros or, in
+        // memory of a file, as what that has; any bits are elements. A kernel that refuses has changed nothing.
+        let _ = unsafe {
+            madvise(
+                start as *mut std::ffi::c_void,
+                end - start,
+                Advice::LinuxDontNeed,
+            )
+        };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn release_pages(_start: usize, _end: usize) {}
 
 /// Asks for huge pages for the whole pages between two addresses, which belong to the caller.
 #[cfg(target_os = "linux")]
@@ -94,6 +124,21 @@ mod tests {
         values.resize(WORTHWHILE_BYTES / 8, 3.0);
         assert_eq!((values[0], values[1], values[2]), (1.0, 2.0, 3.0));
         assert_eq!(values.last(), Some(&3.0));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn released_pages_are_the_systems() {
+        let mut values = try_zeroed_matrix::<u64>(WORTHWHILE_BYTES / 8).unwrap();
+        values.fill(7);
+        let len = values.len();
+        release_elements(&mut values[1000..len - 1000]);
+        assert_eq!((values[999], values[len - 1000]), (7, 7));
+        assert_eq!(values[len / 2], 0);
+        values[len / 2] = 5;
+        release_elements(&mut values[..100]);
+        release_elements::<u64>(&mut []);
+        assert_eq!((values[50], values[len / 2]), (7, 5));
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub use crate::discover::rank_devices;
 pub use crate::file_kind::describe_kind;
 pub use crate::heat::HeatSensors;
 pub use crate::host_cores::{Distances, HostCores, deal_by_distance, reserve_hosts};
-pub use crate::huge_pages::{try_reserve_matrix, try_zeroed_matrix};
+pub use crate::huge_pages::{release_elements, try_reserve_matrix, try_zeroed_matrix};
 pub use crate::memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memory_bounds};
 pub use crate::share::share_cores;
 // For the command and for benchmarks, whose process is theirs alone.

@@ -3,7 +3,7 @@
 //! Each rank has some rows of `A·x = b`, and all ranks know the whole of x. The last rank does its work four times, so the
 //! balancer takes rows from it. With `--made-up` its decisions follow made-up times, and not the clock.
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
-use std::{hint::black_box, ops::Range, time::Instant};
+use std::{hint::black_box, time::Instant};
 
 use isochron::prelude::*;
 
@@ -16,32 +16,33 @@ const MOST_SWEEPS: u64 = 500;
 
 /// Some rows of `A·x = b` that follow each other.
 struct OwnRows {
-    first: usize,
     /// The rows of A, one after the other, each of `N` elements.
-    a: Vec<f64>,
-    b: Vec<f64>,
+    a: UnitArray<f64>,
+    b: UnitArray<f64>,
 }
 
 impl OwnRows {
     /// Generates rows. Their diagonal is 1.5 times the sum of their other elements, and the solution is 1 everywhere.
-    fn generate(rows: Range<u64>) -> Self {
-        let (first, generator) = (rows.start as usize, Generator::Uniform { seed: 1 });
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        for row in first..rows.end as usize {
-            let elements = (0..N).map(|col| generator.element::<f64>(row, col).abs());
-            let mut elements: Vec<f64> = elements.collect();
+    fn generate(balancer: &Rebalancer) -> Result<Self, Error> {
+        let generator = Generator::Uniform { seed: 1 };
+        let (mut a, mut b) = (balancer.make_array(N)?, balancer.make_array(1)?);
+        let first = balancer.part().start as usize;
+        for ((row, elements), b) in (first..).zip(a.chunks_exact_mut(N)).zip(b.iter_mut()) {
+            for (col, element) in elements.iter_mut().enumerate() {
+                *element = generator.element::<f64>(row, col).abs();
+            }
             elements[row] = 0.0;
             elements[row] = 1.5 * elements.iter().sum::<f64>();
-            b.push(elements.iter().sum());
-            a.extend(elements);
+            *b = elements.iter().sum();
         }
-        Self { first, a, b }
+        Ok(Self { a, b })
     }
 
     /// Returns the next values of these rows' unknowns, `x_i + (b_i - a_i·x) / a_ii`, and the largest `|b_i - a_i·x|`.
     fn sweep(&self, x: &[f64]) -> (Vec<f64>, f64) {
         let (mut next, mut largest) = (Vec::new(), 0.0_f64);
-        for ((i, a), b) in (self.first..).zip(self.a.chunks_exact(N)).zip(&self.b) {
+        let first = self.a.part().start as usize;
+        for ((i, a), b) in (first..).zip(self.a.chunks_exact(N)).zip(self.b.iter()) {
             let residual = b - a.iter().zip(x).map(|(a, x)| a * x).sum::<f64>();
             next.push(x[i] + residual / a[i]);
             largest = largest.max(residual.abs());
@@ -50,12 +51,9 @@ impl OwnRows {
     }
 
     /// Moves the rows that the balancer has given to other ranks.
-    fn migrate(&self, balancer: &mut Rebalancer) -> Result<Self, Error> {
-        Ok(Self {
-            first: balancer.part().start as usize,
-            a: balancer.migrate(N, &self.a)?,
-            b: balancer.migrate(1, &self.b)?,
-        })
+    fn migrate(&mut self, balancer: &mut Rebalancer) -> Result<(), Error> {
+        balancer.migrate(&mut self.a)?;
+        balancer.migrate(&mut self.b)
     }
 }
 
@@ -68,7 +66,7 @@ fn main() -> Result<(), Error> {
         ..RebalanceConfig::default()
     };
     let mut balancer = Rebalancer::new(comm.clone(), N as u64, &config, LoopPart::default())?;
-    let mut rows = OwnRows::generate(balancer.part());
+    let mut rows = OwnRows::generate(&balancer)?;
     let largest_b = comm.largest(rows.b.iter().copied().fold(0.0, f64::max))?;
     let (mut x, mut sweeps) = (vec![0.0; N], 0);
     let residual = loop {
@@ -89,7 +87,7 @@ fn main() -> Result<(), Error> {
         x = comm.gather(&next)?.concat();
         sweeps += 1;
         if balancer.observe(seconds)? {
-            rows = rows.migrate(&mut balancer)?;
+            rows.migrate(&mut balancer)?;
         }
     };
     let report = balancer.report()?;

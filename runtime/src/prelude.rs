@@ -12,7 +12,7 @@ pub use crate::matrix::{
 };
 pub use crate::multiply::{Element, Execution, Plan, Problem, Scalars};
 pub use crate::progress::{Observer, Progress};
-pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
+pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory};
 pub use crate::session::{
     AnyGemm, Cores, DeviceSpec, Gemm, GemmConfig, GemmRun, HostScope, LogLevel, NodeSpec, Platform,
     Report, Session, SessionBuilder,

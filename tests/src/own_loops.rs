@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use isochron::comm::{Comm, LocalComm};
 use isochron::rebalance::{
-    LoopPart, RebalanceConfig, Rebalancer, measure_move_unit_s, migrate_units,
+    LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory, measure_move_unit_s,
+    migrate_units,
 };
 use isochron::{Error, ErrorClass};
+use isochron_devices::internal::is_unwritten_memory_free;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Units of the loops, and elements of a unit.
 const UNITS: u64 = 1997;
@@ -82,21 +85,42 @@ pub fn loops_of_a_few_sweeps(comm: &Arc<dyn Comm>) -> usize {
     2
 }
 
+/// Returns the place of this rank's elements in an array of all units.
+fn find_elements(balancer: &Rebalancer) -> std::ops::Range<usize> {
+    let part = balancer.part();
+    part.start as usize * LEN..part.end as usize * LEN
+}
+
 /// Rows and blocks follow the speeds of the ranks, in a few moves, and are the same data all the time.
 pub fn loops_that_move(comm: &Arc<dyn Comm>) -> usize {
     let config = RebalanceConfig::default();
     let mut balancer = make_balancer(comm, &config);
+    let mut array = balancer.make_array(LEN).unwrap();
+    array.copy_from_slice(&list_elements(&balancer));
     let (mut rows, mut blocks) = (list_elements(&balancer), list_blocks(&balancer));
+    let mut plate = vec![0_u64; UNITS as usize * LEN];
+    plate[find_elements(&balancer)].copy_from_slice(&rows);
     for sweep in 0..1000 {
-        if observe_sweep(&**comm, &mut balancer, sweep) {
-            rows = balancer.migrate(LEN, &rows).unwrap();
-            blocks = balancer.migrate_blocks(&blocks).unwrap();
+        if !observe_sweep(&**comm, &mut balancer, sweep) {
+            continue;
         }
+        let wanted = list_elements(&balancer);
+        balancer.migrate(&mut array).unwrap();
+        let mut next = vec![0; wanted.len()];
+        let (from, to) = (&rows[..], &mut next[..]);
+        let apart = UnitMemory::Apart { from, to };
+        balancer.migrate_memory(LEN, apart).unwrap();
+        rows = next;
+        let within = UnitMemory::Within {
+            memory: &mut plate,
+            first: 0,
+        };
+        balancer.migrate_memory(LEN, within).unwrap();
+        balancer.migrate_blocks(&mut blocks).unwrap();
+        let found = [&array[..], &rows, &plate[find_elements(&balancer)]];
+        assert!(found.iter().all(|found| *found == wanted), "{sweep}");
+        assert_eq!(blocks, list_blocks(&balancer));
     }
-    assert_eq!(
-        (rows, blocks),
-        (list_elements(&balancer), list_blocks(&balancer))
-    );
     let all = comm.gather(&balancer.units().to_vec()).unwrap();
     assert!(all.iter().all(|units| *units == all[0]));
     assert_eq!(all[0].iter().sum::<u64>(), UNITS);
@@ -224,12 +248,25 @@ pub fn loops_of_unlike_arguments(comm: &Arc<dyn Comm>) -> usize {
     let mut balancer = make_balancer(comm, &config);
     let units = balancer.units()[comm.rank()] as usize;
     let len = LEN + usize::from(is_last);
-    let error = balancer.migrate(len, &vec![0_u64; units * len]).err();
+    let (from, mut to) = (vec![7_u8; units * len], vec![7_u8; units * len]);
+    let apart = UnitMemory::Apart {
+        from: &from,
+        to: &mut to,
+    };
+    let error = balancer.migrate_memory(len, apart).err();
     check_error(&**comm, error, &["unit_len is 3", "4", &on_rank]);
-    let error = balancer
-        .migrate(LEN, &vec![0_u64; units * LEN + usize::from(is_last)])
-        .err();
+    let apart = UnitMemory::Apart {
+        from: &from[..units * LEN - usize::from(is_last)],
+        to: &mut to[..units * LEN],
+    };
+    let error = balancer.migrate_memory(LEN, apart).err();
     check_error(&**comm, error, &["elements", &format!("rank {last} on")]);
+    let error = balancer.make_array::<u8>(len).err();
+    check_error(&**comm, error, &["unit_len is 3", "4", &on_rank]);
+    let mut unlike = UnitArray::<u8>::zeros(&**comm, &vec![5; comm.size()], LEN).unwrap();
+    let error = balancer.migrate(&mut unlike).err();
+    check_error(&**comm, error, &["all units remain"]);
+    assert_eq!(unlike.len(), 5 * LEN);
     let mut state = balancer.state().unwrap();
     state.truncate(state.len() - usize::from(is_last));
     let error = Rebalancer::restore(Arc::clone(comm), &state).err();
@@ -334,22 +371,143 @@ pub fn rows_of_own_divisions(comm: &Arc<dyn Comm>) -> usize {
     last[ranks - 1] = 12 * ranks as u64;
     let first = 12 * rank as u64;
     let mine: Vec<u64> = (first..first + 12).flat_map(|row| [row; LEN]).collect();
-    let moved = migrate_units(&**comm, (&even, &last), LEN, &mine).unwrap();
+    let mut array = UnitArray::zeros(&**comm, &even, LEN).unwrap();
+    array.copy_from_slice(&mine);
+    migrate_units(&**comm, &last, &mut array).unwrap();
     let all: Vec<u64> = (0..12 * ranks as u64).flat_map(|row| [row; LEN]).collect();
-    assert_eq!(moved, if rank + 1 == ranks { all } else { Vec::new() });
-    assert_eq!(
-        migrate_units(&**comm, (&last, &even), LEN, &moved).unwrap(),
-        mine
-    );
-    let lost = vec![11; ranks];
-    let error = migrate_units(&**comm, (&even, &lost), LEN, &mine).err();
+    let wanted = if rank + 1 == ranks { all } else { Vec::new() };
+    assert_eq!(array[..], wanted);
+    migrate_units(&**comm, &even, &mut array).unwrap();
+    assert_eq!(array[..], mine);
+    let error = migrate_units(&**comm, &vec![11; ranks], &mut array).err();
     check_error(&**comm, error, &["all units remain"]);
     if ranks > 1 {
         let to = if rank == 0 { &even } else { &last };
-        let error = migrate_units(&**comm, (&even, to), LEN, &mine).err();
+        let error = migrate_units(&**comm, to, &mut array).err();
         check_error(&**comm, error, &["to is [12", "on rank 0"]);
     }
+    assert_eq!(array[..], mine);
     2
+}
+
+/// Units that stay keep their memory while others come and leave on both sides.
+pub fn rows_that_stay_in_place(comm: &Arc<dyn Comm>) -> usize {
+    let (ranks, rank) = (comm.size() as u64, comm.rank() as u64);
+    if ranks == 1 || !is_unwritten_memory_free() {
+        return 0;
+    }
+    // A unit has more bytes than a page, so that those that leave give pages back.
+    let len = 1000;
+    let unit = |unit: u64| (0..len as u64).map(move |at| unit * 1000 + at);
+    let mut array = UnitArray::zeros(&**comm, &vec![20; ranks as usize], len).unwrap();
+    let elements: Vec<u64> = array.part().flat_map(unit).collect();
+    array.copy_from_slice(&elements);
+    // A unit in the middle of every part.
+    let middle = 20 * rank + 10;
+    let find_middle = |array: &UnitArray<u64>| {
+        let at = (middle - array.part().start) as usize * len;
+        array[at..].as_ptr()
+    };
+    let place = find_middle(&array);
+    let changes = [8_i64, -8, 3, 0, 9];
+    for shift in changes {
+        // The borders between the parts move up and down in turns.
+        let border = |at: u64| match at {
+            0 => 0,
+            at if at == ranks => 20 * ranks,
+            at if at % 2 == 0 => (20 * at).saturating_add_signed(shift),
+            at => (20 * at).saturating_add_signed(-shift),
+        };
+        let units: Vec<u64> = (0..ranks)
+            .map(|rank| border(rank + 1) - border(rank))
+            .collect();
+        migrate_units(&**comm, &units, &mut array).unwrap();
+        assert_eq!(array.units(), units);
+        let wanted: Vec<u64> = array.part().flat_map(unit).collect();
+        assert_eq!(array[..], wanted, "{shift}");
+        assert_eq!(find_middle(&array), place, "{shift}");
+    }
+    changes.len()
+}
+
+/// A limit on the address space of this process, until it is dropped.
+struct AddressLimit(Rlimit);
+
+impl AddressLimit {
+    /// Leaves this number of MiB.
+    fn leave(mib: u64) -> Self {
+        let kib: u64 = std::fs::read_to_string("/proc/self/status")
+            .unwrap()
+            .lines()
+            .find_map(|line| line.strip_prefix("VmSize:"))
+            .unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
+        let before = getrlimit(Resource::As);
+        let current = Some((kib << 10) + (mib << 20));
+        let limited = Rlimit { current, ..before };
+        setrlimit(Resource::As, limited).unwrap();
+        Self(before)
+    }
+}
+
+impl Drop for AddressLimit {
+    fn drop(&mut self) {
+        setrlimit(Resource::As, self.0).unwrap();
+    }
+}
+
+/// If the system has no memory for the rows of one rank, all ranks have the error and keep their rows.
+pub fn rows_without_memory(comm: &Arc<dyn Comm>) -> usize {
+    let (ranks, is_last) = (comm.size(), comm.rank() + 1 == comm.size());
+    if ranks < 3 {
+        // The room around the rows takes those of two ranks.
+        return 0;
+    }
+    let (rows, len) = (64, 1 << 20);
+    let even = vec![rows; ranks];
+    let mut last = vec![0; ranks];
+    last[ranks - 1] = rows * ranks as u64;
+    let mut array = UnitArray::<u8>::zeros(&**comm, &even, len).unwrap();
+    array[len] = 5;
+    let limit = is_last.then(|| AddressLimit::leave(40));
+    let moved = migrate_units(&**comm, &last, &mut array).err();
+    drop(limit);
+    let on_last = format!("rank {}", ranks - 1);
+    check_error(&**comm, moved, &["the units of this rank", &on_last]);
+    assert_eq!((array.units(), array[len]), (&even[..], 5));
+    1
+}
+
+/// A loop with fewer units than ranks leaves ranks without work, and its units follow the speeds all the same.
+pub fn loops_of_few_units(comm: &Arc<dyn Comm>) -> usize {
+    let ranks = comm.size() as u64;
+    for units in 0..ranks {
+        let config = RebalanceConfig::default();
+        let part = LoopPart::default();
+        let mut balancer = Rebalancer::new(Arc::clone(comm), units, &config, part).unwrap();
+        assert_eq!(balancer.units().iter().sum::<u64>(), units);
+        assert!(balancer.units().iter().all(|&units| units <= 1));
+        let mut array = balancer.make_array(LEN).unwrap();
+        array.copy_from_slice(&list_elements(&balancer));
+        for sweep in 0..300 {
+            if observe_sweep(&**comm, &mut balancer, sweep) {
+                balancer.migrate(&mut array).unwrap();
+            }
+            assert_eq!(balancer.units().iter().sum::<u64>(), units);
+        }
+        assert_eq!(array[..], list_elements(&balancer));
+        let idle = balancer.part().is_empty();
+        assert!(!idle || balancer.neighbours() == [None; 2]);
+        // The last rank is four times slower, and another one is without work.
+        assert_eq!(*balancer.units().last().unwrap(), 0, "{units}");
+        let state = balancer.state().unwrap();
+        let restored = Rebalancer::restore(Arc::clone(comm), &state).unwrap();
+        assert_eq!(restored.units(), balancer.units());
+    }
+    ranks as usize
 }
 
 /// Time functions decide the sizes.

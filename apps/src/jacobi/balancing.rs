@@ -21,6 +21,12 @@ use super::system::LinearSystem;
 use crate::named_values::name_all;
 use crate::numbers::{parse_positive, parse_whole};
 
+/// Iterations up to which a limit is taken for their number, whatever the tolerance.
+const FEW_ITERATIONS: u64 = 100;
+
+/// Iterations of the whole method for each one that a decision waits for.
+const PATIENCE: u64 = 20;
+
 /// Seconds of a sweep that the clock is too coarse to see.
 const LEAST_S: f64 = 1e-9;
 
@@ -177,8 +183,7 @@ impl Balancing {
                 let row_bytes = size_of::<f64>() * (system.size() + 1);
                 let config = RebalanceConfig {
                     move_unit_s: Some(measure_move_unit_s(comm.as_ref(), row_bytes)?),
-                    sweeps: (arguments.tolerance == 0.0).then_some(arguments.max_iterations),
-                    ..RebalanceConfig::default()
+                    ..pace_decisions(arguments)
                 };
                 let part = limit_part(comm.as_ref(), system)?;
                 Self::Adaptive(Box::new(Rebalancer::new(
@@ -232,8 +237,31 @@ impl Balancing {
     }
 }
 
-/// Limits the rows of this rank to those that its part of the host's memory holds twice: while rows move, the old and the
-/// new ones are there.
+/// Returns the settings of decisions. A method of few iterations cannot wait for many of them before rows move: waiting takes
+/// at most a twentieth, and the first iteration counts, since the rows were written before it.
+fn pace_decisions(arguments: &JacobiArguments) -> RebalanceConfig {
+    let usual = RebalanceConfig::default();
+    let most = arguments.max_iterations;
+    if arguments.tolerance > 0.0 && most > FEW_ITERATIONS {
+        // The method may end long before.
+        return usual;
+    }
+    let patience = (most / PATIENCE).max(1);
+    RebalanceConfig {
+        sweeps: Some(most),
+        warm_up: if patience < usual.window {
+            0
+        } else {
+            usual.warm_up
+        },
+        window: usual.window.min(patience),
+        cooldown: usual.cooldown.min(patience),
+        ..usual
+    }
+}
+
+/// Limits the rows of this rank to those that its part of the host's memory holds twice: when a part outgrows its room, the
+/// old and the new memory are there for a moment.
 fn limit_part(comm: &dyn Comm, system: &LinearSystem) -> Result<LoopPart, Error> {
     let here = comm
         .gather(&comm.host().to_owned())?

@@ -148,7 +148,7 @@ impl JacobiLoop<'_> {
             return Ok((0, 0.0));
         };
         let start = Instant::now();
-        let moved = self.system.move_rows(self.comm, rows)?;
+        let moved = self.system.move_rows(self.comm, &rows)?;
         let seconds = start.elapsed().as_secs_f64();
         self.balancing.note_move(seconds);
         Ok((moved, seconds))

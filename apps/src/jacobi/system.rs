@@ -11,7 +11,7 @@ use isochron_core::hierarchy::partition::even;
 use isochron_core::hierarchy::rebalance::{count_moved, list_ranges};
 use isochron_core::matrix::file;
 use isochron_core::prelude::{Generator, Matrix, Spread, StoredMut};
-use isochron_core::rebalance::migrate_units;
+use isochron_core::rebalance::{UnitArray, migrate_units};
 use isochron_devices::internal::MemoryScope;
 use isochron_kernels::{SystemRows, multiply_row};
 
@@ -42,12 +42,9 @@ pub struct SystemArguments {
 /// A system `A·x = b` of `n` unknowns. Each rank has some of its rows, which follow each other in the order of the ranks.
 pub struct LinearSystem {
     n: usize,
-    /// Rows of each rank.
-    rows: Vec<u64>,
-    rank: usize,
     /// The rows of this rank, one after the other, and their right sides.
-    a: Vec<f64>,
-    b: Vec<f64>,
+    a: UnitArray<f64>,
+    b: UnitArray<f64>,
     weakest: Option<WeakestRow>,
 }
 
@@ -97,17 +94,23 @@ impl SystemArguments {
     }
 
     /// Makes or reads the rows of a rank.
-    fn make_rows(&self, comm: &dyn Comm, rows: &[u64], n: usize) -> Result<Vec<f64>, Error> {
+    fn make_rows(&self, comm: &dyn Comm, rows: &[u64], n: usize) -> Result<UnitArray<f64>, Error> {
         match &self.a {
             Some(path) => read_rows(comm, path, rows, n),
-            None => agree(comm, self.generate_rows(&list_ranges(rows)[comm.rank()], n)),
+            None => self.generate_rows(comm, rows, n),
         }
     }
 
-    fn generate_rows(&self, rows: &std::ops::Range<u64>, n: usize) -> Result<Vec<f64>, Error> {
+    fn generate_rows(
+        &self,
+        comm: &dyn Comm,
+        rows: &[u64],
+        n: usize,
+    ) -> Result<UnitArray<f64>, Error> {
         let generator = Generator::Uniform { seed: self.seed };
-        let mut a = allocate_elements(n.saturating_mul((rows.end - rows.start) as usize))?;
-        for (row, elements) in (rows.start as usize..).zip(a.chunks_exact_mut(n)) {
+        let mut a = UnitArray::zeros(comm, rows, n)?;
+        let first = a.part().start as usize;
+        for (row, elements) in (first..).zip(a.chunks_exact_mut(n)) {
             for (col, element) in elements.iter_mut().enumerate() {
                 *element = generator.element::<f64>(row, col).abs();
             }
@@ -139,13 +142,18 @@ fn read_size(comm: &dyn Comm, path: &Path) -> Result<usize, Error> {
 }
 
 /// Reads a matrix of finite numbers, each rank its rows, which lie one after the other.
-fn read_rows(comm: &dyn Comm, path: &Path, rows: &[u64], cols: usize) -> Result<Vec<f64>, Error> {
+fn read_rows(
+    comm: &dyn Comm,
+    path: &Path,
+    rows: &[u64],
+    cols: usize,
+) -> Result<UnitArray<f64>, Error> {
     let spread = spread_rows(rows, cols)?;
     let (matrix, _): (Matrix, _) = file::read(comm, path, spread.clone())?;
     if let Some(found) = matrix.find_not_finite(comm)? {
         return Err(Error::file(path, found));
     }
-    let mut elements = agree(comm, allocate_elements(spread.held(comm.rank())))?;
+    let mut elements = UnitArray::zeros(comm, rows, cols)?;
     matrix.to_spread(comm, (&spread, StoredMut::by_rows(&mut elements, cols)))?;
     Ok(elements)
 }
@@ -160,18 +168,6 @@ fn spread_rows(rows: &[u64], cols: usize) -> Result<Spread, Error> {
     Ok(Spread::on_layout(total as usize, cols, 1, &layout))
 }
 
-fn allocate_elements(len: usize) -> Result<Vec<f64>, Error> {
-    let mut elements = Vec::new();
-    elements
-        .try_reserve_exact(len)
-        .map_err(|_| Error::Allocation {
-            what: "rows of the system",
-            bytes: 8 * len as u64,
-        })?;
-    elements.resize(len, 0.0);
-    Ok(elements)
-}
-
 impl LinearSystem {
     /// Makes or reads the system, divided evenly.
     ///
@@ -183,20 +179,19 @@ impl LinearSystem {
     /// All ranks.
     pub fn open(comm: &dyn Comm, source: &SystemArguments, n: usize) -> Result<Self, Error> {
         let rows = even(comm.size(), n as u64);
-        check_memory(comm, &rows, n)?;
-        let a = source.make_rows(comm, &rows, n)?;
+        // A file is read into a matrix first, whose rows are copied.
+        let copies = if source.a.is_some() { 2 } else { 1 };
+        check_memory(comm, copies * rows[comm.rank()], n)?;
         let mut system = Self {
             n,
-            rank: comm.rank(),
-            rows,
-            a,
-            b: Vec::new(),
+            a: source.make_rows(comm, &rows, n)?,
+            b: UnitArray::zeros(comm, &rows, 1)?,
             weakest: None,
         };
-        system.b = match &source.b {
-            Some(path) => read_rows(comm, path, &system.rows, 1)?,
+        match &source.b {
+            Some(path) => system.b = read_rows(comm, path, &rows, 1)?,
             None => system.multiply_known(),
-        };
+        }
         system.weakest = system.find_weakest(comm)?;
         Ok(system)
     }
@@ -208,7 +203,7 @@ impl LinearSystem {
 
     /// Rows of each rank.
     pub fn rows(&self) -> &[u64] {
-        &self.rows
+        self.a.units()
     }
 
     /// The rows of this rank.
@@ -216,7 +211,7 @@ impl LinearSystem {
         SystemRows {
             a: &self.a,
             b: &self.b,
-            first: list_ranges(&self.rows)[self.rank].start as usize,
+            first: self.a.part().start as usize,
         }
     }
 
@@ -242,24 +237,21 @@ impl LinearSystem {
     ///
     /// # Collective
     /// All ranks, with the same `rows`.
-    pub fn move_rows(&mut self, comm: &dyn Comm, rows: Vec<u64>) -> Result<u64, Error> {
-        let change = (&self.rows[..], &rows[..]);
-        self.a = migrate_units(comm, change, self.n, &self.a)?;
-        self.b = migrate_units(comm, change, 1, &self.b)?;
-        let (moved, _) = count_moved(&self.rows, &rows);
-        self.rows = rows;
+    pub fn move_rows(&mut self, comm: &dyn Comm, rows: &[u64]) -> Result<u64, Error> {
+        let (moved, _) = count_moved(self.rows(), rows);
+        migrate_units(comm, rows, &mut self.a)?;
+        migrate_units(comm, rows, &mut self.b)?;
         Ok(moved)
     }
 
-    /// Returns the right sides of the known solution.
-    fn multiply_known(&self) -> Vec<f64> {
+    /// Sets the right sides to those of the known solution.
+    fn multiply_known(&mut self) {
         let x: Vec<f64> = (0..self.n)
             .map(|index| know_solution(self.n, index))
             .collect();
-        self.a
-            .chunks_exact(self.n)
-            .map(|row| multiply_row(row, &x))
-            .collect()
+        for (b, row) in self.b.iter_mut().zip(self.a.chunks_exact(self.n)) {
+            *b = multiply_row(row, &x);
+        }
     }
 
     /// Finds the row whose diagonal is weakest.
@@ -294,11 +286,9 @@ impl LinearSystem {
     }
 }
 
-/// Checks that the hosts have memory for the rows, twice: while rows move, the old and the new ones are there.
-fn check_memory(comm: &dyn Comm, rows: &[u64], n: usize) -> Result<(), Error> {
-    let needed_bytes = rows[comm.rank()]
-        .saturating_mul(16)
-        .saturating_mul(n as u64 + 1);
+/// Checks that the hosts have memory for `rows` rows on this rank.
+fn check_memory(comm: &dyn Comm, rows: u64, n: usize) -> Result<(), Error> {
+    let needed_bytes = rows.saturating_mul(8).saturating_mul(n as u64 + 1);
     let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
     let all = comm.gather(&(comm.host().to_owned(), needed_bytes, free_bytes))?;
     all.iter()

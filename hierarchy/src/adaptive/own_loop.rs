@@ -35,11 +35,11 @@ impl Adaptive {
         Ok(learner)
     }
 
-    /// Returns the units that each part does within `limit_s` by its model; 0 for a part that was never seen.
-    pub(crate) fn list_units_within(&self, limit_s: f64) -> Vec<u64> {
+    /// Returns the units that each part does within `limit_s` by its model; `None` for a part that was never seen.
+    pub(crate) fn list_units_within(&self, limit_s: f64) -> Vec<Option<u64>> {
         self.list_curves()
             .into_iter()
-            .map(|curve| curve.map_or(0.0, |curve| curve.line.units_within(limit_s)) as u64)
+            .map(|curve| curve.map(|curve| curve.line.units_within(limit_s) as u64))
             .collect()
     }
 

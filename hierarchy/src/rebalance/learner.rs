@@ -97,7 +97,7 @@ impl Learner {
 
     /// Returns a division in which parts without units have some, which take half of `step_s` at most, as far as is
     /// known; `None` if there are none with room. The parts with the most units give them, each half of its own at
-    /// most.
+    /// most. If these are too few for all, parts that were never seen get some first.
     pub fn propose_retry(
         &self,
         units: &[u64],
@@ -111,17 +111,25 @@ impl Learner {
         let most = units.iter().sum::<u64>() / (2 * units.len() as u64);
         let mut next = units.to_vec();
         let mut wanted = 0;
-        for (part, size) in sizes.into_iter().enumerate() {
-            let size = (size.min(most) / granule * granule).max(granule);
+        let givable: u64 = units
+            .iter()
+            .map(|units| count_givable(*units, granule))
+            .sum();
+        let mut idle: Vec<usize> = (0..units.len())
+            .filter(|&part| units[part] <= granule)
+            .collect();
+        idle.sort_by_key(|&part| sizes[part].is_some());
+        for part in idle {
+            let size = sizes[part].unwrap_or(0).min(most);
+            let size = (size / granule * granule).max(granule);
             let room = parts[part].max_local.unwrap_or(u64::MAX) / granule * granule;
-            if units[part] <= granule {
-                let more = size.min(room).saturating_sub(units[part]) / granule * granule;
-                next[part] += more;
-                wanted += more;
-            }
+            let more = size.min(room).saturating_sub(units[part]) / granule * granule;
+            let more = more.min(givable - wanted);
+            next[part] += more;
+            wanted += more;
         }
-        let is_given = wanted > 0 && take_from_largest(&mut next, wanted, granule);
-        is_given.then_some(next)
+        take_from_largest(&mut next, wanted, granule);
+        (wanted > 0).then_some(next)
     }
 
     pub fn take_division(&mut self, units: Vec<u64>) {
@@ -168,15 +176,18 @@ impl Learner {
     }
 }
 
-/// Takes `wanted` units from the largest parts, from each half of its units at most. Returns `false` if they are too
-/// few.
-fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) -> bool {
+/// Returns the units that a part gives to others at most: half of its own.
+fn count_givable(units: u64, granule: u64) -> u64 {
+    units / 2 / granule * granule
+}
+
+/// Takes `wanted` units from the largest parts, from each what it can give.
+fn take_from_largest(units: &mut [u64], mut wanted: u64, granule: u64) {
     let mut donors: Vec<usize> = (0..units.len()).collect();
     donors.sort_by_key(|&part| std::cmp::Reverse(units[part]));
     for part in donors {
-        let given = (units[part] / 2 / granule * granule).min(wanted);
+        let given = count_givable(units[part], granule).min(wanted);
         units[part] -= given;
         wanted -= given;
     }
-    wanted == 0
 }

@@ -2,6 +2,7 @@
 
 mod cliffs;
 mod drifts;
+mod moves;
 mod refusals;
 mod rugged;
 

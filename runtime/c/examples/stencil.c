@@ -22,25 +22,25 @@ static uint64_t run_sweeps(isochron_session_t *session, const char *settings)
   isochron_balancer_t *balancer;
   double *rows = make_plate(CELLS), *next = make_plate(CELLS), *swap;
   check(isochron_balancer(session, ROWS, settings, &balancer));
-  check(isochron_part(balancer, &first, &count));
+  check(isochron_part(balancer, &first, &count)); /* every row has its place in the plate, below one that is hot */
   begin_run(ROWS);
   for (int sweep = 0; sweep < count_sweeps(); sweep++) {
-    check(exchange_borders(balancer, rows, count, COLS));
+    check(exchange_borders(balancer, rows + first * COLS, count, COLS));
     begin_work();
-    for (int64_t row = 1; row <= count; row++)
+    for (int64_t row = first + 1; row <= first + count; row++)
       for (int64_t i = row * COLS + 1; i < (row + 1) * COLS - 1; i++)
         next[i] = 0.25 * (rows[i - COLS] + rows[i + COLS] + (rows[i - 1] + rows[i + 1]));
     swap = rows, rows = next, next = swap;
     check(isochron_record(balancer, count, end_work(count), 0));
     check(isochron_balance(balancer, &moved));
     if (moved) {
+      const double *old = rows + (first + 1) * COLS;
       check(isochron_part(balancer, &first, &count));
-      check(isochron_move(balancer, rows + COLS, next + COLS, COLS * sizeof *rows));
-      swap = rows, rows = next, next = swap;
+      check(isochron_move(balancer, old, rows + (first + 1) * COLS, COLS * sizeof *rows));
     }
     end_sweep(moved);
   }
-  uint64_t sum = end_run(rows + COLS, count * COLS);
+  uint64_t sum = end_run(rows + (first + 1) * COLS, count * COLS);
   check(isochron_close_balancer(balancer));
   free(rows), free(next);
   return sum;

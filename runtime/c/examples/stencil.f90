@@ -29,16 +29,16 @@ contains
     integer(c_int), intent(in) :: is_even
     integer(c_int64_t) :: bits, first, count, col
     integer(c_int) :: moved, sweep
-    type(c_ptr) :: balancer
+    type(c_ptr) :: balancer, old
     real(c_double), pointer, contiguous :: cells(:, :), next(:, :), swap(:, :)
     allocate (cells(n_rows, 0:n_cols + 1), next(n_rows, 0:n_cols + 1), source=0.5_c_double)
     call check(isochron_balancer(session, n_cols, isochron_text(choose_settings(is_even))//c_null_char, balancer))
     call check(isochron_part(balancer, first, count))
     call begin_run(n_cols)
     do sweep = 1, count_sweeps()
-      call check(exchange_borders(balancer, cells, count))
+      call check(exchange_borders(balancer, cells(:, first:first + count + 1), count))
       call begin_work()
-      do col = 1, count
+      do col = first + 1, first + count
         next(2:n_rows - 1, col) = 0.25 * (cells(2:n_rows - 1, col - 1) + cells(2:n_rows - 1, col + 1) &
           + (cells(1:n_rows - 2, col) + cells(3:n_rows, col)))
       end do
@@ -46,13 +46,13 @@ contains
       call check(isochron_balance(balancer, moved))
       swap => cells; cells => next; next => swap
       if (moved /= 0) then
+        old = c_loc(cells(1, first + 1)) ! every column has its place
         call check(isochron_part(balancer, first, count))
-        call check(isochron_move(balancer, c_loc(cells(1, 1)), c_loc(next(1, 1)), col_bytes))
-        swap => cells; cells => next; next => swap
+        call check(isochron_move(balancer, old, c_loc(cells(1, first + 1)), col_bytes))
       end if
       call end_sweep(moved)
     end do
-    bits = end_run(cells(:, 1:count), count * n_rows)
+    bits = end_run(cells(:, first + 1:first + count), count * n_rows)
     call check(isochron_close_balancer(balancer))
     deallocate (cells, next)
   end function

@@ -539,9 +539,14 @@ int isochron_units(const isochron_balancer_t *balancer,
 // Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
 // its new part, bytes_per_unit bytes each. Call it once for each array, before the next sweep.
 //
+// from and to are apart, or lie in one array with a place for every unit: if to is from + (new first unit - old first unit) *
+// bytes_per_unit, units that stay are not touched, and the call takes as long as those that move. Otherwise all units of
+// the part are copied.
+//
 // Collective: all ranks, with the same bytes_per_unit.
 //
-// Safety: from has the units of the old part, and to has room for those of the new one; they do not overlap.
+// Safety: from has the units of the old part, and to has room for those of the new one. In one array nothing else uses the
+// memory from the first of them to the last.
 int isochron_move(isochron_balancer_t *balancer,
                   const void *from,
                   void *to,

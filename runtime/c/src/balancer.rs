@@ -1,11 +1,12 @@
 //! A loop of the program, balanced over the ranks.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use isochron::prelude::{LoopPart, Rebalancer};
-use isochron::rebalance::measure_move_unit_s;
+use isochron::prelude::{LoopPart, Rebalancer, UnitMemory};
+use isochron::rebalance::{MovedBlocks, measure_move_unit_s};
 
 use crate::handles::{self, BalancerHandle, SessionHandle};
 use crate::memory::hand_over;
@@ -19,38 +20,6 @@ use crate::status::{CallFailure, agree_on, call};
 pub const ISOCHRON_IGNORE: c_int = 1;
 /// Flag of isochron_record: the seconds were spent moving the program's data by other means than isochron_move.
 pub const ISOCHRON_MOVED: c_int = 2;
-
-/// A balanced loop.
-pub(crate) struct BalancedLoop {
-    rebalancer: Rebalancer,
-    /// Units of this rank before the last change.
-    before: u64,
-}
-
-impl From<Rebalancer> for BalancedLoop {
-    fn from(rebalancer: Rebalancer) -> Self {
-        let part = rebalancer.part();
-        let before = part.end - part.start;
-        Self { rebalancer, before }
-    }
-}
-
-impl BalancedLoop {
-    fn part_length(&self) -> u64 {
-        let part = self.rebalancer.part();
-        part.end - part.start
-    }
-
-    /// Ends a sweep. Returns `true` if the parts have changed.
-    fn balance(&mut self) -> Result<bool, CallFailure> {
-        let before = self.part_length();
-        let moved = self.rebalancer.balance()?;
-        if moved {
-            self.before = before;
-        }
-        Ok(moved)
-    }
-}
 
 /// Divides the units of a loop over the ranks of a session. A unit is the smallest piece that can move, such as a row. config
 /// is null or settings, written as for isochron_open. Close the balancer by isochron_close_balancer.
@@ -115,7 +84,7 @@ pub(crate) unsafe fn open_balancer(
             let (units, config, part) = agree_on(&**comm, asked)?;
             Ok(Rebalancer::new(Arc::clone(comm), units, &config, part)?)
         })?;
-        let handle = handles::keep(Arc::clone(comm), made.into());
+        let handle = handles::keep(Arc::clone(comm), made);
         // SAFETY: as the caller says.
         unsafe { pointers::write(balancer, "balancer", handle) }
     })
@@ -174,8 +143,7 @@ pub unsafe extern "C" fn isochron_part(
             pointers::clear(first, 0);
             pointers::clear(count, 0);
         }
-        let part =
-            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.part()))?;
+        let part = handles::find(balancer)?.use_object(|balancer| Ok(balancer.part()))?;
         // SAFETY: as the caller says.
         unsafe {
             pointers::write(first, "first", part.start as i64)?;
@@ -202,8 +170,7 @@ pub unsafe extern "C" fn isochron_neighbours(
             pointers::clear(before, none);
             pointers::clear(after, none);
         }
-        let found =
-            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.neighbours()))?;
+        let found = handles::find(balancer)?.use_object(|balancer| Ok(balancer.neighbours()))?;
         let [above, below] = found.map(|rank| rank.map_or(none, |rank| rank as c_int));
         // SAFETY: as the caller says.
         unsafe {
@@ -248,24 +215,18 @@ pub unsafe extern "C" fn isochron_record(
     call(|| {
         let balancer = handles::find(balancer)?;
         let units = to_size(units, "units")? as u64;
-        balancer.use_object(
-            |BalancedLoop {
-                 rebalancer: balancer,
-                 ..
-             }| {
-                match flags {
-                    0 => balancer.record(units, seconds),
-                    ISOCHRON_IGNORE => balancer.ignore_sweep(),
-                    ISOCHRON_MOVED => balancer.note_move(seconds),
-                    other => {
-                        let reason =
-                            format!("{other} is none of 0, ISOCHRON_IGNORE, ISOCHRON_MOVED");
-                        return Err(CallFailure::argument("flags", reason));
-                    }
+        balancer.use_object(|balancer| {
+            match flags {
+                0 => balancer.record(units, seconds),
+                ISOCHRON_IGNORE => balancer.ignore_sweep(),
+                ISOCHRON_MOVED => balancer.note_move(seconds),
+                other => {
+                    let reason = format!("{other} is none of 0, ISOCHRON_IGNORE, ISOCHRON_MOVED");
+                    return Err(CallFailure::argument("flags", reason));
                 }
-                Ok(())
-            },
-        )
+            }
+            Ok(())
+        })
     })
 }
 
@@ -286,7 +247,7 @@ pub unsafe extern "C" fn isochron_balance(
         unsafe { pointers::clear(changed, 0) };
         let balancer = handles::find(balancer)?;
         // The other ranks balance too, even if the answer has no place here.
-        let moved = balancer.use_object(BalancedLoop::balance)?;
+        let moved = balancer.use_object(|balancer| Ok(balancer.balance()?))?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(changed, "changed", c_int::from(moved)) }
     })
@@ -303,8 +264,7 @@ pub unsafe extern "C" fn isochron_shares(
     n_shares: i64,
 ) -> c_int {
     call(|| {
-        let found =
-            handles::find(balancer)?.use_object(|balancer| Ok(balancer.rebalancer.shares()))?;
+        let found = handles::find(balancer)?.use_object(|balancer| Ok(balancer.shares()))?;
         check_ranks("n_shares", n_shares, found.len())?;
         // SAFETY: as the caller says.
         let shares = unsafe { pointers::write_slice(shares, found.len(), "shares")? };
@@ -325,8 +285,8 @@ pub unsafe extern "C" fn isochron_units(
     n_units: i64,
 ) -> c_int {
     call(|| {
-        let found = handles::find(balancer)?
-            .use_object(|balancer| Ok(balancer.rebalancer.units().to_vec()))?;
+        let found =
+            handles::find(balancer)?.use_object(|balancer| Ok(balancer.units().to_vec()))?;
         check_ranks("n_units", n_units, found.len())?;
         // SAFETY: as the caller says.
         let units = unsafe { pointers::write_slice(units, found.len(), "units")? };
@@ -349,10 +309,15 @@ fn check_ranks(name: &str, given: i64, ranks: usize) -> Result<(), CallFailure> 
 /// Moves an array after the parts have changed. from has the units of this rank's old part, and to receives those of
 /// its new part, bytes_per_unit bytes each. Call it once for each array, before the next sweep.
 ///
+/// from and to are apart, or lie in one array with a place for every unit: if to is from + (new first unit - old first unit) *
+/// bytes_per_unit, units that stay are not touched, and the call takes as long as those that move. Otherwise all units of
+/// the part are copied.
+///
 /// Collective: all ranks, with the same bytes_per_unit.
 ///
 /// # Safety
-/// `from` has the units of the old part, and `to` has room for those of the new one; they do not overlap.
+/// `from` has the units of the old part, and `to` has room for those of the new one. In one array nothing else uses the
+/// memory from the first of them to the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn isochron_move(
     balancer: *mut BalancerHandle,
@@ -363,13 +328,11 @@ pub unsafe extern "C" fn isochron_move(
     call(|| {
         let kept = handles::find(balancer)?;
         kept.use_object(|balancer| {
-            let [before, now] = [balancer.before, balancer.part_length()];
+            let parts = [balancer.part_before(), balancer.part()];
             // SAFETY: as the caller says.
-            let places = unsafe { read_places((from, before), (to, now), bytes_per_unit) };
-            let (from, to, bytes) = agree_on(&**kept.comm(), places)?;
-            let moved = balancer.rebalancer.migrate(bytes, from)?;
-            to.copy_from_slice(&moved);
-            Ok(())
+            let places = unsafe { read_places(parts, from.cast(), to.cast(), bytes_per_unit) };
+            let (memory, bytes) = agree_on(&**kept.comm(), places)?;
+            Ok(balancer.migrate_memory(bytes, memory)?)
         })
     })
 }
@@ -394,16 +357,17 @@ pub unsafe extern "C" fn isochron_move_blocks(
     call(|| {
         let kept = handles::find(balancer)?;
         kept.use_object(|balancer| {
-            let units = [balancer.before, balancer.part_length()];
+            let units = [balancer.part_before(), balancer.part()].map(Iterator::count);
             // SAFETY: as the caller says.
             let places = unsafe { read_block_places(units, (from, from_bytes), (to, to_bytes)) };
             let (blocks, to, lengths) = agree_on(&**kept.comm(), places)?;
-            let moved = balancer.rebalancer.migrate_blocks(&blocks)?;
+            let moved = balancer.exchange_blocks(&blocks)?;
+            let moved = list_blocks(&moved, &blocks);
             agree_on(&**kept.comm(), check_lengths(&moved, &lengths))?;
             let mut rest = to;
             for block in moved {
                 let (place, others) = rest.split_at_mut(block.len());
-                place.copy_from_slice(&block);
+                place.copy_from_slice(block);
                 rest = others;
             }
             Ok(())
@@ -419,14 +383,14 @@ type BlockPlaces<'a> = (Vec<&'a [u8]>, &'a mut [u8], Vec<usize>);
 /// # Safety
 /// As [`isochron_move_blocks`].
 unsafe fn read_block_places<'a>(
-    [before, now]: [u64; 2],
+    [before, now]: [usize; 2],
     (from, from_bytes): (*const c_void, *const i64),
     (to, to_bytes): (*mut c_void, *const i64),
 ) -> Result<BlockPlaces<'a>, CallFailure> {
     // SAFETY: as the caller says.
     unsafe {
-        let old = read_sizes(from_bytes, before as usize, "from_bytes")?;
-        let new = read_sizes(to_bytes, now as usize, "to_bytes")?;
+        let old = read_sizes(from_bytes, before, "from_bytes")?;
+        let new = read_sizes(to_bytes, now, "to_bytes")?;
         let mut rest: &[u8] = pointers::read_slice(from.cast(), sum_sizes(&old), "from")?;
         let to = pointers::write_slice(to.cast(), sum_sizes(&new), "to")?;
         let mut blocks = pointers::reserve(old.len(), "blocks that move")?;
@@ -446,9 +410,21 @@ fn sum_sizes(sizes: &[usize]) -> usize {
         .fold(0, |sum, &size| usize::saturating_add(sum, size))
 }
 
-/// Checks the lengths of blocks that have arrived.
-fn check_lengths(moved: &[Vec<u8>], lengths: &[usize]) -> Result<(), CallFailure> {
-    let mut pairs = moved.iter().map(Vec::len).zip(lengths).enumerate();
+/// Lists the blocks of a part after a move.
+fn list_blocks<'b>(moved: &'b MovedBlocks<u8>, before: &[&'b [u8]]) -> Vec<&'b [u8]> {
+    let [ahead, behind] =
+        [&moved.before, &moved.after].map(|blocks| blocks.iter().map(Vec::as_slice));
+    let kept = before[moved.kept.clone()].iter().copied();
+    ahead.chain(kept).chain(behind).collect()
+}
+
+/// Checks the lengths of the blocks of a part.
+fn check_lengths(moved: &[&[u8]], lengths: &[usize]) -> Result<(), CallFailure> {
+    let mut pairs = moved
+        .iter()
+        .map(|block| block.len())
+        .zip(lengths)
+        .enumerate();
     match pairs.find(|(_, (found, given))| found != *given) {
         None => Ok(()),
         Some((unit, (found, given))) => {
@@ -458,26 +434,59 @@ fn check_lengths(moved: &[Vec<u8>], lengths: &[usize]) -> Result<(), CallFailure
     }
 }
 
-/// The bytes of units before and after a move, and those of a unit.
-type MovePlaces<'a> = (&'a [u8], &'a mut [u8], usize);
-
-/// Returns the memory of a move.
+/// Returns the memory of a move with these units before and after, and the bytes of a unit.
 ///
 /// # Safety
 /// As [`isochron_move`].
 unsafe fn read_places<'a>(
-    (from, before): (*const c_void, u64),
-    (to, now): (*mut c_void, u64),
+    parts: [Range<u64>; 2],
+    from: *const u8,
+    to: *mut u8,
     bytes_per_unit: i64,
-) -> Result<MovePlaces<'a>, CallFailure> {
+) -> Result<(UnitMemory<'a, u8>, usize), CallFailure> {
     let bytes = to_size(bytes_per_unit, "bytes_per_unit")?;
-    let [before, now] = [before, now].map(|units| (units as usize).saturating_mul(bytes));
-    // SAFETY: as the caller says.
-    unsafe {
-        let from = pointers::read_slice(from.cast(), before, "from")?;
-        let to = pointers::write_slice(to.cast(), now, "to")?;
-        Ok((from, to, bytes))
+    let lengths = (parts.clone()).map(|part| (part.end - part.start).saturating_mul(bytes as u64));
+    let [before, now] = lengths.map(|length| length as usize);
+    pointers::check_slice(from, before, "from")?;
+    pointers::check_slice(to.cast_const(), now, "to")?;
+    let memory = match find_shared([(from.addr(), before), (to.addr(), now)], &parts, bytes)? {
+        // SAFETY: as the caller says.
+        None => unsafe {
+            UnitMemory::Apart {
+                from: pointers::read_slice(from, before, "from")?,
+                to: pointers::write_slice(to, now, "to")?,
+            }
+        },
+        Some((place, first)) => {
+            let start = to.with_addr(place.start);
+            UnitMemory::Within {
+                // SAFETY: as the caller says.
+                memory: unsafe { pointers::write_slice(start, place.len(), "to")? },
+                first,
+            }
+        }
+    };
+    Ok((memory, bytes))
+}
+
+/// Returns the addresses of the array in which two parts overlap, and its first unit; `None` for parts that lie apart.
+fn find_shared(
+    places: [(usize, usize); 2],
+    parts: &[Range<u64>; 2],
+    bytes_per_unit: usize,
+) -> Result<Option<(Range<usize>, u64)>, CallFailure> {
+    let [from, to] = places.map(|(start, length)| start..start + length);
+    if from.is_empty() || to.is_empty() || from.start >= to.end || to.start >= from.end {
+        return Ok(None);
     }
+    let moved = i128::from(parts[1].start) - i128::from(parts[0].start);
+    if to.start as i128 - from.start as i128 != moved * bytes_per_unit as i128 {
+        let reason = "it overlaps from, and a unit that stays would have another place: give apart arrays, or one \
+                      array in which to is from + (new first unit - old first unit) * bytes_per_unit";
+        return Err(CallFailure::argument("to", reason));
+    }
+    let place = from.start.min(to.start)..from.end.max(to.end);
+    Ok(Some((place, parts[0].start.min(parts[1].start))))
 }
 
 /// Writes as JSON what the balancer has done, the same on every rank. Free it by isochron_free.
@@ -504,7 +513,7 @@ pub unsafe extern "C" fn isochron_balancer_report(
         let kept = handles::find(balancer)?;
         let report = kept.use_object(|balancer| {
             agree_on(&**kept.comm(), pointers::check(json, "json"))?;
-            to_json(&balancer.rebalancer.report()?)
+            to_json(&balancer.report()?)
         })?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(json, "json", hand_over(report)) }
@@ -535,7 +544,7 @@ pub unsafe extern "C" fn isochron_state(
             let places = pointers::check(state, "state");
             let places = places.and_then(|()| pointers::check(length, "length"));
             agree_on(&**kept.comm(), places)?;
-            Ok(balancer.rebalancer.state()?)
+            Ok(balancer.state()?)
         })?;
         // SAFETY: as the caller says.
         unsafe {
@@ -572,7 +581,7 @@ pub unsafe extern "C" fn isochron_restore(
             let bytes = agree_on(&**comm, bytes)?;
             Ok(Rebalancer::restore(Arc::clone(comm), &bytes)?)
         })?;
-        let handle = handles::keep(Arc::clone(comm), restored.into());
+        let handle = handles::keep(Arc::clone(comm), restored);
         // SAFETY: as the caller says.
         unsafe { pointers::write(balancer, "balancer", handle) }
     })
@@ -590,7 +599,7 @@ pub unsafe extern "C" fn isochron_close_balancer(balancer: *mut BalancerHandle) 
 fn change(balancer: *mut BalancerHandle, by: fn(&mut Rebalancer)) -> c_int {
     call(|| {
         handles::find(balancer)?.use_object(|balancer| {
-            by(&mut balancer.rebalancer);
+            by(balancer);
             Ok(())
         })
     })

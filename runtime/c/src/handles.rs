@@ -11,9 +11,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use isochron::devices::internal::HomeProcess;
-use isochron::prelude::{Comm, GemmRun, Plan, Session};
+use isochron::prelude::{Comm, GemmRun, Plan, Rebalancer, Session};
 
-use crate::balancer::BalancedLoop;
 use crate::product::AnyProduct;
 use crate::settings::ProductSettings;
 use crate::status::CallFailure;
@@ -49,7 +48,7 @@ impl HandleKind for ProductHandle {
 }
 
 impl HandleKind for BalancerHandle {
-    type Object = BalancedLoop;
+    type Object = Rebalancer;
     const KIND: &'static str = "balancer";
 }
 

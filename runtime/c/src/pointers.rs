@@ -115,14 +115,18 @@ pub(crate) fn check<T>(data: *const T, name: &str) -> Result<(), CallFailure> {
     }
 }
 
+/// Bytes that no array has: no process addresses as many.
+const BEYOND_MEMORY: u64 = 1 << 48;
+
 /// Refuses elements whose pointer is wrong, and those that end beyond the address space. No elements need no pointer.
 pub(crate) fn check_slice<T>(data: *const T, length: usize, name: &str) -> Result<(), CallFailure> {
     if length == 0 {
         return Ok(());
     }
     check(data, name)?;
-    let end = length.checked_mul(size_of::<T>());
-    let end = end.and_then(|bytes| data.addr().checked_add(bytes));
+    let bytes = length.checked_mul(size_of::<T>());
+    let bytes = bytes.filter(|&bytes| (bytes as u64) < BEYOND_MEMORY);
+    let end = bytes.and_then(|bytes| data.addr().checked_add(bytes));
     if end.is_some_and(|end| isize::try_from(end).is_ok()) {
         Ok(())
     } else {

@@ -145,8 +145,8 @@ contains
   subroutine try_loops()
     type(c_ptr) :: balancer, restored, state, report
     integer(c_int64_t), target :: rows(units), new_rows(units), lengths(units), new_lengths(units)
-    integer(c_int64_t), target :: blocks(3 * units), new_blocks(3 * units)
-    integer(c_int64_t) :: first, count, length, parts(2), all_units(3)
+    integer(c_int64_t), target :: blocks(3 * units), new_blocks(3 * units), places(units)
+    integer(c_int64_t) :: first, count, before_first, length, parts(2), all_units(3)
     integer(c_int) :: changed, before, after
     integer :: sweep, n_moves
     real(c_double) :: shares(3), move_s
@@ -155,6 +155,8 @@ contains
     call check(isochron_balancer(session, units, "check_every=1 warm_up=0 move_unit_s=0"//c_null_char, balancer))
     call check(isochron_part(balancer, first, count))
     call list_blocks(first, count, rows, lengths, blocks)
+    places = 0
+    places(first + 1:first + count) = rows(:count)
     n_moves = 0
     do sweep = 1, 40
       call check(isochron_begin(balancer))
@@ -168,8 +170,11 @@ contains
       call check(isochron_move(balancer, c_loc(lengths), c_loc(new_lengths), bytes))
       call check(isochron_move_blocks(balancer, c_loc(blocks), lengths, c_loc(new_blocks), new_lengths))
       call check(isochron_record(balancer, 0_c_int64_t, 0.0_c_double, ISOCHRON_MOVED))
+      before_first = first
       call check(isochron_part(balancer, first, count))
+      call check(isochron_move(balancer, c_loc(places(before_first + 1)), c_loc(places(first + 1)), bytes))
       call list_blocks(first, count, rows, lengths, blocks)
+      call expect("rows in their places", all(places(first + 1:first + count) == rows(:count)))
       length = sum(lengths(:count)) / bytes
       call expect("rows that moved", all(rows(:count) == new_rows(:count)) .and. all(lengths(:count) == new_lengths(:count)))
       call expect("blocks that moved", all(blocks(:length) == new_blocks(:length)))

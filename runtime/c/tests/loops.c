@@ -155,6 +155,42 @@ static void check_blocks(const isochron_balancer_t *balancer, const struct block
   expect("blocks are where their units are", n_wrong == 0);
 }
 
+/* Sets the numbers of this rank's units, or checks them: every unit has its place in one array. */
+static void use_numbers(const isochron_balancer_t *balancer, int64_t *numbers, int is_check)
+{
+  int64_t first, count, n_wrong = 0;
+  check(isochron_part(balancer, &first, &count));
+  for (int64_t unit = first; unit < first + count; unit++)
+    if (is_check)
+      n_wrong += numbers[unit] != 3 * unit;
+    else
+      numbers[unit] = 3 * unit;
+  expect("numbers are at the places of their units", n_wrong == 0);
+}
+
+/* Units that stay in one array keep their places. Units that would overlap others are refused. */
+static void try_places(void)
+{
+  int64_t numbers[UNITS] = {0}, before, first, count;
+  isochron_balancer_t *balancer = open_balancer("move_unit_s=0");
+  int n_changes = 0;
+  use_numbers(balancer, numbers, 0);
+  check(isochron_part(balancer, &before, &count));
+  for (int i = 0; i < 60; i++) {
+    if (!sweep(balancer, i < 30 ? ranks - 1 : 0))
+      continue;
+    check(isochron_part(balancer, &first, &count));
+    int status = isochron_move(balancer, numbers + before, numbers + before + (first == before), sizeof *numbers);
+    expect("units without their places are refused", status == ISOCHRON_ARGUMENT && strstr(isochron_last_error(), "overlaps"));
+    check(isochron_move(balancer, numbers + before, numbers + first, sizeof *numbers));
+    use_numbers(balancer, numbers, 1);
+    before = first;
+    n_changes++;
+  }
+  expect("units move to and fro in one array", n_changes > 1);
+  check(isochron_close_balancer(balancer));
+}
+
 static void try_blocks(void)
 {
   static struct blocks here, there;
@@ -185,6 +221,7 @@ int main(int argc, char **argv)
   try_ignored_sweeps();
   try_costs_of_moving();
   try_blocks();
+  try_places();
   check(isochron_close(session));
   MPI_Allreduce(MPI_IN_PLACE, &n_failed, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0 && n_failed == 0)

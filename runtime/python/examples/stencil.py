@@ -14,9 +14,9 @@ comm = MPI.COMM_WORLD
 pace = SlowRank(comm)
 
 
-def make_plate(rows):
-    """Returns a plate with these rows between two others: hot above its first row, and cold below its last."""
-    return numpy.vstack([numpy.ones(COLS), rows, numpy.zeros(COLS)])
+def make_plate():
+    """Returns the plate, in which every row has its place: hot above its first row, and cold below its last."""
+    return numpy.vstack([numpy.ones(COLS), numpy.full((ROWS, COLS), 0.5), numpy.zeros(COLS)])
 
 
 def exchange_borders(balancer, plate):
@@ -39,18 +39,18 @@ def run_sweeps(is_even):
     """Runs all sweeps. Returns the sum of the cells' bits."""
     with isochron.Rebalancer(ROWS, comm, **pace.choose_settings(is_even)) as balancer:
         times = RunTimes(pace)
-        plate = make_plate(numpy.full((len(balancer.part), COLS), 0.5))
-        other = plate.copy()
+        whole, other, part = make_plate(), make_plate(), balancer.part
         for sweep in range(pace.sweeps):
+            plate, rows = whole[part.start:part.stop + 2], other[part.start + 1:part.stop + 1]
             exchange_borders(balancer, plate)
-            seconds = pace.time_work(sweep, len(plate) - 2, lambda: update_rows(plate, other[1:-1]))
-            plate, other = other, plate
+            seconds = pace.time_work(sweep, len(part), lambda: update_rows(plate, rows))
+            whole, other = other, whole
             if balancer.observe(seconds):
-                plate = make_plate(balancer.migrate(plate[1:-1]))
-                other = plate.copy()
+                part = balancer.part
+                rows = balancer.migrate(rows, out=whole[part.start + 1:part.stop + 1])
             times.end_sweep(sweep)
         times.print_summary(ROWS, [change["sweep"] for change in balancer.report()["changes"]])
-    return comm.allreduce(int(plate[1:-1].view(numpy.uint64).sum())) % 2**64
+    return comm.allreduce(int(rows.view(numpy.uint64).sum())) % 2**64
 
 
 even, balanced = run_sweeps(is_even=True), run_sweeps(is_even=False)

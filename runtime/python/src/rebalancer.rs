@@ -3,53 +3,40 @@
 use std::sync::{Arc, OnceLock};
 
 use isochron::comm::{agree, agree_on_settings};
-use isochron::prelude::{Comm, Error, LoopPart, Order, RebalanceConfig, Rebalancer};
+use isochron::prelude::{Comm, Error, LoopPart, RebalanceConfig, Rebalancer};
 use isochron::rebalance::measure_move_unit_s;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyRange};
 use serde_json::{Map, Value};
 
-use crate::arrays::{lock_buffer, make_array};
 use crate::communicator::{adopt_ranks, leave_block};
 use crate::errors::{Count, Number, RaisedError, agree_on};
-use crate::moving::{describe_rows, lock_rows, make_blocks, read_blocks, view_bytes, write_bytes};
+use crate::moving::{
+    count_row_bytes, describe_rows, find_memory, lock_out, lock_rows, make_blocks, make_rows,
+    read_blocks, view_bytes,
+};
 use crate::settings::{configure, read_keywords, to_python};
 use crate::thread_bound::{ThreadBound, run_detached};
 
 /// The settings that describe one rank.
 const OF_RANK: [&str; 3] = ["max_local", "weight", "function"];
 
-/// A balancer, its communicator, and the units that this rank had before the last change.
+/// A balancer and its communicator.
 struct LoopState {
     balancer: Rebalancer,
     comm: Arc<dyn Comm>,
-    before: u64,
 }
 
 impl LoopState {
     fn keep(comm: Arc<dyn Comm>, balancer: Rebalancer) -> PyRebalancer {
-        let state = Self {
-            before: balancer.units()[comm.rank()],
-            balancer,
-            comm,
-        };
         PyRebalancer {
-            state: ThreadBound::new("balancer", state),
+            state: ThreadBound::new("balancer", Self { balancer, comm }),
             ended: OnceLock::new(),
         }
     }
 
     fn count_own(&self) -> u64 {
         self.balancer.units()[self.comm.rank()]
-    }
-
-    fn balance(&mut self) -> Result<bool, Error> {
-        let before = self.count_own();
-        let has_moved = self.balancer.balance()?;
-        if has_moved {
-            self.before = before;
-        }
-        Ok(has_moved)
     }
 }
 
@@ -199,7 +186,7 @@ impl PyRebalancer {
     /// Ends a sweep. Returns True if the parts have changed. All ranks call it together.
     fn balance(&self, py: Python<'_>) -> Result<bool, RaisedError> {
         let mut state = self.state.borrow()?;
-        Ok(run_detached(py, || state.balance())?)
+        Ok(run_detached(py, || state.balancer.balance())?)
     }
 
     /// Takes the seconds that this rank needed for its part, and ends the sweep. Returns True if the parts have changed. All
@@ -208,57 +195,66 @@ impl PyRebalancer {
         let mut state = self.state.borrow()?;
         let units = state.count_own();
         state.balancer.record(units, seconds.0);
-        Ok(run_detached(py, || state.balance())?)
+        Ok(run_detached(py, || state.balancer.balance())?)
     }
 
     /// Moves the rows of an array after the parts have changed, and returns the rows of the new part. `array` has a row
     /// for each unit of the old part, and may have any number of dimensions. All ranks call it together, once for each
     /// array.
-    fn migrate<'py>(&self, array: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, RaisedError> {
+    ///
+    /// `out` is an array for the rows of the new part, which is returned; otherwise one is made. Both may be slices of one
+    /// array that has a place for every row: then rows that stay are not touched, and the call takes as long as those that
+    /// move. Otherwise all rows of the part are copied.
+    #[pyo3(signature = (array, out=None))]
+    fn migrate<'py>(
+        &self,
+        array: &Bound<'py, PyAny>,
+        out: Option<&Bound<'py, PyAny>>,
+    ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let py = array.py();
         let mut state = self.state.borrow()?;
-        let LoopState {
-            balancer,
-            comm,
-            before,
-        } = &mut *state;
-        let (rows, mut shape) = agree_on(&**comm, lock_rows(array, *before))?;
+        let LoopState { balancer, comm } = &mut *state;
+        let parts = [balancer.part_before(), balancer.part()];
+        let [before, now] = (parts.clone()).map(|part| part.end - part.start);
+        let rows = agree_on(&**comm, lock_rows("array", array, before))?;
         agree_on_settings(&**comm, &describe_rows(&rows))?;
-        let row_bytes = shape[1..].iter().product::<usize>() * rows.item_size();
-        shape[0] = balancer.units()[comm.rank()] as usize;
-        let dtype = array.getattr("dtype");
-        let made = dtype.and_then(|dtype| make_array(py, &shape, &dtype, Order::Rows));
-        let made =
-            made.map_err(|error| Error::parameter("array", "rows that move", error.to_string()));
-        let made = made.map_err(RaisedError::from);
-        let target = made.and_then(|made| Ok((lock_buffer("array", &made)?, made)));
+        let target = match out {
+            Some(out) => lock_out(out, &rows, now).map(|target| (target, out.clone())),
+            None => make_rows(array, &rows, now),
+        };
         let (target, made) = agree_on(&**comm, target)?;
-        let moved = run_detached(py, || balancer.migrate(row_bytes, view_bytes(&rows)))?;
-        // SAFETY: an array that was made for these rows, which nothing else knows yet.
-        unsafe { write_bytes(&target, &moved) };
+        // SAFETY: both arrays are locked and in one piece, and the target is writable; no other thread uses them meanwhile, as
+        // the module of arrays says.
+        let memory = agree_on(&**comm, unsafe { find_memory(&rows, &target, &parts) })?;
+        let row_bytes = count_row_bytes(&rows);
+        run_detached(py, || balancer.migrate_memory(row_bytes, memory))?;
         Ok(made)
     }
 
     /// Moves arrays after the parts have changed, and returns those of the new part. `blocks` has one for each unit of
-    /// the old part; they may have any shapes and types. All ranks call it together.
+    /// the old part; they may have any shapes and types. Arrays of units that stay are returned as they are. All ranks call
+    /// it together.
     fn migrate_blocks<'py>(
         &self,
         blocks: &Bound<'py, PyAny>,
     ) -> Result<Vec<Bound<'py, PyAny>>, RaisedError> {
         let py = blocks.py();
         let mut state = self.state.borrow()?;
-        let LoopState {
-            balancer,
-            comm,
-            before,
-        } = &mut *state;
-        let (kinds, locked) = agree_on(&**comm, read_blocks(blocks, *before))?;
+        let LoopState { balancer, comm } = &mut *state;
+        let before = balancer.part_before();
+        let read = agree_on(&**comm, read_blocks(blocks, before.end - before.start))?;
+        let (kinds, locked) = (read.kinds, read.locked);
         let contents: Vec<&[u8]> = locked.iter().map(view_bytes).collect();
-        let moved = run_detached(py, || {
-            let kinds = balancer.migrate_blocks(&kinds)?;
-            Ok::<_, Error>((kinds, balancer.migrate_blocks(&contents)?))
+        let (kinds, contents) = run_detached(py, || {
+            let kinds = balancer.exchange_blocks(&kinds)?;
+            Ok::<_, Error>((kinds, balancer.exchange_blocks(&contents)?))
+        })?;
+        let made = make_blocks(py, &kinds.before, &contents.before).and_then(|mut made| {
+            made.extend_from_slice(&read.arrays[contents.kept.clone()]);
+            made.extend(make_blocks(py, &kinds.after, &contents.after)?);
+            Ok(made)
         });
-        Ok(agree(&**comm, make_blocks(py, moved?))?)
+        Ok(agree(&**comm, made)?)
     }
 
     /// Takes the seconds that this rank needed to move its data by other means than `migrate` and `migrate_blocks`. A

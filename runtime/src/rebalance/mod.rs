@@ -8,27 +8,26 @@
 //! A whole program. It runs alone, and under `mpirun` on any number of ranks.
 //! ```
 //! use isochron::comm::connect;
-//! use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer};
+//! use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray};
 //!
 //! fn main() -> Result<(), isochron::Error> {
 //!     let comm = connect()?;
 //!     let (rows, cols) = (600, 100);
 //!     let config = RebalanceConfig::default();
 //!     let mut balancer = Rebalancer::new(comm, rows, &config, LoopPart::default())?;
-//!     let part = balancer.part();
-//!     let mut mine: Vec<f64> = (part.start * cols..part.end * cols).map(|i| i as f64).collect();
+//!     let mut mine: UnitArray<f64> = balancer.make_array(cols)?;
+//!     mine.fill(2.0);
 //!     for _sweep in 0..50 {
 //!         balancer.begin();
-//!         for value in &mut mine {
+//!         for value in mine.iter_mut() {
 //!             *value = value.sqrt();
 //!         }
 //!         balancer.end();
 //!         if balancer.balance()? {
-//!             mine = balancer.migrate(cols as usize, &mine)?;
+//!             balancer.migrate(&mut mine)?;
 //!         }
 //!     }
-//!     let part = balancer.part();
-//!     assert_eq!(mine.len() as u64, (part.end - part.start) * cols);
+//!     assert_eq!(mine.len(), balancer.part().count() * cols);
 //!     Ok(())
 //! }
 //! ```
@@ -59,7 +58,8 @@ use isochron_hierarchy::rebalance::{Advice, Rebalance, list_ranges};
 pub use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig, RebalanceReport};
 use serde::{Deserialize, Serialize};
 
-use self::migrate::{Change, move_blocks, move_units};
+use self::blocks::move_blocks;
+use self::migrate::{Change, move_units};
 use self::state::{load_machine, save_machine};
 use self::sweep::SweepTimes;
 use crate::comm::{
@@ -67,9 +67,13 @@ use crate::comm::{
 };
 use crate::error::Error;
 
+pub use self::array::{UnitArray, migrate_units};
+pub use self::blocks::MovedBlocks;
 pub use self::cost::measure_move_unit_s;
-pub use self::migrate::migrate_units;
+pub use self::migrate::UnitMemory;
 
+mod array;
+mod blocks;
 mod cost;
 mod migrate;
 mod state;
@@ -284,51 +288,101 @@ impl Rebalancer {
         agree(&*self.comm, told)
     }
 
-    /// Moves the data of the units that have changed their rank in the last change of the parts. Each unit is
-    /// `unit_len` elements, in the order of the units. `data` are those of this rank's part before the change, and stay as
-    /// they are. Returns the elements of the part now. Called once for each array, before the next sweep.
+    /// Returns the units that this rank had before the last change of the parts; those of its part if there was none.
+    pub fn part_before(&self) -> Range<u64> {
+        list_ranges(&self.before).swap_remove(self.comm.rank())
+    }
+
+    /// Makes an array of zeros for the units of this rank's part, each of `unit_len` elements, with room for the moves to come.
     ///
     /// # Errors
-    /// On every rank: [`Error::Settings`] for ranks with units or elements of different lengths; [`Error::Parameter`]
-    /// for data that are not those of the part before the change; [`Error::Allocation`].
+    /// As [`UnitArray::zeros`].
     ///
     /// # Collective
     /// All ranks, with the same `unit_len` and type.
-    pub fn migrate<T: bytemuck::Pod>(
-        &mut self,
-        unit_len: usize,
-        data: &[T],
-    ) -> Result<Vec<T>, Error> {
-        let start = Instant::now();
-        let change = Change {
-            from: &self.before,
-            to: &self.units,
-        };
-        let moved = move_units(&*self.comm, change, unit_len, data)?;
-        self.moving_s += start.elapsed().as_secs_f64();
-        Ok(moved)
+    pub fn make_array<T: bytemuck::Pod>(&self, unit_len: usize) -> Result<UnitArray<T>, Error> {
+        UnitArray::zeros(&*self.comm, &self.units, unit_len)
     }
 
-    /// Moves blocks as [`migrate`](Self::migrate) moves units: one for each unit, of any length.
+    /// Moves an array to the parts now. Units that stay are not touched, as long as its memory has
+    /// [room](UnitArray). Called once for each array, before the next sweep.
     ///
     /// # Errors
-    /// As [`migrate`](Self::migrate).
+    /// On every rank, which keeps the array as it was: [`Error::Settings`] for ranks with arrays of different divisions or
+    /// lengths; [`Error::Parameter`] for an array of other units; [`Error::Allocation`].
+    ///
+    /// # Collective
+    /// All ranks, with arrays of the same division, `unit_len` and type.
+    pub fn migrate<T: bytemuck::Pod>(&mut self, array: &mut UnitArray<T>) -> Result<(), Error> {
+        let start = Instant::now();
+        migrate_units(&*self.comm, &self.units, array)?;
+        self.moving_s += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Moves units of `unit_len` elements in memory of the program, from the parts before the last change to the parts now.
+    /// Called once for each array, before the next sweep.
+    ///
+    /// # Errors
+    /// On every rank, which keeps its memory as it was: [`Error::Settings`] for ranks with units or elements of different
+    /// lengths; [`Error::Parameter`] for memory without a place for each unit of the parts before and after the change;
+    /// [`Error::Allocation`].
+    ///
+    /// # Collective
+    /// All ranks, with the same `unit_len` and type.
+    pub fn migrate_memory<T: bytemuck::Pod>(
+        &mut self,
+        unit_len: usize,
+        memory: UnitMemory<'_, T>,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        move_units(&*self.comm, self.last_change(), unit_len, memory)?;
+        self.moving_s += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Moves blocks as [`migrate_memory`](Self::migrate_memory) moves units: one for each unit, of any length. Blocks that stay
+    /// are not touched.
+    ///
+    /// # Errors
+    /// As [`migrate_memory`](Self::migrate_memory).
     ///
     /// # Collective
     /// All ranks, with the same type.
     pub fn migrate_blocks<T: bytemuck::Pod>(
         &mut self,
+        blocks: &mut Vec<Vec<T>>,
+    ) -> Result<(), Error> {
+        let moved = self.exchange_blocks(blocks)?;
+        blocks.truncate(moved.kept.end);
+        blocks.splice(..moved.kept.start, moved.before);
+        blocks.extend(moved.after);
+        Ok(())
+    }
+
+    /// Moves blocks as [`migrate_blocks`](Self::migrate_blocks) does, and returns those that have come. The program takes away
+    /// the others that it does not [keep](MovedBlocks::kept).
+    ///
+    /// # Errors
+    /// As [`migrate_memory`](Self::migrate_memory).
+    ///
+    /// # Collective
+    /// All ranks, with the same type.
+    pub fn exchange_blocks<T: bytemuck::Pod>(
+        &mut self,
         blocks: &[impl AsRef<[T]>],
-    ) -> Result<Vec<Vec<T>>, Error> {
+    ) -> Result<MovedBlocks<T>, Error> {
         let start = Instant::now();
-        let blocks: Vec<&[T]> = blocks.iter().map(AsRef::as_ref).collect();
-        let change = Change {
-            from: &self.before,
-            to: &self.units,
-        };
-        let moved = move_blocks(&*self.comm, change, &blocks)?;
+        let moved = move_blocks(&*self.comm, self.last_change(), blocks)?;
         self.moving_s += start.elapsed().as_secs_f64();
         Ok(moved)
+    }
+
+    fn last_change(&self) -> Change<'_> {
+        Change {
+            from: &self.before,
+            to: &self.units,
+        }
     }
 
     /// Takes the seconds that this rank needed to move its data by other means than [`migrate`](Self::migrate).

@@ -18,14 +18,17 @@ fn one_rank_keeps_everything() {
         (balancer.shares(), balancer.neighbours()),
         (vec![1.0], [None; 2])
     );
-    let data: Vec<u32> = (0..300).collect();
+    let mut data = balancer.make_array(3).unwrap();
+    data.copy_from_slice(&(0..300).collect::<Vec<u32>>());
     for sweep in 0..100 {
         balancer.begin();
         balancer.end();
         balancer.record(10, f64::from(sweep));
         assert!(!balancer.balance().unwrap());
     }
-    assert_eq!(balancer.migrate(3, &data).unwrap(), data);
+    balancer.migrate(&mut data).unwrap();
+    assert!(data.iter().copied().eq(0..300));
+    assert_eq!((balancer.part_before(), data.unit_len()), (0..100, 3));
     assert_eq!(balancer.report().unwrap().sweeps, 100);
 }
 
@@ -92,9 +95,17 @@ fn a_wrong_time_is_an_error_of_the_next_decision_only() {
 fn units_beyond_all_memory_are_an_error_and_end_nothing() {
     let config = RebalanceConfig::default();
     let mut balancer = begin(1 << 45, &config, LoopPart::default()).unwrap();
-    assert!(balancer.migrate::<u64>(0, &[]).unwrap().is_empty());
-    let blocks: [&[u64]; 0] = [];
-    let text = balancer.migrate_blocks(&blocks).unwrap_err().to_string();
+    let (from, to) = (&[0_u64; 0], &mut [0; 0]);
+    let apart = UnitMemory::Apart { from, to };
+    balancer.migrate_memory(0, apart).unwrap();
+    balancer.make_array::<u64>(0).unwrap();
+    let text = balancer.make_array::<u64>(9).unwrap_err().to_string();
+    assert!(text.contains("the units of this rank"), "{text}");
+    let mut blocks: Vec<Vec<u64>> = Vec::new();
+    let text = balancer
+        .migrate_blocks(&mut blocks)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("0 elements"), "{text}");
     assert!(format!("{balancer:?}").contains("units: [35184372088832]"));
 }
@@ -102,23 +113,23 @@ fn units_beyond_all_memory_are_an_error_and_end_nothing() {
 #[test]
 fn data_of_another_length_are_refused() {
     let mut balancer = begin(100, &RebalanceConfig::default(), LoopPart::default()).unwrap();
+    let to = &mut [0.0_f64; 300];
+    let from = &[0.0; 299];
     let text = balancer
-        .migrate(3, &[0.0_f64; 299])
+        .migrate_memory(3, UnitMemory::Apart { from, to })
         .unwrap_err()
         .to_string();
     assert!(
         text.contains("299 elements") && text.contains("100 units"),
         "{text}"
     );
-    assert!(balancer.migrate(usize::MAX, &[0_u8; 7]).is_err());
-    assert!(balancer.migrate_blocks(&vec![vec![1_u8]; 99]).is_err());
-    assert_eq!(
-        balancer
-            .migrate_blocks(&vec![vec![1_u8]; 100])
-            .unwrap()
-            .len(),
-        100
-    );
+    let (memory, first) = (&mut [0_u8; 7][..], 0);
+    let within = UnitMemory::Within { memory, first };
+    assert!(balancer.migrate_memory(usize::MAX, within).is_err());
+    assert!(balancer.migrate_blocks(&mut vec![vec![1_u8]; 99]).is_err());
+    let mut blocks = vec![vec![1_u8]; 100];
+    balancer.migrate_blocks(&mut blocks).unwrap();
+    assert_eq!(blocks, vec![vec![1]; 100]);
 }
 
 #[test]

@@ -126,6 +126,15 @@ fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
     groups.run("rows of own divisions", |_| {
         own_loops::rows_of_own_divisions(comm)
     });
+    groups.run("rows that stay in place", |_| {
+        own_loops::rows_that_stay_in_place(comm)
+    });
+    groups.run("rows without memory", |_| {
+        own_loops::rows_without_memory(comm)
+    });
+    groups.run("loops of few units", |_| {
+        own_loops::loops_of_few_units(comm)
+    });
 }
 
 fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {

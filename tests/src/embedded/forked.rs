@@ -7,7 +7,9 @@ use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, LocalComm, Message, Transfer, connect};
 use isochron::matrix::{Distribution, Generator, Matrix};
 use isochron::multiply::{Plan, Problem};
-use isochron::rebalance::{LoopPart, RebalanceConfig, Rebalancer, measure_move_unit_s};
+use isochron::rebalance::{
+    LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory, measure_move_unit_s,
+};
 use isochron::session::{GemmConfig, Session};
 use isochron_devices::{BlasChoice, Grouping, MeasureConfig, Node};
 
@@ -110,7 +112,15 @@ fn refuse_each_call(made: Made) {
     refuse(balancer.report().map(|_| ()));
     refuse(balancer.state().map(|_| ()));
     let rows = vec![0.0; balancer.units()[comm.rank()] as usize];
-    refuse(balancer.migrate(1, &rows).map(|_| ()));
+    let mut moved = rows.clone();
+    let memory = UnitMemory::Apart {
+        from: &rows[..],
+        to: &mut moved[..],
+    };
+    refuse(balancer.migrate_memory(1, memory));
+    refuse(balancer.migrate_blocks(&mut vec![vec![0.0]; rows.len()]));
+    let array = UnitArray::<f64>::zeros(comm.as_ref(), balancer.units(), 1);
+    refuse(array.map(|_| ()));
     let config = RebalanceConfig::default();
     let again = Rebalancer::new(Arc::clone(&comm), 60, &config, LoopPart::default());
     refuse(again.map(|_| ()));

@@ -108,11 +108,16 @@ fn list_paging_times(n: u64, rows: &[u64]) -> Vec<f64> {
 }
 
 /// Returns the seconds of 20 sweeps with the even division over those of a loop that balances itself.
-fn gain_of_paging_loop(n: u64, noise: f64, seed: u64) -> (f64, Vec<Vec<u64>>) {
+fn gain_of_paging_loop(
+    patience: RebalanceConfig,
+    n: u64,
+    noise: f64,
+    seed: u64,
+) -> (f64, Vec<Vec<u64>>) {
     let config = RebalanceConfig {
         sweeps: Some(20),
         move_unit_s: Some(2e-5),
-        ..RebalanceConfig::default()
+        ..patience
     };
     let mut random = SplitMix::new(seed);
     let mut machine = Rebalance::new(config, n, vec![LoopPart::default(); 4]).unwrap();
@@ -142,11 +147,57 @@ fn a_slower_division_is_left_again() {
     let mut failures = Vec::new();
     for n in (2048..=3840).step_by(128) {
         for (noise, seed) in [(0.0, 1), (0.003, 2), (0.003, 3)] {
-            let (gain, divisions) = gain_of_paging_loop(n, noise, seed);
+            let usual = RebalanceConfig::default();
+            let (gain, divisions) = gain_of_paging_loop(usual, n, noise, seed);
             if gain < 1.0 {
                 failures.push((n, noise, gain, divisions));
             }
         }
     }
     assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// A short loop that waits for a single sweep comes near to one that knows its division after the first sweep.
+#[test]
+fn a_short_loop_without_patience_wins_most_of_what_there_is() {
+    let impatient = RebalanceConfig {
+        warm_up: 0,
+        window: 1,
+        cooldown: 1,
+        ..RebalanceConfig::default()
+    };
+    let mut failures = Vec::new();
+    for n in (2048..=3840).step_by(128) {
+        let optimum_s = (1..2000)
+            .map(|step| 1e-4 * f64::from(step))
+            .map(|limit_s| (limit_s, count_within(n, limit_s)))
+            .find(|&(_, rows)| rows >= n)
+            .map_or(f64::INFINITY, |(limit_s, _)| limit_s);
+        let even_s = (list_paging_times(n, &[n / 4; 4]).into_iter()).fold(0.0, f64::max);
+        let most = 20.0 * even_s / (even_s + 19.0 * optimum_s);
+        for (noise, seed) in [(0.0, 1), (0.003, 2), (0.003, 3), (0.01, 4)] {
+            let (gain, divisions) = gain_of_paging_loop(impatient.clone(), n, noise, seed);
+            if gain < f64::max(1.0, 0.85 * most) {
+                failures.push((n, noise, gain, most, divisions));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
+
+/// Counts the rows that the nodes do within a time.
+fn count_within(n: u64, limit_s: f64) -> u64 {
+    let rows = (0..4).map(|node| {
+        let (mut fits, mut beyond) = (0, n + 1);
+        while beyond - fits > 1 {
+            let rows = u64::midpoint(fits, beyond);
+            if list_paging_times(n, &[rows; 4])[node] <= limit_s {
+                fits = rows;
+            } else {
+                beyond = rows;
+            }
+        }
+        fits
+    });
+    rows.sum()
 }

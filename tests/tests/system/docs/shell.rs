@@ -158,7 +158,8 @@ fn run_block(block: &CodeBlock, folder: &Path, bin: &str, at: &str) {
 /// Makes a folder look like a clone that has been built.
 fn set_up(folder: &Path) {
     let [mpi, _] = libraries();
-    let jacobi = mpi.isochron.with_file_name("examples").join("jacobi");
+    let examples = mpi.isochron.with_file_name("examples");
+    let [jacobi, move_cost] = ["jacobi", "move_cost"].map(|name| examples.join(name));
     for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
@@ -170,6 +171,7 @@ fn set_up(folder: &Path) {
         (&mpi.isochron, "bin/isochron"),
         (&mpi.stencil, "target/release/examples/stencil"),
         (&jacobi, "target/release/examples/jacobi"),
+        (&move_cost, "target/release/examples/move_cost"),
     ] {
         symlink(program, folder.join(place)).expect("a link");
     }

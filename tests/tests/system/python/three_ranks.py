@@ -98,6 +98,9 @@ def test_rows_of_any_type_move():
         rows = numpy.array([(i, f"row {i}") for i in balancer.part], dtype=[("number", int), ("name", "U8")])
         ids = numpy.array(balancer.part)[:, None, None] * numpy.ones((1, 2, 3))
         lists = [numpy.full((unit % 4, 2), unit, f"i{4 + 4 * (unit % 2)}") for unit in balancer.part]
+        table = numpy.zeros((60, 5))
+        own = table[balancer.part.start:balancer.part.stop]
+        own[:] = numpy.array(balancer.part)[:, None]
         for _ in range(40):
             if balancer.observe(len(rows) * (4.0 if WORLD.rank == 2 else 1.0)):
                 wrong = ids.astype("f4") if WORLD.rank == 1 else ids
@@ -106,9 +109,17 @@ def test_rows_of_any_type_move():
                 assert "rank 0" in str(refused(lambda: balancer.migrate(wrong)))
                 wrong = lists[1:] if WORLD.rank == 0 else lists
                 assert "rank 0" in str(refused(lambda: balancer.migrate_blocks(wrong)))
+                kept = set(map(id, lists))
                 rows, ids, lists = balancer.migrate(rows), balancer.migrate(ids), balancer.migrate_blocks(lists)
+                assert kept & set(map(id, lists)), "arrays that stay are the same"
+                there = table[balancer.part.start:balancer.part.stop]
+                shifted = table[1:1 + len(balancer.part)] if WORLD.rank == 0 else there
+                assert "rank 0" in str(refused(lambda: balancer.migrate(own, out=shifted)))
+                own = balancer.migrate(own, out=there)
+                assert own is there
             assert list(rows["number"]) == list(balancer.part) and rows["name"].tolist() == [f"row {i}" for i in balancer.part]
             assert (ids[:, 1, 2] == balancer.part).all()
+            assert (own == numpy.array(balancer.part)[:, None]).all()
             for unit, each in zip(balancer.part, lists, strict=True):
                 assert each.shape == (unit % 4, 2) and each.itemsize == 4 + 4 * (unit % 2) and (each == unit).all()
         assert balancer.moves > 0 and balancer.units[2] < 10
