@@ -561,7 +561,8 @@ mod tests {
 
     #[test]
     fn a_socket_is_refused() {
-        let path = tempfile::tempdir().unwrap().path().join("socket");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
         let outcome = PartialFile::create(&path, 0);
         assert!(matches!(outcome, Err(Error::File { .. })), "{outcome:?}");
@@ -569,7 +570,8 @@ mod tests {
 
     #[test]
     fn a_replaced_file_keeps_mode_group_and_owner() {
-        let path = tempfile::tempdir().unwrap().path().join("x.json");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
         for mode in [0o640, 0o444, 0o666] {
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
@@ -592,7 +594,8 @@ mod tests {
 
     #[test]
     fn unused_space_is_given_back() {
-        let path = tempfile::tempdir().unwrap().path().join("x.json");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.json");
         let mut file = PartialFile::create(&path, 1 << 20).unwrap();
         let reserved = file.file.as_ref().unwrap().metadata().unwrap();
         assert!(

@@ -75,7 +75,8 @@ mod tests {
             assert_eq!((place.file, place.name), (Path::new(file), name), "{text}");
             assert_eq!((&*place.symbol(), &*place.stem()), (symbol, stem), "{text}");
         }
-        let path = tempfile::tempdir().expect("a folder").path().join("k.so:b");
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("k.so:b");
         std::fs::write(&path, "").expect("a file");
         let text = path.to_str().expect("text");
         assert_eq!(KernelPlace::parse(text).name, None);

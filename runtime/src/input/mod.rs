@@ -86,7 +86,8 @@ mod tests {
 
     #[test]
     fn a_text_that_changes_while_it_is_read_is_read_again() {
-        let path = tempfile::tempdir().unwrap().path().join("file");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
         fs::write(&path, "old").unwrap();
         let written = path.clone();
         run_after_reads(1, move || fs::write(written, "new").unwrap());

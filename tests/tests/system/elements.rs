@@ -130,7 +130,8 @@ fn files_say_which_type_it_is() {
 #[test]
 fn a_plan_is_for_one_type() {
     let [mpi, _] = libraries();
-    let path = tempfile::tempdir().unwrap().path().join("plan.json");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.json");
     let path = path.to_str().unwrap();
     let words: Vec<&str> = "mxm --size 80 --block 8 --type c32 --plan --json --save-plan"
         .split(' ')

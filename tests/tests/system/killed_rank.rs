@@ -12,10 +12,8 @@ fn a_killed_rank_ends_the_job_without_an_output_file() {
         .into_iter()
         .flat_map(|mpi| [(mpi.clone(), 0), (mpi, 1)])
     {
-        let out = tempfile::tempdir()
-            .expect("a folder")
-            .path()
-            .join("out.npy");
+        let folder = tempfile::tempdir().expect("a folder");
+        let out = folder.path().join("out.npy");
         let platform = cluster_configs().join("emulated-4.toml");
         let [out_name, platform] = [&out, &platform].map(|path| path.to_str().expect("a name"));
         let arguments = [

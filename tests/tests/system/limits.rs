@@ -110,10 +110,8 @@ fn openblas_without_room_for_its_buffers_is_left_out_with_a_notice() {
     assert!(text.contains(notice), "{text}");
     assert!(text.contains("raise the limit (`ulimit -v`"), "{text}");
     // A link hides the make.
-    let link = tempfile::tempdir()
-        .expect("a folder")
-        .path()
-        .join("liblinear.so");
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("liblinear.so");
     symlink(find_openblas(), &link).expect("a link");
     let link = link.to_str().expect("a name");
     for (named, told) in [("openblas", "libopenblas.so.0"), (link, link)] {

@@ -86,7 +86,8 @@ fn valgrind_finds_nothing_where_gpus_lack_memory() {
 #[test]
 fn valgrind_finds_nothing_in_a_multiplication_on_one_rank() {
     let [mpi, _] = libraries();
-    let file = tempfile::tempdir().expect("a folder").path().join("c.npy");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("c.npy");
     let words = "mxm --m 70 --n 90 --k 110 --block 16 --blas openblas --type f32 --op-b t --verify exact --out";
     let words: Vec<&str> = words.split(' ').chain(file.to_str()).collect();
     let output = check_program(&mpi.isochron, &words);

@@ -17,7 +17,8 @@ struct ReadText<T> {
 }
 
 fn read_as<T: Scalar>(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<ReadText<T>, Error> {
-    let path = tempfile::tempdir().unwrap().path().join("a.mtx");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mtx");
     std::fs::write(&path, text).unwrap();
     let comm = LocalComm::new();
     let file = open(&comm, &path)?;

@@ -265,7 +265,8 @@ mod tests {
             b"\n",
         ]
         .concat();
-        let path = tempfile::tempdir().unwrap().path().join("a.npy");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
         std::fs::write(&path, [&head, bytemuck::cast_slice(numbers)].concat()).unwrap();
         let comm = LocalComm::new();
         let file = open(&comm, &path).unwrap();

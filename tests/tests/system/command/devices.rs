@@ -120,7 +120,8 @@ fn the_devices_of_every_rank_are_measured_beside_those_of_its_host() {
 #[test]
 fn a_file_that_cannot_be_written_ends_all_ranks_before_the_work() {
     let [mpi, _] = libraries();
-    let svg = Folder::new().path("nowhere/speed.svg");
+    let folder = Folder::new();
+    let svg = folder.path("nowhere/speed.svg");
     let words = ["devices", "bench", "--thorough", "--svg", &svg];
     let stderr = mpi.isochron(2, &words).failure(2);
     assert!(stderr.contains(&svg), "{stderr}");

@@ -154,7 +154,8 @@ fn a_kernel_that_takes_too_long_stops_by_its_flag() {
 
 #[test]
 fn a_killed_campaign_goes_on() {
-    let out = Folder::new().path("points");
+    let folder = Folder::new();
+    let out = folder.path("points");
     let line = format!("measure jacobi {QUICK} --to 20000 --points 9 --out {out} --json");
     let words: Vec<&str> = line.split(' ').collect();
     let [mpi, _] = libraries();
@@ -517,7 +518,8 @@ fn a_size_that_is_hopeless_to_one_device_is_measured_on_the_others() {
 
 #[test]
 fn a_surface_has_every_height_with_every_width() {
-    let out = Folder::new().path("out");
+    let folder = Folder::new();
+    let out = folder.path("out");
     let line = format!("{UPDATE} --surface --from 1 --to 5 --points 3 --group node --out {out}");
     let words: Vec<&str> = line.split(' ').collect();
     let found = json(&isochron(&words).success());

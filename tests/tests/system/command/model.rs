@@ -4,7 +4,8 @@ use super::{Folder, answer, isochron, json, points, refused};
 
 #[test]
 fn models_are_told_at_sizes_and_outliers_are_flagged() {
-    let dip = Folder::new().write("dip.points", "100 1\n200 4 3 0.1\n300 2.5\n400 4\n");
+    let folder = Folder::new();
+    let dip = folder.write("dip.points", "100 1\n200 4 3 0.1\n300 2.5\n400 4\n");
     let files = [dip.as_str()];
     let [all, two, once] = [
         "",
@@ -51,7 +52,8 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
 
 #[test]
 fn a_size_measured_twice_has_the_mean_of_its_times() {
-    let twice = Folder::new().write("twice.points", "100 1\n200 2 1\n200 4 3\n");
+    let folder = Folder::new();
+    let twice = folder.write("twice.points", "100 1\n200 2 1\n200 4 3\n");
     let found = answer(&["model"], &[&twice], "--fit raw-piecewise --at 200");
     let models = &found["models"][0];
     assert_eq!(models["fits"][0]["at"][0]["time_s"], 3.5);

@@ -69,7 +69,8 @@ fn the_account_adds_up_to_the_time_of_the_process() {
 
 #[test]
 fn parts_of_k_count_as_reading_and_checking() {
-    let plan = Folder::new().path("plan.json");
+    let folder = Folder::new();
+    let plan = folder.path("plan.json");
     let [mpi, _] = libraries();
     let shape = "--m 90 --n 80 --k 20000 --block 16 --panel 100 --plan --save-plan";
     let words = format!("mxm {shape} {plan}");
@@ -105,7 +106,8 @@ fn print_emulated(line: &str) -> String {
 
 #[test]
 fn what_is_printed_fits_80_columns() {
-    let plan = Folder::new().path("p.json");
+    let folder = Folder::new();
+    let plan = folder.path("p.json");
     let shape = "--m 1000 --n 800 --k 900 --block 32";
     let printed = [
         isochron(&["mxm", "--size", "600"]).success(),

@@ -87,7 +87,8 @@ fn plots_go_through_links_and_into_pipes() {
 
 #[test]
 fn a_product_goes_into_a_pipe() {
-    let pipe = Folder::new().path("product.npy");
+    let folder = Folder::new();
+    let pipe = folder.path("product.npy");
     let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
     assert!(made.success());
     std::thread::scope(|threads| {

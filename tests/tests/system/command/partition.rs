@@ -250,7 +250,8 @@ fn npa_says_whether_it_had_to_be_helped() {
 
 #[test]
 fn times_that_fall_are_noted_with_the_fit() {
-    let falling = Folder::new().write("falling", "1 2\n10 20\n20 3\n");
+    let folder = Folder::new();
+    let falling = folder.write("falling", "1 2\n10 20\n20 3\n");
     let files = [falling.as_str(), &falling];
     for (line, noted) in [
         ("--units 25 --algorithm npa --fit akima", true),
@@ -393,7 +394,8 @@ fn what_is_too_much_is_refused_by_flag() {
     let line = "partition --units 60 --algorithm popta --devices 4000000000 --models";
     let reason = "4000000000 identical devices or nodes";
     refused(line, &[&fast], &["--devices: ", "bytes", reason]);
-    let far = Folder::new().write("far", "18446744073709551614 1\n18446744073709551615 1\n");
+    let folder = Folder::new();
+    let far = folder.write("far", "18446744073709551614 1\n18446744073709551615 1\n");
     refused(
         "partition --units 18446744073709551615 --algorithm hipopta --nodes 2 --models",
         &[&far],

@@ -48,7 +48,8 @@ fn this_host_is_shown() {
 fn ranks_of_a_job_show_their_hosts_once() {
     let alone = only_node(&isochron(&["topology", "--json"]).success());
     let n_cores = alone["cores"].as_array().expect("a list").len();
-    let svg = Folder::new().path("hosts.svg");
+    let folder = Folder::new();
+    let svg = folder.path("hosts.svg");
     for mpi in libraries() {
         for n_ranks in [1, 3] {
             let words = ["topology", "--json", "--group", "node", "--svg", &svg];
@@ -78,7 +79,8 @@ fn ranks_of_a_job_show_their_hosts_once() {
 #[test]
 fn a_saved_host_is_shown_with_its_gpu() {
     let file = saved("gpu-on-second-socket");
-    let svg = Folder::new().path("host.svg");
+    let folder = Folder::new();
+    let svg = folder.path("host.svg");
     let words = [
         "topology",
         "--file",
@@ -132,7 +134,8 @@ fn groups_are_as_asked() {
 #[test]
 fn a_host_that_cannot_be_read_is_bad_input() {
     refused("topology --file", &["no-such.xml"], &["no-such.xml"]);
-    let file = Folder::new().write("host.xml", "<topology");
+    let folder = Folder::new();
+    let file = folder.write("host.xml", "<topology");
     refused("topology --file", &[&file], &["host.xml"]);
     refused("topology --synthetic socks:2", &[], &["socks:2"]);
     refused("topology --group socket", &[], &["socket", "numa"]);

@@ -197,7 +197,8 @@ const TWO_APPLICATIONS: &str = "#Paraver (21/01/2022 at 16:37):90_ns:1(20):2:2(1
 
 #[test]
 fn applications_behind_a_comma_and_pairs_of_communicators_are_read() {
-    let file = Folder::new().write("a.prv", TWO_APPLICATIONS);
+    let folder = Folder::new();
+    let file = folder.write("a.prv", TWO_APPLICATIONS);
     let found = answer(&["trace-model"], &[&file], "--event 7 --counter 9");
     let points = [
         point("application2-rank0", 401, 78, 1),
@@ -425,7 +426,8 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
                 "\"ph\": ",
                 &format!("\"pid\": 1, \"tid\": {thread}, \"ph\": "),
             );
-            let path = Folder::new().path("t.json");
+            let folder = Folder::new();
+            let path = folder.path("t.json");
             fs::write(
                 &path,
                 format!("[\n{},\n{{{other}}},\n{}]", good[0], good[1]),
@@ -458,7 +460,8 @@ fn events_that_have_nothing_to_do_with_the_question_stop_no_trace() {
 
 #[test]
 fn numbered_events_are_one() {
-    let path = Folder::new().path("t.json");
+    let folder = Folder::new();
+    let path = folder.path("t.json");
     let steps: Vec<String> = (0..3)
         .map(|step| {
             format!(
