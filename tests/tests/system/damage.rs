@@ -68,10 +68,10 @@ fn multiply(mpi: &Mpi, words: &str, variables: &[(&str, &str)]) -> Outcome {
 }
 
 /// Makes a plan with several parts of k.
-fn plan_parts(folder: &Folder) -> String {
+fn plan_parts(folder: &Folder, blas: &str) -> String {
     let path = folder.path("plan.json");
     let line = format!(
-        "mxm --size 200 --panel 32 --plan --strategy homogeneous --split c --save-plan {path} --quiet"
+        "mxm --size 200 --panel 32 --plan --strategy homogeneous --split c --blas {blas} --save-plan {path} --quiet"
     );
     multiply(&libraries()[0], &line, &[]).success();
     let text = fs::read_to_string(&path).expect("a plan");
@@ -84,7 +84,7 @@ fn plan_parts(folder: &Folder) -> String {
 fn what_a_faulty_blas_does_on_one_rank_is_found() {
     let folder = Folder::new();
     let blas = compile(&folder);
-    let in_parts = format!("--load-plan {}", plan_parts(&folder));
+    let in_parts = format!("--load-plan {}", plan_parts(&folder, &blas));
     let ways = ["", "--split k", "--beta 1", &in_parts];
     let cases: Vec<_> = ["element", "nan", "missed", "twice", "columns", "rows"]
         .iter()

@@ -76,8 +76,8 @@ fn embedding_takes_few_lines() {
         ("python/examples/stencil.py", 60),
         ("examples/block_cyclic.rs", 40),
         ("examples/jacobi.rs", 105),
-        ("examples/dgemv.rs", 75),
-        ("examples/fft2d.rs", 120),
+        ("examples/dgemv.rs", 80),
+        ("examples/fft2d.rs", 125),
         ("c/examples/block_cyclic.c", 60),
     ];
     for (path, limit) in examples {

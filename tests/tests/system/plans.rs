@@ -28,7 +28,8 @@ fn keep_plan(mpi: &Mpi, shape: &[&str], path: &Path) -> PlanDocument {
 
 #[test]
 fn a_plan_is_kept_and_used_again() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     for mpi in libraries() {
         // A run that learns would change the division.
         let shape = "--m 300 --n 210 --k 500 --op-a t --split c --strategy fpm";
@@ -113,7 +114,8 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
 /// A and B of 150 GB each, which no machine that runs the tests has, and a C of half a megabyte.
 #[test]
 fn a_and_b_that_do_not_fit_are_planned_in_parts() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let mpi = &libraries()[0];
     let long = ["--m", "256", "--n", "256", "--k", "75000000"];
     let kept = keep_plan(mpi, &long, &path);
@@ -171,7 +173,8 @@ fn parts_of_files_are_multiplied_as_the_whole_is() {
 
 #[test]
 fn a_plan_counts_the_messages_of_the_run() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let file = path.to_str().unwrap();
     let [mpi, _] = libraries();
     let shape = ["--m", "300", "--n", "210", "--k", "500", "--block", "16"];
@@ -357,7 +360,8 @@ fn make_document(mpi: &Mpi, more: &[&str], path: &Path) -> Value {
 
 #[test]
 fn a_plan_for_another_multiplication_is_refused() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let name = path.to_str().unwrap();
     for mpi in libraries() {
         make_document(&mpi, &["--strategy", "homogeneous"], &path);
@@ -399,7 +403,8 @@ fn a_plan_for_another_multiplication_is_refused() {
 
 #[test]
 fn a_plan_for_other_hosts_or_devices_is_refused() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let name = path.to_str().unwrap();
     for mpi in libraries() {
         let document = make_document(&mpi, &["--strategy", "homogeneous"], &path);
@@ -454,7 +459,8 @@ fn list_blas(report: &Report) -> Vec<&str> {
 
 #[test]
 fn a_plan_brings_its_blas() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let name = path.to_str().unwrap();
     let embedded = EmbeddedBlas.name();
     for mpi in libraries() {
@@ -514,7 +520,8 @@ fn a_plan_for_nodes_that_were_swapped_is_refused() {
 
 #[test]
 fn a_plan_that_is_broken_is_refused() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let name = path.to_str().unwrap();
     let load = ["--load-plan", name];
     for mpi in libraries() {
@@ -559,7 +566,8 @@ fn a_plan_that_is_broken_is_refused() {
 
 #[test]
 fn a_loaded_plan_is_reported_under_its_own_strategy() {
-    let path = TempDir::new().unwrap().path().join("plan.json");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.json");
     let name = path.to_str().unwrap();
     for mpi in libraries() {
         let kept = make_document(&mpi, &["--strategy", "homogeneous"], &path);

@@ -366,7 +366,10 @@ fn a_kernel_that_cannot_be_measured_is_refused() {
             "measure gemm --to 2 --out Cargo.toml",
             &["Cargo.toml", "is not a folder"],
         ),
-        ("measure . --to 2", &["kernel library .", "Is a directory"]),
+        (
+            "measure . --to 2",
+            &["kernel library .", "it is a folder, not a file"],
+        ),
     ] {
         refused(line, &[], parts);
     }

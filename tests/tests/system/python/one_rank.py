@@ -346,7 +346,7 @@ def test_a_loop_of_one_rank_keeps_its_rows():
         assert balancer.migrate(rows, out=rows) is rows and (other == rows).all()
         refuses(lambda: balancer.migrate(rows, out=other[:9]), "out", "10 units")
         refuses(lambda: balancer.migrate(rows, out=other.astype("f4")), "out", "array has rows of shape")
-        refuses(lambda: balancer.migrate(rows, 3), "out = int")
+        refuses(lambda: balancer.migrate(rows, 3), "out = int", kind=TypeError)
         other.flags.writeable = False
         refuses(lambda: balancer.migrate(rows, out=other), "out", "read-only")
         refuses(lambda: balancer.migrate(rows[:9]), "array", "10 units")
