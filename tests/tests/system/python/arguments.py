@@ -81,7 +81,7 @@ def list_calls(session):
         "Rebalancer.restore": (isochron.Rebalancer.restore, {"state": balancer.state(), "comm": None}),
         "Rebalancer.record": (balancer.record, {"units": 4, "seconds": 1.0}),
         "Rebalancer.observe": (balancer.observe, {"seconds": 1.0}),
-        "Rebalancer.migrate": (balancer.migrate, {"array": rows}),
+        "Rebalancer.migrate": (balancer.migrate, {"array": rows, "out": rows.copy()}),
         "Rebalancer.migrate_blocks": (balancer.migrate_blocks, {"blocks": [rows] * 4}),
         "Rebalancer.note_move": (balancer.note_move, {"seconds": 1.0}),
     }
