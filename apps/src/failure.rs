@@ -6,6 +6,7 @@ use std::path::Path;
 
 use isochron_core::ErrorClass;
 use isochron_hierarchy::printable::show_text;
+use isochron_hierarchy::problem::ProblemError;
 
 /// A message for the user and the exit status.
 #[derive(Debug)]
@@ -43,6 +44,12 @@ impl Failure {
         // If standard error is closed, the status has to say it all.
         let _ = writeln!(std::io::stderr(), "isochron: {}", show_text(&self.message));
         self.status
+    }
+}
+
+impl From<ProblemError> for Failure {
+    fn from(error: ProblemError) -> Self {
+        isochron_core::Error::from(error).into()
     }
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use crate::instances::{self, POINTS, make_models};
-use crate::simulated::SimulatedCluster;
+use isochron_support::simulated::SimulatedCluster;
 
 /// Units of each device on average, where the models have no end.
 const UNITS_EACH: u64 = 10_000;

@@ -2,7 +2,7 @@
 
 use isochron_hierarchy::model::{ModelError, Point, TimeFunction};
 
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 /// Points of each speed function.
 pub const POINTS: i32 = 20;

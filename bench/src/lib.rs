@@ -6,8 +6,6 @@
 
 mod algorithm;
 pub mod instances;
-#[path = "../../hierarchy/tests/properties/simulated/mod.rs"]
-pub mod simulated;
 pub mod yardsticks;
 
 pub use algorithm::{Algorithm, Instance};

@@ -49,57 +49,29 @@ pub mod cuda;
 pub mod internal;
 pub mod kernel;
 pub mod measure;
-pub mod topology;
-mod turns;
 
-mod cgroup;
-mod clock;
-mod conditions;
-mod conformance;
+mod contract;
 mod cpu;
-mod cpu_quota;
-mod discover;
-mod element;
-mod error;
-mod file_kind;
-mod fork;
-mod grouping;
-mod heap;
-mod heat;
-mod host_cores;
-mod huge_pages;
-mod memory;
-mod model_time;
+mod host;
 mod node;
 mod paced;
-mod paced_work;
-mod process;
-mod recorded;
-mod share;
 mod team;
-mod threads;
-mod view;
-mod visit;
-mod worker;
 
-pub use blas::{Blas, BlasChoice, BlasGemm, CblasLibrary, EmbeddedBlas};
-pub use clock::DeviceClock;
-pub use cpu::{CpuWorker, ThreadPlace, thread_cpu_time_s};
-pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
-pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices};
-pub use element::{ElementType, Scalar};
-pub use error::DeviceError;
-pub use fork::ForkedChild;
-pub use grouping::Grouping;
-pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
-pub use memory::memory_available_bytes;
-pub use node::Node;
-pub use paced::{Pace, PacedWorker};
-pub use paced_work::PacedWork;
-pub use team::DeviceTeam;
-pub use topology::{BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary};
-pub use view::{MatrixView, View, ViewMut, leading_dimension};
-pub use worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
-    UpdateTime, Updates, Worker,
+pub use blas::{BlasChoice, CblasLibrary, EmbeddedBlas};
+pub use contract::{
+    Blas, BlasGemm, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, ElementType,
+    ForkedChild, JobCheck, JobNeeds, JobShape, MatrixView, PanelPair, ReservedThreads,
+    ResidentPeak, Scalar, ThreadPlace, UpdateTime, Updates, View, ViewMut, Worker,
+    leading_dimension,
 };
+pub use cpu::CpuWorker;
+pub use cuda::{CudaConfig, CudaInfo, CudaWorker};
+pub use host::cpu_time::thread_cpu_time_s;
+pub use host::memory::memory_available_bytes;
+pub use host::topology::{
+    self, BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary,
+};
+pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
+pub use node::{CoreGroup, GpuHost, Grouping, Node, RankDevices, host_devices};
+pub use paced::{Pace, PacedWork, PacedWorker};
+pub use team::DeviceTeam;

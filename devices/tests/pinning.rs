@@ -134,7 +134,8 @@ fn threads_run_on_their_own_cores() {
         workers.push(pinned_worker(&topology, vec![core.clone()]).into());
     }
     let mut team = DeviceTeam::new(workers).unwrap();
-    let slices = vec![64; team.len()];
+    // A device's threads are woken for parts of this size, and the calling thread does smaller ones.
+    let slices = vec![256; team.len()];
     run_updates(&mut team, &slices, 50);
     let places: Vec<ThreadPlace> = team.threads().concat();
     assert_eq!(places.len(), 2 * cores.len());

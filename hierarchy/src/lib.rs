@@ -138,6 +138,7 @@ pub mod model;
 pub mod partition;
 pub mod predict;
 pub mod printable;
+pub mod problem;
 pub mod rebalance;
 
 pub use partition::{SplitOptions, split};

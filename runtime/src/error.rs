@@ -10,6 +10,7 @@ use isochron_hierarchy::decide::DecideError;
 use isochron_hierarchy::layout::LayoutError;
 use isochron_hierarchy::model::ModelError;
 use isochron_hierarchy::partition::PartitionError;
+use isochron_hierarchy::problem::ProblemError;
 use serde::{Deserialize, Serialize};
 
 use crate::matrix::spread::error::SpreadError;
@@ -125,7 +126,7 @@ pub enum Error {
     Forked(#[from] ForkedChild),
     /// A device failed, or there is none.
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Device(DeviceError),
     /// The balancing machines cannot use their measurements.
     #[error(transparent)]
     Balance(#[from] BalanceError),
@@ -189,6 +190,39 @@ pub enum Error {
         /// Its class.
         class: ErrorClass,
     },
+}
+
+impl From<DeviceError> for Error {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::Parameter {
+                name,
+                value,
+                reason,
+            } => Error::Parameter {
+                name,
+                value,
+                reason,
+            },
+            DeviceError::Model(error) => error.into(),
+            error => Error::Device(error),
+        }
+    }
+}
+
+impl From<ProblemError> for Error {
+    fn from(error: ProblemError) -> Self {
+        let ProblemError {
+            name,
+            value,
+            reason,
+        } = error;
+        Error::Parameter {
+            name,
+            value,
+            reason,
+        }
+    }
 }
 
 impl Error {

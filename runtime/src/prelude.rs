@@ -2,7 +2,7 @@
 
 pub use isochron_devices::{BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig};
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-pub use isochron_hierarchy::decide::SplitChoice;
+pub use isochron_hierarchy::problem::Split;
 pub use num_complex::{Complex32, Complex64};
 
 pub use crate::comm::{Comm, LocalComm};

@@ -12,7 +12,7 @@ use isochron::session::Session;
 use isochron_devices::BlasChoice;
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-use isochron_hierarchy::decide::SplitChoice;
+use isochron_hierarchy::problem::Split;
 use serde_json::{Value, json};
 
 use crate::cases::{Case, SEEDS, integers, scale};
@@ -55,7 +55,7 @@ fn config() -> BalanceConfig {
     }
 }
 
-fn problem(split: SplitChoice) -> Problem {
+fn problem(split: Split) -> Problem {
     Problem::new(61, 59, 167, 4)
         .unwrap()
         .with_panel(5)
@@ -97,14 +97,10 @@ pub fn sessions_that_learn(comm: &Arc<dyn Comm>, coverage: Coverage, folder: &Pa
 }
 
 /// C and k divided, and the parts of k in which A and B are made.
-const CASES: [(SplitChoice, usize); 3] = [
-    (SplitChoice::C, 1),
-    (SplitChoice::C, 4),
-    (SplitChoice::K, 1),
-];
+const CASES: [(Split, usize); 3] = [(Split::C, 1), (Split::C, 4), (Split::K, 1)];
 
 /// Plans with the default strategy: the run learns, and every element is right.
-fn plan_and_learn(session: &mut Session, (split, k_parts): (SplitChoice, usize)) -> Plan {
+fn plan_and_learn(session: &mut Session, (split, k_parts): (Split, usize)) -> Plan {
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
     let plan = session.plan(problem(split), &config()).unwrap();

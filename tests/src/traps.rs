@@ -1,9 +1,9 @@
 //! Traps that multiplications are known to fall into without a word, each by its name, for every type of elements.
 
-use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::Op;
 use isochron::multiply::{Element, Problem, Scalars};
+use isochron_hierarchy::problem::ProblemError;
 use num_complex::Complex64;
 
 use crate::cases::{Case, integers, plan_along_k, plans_on_all, scale, team};
@@ -68,7 +68,7 @@ fn small_blocks(comm: &dyn Comm) -> usize {
 /// that must not be read are spoiled.
 fn exact<T: Element>(
     comm: &dyn Comm,
-    problem: Result<Problem, Error>,
+    problem: Result<Problem, ProblemError>,
     op: Op,
     scalars: Scalars<T>,
 ) -> usize {

@@ -173,8 +173,7 @@ fn open_pace(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<PacedWork, 
         return agree(comm, PacedWork::new(None).map_err(Error::from));
     };
     let pace = Platform::load(comm, path)?.nodes()[comm.rank()].pace_of_core();
-    let paced = pace.and_then(|pace| Ok(PacedWork::new(pace)?));
-    agree(comm, paced)
+    agree(comm, pace.and_then(PacedWork::new).map_err(Error::from))
 }
 
 fn reserve_solution(

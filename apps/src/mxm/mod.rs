@@ -33,8 +33,8 @@ use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-use isochron_hierarchy::decide::SplitChoice;
 use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::problem::Split;
 use num_complex::{Complex32, Complex64};
 
 use crate::choices::{BalancingArguments, NodeArguments};
@@ -108,9 +108,9 @@ pub struct MxmArguments {
     #[arg(long, value_name = "OP", value_parser = name_all::<Op>(), hide_possible_values = true)]
     op_b: Option<Op>,
     /// Dimension divided over the nodes: c (panels of A and B are sent), k (parts of C are summed) or auto
-    #[arg(long, default_value_t = SplitChoice::default())]
-    #[arg(value_parser = name_all::<SplitChoice>(), hide_possible_values = true)]
-    split: SplitChoice,
+    #[arg(long, default_value_t = Split::default())]
+    #[arg(value_parser = name_all::<Split>(), hide_possible_values = true)]
+    split: Split,
     /// Print the plan and stop before anything is allocated
     #[arg(long, conflicts_with_all = ["out", "report"])]
     plan: bool,

@@ -9,7 +9,7 @@ use isochron_core::matrix::Op;
 use isochron_core::matrix::file::{self, FileShape, InputFile};
 use isochron_core::multiply::{Plan, Problem};
 use isochron_devices::{ElementType, Scalar};
-use isochron_hierarchy::decide::SplitChoice;
+use isochron_hierarchy::problem::Split;
 use num_complex::{Complex32, Complex64};
 
 use super::MxmArguments;
@@ -99,7 +99,7 @@ fn choose_planned(asked: &Problem, plan: &Plan) -> Result<Problem, Error> {
         return Err(Error::Plan(reason));
     }
     let (division, split) = (plan.division().to_string(), asked.split());
-    if split != SplitChoice::Auto && division != split.to_string() {
+    if split != Split::Auto && division != split.to_string() {
         return Err(Error::Plan(format!("it divides {division}, not {split}")));
     }
     Ok(*planned)

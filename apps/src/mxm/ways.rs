@@ -1,6 +1,7 @@
 //! The ways to divide the work that a plan has compared, for people.
 
-use isochron_hierarchy::predict::{Candidate, Way};
+use isochron_hierarchy::layout::Way;
+use isochron_hierarchy::predict::Candidate;
 
 /// Names a way.
 fn name_way(way: Way) -> &'static str {

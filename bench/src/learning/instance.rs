@@ -1,6 +1,6 @@
 //! Made-up clusters: nodes with known times, and the best that any division can do with them.
 
-use isochron_bench::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 use serde::{Deserialize, Serialize};
 
 /// Rows and columns of a block of C, in elements.

@@ -1,7 +1,7 @@
 //! Noise of measured times, and the mean that a measurement makes of it.
 
-use isochron_bench::simulated::SplitMix;
 use isochron_hierarchy::balance::Observation;
+use isochron_support::simulated::SplitMix;
 
 /// Standard deviation of a repetition or step, as a part of its time.
 const OF_REPETITION: f64 = 0.02;

@@ -4,9 +4,7 @@
 
 use std::path::PathBuf;
 
-use headers::{check_committed, check_compiles};
-
-mod headers;
+use isochron_support::headers::{check_committed, check_compiles};
 
 fn package() -> PathBuf {
     // That of the run: a copy of the project takes over what was compiled, and these tests write into it.

@@ -1,14 +1,16 @@
 //! CBLAS libraries opened at run time: MKL, OpenBLAS, BLIS, or any file that exports `cblas_dgemm`.
 
 use super::make::Make;
-use super::room::{Buffers, ReservedThreads, check_opening, check_packing};
-use super::{Blas, BlasGemm, EmbeddedBlas, find_file, has_work};
-use crate::file_kind::check_kind;
-use crate::{DeviceError, PanelPair, Scalar, View, ViewMut};
+use super::room::{Buffers, check_opening, check_packing};
+use super::shared::open_shared;
+use super::{EmbeddedBlas, find_file, has_work};
+use crate::contract::{
+    Blas, BlasGemm, DeviceError, PanelPair, ReservedThreads, Scalar, View, ViewMut,
+};
+use crate::host::file_kind::check_kind;
 use libloading::Library;
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,13 +198,6 @@ fn load_library(file: &str, make: Make, threads: c_int) -> Result<CblasLibrary, 
     Ok(prepared)
 }
 
-/// Opens the library that the rest of the program uses.
-pub(super) fn open_shared(file: &str) -> Result<Library, String> {
-    // SAFETY: loading a library runs its initialisers; a BLAS that the user installed or named is trusted as
-    // any library that a program links to.
-    unsafe { Library::new(file) }.map_err(|error| find_reason(file, &error))
-}
-
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 use super::own_copy::open_copy;
 
@@ -210,17 +205,6 @@ use super::own_copy::open_copy;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn open_copy(file: &str) -> Result<Library, String> {
     open_shared(file)
-}
-
-/// Returns the loader's own words, without the name of the file that they begin with.
-pub(crate) fn find_reason(file: &str, error: &libloading::Error) -> String {
-    let text = error
-        .source()
-        .map_or_else(|| error.to_string(), ToString::to_string);
-    text.strip_prefix(file)
-        .and_then(|rest| rest.strip_prefix(": "))
-        .unwrap_or(&text)
-        .to_owned()
 }
 
 /// Binds the calling thread to the first processing unit that it may use. On failure nothing changes.
@@ -271,7 +255,7 @@ impl Blas for CblasLibrary {
 
     fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
         let reserved = match &self.buffers {
-            Some(buffers) => buffers.reserve(threads),
+            Some(buffers) => buffers.reserve(threads).map(ReservedThreads::holding),
             None => check_packing(threads).map(|()| ReservedThreads::default()),
         };
         reserved.map_err(|bytes| DeviceError::refused_library(&self.name, bytes))

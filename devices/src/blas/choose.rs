@@ -1,7 +1,7 @@
 //! The choice of a BLAS: finds the installed libraries, and checks their results.
 
-use super::{Blas, BlasCandidates, CblasLibrary, EmbeddedBlas};
-use crate::{DeviceError, ElementType, Scalar, View, ViewMut};
+use super::{BlasCandidates, CblasLibrary, EmbeddedBlas};
+use crate::contract::{Blas, DeviceError, ElementType, Scalar, View, ViewMut};
 use num_complex::{Complex32, Complex64};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -261,7 +261,7 @@ fn trial_element<T: Scalar>(i: usize, j: usize) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blas::BlasGemm;
+    use crate::contract::BlasGemm;
 
     /// Chooses with a value of the variable.
     fn choose_with(

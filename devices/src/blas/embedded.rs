@@ -1,7 +1,8 @@
 //! The BLAS that needs no installed library: the `gemm` crate, pure Rust.
 
-use super::{Blas, BlasGemm, has_work};
-use crate::{Scalar, View, ViewMut};
+use super::has_work;
+use super::room::check_packing;
+use crate::contract::{Blas, BlasGemm, DeviceError, ReservedThreads, Scalar, View, ViewMut};
 
 /// Inner dimension of one call. Beyond it the kernels lose a fifth of their speed.
 const K_SLICE: usize = 256;
@@ -15,6 +16,12 @@ pub struct EmbeddedBlas;
 impl Blas for EmbeddedBlas {
     fn name(&self) -> &'static str {
         "gemm (embedded)"
+    }
+
+    fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
+        check_packing(threads)
+            .map(|()| ReservedThreads::default())
+            .map_err(|bytes| DeviceError::refused_library(self.name(), bytes))
     }
 }
 

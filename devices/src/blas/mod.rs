@@ -13,13 +13,12 @@ mod make;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod own_copy;
 mod room;
+mod shared;
 pub(crate) mod trial;
 
 pub use cblas::CblasLibrary;
-pub(crate) use cblas::find_reason;
 pub use choose::{BlasChoice, available_blas, choose_blas};
 pub use embedded::EmbeddedBlas;
-pub use room::ReservedThreads;
 
 pub(crate) use trial::BlasCandidates;
 
@@ -32,51 +31,7 @@ fn find_file(_file: &str) -> Option<std::path::PathBuf> {
     None
 }
 
-use crate::{DeviceError, Scalar, View, ViewMut};
-use num_complex::{Complex32, Complex64};
-use std::fmt;
-
-/// A sequential `C += alpha·A·B` on the calling thread, for every type of elements; several threads may call it at
-/// once. [`Scalar::select_gemm`] selects the one for a type.
-pub trait Blas:
-    BlasGemm<f32> + BlasGemm<f64> + BlasGemm<Complex32> + BlasGemm<Complex64> + Send + Sync
-{
-    /// Returns the library, its version and the kernels in use, such as `OpenBLAS 0.3.21 (libopenblas.so.0, SkylakeX)`.
-    fn name(&self) -> &str;
-
-    /// Makes sure of the memory that `threads` threads need to multiply at once: once a system refuses it, a product has
-    /// no way to say so. It holds until the returned value is dropped.
-    ///
-    /// # Errors
-    /// [`DeviceError::BlasMemory`] if the system refuses it.
-    fn reserve(&self, threads: usize) -> Result<ReservedThreads, DeviceError> {
-        room::check_packing(threads)
-            .map(|()| ReservedThreads::default())
-            .map_err(|bytes| DeviceError::refused_library(self.name(), bytes))
-    }
-}
-
-/// The multiplication of a [`Blas`] for elements of one type.
-pub trait BlasGemm<T> {
-    /// Computes `C += alpha·A·B` with A: `m × k`, B: `k × n`, C: `m × n`, all column-major. Any dimension may be 0;
-    /// `alpha = 0` does not change C and reads neither A nor B.
-    ///
-    /// # Panics
-    /// If the shapes do not fit each other.
-    fn gemm(&self, alpha: T, a: View<'_, T>, b: View<'_, T>, c: ViewMut<'_, T>);
-}
-
-impl fmt::Display for dyn Blas {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Debug for dyn Blas {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+use crate::contract::{Scalar, View, ViewMut};
 
 /// Checks the shapes of `C += alpha·A·B`, and returns `true` if there is anything to compute.
 ///

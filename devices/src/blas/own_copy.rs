@@ -7,9 +7,10 @@
 //! A link name space of its own (`dlmopen`) would need no copy, but its C library is another one: the thread-specific keys that
 //! it hands out are those of the program's, and the threads that call it have destructors of the program's for them.
 
-use super::cblas::{find_reason, open_shared};
 use super::elf::{LinkTables, find_beside, find_file};
 use super::make::Make;
+use super::shared::open_shared;
+use crate::host::loader::find_reason;
 use libloading::Library;
 use libloading::os::unix;
 use rustix::fs::{MemfdFlags, memfd_create};

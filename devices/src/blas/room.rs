@@ -83,11 +83,11 @@ struct BufferCounts {
     reserved: usize,
 }
 
-/// Room for a number of threads that multiply at once by one library. It ends when this value is dropped.
-#[derive(Debug, Default)]
+/// The buffers of threads that may multiply at once. The library may use them for other threads when this value is dropped.
+#[derive(Debug)]
 #[must_use]
-pub struct ReservedThreads {
-    buffers: Option<Arc<Buffers>>,
+pub(super) struct ReservedBuffers {
+    buffers: Arc<Buffers>,
     threads: usize,
 }
 
@@ -108,7 +108,7 @@ impl Buffers {
     ///
     /// # Errors
     /// The bytes that were refused.
-    pub fn reserve(self: &Arc<Self>, threads: usize) -> Result<ReservedThreads, u64> {
+    pub fn reserve(self: &Arc<Self>, threads: usize) -> Result<ReservedBuffers, u64> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = counts.reserved + threads;
         if wanted > counts.kept {
@@ -119,8 +119,8 @@ impl Buffers {
             counts.kept = wanted;
         }
         counts.reserved = wanted;
-        Ok(ReservedThreads {
-            buffers: Some(Arc::clone(self)),
+        Ok(ReservedBuffers {
+            buffers: Arc::clone(self),
             threads,
         })
     }
@@ -138,12 +138,10 @@ impl Buffers {
     }
 }
 
-impl Drop for ReservedThreads {
+impl Drop for ReservedBuffers {
     fn drop(&mut self) {
-        if let Some(buffers) = &self.buffers {
-            let counts = buffers.counts.lock();
-            counts.unwrap_or_else(PoisonError::into_inner).reserved -= self.threads;
-        }
+        let counts = self.buffers.counts.lock();
+        counts.unwrap_or_else(PoisonError::into_inner).reserved -= self.threads;
     }
 }
 

@@ -1,8 +1,8 @@
 //! Short measurements of libraries, by which the fastest is chosen.
 
-use super::{Blas, EmbeddedBlas};
-use crate::cpu::thread_cpu_time_s;
-use crate::{ElementType, Scalar, View, ViewMut};
+use super::EmbeddedBlas;
+use crate::contract::{Blas, ElementType, Scalar, View, ViewMut};
+use crate::host::cpu_time::thread_cpu_time_s;
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,15 +1,14 @@
 //! The worker of a group of CPU cores.
 
-use crate::blas::{Blas, ReservedThreads};
-use crate::cpu::place::{Seen, ThreadPlace, columns_by_domain};
-use crate::cpu::thread_cpu_time_s;
-use crate::threads::{bind_threads, confine_threads, start_threads};
-use crate::topology::{CoreInfo, Topology};
-use crate::view::even_widths;
-use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobShape, PanelPair, UpdateTime, Updates, Worker,
+use crate::contract::{
+    Blas, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, ElementType, JobCheck, JobShape,
+    PanelPair, ReservedThreads, Scalar, ThreadPlace, UpdateTime, Updates, View, ViewMut, Worker,
+    even_widths,
 };
-use crate::{DeviceClock, DeviceError, ElementType, Scalar, View, ViewMut};
+use crate::cpu::place::columns_by_domain;
+use crate::host::cpu_time::thread_cpu_time_s;
+use crate::host::threads::{Seen, bind_threads, confine_threads, start_threads};
+use crate::host::topology::{CoreInfo, Topology};
 use num_complex::{Complex32, Complex64};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,7 @@ use std::time::Instant;
 /// always has the columns of share `i`, so its data stay in its caches and in its NUMA domain. [`Updates::scale`] lets
 /// that thread write them first. On a host with several domains [`Updates::begin`] moves the pages that lie elsewhere:
 /// other threads wrote them first (a matrix read from a file), or the slices have changed since. A page with columns of
-/// two threads lies with one of them. The library's own packing buffers, a few megabytes a thread, are no part of
+/// two threads lies with one of them. Updates too small to wake threads for run on the calling thread. The library's own packing buffers, a few megabytes a thread, are no part of
 /// [`Worker::job_needs`].
 ///
 /// ```
@@ -157,8 +156,21 @@ fn multiply_zeros<T: Scalar>(blas: &dyn Blas) {
     );
 }
 
+/// Fewest multiplications of an update, and fewest elements of a C to scale, for which the threads are woken: that takes some
+/// ten microseconds, in which the calling thread has done the work.
+const WORTH_WAKING: usize = 1 << 20;
+const ELEMENTS_WORTH_WAKING: usize = 1 << 14;
+
 /// A C smaller than this fits the caches, and shares its pages with other data.
 const WORTH_MOVING_BYTES: usize = 8 << 20;
+
+impl From<CpuWorker> for Box<dyn Worker> {
+    // A crate that boxed the device itself would compile the arithmetic of all element types again.
+    #[inline(never)]
+    fn from(worker: CpuWorker) -> Self {
+        Box::new(worker)
+    }
+}
 
 impl Worker for CpuWorker {
     fn info(&self) -> &DeviceInfo {
@@ -206,7 +218,8 @@ impl Worker for CpuWorker {
 
 impl<T: Scalar> Updates<T> for CpuWorker {
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
-        let Some(pool) = &self.pool else {
+        let is_worth_waking = c.rows().saturating_mul(c.cols()) >= ELEMENTS_WORTH_WAKING;
+        let Some(pool) = self.pool.as_ref().filter(|_| is_worth_waking) else {
             return c.scale(beta);
         };
         let widths = even_widths(c.cols(), pool.current_num_threads());
@@ -237,9 +250,15 @@ impl<T: Scalar> Updates<T> for CpuWorker {
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
         let start = Instant::now();
+        let products = a.rows().saturating_mul(a.cols()).saturating_mul(b.cols());
+        let blas = self.blas.as_ref();
         let cpu_s = match &self.pool {
-            None => timed_gemm(self.blas.as_ref(), &self.seen[0], alpha, a, b, c),
-            Some(pool) => shared_gemm(pool, self.blas.as_ref(), &self.seen, alpha, a, b, c),
+            Some(pool) if products >= WORTH_WAKING => {
+                shared_gemm(pool, blas, &self.seen, alpha, a, b, c)
+            }
+            // The calling thread is no thread of the device, which is seen on its own units only.
+            Some(_) => time_gemm(blas, alpha, a, b, c),
+            None => timed_gemm(blas, &self.seen[0], alpha, a, b, c),
         };
         Ok(UpdateTime {
             busy_s: start.elapsed().as_secs_f64(),
@@ -254,7 +273,20 @@ impl<T: Scalar> Updates<T> for CpuWorker {
     }
 }
 
-/// Runs one thread's update, and returns its CPU time in seconds.
+/// Runs an update on the calling thread, and returns its CPU time in seconds.
+fn time_gemm<T: Scalar>(
+    blas: &dyn Blas,
+    alpha: T,
+    a: View<'_, T>,
+    b: View<'_, T>,
+    c: ViewMut<'_, T>,
+) -> f64 {
+    let start_s = thread_cpu_time_s();
+    T::select_gemm(blas).gemm(alpha, a, b, c);
+    thread_cpu_time_s() - start_s
+}
+
+/// Does the same, and notes the units on which the thread begins and ends.
 fn timed_gemm<T: Scalar>(
     blas: &dyn Blas,
     seen: &Seen,
@@ -264,9 +296,7 @@ fn timed_gemm<T: Scalar>(
     c: ViewMut<'_, T>,
 ) -> f64 {
     seen.note_unit();
-    let start_s = thread_cpu_time_s();
-    T::select_gemm(blas).gemm(alpha, a, b, c);
-    let cpu_s = thread_cpu_time_s() - start_s;
+    let cpu_s = time_gemm(blas, alpha, a, b, c);
     seen.note_unit();
     cpu_s
 }
@@ -308,7 +338,7 @@ fn shared_gemm<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EmbeddedBlas;
+    use crate::blas::EmbeddedBlas;
 
     /// Reserves a job of this size, and returns the types for which the library is ready then.
     fn reserve_square(

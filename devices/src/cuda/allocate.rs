@@ -4,8 +4,7 @@ use super::check::{CallError, CallResult};
 use super::gpu::OpenGpu;
 use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::{self, TilePlan};
-use crate::DeviceError;
-use crate::worker::JobShape;
+use crate::contract::{DeviceError, JobShape};
 use std::ptr::NonNull;
 use std::sync::Arc;
 

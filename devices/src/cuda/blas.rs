@@ -4,7 +4,7 @@ use super::check::CallResult;
 use super::context::{Context, Owned};
 use super::raw;
 use super::stream::{DevicePlace, Stream};
-use crate::{ElementType, Scalar};
+use crate::contract::{ElementType, Scalar};
 use std::sync::Arc;
 
 /// A cuBLAS handle whose work goes to one stream.

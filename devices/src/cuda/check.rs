@@ -1,7 +1,7 @@
 //! Errors of calls: every result code becomes one that names the call, the code and its likely cause.
 
 use super::codes::{CUresult, Code, cublasStatus_t};
-use crate::DeviceError;
+use crate::contract::DeviceError;
 
 /// A call that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

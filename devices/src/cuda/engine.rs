@@ -8,8 +8,7 @@ use super::gpu::OpenGpu;
 use super::plan::{self, Placement, SLOTS, TilePlan};
 use super::resident::Resident;
 use super::streamed::Streamed;
-use crate::worker::{Depth, JobNeeds, JobShape, PanelPair};
-use crate::{DeviceError, Scalar, View, ViewMut};
+use crate::contract::{Depth, DeviceError, JobNeeds, JobShape, PanelPair, Scalar, View, ViewMut};
 
 /// The jobs of one GPU, for every element type. A [`CudaWorker`](super::CudaWorker) is an engine with host threads of
 /// its own.

@@ -2,8 +2,8 @@
 
 use super::check::{CallError, CallResult};
 use super::raw::{self, CUdevice_attribute, Missing};
-use crate::topology::DriverGpu;
-use crate::{DeviceError, ElementType};
+use crate::contract::{DeviceError, ElementType};
+use crate::host::topology::DriverGpu;
 use serde::{Deserialize, Serialize};
 use std::ffi::{CStr, c_char};
 

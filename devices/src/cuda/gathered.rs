@@ -4,8 +4,7 @@ use super::check::CallResult;
 use super::staging::copy_columns;
 use super::stream::{DevicePlace, Stream};
 use super::tiles::Tile;
-use crate::worker::{JobShape, PanelPair};
-use crate::{Scalar, ViewMut};
+use crate::contract::{JobShape, PanelPair, Scalar, ViewMut};
 use std::ops::Range;
 use std::ptr::NonNull;
 

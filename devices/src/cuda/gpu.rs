@@ -9,8 +9,8 @@ use super::memory::{DeviceMemory, PinnedMemory};
 use super::plan::CudaLimits;
 use super::staging::Staging;
 use super::{CudaConfig, find};
-use crate::memory::memory_available_bytes;
-use crate::{DeviceError, ElementType};
+use crate::contract::{DeviceError, ElementType};
+use crate::host::memory::memory_available_bytes;
 use std::sync::Arc;
 
 /// One in this number of parts of a GPU's free memory is left alone: cuBLAS loads code, and other programs come and go.

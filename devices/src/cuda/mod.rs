@@ -36,7 +36,7 @@ pub use worker::CudaWorker;
 
 pub(crate) use nvml::{GpuState, read_gpu_state};
 
-use crate::DeviceError;
+use crate::contract::DeviceError;
 
 /// Limits of the memory that jobs of a GPU use, and the speed of its link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

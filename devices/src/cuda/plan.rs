@@ -40,8 +40,7 @@
 //! deep. Every job fits into `2(pq + p + q)` elements of GPU memory, 576 at most, and 128 elements of pinned memory.
 //! The exception is a dimension beyond the range of CUDA and cuBLAS (`2^31` bytes in a column of C, `2^31` columns).
 
-use crate::ElementType;
-use crate::worker::JobShape;
+use crate::contract::{ElementType, JobShape};
 
 /// Number of tiles, of panels and of staging slots: one is filled or emptied while the other one is in use.
 pub const SLOTS: usize = 2;
@@ -273,7 +272,7 @@ fn choose_depth((p, q): (usize, usize), element: ElementType, limits: &CudaLimit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::Depth;
+    use crate::contract::Depth;
     use proptest::prelude::*;
 
     const H200: CudaLimits = CudaLimits {

@@ -10,7 +10,7 @@
 use super::blas::Product;
 use super::check::CallResult;
 use super::gpu::OpenGpu;
-use crate::Scalar;
+use crate::contract::Scalar;
 
 /// The shortest side of a part: the workspace of a smaller product would hardly be smaller.
 const LEAST: usize = 8;

@@ -7,7 +7,7 @@
 
 use super::check::{CallResult, check};
 use super::codes::{BlasCode, DriverCode};
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use libloading::Library;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;

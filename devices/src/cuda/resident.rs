@@ -5,8 +5,7 @@ use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
-use crate::worker::{Depth, JobShape, PanelPair};
-use crate::{Scalar, View};
+use crate::contract::{Depth, JobShape, PanelPair, Scalar, View};
 use std::ops::Range;
 
 /// The places of C and of the panels on the GPU, and the panels that are there.
@@ -185,7 +184,7 @@ fn copy_panel<T: Scalar>(gpu: &mut OpenGpu, from: View<'_, T>, to: DevicePlace) 
 fn cut_into_stripes(n: usize) -> Vec<Range<usize>> {
     let count = (n / MIN_STRIPE).clamp(1, MAX_STRIPES);
     let mut first = 0;
-    crate::view::even_widths(n, count)
+    crate::contract::even_widths(n, count)
         .map(|width| {
             let stripe = first..first + width;
             first = stripe.end;

@@ -6,8 +6,7 @@ use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
 use super::trial::{TRIAL_PINNED_BYTES, TRIAL_SLOT_BYTES, make_numbers};
-use crate::worker::ResidentPeak;
-use crate::{DeviceError, Scalar, View};
+use crate::contract::{DeviceError, ResidentPeak, Scalar, View};
 use std::time::{Duration, Instant};
 
 /// Sides of the square matrices on which the peak is measured.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::plan::SLOTS;
 use super::stream::{DevicePlace, Event, Stream};
 use super::tiles::{Tile, cut_into_tiles};
-use crate::{Scalar, View, ViewMut};
+use crate::contract::{Scalar, View, ViewMut};
 use rayon::prelude::*;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -183,7 +183,7 @@ pub fn copy_columns<T: Scalar>(from: View<'_, T>, mut to: ViewMut<'_, T>) {
     }
     rayon::scope(|scope| {
         let mut first = 0;
-        for mut to in to.split_columns(crate::view::even_widths(from.cols(), threads)) {
+        for mut to in to.split_columns(crate::contract::even_widths(from.cols(), threads)) {
             let columns = first..first + to.cols();
             first = columns.end;
             scope.spawn(move |_| to.copy_from(from.columns(columns)));

@@ -4,7 +4,7 @@ use super::check::CallResult;
 use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
-use crate::{Scalar, View};
+use crate::contract::{Scalar, View};
 use num_complex::Complex64;
 use std::time::Instant;
 

@@ -5,14 +5,13 @@ use super::engine::Engine;
 use super::find::CudaInfo;
 use super::memory::PinnedMemory;
 use super::plan::TilePlan;
-use crate::cpu::{Seen, ThreadPlace, thread_cpu_time_s};
-use crate::threads::{bind_threads, confine_threads, start_threads};
-use crate::topology::{CoreInfo, Topology};
-use crate::worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
-    UpdateTime, Updates, Worker,
+use crate::contract::{
+    Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape,
+    PanelPair, ResidentPeak, Scalar, ThreadPlace, UpdateTime, Updates, ViewMut, Worker,
 };
-use crate::{DeviceClock, DeviceError, Scalar, ViewMut};
+use crate::host::cpu_time::thread_cpu_time_s;
+use crate::host::threads::{Seen, bind_threads, confine_threads, start_threads};
+use crate::host::topology::{CoreInfo, Topology};
 use rayon::ThreadPool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -119,6 +118,14 @@ impl CudaWorker {
     /// value it was measured when the worker was made, with the copies on the host.
     pub fn link_bytes_per_s(&self) -> f64 {
         self.engine.gpu.limits.link_bytes_per_s
+    }
+}
+
+impl From<CudaWorker> for Box<dyn Worker> {
+    // A crate that boxed the device itself would compile the arithmetic of all element types again.
+    #[inline(never)]
+    fn from(worker: CudaWorker) -> Self {
+        Box::new(worker)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::run::{KernelRun, RunEnd, fail};
 use super::serve::Answer;
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;

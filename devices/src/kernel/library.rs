@@ -1,9 +1,9 @@
 //! Kernels from shared libraries: the only user of the kernels' C ABI.
 
 use super::KernelPlace;
-use crate::DeviceError;
-use crate::blas::find_reason;
-use crate::file_kind::check_kind;
+use crate::contract::DeviceError;
+use crate::host::file_kind::check_kind;
+use crate::host::loader::find_reason;
 use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
 use libloading::Library;
 use std::ffi::{CStr, c_void};

@@ -2,8 +2,8 @@
 
 use super::crash::CrashNote;
 use super::watch::RunWatch;
-use crate::DeviceError;
-use crate::cpu::process_cpu_time_s;
+use crate::contract::DeviceError;
+use crate::host::cpu_time::process_cpu_time_s;
 use isochron_kernel::{Kernel, KernelError};
 
 /// The end of a run.

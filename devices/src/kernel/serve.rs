@@ -1,7 +1,7 @@
 //! The side of a kernel's process: it answers the requests of [`ChildRun`](super::ChildRun), a line each.
 
 use super::run::{KernelRun, RunEnd};
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use std::io::{self, BufRead, Write};
 
 /// The answer to a request.

@@ -1,6 +1,6 @@
 //! A clock that interrupts runs which take too long.
 
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use isochron_kernel::Interrupt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! The precision that a measurement should reach, and its limits.
 
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The precision that a measurement should reach, and its limits.

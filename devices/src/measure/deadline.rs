@@ -1,6 +1,6 @@
 //! Sizes that would take far too long: predicted from parts of them, before they run.
 
-use crate::DeviceError;
+use crate::contract::DeviceError;
 
 /// An update expected to take less than this part of the deadline is not examined. No step in a device's speed is that
 /// high as long as its operands are in memory.

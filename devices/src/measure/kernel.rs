@@ -3,7 +3,7 @@
 use super::MeasureConfig;
 use super::deadline::{CAREFREE, HOPELESS};
 use super::repeat::{InStep, Repeated, repeat_until_confident};
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use crate::kernel::{KernelRun, RunEnd};
 
 /// Returns the seconds after which a single run is stopped.

@@ -2,12 +2,10 @@
 
 use std::ops::Range;
 
-use crate::huge_pages::try_zeroed_matrix;
-use crate::memory::{is_unwritten_memory_free, memory_available_bytes};
+use crate::contract::{DeviceError, JobShape, Scalar, ViewMut, even_widths, leading_dimension};
+use crate::host::huge_pages::try_zeroed_matrix;
+use crate::host::memory::{is_unwritten_memory_free, memory_available_bytes};
 use crate::team::DeviceTeam;
-use crate::view::even_widths;
-use crate::worker::JobShape;
-use crate::{DeviceError, Scalar, ViewMut, leading_dimension};
 use num_complex::Complex64;
 
 /// The operands of a measured update, kept from one measurement to the next: most measurements find their memory in
@@ -228,8 +226,8 @@ mod tests {
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     use super::*;
-    use crate::recorded::RecordedWorker;
-    use crate::worker::{Depth, DeviceKind, Worker};
+    use crate::contract::{Depth, DeviceKind, Worker};
+    use crate::paced::RecordedWorker;
 
     #[test]
     fn sizes_beyond_counting_saturate() {

@@ -3,7 +3,7 @@
 use super::MeasureConfig;
 use super::outliers::SortedTimes;
 use super::stats::{Sample, looks_normal};
-use crate::DeviceError;
+use crate::contract::DeviceError;
 use isochron_hierarchy::balance::Observation;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;

@@ -4,9 +4,10 @@ use super::deadline::find_reaches;
 use super::operands::UpdateOperands;
 use super::repeat::{Repeated, repeat_until_confident};
 use super::{InStep, MeasureConfig, Measurement};
+use crate::contract::{
+    Depth, DeviceError, JobShape, Scalar, UpdateTime, View, ViewMut, leading_dimension,
+};
 use crate::team::DeviceTeam;
-use crate::worker::{Depth, JobShape, UpdateTime};
-use crate::{DeviceError, Scalar, View, ViewMut, leading_dimension};
 
 /// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same
 /// time, as part of a job of this depth.
@@ -225,10 +226,9 @@ impl<T: Scalar> UpdateOperands<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DeviceClock;
+    use crate::contract::{DeviceClock, DeviceInfo, DeviceKind, PanelPair, Updates, Worker};
     use crate::measure::repeat_alone;
-    use crate::recorded::RecordedWorker;
-    use crate::worker::{DeviceInfo, DeviceKind, PanelPair, Updates, Worker};
+    use crate::paced::RecordedWorker;
     use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
     fn recorded(name: &str, d: u64, t_s: f64) -> Box<dyn Worker> {

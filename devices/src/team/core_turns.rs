@@ -1,6 +1,6 @@
 //! Turns on the cores that teams of one process share.
 
-use crate::worker::DeviceInfo;
+use crate::contract::DeviceInfo;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A lock for each core, by its logical number. Cores with the same remainder share one.
@@ -32,7 +32,7 @@ pub(super) fn take_turn(device: &DeviceInfo) -> Vec<MutexGuard<'static, ()>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DeviceClock, DeviceKind};
+    use crate::contract::{DeviceClock, DeviceKind};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn device(clock: DeviceClock, cores: &[u32]) -> DeviceInfo {

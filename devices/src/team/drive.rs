@@ -3,8 +3,7 @@
 use super::gate::Gate;
 use super::running::RunningDrivers;
 use super::sync::lock;
-use crate::DeviceError;
-use crate::worker::Worker;
+use crate::contract::{DeviceError, Worker};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +31,8 @@ impl Drivers {
     }
 
     /// Runs `call` on every device that has a task, on the device's own driver thread, and `meanwhile` on this thread.
-    /// A device without a task is left alone, and has the default result.
+    /// A device without a task is left alone, and has the default result. If one device alone has a task and no message is
+    /// under way, it runs on this thread: waking another one takes longer than a small update.
     ///
     /// No call begins before the threads of all devices with a task are awake, so the devices start together.
     ///
@@ -45,7 +45,21 @@ impl Drivers {
         meanwhile: &mut dyn FnMut() -> bool,
         call: impl Fn(&mut dyn Worker, T) -> Result<R, DeviceError> + Sync,
     ) -> Vec<Result<R, DeviceError>> {
-        let gate = Gate::new(tasks.iter().flatten().count());
+        let wanted = tasks.iter().flatten().count();
+        if wanted <= 1 && !meanwhile() {
+            return tasks
+                .into_iter()
+                .zip(devices)
+                .map(|(task, device)| match task {
+                    Some(task) => {
+                        let mut worker = lock(device);
+                        catch_panic(|| call(worker.as_mut(), task))
+                    }
+                    None => Ok(R::default()),
+                })
+                .collect();
+        }
+        let gate = Gate::new(wanted);
         let results: Vec<Mutex<Result<R, DeviceError>>> = tasks
             .iter()
             .map(|task| Mutex::new(task.as_ref().map_or(Ok(R::default()), |_| Err(no_result()))))

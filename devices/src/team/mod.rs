@@ -1,11 +1,10 @@
 //! The devices of one node, driven together.
 
-use crate::fork::HomeProcess;
-use crate::worker::{
-    Depth, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, UpdateTime, Updates, Worker,
-    check_size,
+use crate::contract::{
+    Depth, DeviceError, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, Scalar,
+    ThreadPlace, UpdateTime, Updates, ViewMut, Worker, check_size,
 };
-use crate::{DeviceError, Scalar, ThreadPlace, ViewMut};
+use crate::host::fork::HomeProcess;
 use core_turns::take_turn;
 use drive::{Drivers, TeamWorker};
 use std::ops::Range;

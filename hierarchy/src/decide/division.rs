@@ -1,42 +1,10 @@
-//! The division of a multiplication among nodes, and the caller's choice of it.
+//! The division of a multiplication among nodes.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use strum::{Display, EnumString, VariantNames};
 
-use crate::layout::{Layout, LayoutError, slice_cols};
-use crate::predict::Way;
-
-/// The choice of the dimension that is divided among the nodes: `auto`, `c` or `k`.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    VariantNames,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_split)]
-pub enum SplitChoice {
-    /// The faster one by prediction.
-    #[default]
-    Auto,
-    /// C: panels of A and B travel.
-    C,
-    /// k: A and B stay, and the nodes' contributions to C are summed.
-    K,
-}
-
-fn unknown_split(text: &str) -> String {
-    format!("unknown split `{text}`: use auto, c or k")
-}
+use crate::layout::{Layout, LayoutError, Way, slice_cols};
 
 /// A division of a multiplication among nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,20 +72,6 @@ impl fmt::Display for Division {
 mod tests {
     use super::*;
     use crate::layout::{slice_cols, slice_rows};
-
-    #[test]
-    fn choices_have_one_name_in_text_and_in_json() {
-        for name in ["auto", "c", "k"] {
-            let choice: SplitChoice = name.parse().unwrap();
-            let json = serde_json::to_string(&choice).unwrap();
-            assert_eq!(
-                (choice.to_string(), json),
-                (name.to_owned(), format!("\"{name}\""))
-            );
-        }
-        let refused = "m".parse::<SplitChoice>().unwrap_err();
-        assert_eq!(refused, "unknown split `m`: use auto, c or k");
-    }
 
     #[test]
     fn a_division_knows_its_way_and_its_shares() {

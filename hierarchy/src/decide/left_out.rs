@@ -1,6 +1,6 @@
 //! The nodes that help less than they cost, as [`choose_nodes()`] predicts them.
 
-use super::{LeftOut, Work};
+use super::{LeftOut, Planner};
 use crate::layout::LayoutError;
 use crate::predict::{Links, NodeRate, choose_nodes};
 
@@ -8,27 +8,29 @@ use crate::predict::{Links, NodeRate, choose_nodes};
 /// and another balancing costs time.
 const CLEARLY_FASTER: f64 = 0.95;
 
-/// Finds the nodes without which the multiplication is predicted to be faster; `None` if every node
-/// helps.
-///
-/// # Errors
-/// [`LayoutError`] if C has more blocks than can be counted.
-///
-/// # Panics
-/// If no node has a speed.
-pub fn find_left_out(
-    rates: &[NodeRate],
-    links: Links,
-    work: &Work,
-) -> Result<Option<LeftOut>, LayoutError> {
-    let found = choose_nodes(&work.over(links), rates)?;
-    if found.wall_s >= CLEARLY_FASTER * found.all_s {
-        return Ok(None);
+impl Planner {
+    /// Finds the nodes without which the multiplication is predicted to be faster; `None` if every node
+    /// helps.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if C has more blocks than can be counted.
+    ///
+    /// # Panics
+    /// If no node has a speed.
+    pub(super) fn find_left_out(
+        &self,
+        rates: &[NodeRate],
+        links: Links,
+    ) -> Result<Option<LeftOut>, LayoutError> {
+        let found = choose_nodes(&self.problem, self.cluster, links, rates)?;
+        if found.wall_s >= CLEARLY_FASTER * found.all_s {
+            return Ok(None);
+        }
+        let ranks = (0..rates.len()).filter(|rank| found.nodes.binary_search(rank).is_err());
+        Ok(Some(LeftOut {
+            ranks: ranks.collect(),
+            with_s: found.all_s,
+            without_s: found.wall_s,
+        }))
     }
-    let ranks = (0..rates.len()).filter(|rank| found.nodes.binary_search(rank).is_err());
-    Ok(Some(LeftOut {
-        ranks: ranks.collect(),
-        with_s: found.all_s,
-        without_s: found.wall_s,
-    }))
 }

@@ -1,16 +1,17 @@
-//! The pure decision: which way to divide is predicted to be the fastest.
+//! The end of a planning: which way to divide is predicted to be the fastest.
 
-use super::{Decision, Division, SplitChoice, Work};
+use super::{Decision, Division, Planner, hold_evenly};
 use crate::balance::{
     BalanceOutcome, EndReason, NodeBalance, Observation, Strategy, imbalance, shrink_alike,
 };
-use crate::layout::{Layout, LayoutError, Method};
+use crate::layout::{Layout, LayoutError, Method, Way};
 use crate::partition::apportion;
-use crate::predict::{Candidate, Links, NodeRate, Way, along_k, choose_way, in_place};
+use crate::predict::{Candidate, Links, NodeRate, along_k, choose_way, in_place};
+use crate::problem::{Problem, Split};
 
 /// Models of the nodes' speeds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Models {
+pub(super) struct Models {
     /// The rectangles of C that the nodes were balanced in, with their times.
     pub balance: NodeBalance,
     /// The nodes' rates in these rectangles.
@@ -21,132 +22,94 @@ pub struct Models {
 
 /// The time of every node for an update of all of C, by which k is divided.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AllOfC {
+pub(super) struct AllOfC {
     times: Vec<Observation>,
     /// The rectangles of C that the nodes hold.
     held: Layout,
 }
 
-/// Decides on the division that is predicted to be the fastest. The same arguments give the same decision.
-///
-/// The balanced layout is compared with its areas in slices, and with shares of k if their times are
-/// known. It stays if the links or a busy node's rate are unknown, or if one node has all the work.
-///
-/// # Errors
-/// [`LayoutError`] if C has more blocks than can be counted.
-///
-/// # Example
-/// ```
-/// use isochron_hierarchy::balance::{
-///     BalanceConfig, BalanceOutcome, EndReason, NodeBalance, Strategy, imbalance,
-/// };
-/// use isochron_hierarchy::decide::{Models, SplitChoice, Work, decide};
-/// use isochron_hierarchy::layout::kl;
-/// use isochron_hierarchy::predict::{Links, Way};
-///
-/// let work = Work {
-///     nodes: 4, m: 8192, n: 512, k: 512, block: 128,
-///     element_bytes: 8, panel: 256, kernel_width: 128, hidden: 0.0,
-///     split: SplitChoice::Auto, may_slice: true,
-///     config: BalanceConfig::default(), strategy: Strategy::Fpm, reps: 3,
-/// };
-/// // In two rows and two columns half of the long A would travel.
-/// let times_s = vec![1e-3; 4];
-/// let balance = NodeBalance {
-///     layout: kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4)?,
-///     fixed_s: vec![0.0; 4],
-///     outcome: BalanceOutcome {
-///         imbalance: imbalance(&times_s), times_s, iterations: 1, converged: true,
-///         why: EndReason::Balanced, history: Vec::new(), falling: Vec::new(),
-///     },
-/// };
-/// let rates = work.balance_rates(&balance, &[0.0; 4]);
-/// let links = Links { latency_s: 1e-4, bytes_per_s: 117e6 };
-/// let decision = decide(&Models { balance, rates, of_all_c: None }, Some(links), &work)?;
-/// assert_eq!(decision.division.way(), Way::M);
-/// assert_eq!(decision.candidates.len(), 3);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
-/// ```
-pub fn decide(models: &Models, links: Option<Links>, work: &Work) -> Result<Decision, LayoutError> {
-    let balance = models.balance.clone();
-    let Some(links) = links.filter(|_| models.can_be_compared()) else {
-        return Ok(Decision::in_place(work, balance, Vec::new()));
-    };
-    let described = work.over(links);
-    let mut divided = in_place(&described, &balance.layout, &models.rates)?;
-    // A caller who has chosen a layout wants no other.
-    if !work.may_slice || work.split != SplitChoice::Auto || work.config.layout != Method::default()
-    {
-        divided.truncate(1);
-    }
-    let shares = models.of_all_c.as_ref();
-    let shares = shares.map(|whole| along_k(&described, &whole.held, &whole.speeds(work)));
-    let ways = Ways::choose(divided, shares, work);
-    Ok(match &models.of_all_c {
-        Some(whole) if ways.way == Way::K => Decision::along_k(work, whole, ways.candidates),
-        _ => Decision::in_place(work, move_to_layout(balance, ways.layout), ways.candidates),
-    })
-}
-
-impl Models {
-    /// Returns `true` if several nodes have work, and the rate of each of these is known.
-    pub fn can_be_compared(&self) -> bool {
-        let known = self.rates.iter().filter(|node| node.speed > 0.0);
-        let mut nodes = self.balance.layout.rects().iter().zip(&self.rates);
-        known.count() > 1 && nodes.all(|(rect, node)| rect.is_empty() || node.speed > 0.0)
-    }
-}
-
-impl AllOfC {
-    /// Takes the nodes' times for an update of all of C, by node.
+impl Planner {
+    /// Decides on the division that is predicted to be the fastest. The same arguments give the same decision.
+    ///
+    /// The balanced layout is compared with its areas in slices if C `may_slice`, and with shares of k if their times are
+    /// known. It stays if the links or a busy node's rate are unknown, or if one node has all the work.
     ///
     /// # Errors
     /// [`LayoutError`] if C has more blocks than can be counted.
-    pub fn new(work: &Work, times: &[Observation]) -> Result<Self, LayoutError> {
-        Ok(Self {
-            times: shrink_alike(times),
-            held: work.hold_evenly()?,
+    pub(super) fn decide(
+        &self,
+        models: &Models,
+        links: Option<Links>,
+        may_slice: bool,
+    ) -> Result<Decision, LayoutError> {
+        let balance = models.balance.clone();
+        let Some(links) = links.filter(|_| models.can_be_compared()) else {
+            return Ok(self.decide_in_place(balance, Vec::new()));
+        };
+        let mut divided = in_place(
+            &self.problem,
+            self.cluster,
+            links,
+            &balance.layout,
+            &models.rates,
+        )?;
+        // A caller who has chosen a layout wants no other.
+        let has_choice =
+            self.problem.split() == Split::Auto && self.config.layout == Method::default();
+        if !may_slice || !has_choice {
+            divided.truncate(1);
+        }
+        let shares = models.of_all_c.as_ref().map(|whole| {
+            let speeds = self.speeds_on_all_of_c(whole);
+            along_k(&self.problem, links, &whole.held, &speeds)
+        });
+        let ways = self.choose_way(divided, shares);
+        Ok(match &models.of_all_c {
+            Some(whole) if ways.way == Way::K => self.decide_along_k(whole, ways.candidates),
+            _ => self.decide_in_place(move_to_layout(balance, ways.layout), ways.candidates),
         })
     }
 
     /// Returns the nodes' speeds in blocks of C per second over all of k; 0 if unknown.
-    pub fn speeds(&self, work: &Work) -> Vec<f64> {
-        let (rows, cols) = work.c_blocks();
-        let times_s: Vec<f64> = self.times.iter().map(|time| time.t_s).collect();
-        work.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
+    pub(super) fn speeds_on_all_of_c(&self, whole: &AllOfC) -> Vec<f64> {
+        let (rows, cols) = self.problem.c_blocks();
+        let times_s: Vec<f64> = whole.times.iter().map(|time| time.t_s).collect();
+        self.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
     /// Divides k in proportion to the nodes' speeds.
-    pub fn divide_k(&self, work: &Work) -> Division {
-        let speeds = self.times.iter().map(|time| match time.t_s {
-            _ if work.strategy == Strategy::Homogeneous => 1.0,
-            t_s if t_s > 0.0 => 1.0 / t_s,
-            _ => 0.0,
-        });
+    pub(super) fn divide_k(&self, whole: &AllOfC) -> Division {
+        let speeds: Vec<f64> = whole
+            .times
+            .iter()
+            .map(|time| match time.t_s {
+                _ if self.config.strategy == Strategy::Homogeneous => 1.0,
+                t_s if t_s > 0.0 => 1.0 / t_s,
+                _ => 0.0,
+            })
+            .collect();
         Division::K {
-            shares: apportion(work.k_blocks(), &speeds.collect::<Vec<_>>()),
-            held: self.held.clone(),
+            shares: apportion(self.problem.k_blocks(), &speeds),
+            held: whole.held.clone(),
         }
     }
-}
 
-impl Decision {
     /// Makes the decision to divide C as it is balanced.
-    pub(super) fn in_place(work: &Work, balance: NodeBalance, candidates: Vec<Candidate>) -> Self {
-        Self {
+    fn decide_in_place(&self, balance: NodeBalance, candidates: Vec<Candidate>) -> Decision {
+        Decision {
             division: Division::C(balance.layout),
             balance: Some(balance.outcome),
             candidates,
             left_out: None,
-            config: work.config,
-            kernel_width: work.kernel_width,
+            config: self.config,
+            kernel_width: self.kernel_width,
         }
     }
 
     /// Makes the decision to divide k by these times.
-    pub(super) fn along_k(work: &Work, whole: &AllOfC, candidates: Vec<Candidate>) -> Self {
-        let division = whole.divide_k(work);
-        let blocks = work.k_blocks().max(1) as f64;
+    pub(super) fn decide_along_k(&self, whole: &AllOfC, candidates: Vec<Candidate>) -> Decision {
+        let division = self.divide_k(whole);
+        let blocks = self.problem.k_blocks().max(1) as f64;
         let times_s: Vec<f64> = division
             .shares()
             .unwrap_or_default()
@@ -168,39 +131,27 @@ impl Decision {
             history: Vec::new(),
             falling: Vec::new(),
         };
-        Self {
+        Decision {
             division,
             balance: Some(balance),
             candidates,
             left_out: None,
-            config: work.config,
-            kernel_width: work.kernel_width,
+            config: self.config,
+            kernel_width: self.kernel_width,
         }
     }
-}
 
-/// The ways to divide that were compared.
-struct Ways {
-    /// The way to use.
-    way: Way,
-    /// All ways, in order of their predicted seconds; empty if there was only one.
-    candidates: Vec<Candidate>,
-    /// The layout of C if C is divided.
-    layout: Layout,
-}
-
-impl Ways {
     /// Chooses the best among ways to divide C, the first of which was measured, and k in shares if that
     /// was considered.
-    fn choose(
+    fn choose_way(
+        &self,
         mut divided: Vec<(Candidate, Layout)>,
         shares: Option<Candidate>,
-        work: &Work,
-    ) -> Self {
+    ) -> ComparedWays {
         let mut candidates: Vec<Candidate> =
             divided.iter().map(|(way, _)| *way).chain(shares).collect();
-        let weighed = candidates.iter().map(|&way| work.weigh(way));
-        let chosen = choose_way(&weighed.collect::<Vec<_>>());
+        let weighed: Vec<Candidate> = candidates.iter().map(|&way| self.weigh(way)).collect();
+        let chosen = choose_way(&weighed);
         let way = candidates[chosen].way;
         let index = if chosen < divided.len() { chosen } else { 0 };
         let layout = divided.swap_remove(index).1;
@@ -208,12 +159,44 @@ impl Ways {
         if candidates.len() < 2 {
             candidates.clear();
         }
-        Self {
+        ComparedWays {
             way,
             candidates,
             layout,
         }
     }
+}
+
+impl Models {
+    /// Returns `true` if several nodes have work, and the rate of each of these is known.
+    pub fn can_be_compared(&self) -> bool {
+        let known = self.rates.iter().filter(|node| node.speed > 0.0);
+        let mut nodes = self.balance.layout.rects().iter().zip(&self.rates);
+        known.count() > 1 && nodes.all(|(rect, node)| rect.is_empty() || node.speed > 0.0)
+    }
+}
+
+impl AllOfC {
+    /// Takes the nodes' times for an update of all of C, by node.
+    ///
+    /// # Errors
+    /// [`LayoutError`] if C has more blocks than can be counted.
+    pub fn new(problem: &Problem, times: &[Observation]) -> Result<Self, LayoutError> {
+        Ok(Self {
+            times: shrink_alike(times),
+            held: hold_evenly(problem.c_blocks(), times.len())?,
+        })
+    }
+}
+
+/// The ways to divide that were compared.
+struct ComparedWays {
+    /// The way to use.
+    way: Way,
+    /// All ways, in order of their predicted seconds; empty if there was only one.
+    candidates: Vec<Candidate>,
+    /// The layout of C if C is divided.
+    layout: Layout,
 }
 
 /// Moves a balance to another layout: the nodes' times change in proportion to their areas.
@@ -244,15 +227,19 @@ fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
 
 #[cfg(test)]
 mod tests {
-    use super::super::work::tests::small;
+    use super::super::planner::tests::small;
     use super::*;
     use crate::layout::{br, slice_cols, slice_rows};
 
-    fn work(strategy: Strategy) -> Work {
-        Work {
-            strategy,
-            ..small(4, 64)
-        }
+    fn planner(strategy: Strategy, hidden: f64) -> Planner {
+        let mut case = small(4, 64);
+        case.config.strategy = strategy;
+        case.cluster.hidden = hidden;
+        case.planner()
+    }
+
+    fn choose(divided: Vec<(Candidate, Layout)>, shares: Option<Candidate>) -> ComparedWays {
+        planner(Strategy::Fpm, 0.0).choose_way(divided, shares)
     }
 
     fn divided(seconds: [f64; 3]) -> Vec<(Candidate, Layout)> {
@@ -271,16 +258,16 @@ mod tests {
             .collect()
     }
 
-    fn order(ways: &Ways) -> Vec<Way> {
+    fn order(ways: &ComparedWays) -> Vec<Way> {
         ways.candidates.iter().map(|way| way.way).collect()
     }
 
     #[test]
     fn the_balanced_layout_stays_unless_another_is_clearly_faster() {
-        let ways = Ways::choose(divided([1.0, 0.98, 1.2]), None, &work(Strategy::Fpm));
+        let ways = choose(divided([1.0, 0.98, 1.2]), None);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::C, Way::C));
         assert_eq!(order(&ways), [Way::M, Way::C, Way::N]);
-        let ways = Ways::choose(divided([1.0, 1.1, 0.9]), None, &work(Strategy::Fpm));
+        let ways = choose(divided([1.0, 1.1, 0.9]), None);
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::N, Way::N));
     }
 
@@ -290,14 +277,14 @@ mod tests {
             way: Way::K,
             wall_s: 0.5,
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), &work(Strategy::Fpm));
+        let ways = choose(divided([1.0, 0.9, 1.2]), Some(shares));
         assert_eq!((ways.way, Way::of(&ways.layout)), (Way::K, Way::C));
         assert_eq!(order(&ways), [Way::K, Way::M, Way::C, Way::N]);
         let slower = Candidate {
             wall_s: 0.95,
             ..shares
         };
-        let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(slower), &work(Strategy::Fpm));
+        let ways = choose(divided([1.0, 0.9, 1.2]), Some(slower));
         assert_eq!(ways.way, Way::M);
     }
 
@@ -309,11 +296,8 @@ mod tests {
                 way: Way::K,
                 wall_s,
             };
-            let work = Work {
-                hidden,
-                ..work(Strategy::Adaptive)
-            };
-            let ways = Ways::choose(divided([1.0, 0.9, 1.2]), Some(shares), &work);
+            let ways = planner(Strategy::Adaptive, hidden)
+                .choose_way(divided([1.0, 0.9, 1.2]), Some(shares));
             assert_eq!((ways.way, ways.candidates[0].way), (way, Way::K));
         }
     }
@@ -322,7 +306,7 @@ mod tests {
     fn one_way_is_compared_with_nothing() {
         let mut only = divided([1.0, 1.1, 1.2]);
         only.truncate(1);
-        let ways = Ways::choose(only, None, &work(Strategy::Fpm));
+        let ways = choose(only, None);
         assert_eq!((ways.way, ways.candidates), (Way::C, Vec::new()));
     }
 

@@ -4,11 +4,10 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::{
-    GridRule, Layout, LayoutError, br, br_in, cartesian, cartesian_in, kl, kl_columns, recursive,
-    slice_cols, slice_rows,
+    GridRule, Layout, LayoutError, Way, br, br_in, cartesian, cartesian_in, kl, kl_columns,
+    recursive, slice_cols, slice_rows,
 };
 use crate::partition::apportion;
-use crate::predict::Way;
 
 /// A way to turn areas into rectangles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]

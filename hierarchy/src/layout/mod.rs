@@ -22,6 +22,7 @@ pub mod recursive;
 pub mod repair;
 pub mod slices;
 mod tiling;
+mod way;
 
 pub use arrangement::br_in;
 pub use by_models::by_models;
@@ -36,6 +37,8 @@ pub use rect::Rect;
 pub use recursive::recursive;
 pub use repair::repair;
 pub use slices::{slice_cols, slice_rows};
+pub use way::Way;
+
 pub(crate) use tiling::count_blocks;
 
 /// A tiling of a matrix of `rows × cols` blocks by one rectangle per node, in node order.

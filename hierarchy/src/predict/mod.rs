@@ -23,11 +23,22 @@
 mod subset;
 mod ways;
 
-pub use subset::{Multiplication, NodeRate, Subset, choose_nodes};
-pub use ways::{Candidate, Way, along_k, choose_way, in_place};
+pub use subset::{NodeRate, Subset, choose_nodes};
+pub use ways::{Candidate, along_k, choose_way, in_place};
 
 use crate::layout::Layout;
+use crate::problem::Problem;
 use serde::{Deserialize, Serialize};
+
+/// The nodes of a job, and what the place of their messages means for their arithmetic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cluster {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// The part of the messages that travels during the arithmetic, from 0 to 1. Between hosts the network moves
+    /// messages; on one host the computing cores copy them.
+    pub hidden: f64,
+}
 
 /// The links between nodes: a message of `v` bytes takes `latency_s + v / bytes_per_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -108,6 +119,20 @@ impl Traffic {
             messages: nodes.iter().map(|node| node.messages).sum(),
         }
     }
+}
+
+/// Returns the seconds that the messages of an update of this width take from the arithmetic of a node, if a byte takes
+/// `byte_s`. Its part of C has `(rows, cols)` blocks, and is one of `nodes` parts.
+pub fn messages_s(
+    problem: &Problem,
+    width: usize,
+    part: (u64, u64),
+    nodes: usize,
+    byte_s: f64,
+) -> f64 {
+    let c = (problem.m(), problem.n());
+    let exchanged = count_exchanged(problem.size_in_elements(part), c, nodes);
+    exchanged * width as f64 * problem.element().bytes() as f64 * byte_s
 }
 
 /// Returns the traffic of every node while C stays in place: `layout` in blocks of `block` elements a

@@ -9,50 +9,9 @@
 //!   added to it. If fewer nodes are faster by 5 %, they are balanced again and the others get nothing
 //!   (`left_out` in the report).
 
-use super::{Links, count_exchanged, panel_traffic, wall_s};
+use super::{Cluster, Links, count_exchanged, panel_traffic, wall_s};
 use crate::layout::{Layout, LayoutError, br};
-
-/// A multiplication to predict.
-#[derive(Debug, Clone, Copy)]
-pub struct Multiplication {
-    /// Height and width of C in blocks.
-    pub blocks: (u64, u64),
-    /// Elements on the side of a block.
-    pub block: usize,
-    /// Inner dimension in elements.
-    pub k: usize,
-    /// Width of the panels in elements.
-    pub panel: usize,
-    /// Bytes of an element.
-    pub element_bytes: usize,
-    /// The links between nodes.
-    pub links: Links,
-    /// The part of the messages that travels during the arithmetic, from 0 to 1.
-    pub hidden: f64,
-}
-
-impl Multiplication {
-    /// Returns the seconds that each node's messages take from its arithmetic, in this layout.
-    ///
-    /// Only hidden messages count. The others, which the computing cores carry, count as travel time.
-    pub(super) fn messages_s(&self, layout: &Layout, nodes: &[NodeRate]) -> Vec<f64> {
-        let c = self.to_elements(self.blocks);
-        let rects = layout.rects().iter();
-        let busy = rects.clone().filter(|rect| !rect.is_empty()).count();
-        rects
-            .zip(nodes)
-            .map(|(rect, node)| {
-                let part = self.to_elements((rect.rows, rect.cols));
-                self.hidden * node.element_s * self.k as f64 * count_exchanged(part, c, busy)
-            })
-            .collect()
-    }
-
-    /// Converts a height and a width from blocks to elements.
-    fn to_elements(self, (rows, cols): (u64, u64)) -> (usize, usize) {
-        (rows as usize * self.block, cols as usize * self.block)
-    }
-}
+use crate::problem::Problem;
 
 /// The speed of a node, and the cost of its messages.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,27 +50,27 @@ pub struct Subset {
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::predict::{Links, Multiplication, NodeRate, choose_nodes};
+/// use isochron_hierarchy::predict::{Cluster, Links, NodeRate, choose_nodes};
+/// use isochron_hierarchy::problem::Problem;
 ///
-/// let mut work = Multiplication {
-///     blocks: (40, 40),
-///     block: 100,
-///     k: 4000,
-///     panel: 100,
-///     element_bytes: 8,
-///     links: Links { latency_s: 1e-5, bytes_per_s: 1e10 },
-///     hidden: 1.0,
-/// };
+/// let problem = Problem::new(4000, 4000, 4000, 100)?.with_panel(100)?;
+/// let cluster = Cluster { nodes: 2, hidden: 1.0 };
 /// let nodes = [100.0, 10.0].map(|speed| NodeRate { speed, fixed_s: 0.0, element_s: 0.0 });
-/// assert_eq!(choose_nodes(&work, &nodes)?.nodes, [0, 1]);
+/// let fast = Links { latency_s: 1e-5, bytes_per_s: 1e10 };
+/// assert_eq!(choose_nodes(&problem, cluster, fast, &nodes)?.nodes, [0, 1]);
 /// // On a slow network the second node's share takes longer to get there than it saves.
-/// work.links.bytes_per_s = 1e6;
-/// let alone = choose_nodes(&work, &nodes)?;
+/// let slow = Links { bytes_per_s: 1e6, ..fast };
+/// let alone = choose_nodes(&problem, cluster, slow, &nodes)?;
 /// assert_eq!((alone.nodes, alone.wall_s), (vec![0], 16.0));
 /// assert!(alone.all_s > 100.0);
-/// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn choose_nodes(work: &Multiplication, nodes: &[NodeRate]) -> Result<Subset, LayoutError> {
+pub fn choose_nodes(
+    problem: &Problem,
+    cluster: Cluster,
+    links: Links,
+    nodes: &[NodeRate],
+) -> Result<Subset, LayoutError> {
     let mut order: Vec<usize> = (0..nodes.len())
         .filter(|&node| nodes[node].speed > 0.0)
         .collect();
@@ -119,7 +78,8 @@ pub fn choose_nodes(work: &Multiplication, nodes: &[NodeRate]) -> Result<Subset,
         !order.is_empty(),
         "nodes without any speed cannot be chosen from"
     );
-    let blocks = work.blocks.0 as f64 * work.blocks.1 as f64;
+    let (rows, cols) = problem.c_blocks();
+    let blocks = rows as f64 * cols as f64;
     let together_s = time_together(blocks, &list_terms(nodes, &order));
     order.sort_by(|&a, &b| {
         let [a, b] = [a, b].map(|node| nodes[node].blocks_within(together_s));
@@ -143,7 +103,7 @@ pub fn choose_nodes(work: &Multiplication, nodes: &[NodeRate]) -> Result<Subset,
         .chain(counts.into_iter().map(|count| &order[..count]))
     {
         let rates: Vec<NodeRate> = some.iter().map(|&node| nodes[node]).collect();
-        all_s = predict_s(work, &rates)?;
+        all_s = predict_s(problem, cluster, links, &rates)?;
         // Of equals the larger one: each of its nodes has less to do.
         if best.is_none_or(|(_, least_s)| all_s <= least_s) {
             best = Some((some, all_s));
@@ -201,9 +161,40 @@ fn list_counts(most: usize) -> Vec<usize> {
     .collect()
 }
 
+/// Returns the seconds that each node's messages take from its arithmetic, in this layout.
+///
+/// Only hidden messages count. The others, which the computing cores carry, count as travel time.
+pub(super) fn find_messages_s(
+    problem: &Problem,
+    cluster: Cluster,
+    layout: &Layout,
+    nodes: &[NodeRate],
+) -> Vec<f64> {
+    // Whole blocks, as the areas of the rates.
+    let to_elements = |(rows, cols): (u64, u64)| {
+        let block = problem.block();
+        (rows as usize * block, cols as usize * block)
+    };
+    let c = to_elements(problem.c_blocks());
+    let rects = layout.rects().iter();
+    let busy = rects.clone().filter(|rect| !rect.is_empty()).count();
+    rects
+        .zip(nodes)
+        .map(|(rect, node)| {
+            let part = to_elements((rect.rows, rect.cols));
+            cluster.hidden * node.element_s * problem.k() as f64 * count_exchanged(part, c, busy)
+        })
+        .collect()
+}
+
 /// Predicts the seconds with these nodes.
-fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutError> {
-    let (rows, cols) = work.blocks;
+fn predict_s(
+    problem: &Problem,
+    cluster: Cluster,
+    links: Links,
+    nodes: &[NodeRate],
+) -> Result<f64, LayoutError> {
+    let (rows, cols) = problem.c_blocks();
     let blocks = rows as f64 * cols as f64;
     let terms: Vec<(f64, f64)> = nodes
         .iter()
@@ -216,7 +207,7 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
         .collect();
     let layout = br(&areas, rows, cols)?;
     // All nodes share the arithmetic that one misses while it handles messages.
-    let messages = work.messages_s(&layout, nodes).into_iter();
+    let messages = find_messages_s(problem, cluster, &layout, nodes);
     let busy: Vec<(f64, f64)> = (terms.iter().zip(messages))
         .map(|(&(fixed_s, speed), messages_s)| (fixed_s + messages_s, speed))
         .collect();
@@ -226,9 +217,10 @@ fn predict_s(work: &Multiplication, nodes: &[NodeRate]) -> Result<f64, LayoutErr
         .map(|(&(busy_s, _), _)| busy_s)
         .fold(0.0, f64::max);
     let compute_s = time_together(blocks, &busy).max(longest_s);
-    let received = panel_traffic(&layout, work.block, work.k, work.panel);
-    let travel_s = work.links.longest_s(&received, work.element_bytes);
-    Ok(wall_s(compute_s, travel_s, work.hidden))
+    let panel = problem.panel(cluster.nodes);
+    let received = panel_traffic(&layout, problem.block(), problem.k(), panel);
+    let travel_s = links.longest_s(&received, problem.element().bytes());
+    Ok(wall_s(compute_s, travel_s, cluster.hidden))
 }
 
 #[cfg(test)]
@@ -243,22 +235,31 @@ mod tests {
         }
     }
 
-    const FAST: Multiplication = Multiplication {
-        blocks: (64, 64),
-        block: 128,
-        k: 8192,
-        panel: 256,
-        element_bytes: 8,
-        links: Links {
-            latency_s: 2e-6,
-            bytes_per_s: 1e10,
-        },
+    const FAST: Links = Links {
+        latency_s: 2e-6,
+        bytes_per_s: 1e10,
+    };
+
+    const HIDING: Cluster = Cluster {
+        nodes: 4,
         hidden: 1.0,
     };
 
+    /// C of `blocks × blocks` blocks.
+    fn square(blocks: usize) -> Problem {
+        Problem::new(128 * blocks, 128 * blocks, 8192, 128)
+            .unwrap()
+            .with_panel(256)
+            .unwrap()
+    }
+
+    fn choose_fast(blocks: usize, nodes: &[NodeRate]) -> Subset {
+        choose_nodes(&square(blocks), HIDING, FAST, nodes).unwrap()
+    }
+
     #[test]
     fn on_a_fast_network_all_nodes_help() {
-        let found = choose_nodes(&FAST, &[5.0, 1.0, 0.0, 3.0].map(to_rate)).unwrap();
+        let found = choose_fast(64, &[5.0, 1.0, 0.0, 3.0].map(to_rate));
         assert_eq!(found.nodes, [0, 1, 3]);
         assert_eq!(found.wall_s, found.all_s);
     }
@@ -291,12 +292,12 @@ mod tests {
                 ..to_rate(speed)
             })
             .collect();
-        let found = choose_nodes(&FAST, &nodes).unwrap();
+        let found = choose_fast(64, &nodes);
         // The third, the fastest by speed alone, begins when the others have finished.
         assert_eq!(found.nodes, [0, 1, 3, 4]);
         assert!(found.wall_s < 50.0 && found.all_s >= 60.0, "{found:?}");
         for bits in 1..1 << nodes.len() {
-            let some_s = predict_s(&FAST, &pick(&nodes, bits)).unwrap();
+            let some_s = predict_s(&square(64), HIDING, FAST, &pick(&nodes, bits)).unwrap();
             assert!(found.wall_s <= some_s * (1.0 + 1e-9), "{bits:b}: {some_s}");
         }
     }
@@ -304,20 +305,15 @@ mod tests {
     #[test]
     fn messages_cost_the_arithmetic_that_they_displace() {
         // Each has two of four blocks of C, and exchanges half of an update's column of A.
-        let work = Multiplication {
-            blocks: (2, 2),
-            ..FAST
-        };
         let layout = br(&[1.0, 1.0], 2, 2).unwrap();
-        let each = count_exchanged((256, 128), (256, 256), 2) * work.k as f64;
-        for cost_s in work.messages_s(&layout, &twins(1e-9)) {
+        let each = count_exchanged((256, 128), (256, 256), 2) * 8192.0;
+        for cost_s in find_messages_s(&square(2), HIDING, &layout, &twins(1e-9)) {
             assert!((cost_s - 1e-9 * each).abs() < 1e-12);
         }
-        let [free_s, busy_s] =
-            [0.0, 1e-9].map(|element_s| choose_nodes(&work, &twins(element_s)).unwrap().all_s);
+        let [free_s, busy_s] = [0.0, 1e-9].map(|element_s| choose_fast(2, &twins(element_s)).all_s);
         assert!((busy_s - free_s - 1e-9 * each).abs() < 1e-9);
         // A single node has no messages to handle.
-        let alone = choose_nodes(&work, &twins(1e3)).unwrap();
+        let alone = choose_fast(2, &twins(1e3));
         assert_eq!((alone.nodes, alone.wall_s), (vec![0], 4.0));
     }
 
@@ -325,11 +321,7 @@ mod tests {
     fn a_node_that_only_handles_messages_holds_the_others_up() {
         let mut nodes = twins(0.0);
         nodes[1].element_s = 1e3;
-        let work = Multiplication {
-            blocks: (2, 2),
-            ..FAST
-        };
-        let found = choose_nodes(&work, &nodes).unwrap();
+        let found = choose_fast(2, &nodes);
         assert!(found.all_s > 1e9, "{found:?}");
         assert_eq!((found.nodes.len(), found.wall_s), (1, 4.0));
     }
@@ -352,13 +344,12 @@ mod tests {
                 latency_s: 1e-4,
                 bytes_per_s,
             };
-            let work = Multiplication {
-                links,
+            let cluster = Cluster {
                 hidden: 0.5,
-                ..FAST
+                ..HIDING
             };
             let nodes = [50.0, 40.0, 4.0, 1.0].map(to_rate);
-            let found = choose_nodes(&work, &nodes).unwrap();
+            let found = choose_nodes(&square(64), cluster, links, &nodes).unwrap();
             assert!(found.wall_s <= 64.0 * 64.0 / 50.0 && found.wall_s <= found.all_s);
         }
     }

@@ -22,45 +22,12 @@
 //!   names the way (`way`, `split`).
 
 use serde::{Deserialize, Serialize};
-use strum::Display;
 
-use super::{Multiplication, NodeRate, panel_traffic, reduction_traffic, wall_s};
-use crate::layout::{Layout, LayoutError, slice_cols, slice_rows};
+use super::subset::find_messages_s;
+use super::{Cluster, Links, NodeRate, panel_traffic, reduction_traffic, wall_s};
+use crate::layout::{Layout, LayoutError, Way, slice_cols, slice_rows};
 use crate::partition::apportion;
-
-/// The dimension that is divided among the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[derive(Display)]
-#[strum(serialize_all = "lowercase")]
-pub enum Way {
-    /// m and n: C in rectangles. Every node receives rows of A and columns of B.
-    #[default]
-    C,
-    /// m alone: C in slices of rows. Every node receives all of B.
-    M,
-    /// n alone: C in slices of columns. Every node receives all of A.
-    N,
-    /// k: every node computes all of C over its share, and the parts are summed.
-    K,
-}
-
-impl Way {
-    /// Returns the way of a layout while C stays.
-    ///
-    /// It is [`M`](Self::M) if all rectangles are as wide as C, [`N`](Self::N) if all are as high, and
-    /// [`C`](Self::C) otherwise or if one node has everything.
-    pub fn of(layout: &Layout) -> Self {
-        let mut rects = layout.rects().iter().filter(|rect| !rect.is_empty());
-        let wide = rects.clone().all(|rect| rect.cols == layout.cols());
-        let high = rects.all(|rect| rect.rows == layout.rows());
-        match (wide, high) {
-            (true, false) => Self::M,
-            (false, true) => Self::N,
-            _ => Self::C,
-        }
-    }
-}
+use crate::problem::Problem;
 
 /// A way to divide a multiplication, and its predicted time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -81,21 +48,24 @@ pub struct Candidate {
 /// # Errors
 /// [`LayoutError`] if there are no nodes, or if C has more blocks than can be counted.
 pub fn in_place(
-    work: &Multiplication,
+    problem: &Problem,
+    cluster: Cluster,
+    links: Links,
     layout: &Layout,
     nodes: &[NodeRate],
 ) -> Result<Vec<(Candidate, Layout)>, LayoutError> {
-    let (rows, cols) = work.blocks;
+    let (rows, cols) = problem.c_blocks();
+    let predict = |layout: &Layout| predict_in_layout(problem, cluster, links, layout, nodes);
     let areas: Vec<f64> = layout.areas().iter().map(|&area| area as f64).collect();
     let slices = [
         slice_rows(cols, &apportion(rows, &areas))?,
         slice_cols(rows, &apportion(cols, &areas))?,
     ];
-    let mut ways = vec![(predict_in_layout(work, layout, nodes), layout.clone())];
+    let mut ways = vec![(predict(layout), layout.clone())];
     for slices in slices {
         let mut lines = slices.areas().into_iter().zip(&areas);
         let all_have_lines = lines.all(|(slice, &area)| slice > 0 || area == 0.0);
-        let other = predict_in_layout(work, &slices, nodes);
+        let other = predict(&slices);
         // One node with everything is no slice.
         if all_have_lines && other.way != Way::C && other.way != ways[0].0.way {
             ways.push((other, slices));
@@ -105,8 +75,14 @@ pub fn in_place(
 }
 
 /// Predicts the time if C stays in this layout.
-fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate]) -> Candidate {
-    let messages = work.messages_s(layout, nodes).into_iter();
+fn predict_in_layout(
+    problem: &Problem,
+    cluster: Cluster,
+    links: Links,
+    layout: &Layout,
+    nodes: &[NodeRate],
+) -> Candidate {
+    let messages = find_messages_s(problem, cluster, layout, nodes);
     let busy = layout
         .areas()
         .into_iter()
@@ -116,11 +92,12 @@ fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate])
     let times =
         busy.map(|((area, node), messages_s)| area as f64 / node.speed + node.fixed_s + messages_s);
     let compute_s = times.fold(0.0, f64::max);
-    let received = panel_traffic(layout, work.block, work.k, work.panel);
-    let travel_s = work.links.longest_s(&received, work.element_bytes);
+    let panel = problem.panel(cluster.nodes);
+    let received = panel_traffic(layout, problem.block(), problem.k(), panel);
+    let travel_s = links.longest_s(&received, problem.element().bytes());
     Candidate {
         way: Way::of(layout),
-        wall_s: wall_s(compute_s, travel_s, work.hidden),
+        wall_s: wall_s(compute_s, travel_s, cluster.hidden),
     }
 }
 
@@ -132,9 +109,9 @@ fn predict_in_layout(work: &Multiplication, layout: &Layout, nodes: &[NodeRate])
 ///
 /// # Panics
 /// If there is not one speed for each node of the layout.
-pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidate {
-    let (rows, cols) = work.blocks;
-    let blocks = work.k.div_ceil(work.block.max(1)) as u64;
+pub fn along_k(problem: &Problem, links: Links, held: &Layout, speeds: &[f64]) -> Candidate {
+    let (rows, cols) = problem.c_blocks();
+    let blocks = problem.k_blocks();
     let shares = apportion(blocks, speeds);
     let all_of_c = rows as f64 * cols as f64;
     let compute_s = shares
@@ -144,8 +121,8 @@ pub fn along_k(work: &Multiplication, held: &Layout, speeds: &[f64]) -> Candidat
         .map(|(&share, &speed)| share as f64 / blocks as f64 * all_of_c / speed)
         .fold(0.0, f64::max);
     let computes: Vec<bool> = shares.iter().map(|&share| share > 0).collect();
-    let received = reduction_traffic(held, work.block, &computes);
-    let travel_s = work.links.longest_s(&received, work.element_bytes);
+    let received = reduction_traffic(held, problem.block(), &computes);
+    let travel_s = links.longest_s(&received, problem.element().bytes());
     Candidate {
         way: Way::K,
         wall_s: wall_s(compute_s, travel_s, 0.0),
@@ -172,21 +149,28 @@ pub fn choose_way(ways: &[Candidate]) -> usize {
 mod tests {
     use super::*;
     use crate::layout::{br, kl};
-    use crate::predict::Links;
 
-    fn slow_network(blocks: (u64, u64), k: usize) -> Multiplication {
-        Multiplication {
-            blocks,
-            block: 128,
-            k,
-            panel: 256.min(k),
-            element_bytes: 8,
-            links: Links {
-                latency_s: 1e-4,
-                bytes_per_s: 117e6,
-            },
+    /// A slow network, over which no message is hidden.
+    const SLOW: Links = Links {
+        latency_s: 1e-4,
+        bytes_per_s: 117e6,
+    };
+
+    /// C of blocks of 128 elements a side.
+    fn of_blocks((rows, cols): (u64, u64), k: usize) -> Problem {
+        Problem::new(128 * rows as usize, 128 * cols as usize, k, 128)
+            .unwrap()
+            .with_panel(256)
+            .unwrap()
+    }
+
+    /// Lists the ways to divide C over the slow network.
+    fn list_ways(problem: &Problem, layout: &Layout, speeds: &[f64]) -> Vec<(Candidate, Layout)> {
+        let cluster = Cluster {
+            nodes: speeds.len(),
             hidden: 0.0,
-        }
+        };
+        in_place(problem, cluster, SLOW, layout, &to_rates(speeds)).unwrap()
     }
 
     fn to_rates(speeds: &[f64]) -> Vec<NodeRate> {
@@ -226,11 +210,11 @@ mod tests {
     #[test]
     fn a_long_and_thin_matrix_is_laid_out_in_slices_already() {
         for (blocks, way) in [((512, 4), Way::M), ((4, 512), Way::N)] {
-            let work = slow_network(blocks, 512);
+            let problem = of_blocks(blocks, 512);
             for speeds in list_speeds() {
                 let layout = br(&speeds, blocks.0, blocks.1).unwrap();
                 assert_eq!(Way::of(&layout), way, "{speeds:?}");
-                let ways = in_place(&work, &layout, &to_rates(&speeds)).unwrap();
+                let ways = list_ways(&problem, &layout, &speeds);
                 let slower = ways[1..].iter().all(|(other, _)| {
                     // Slices of the other kind: the long factor travels.
                     other.way != way && other.wall_s > 10.0 * ways[0].0.wall_s
@@ -243,8 +227,8 @@ mod tests {
     }
 
     /// Returns the elements that the busiest node receives.
-    fn most_received(work: &Multiplication, layout: &Layout) -> f64 {
-        panel_traffic(layout, work.block, work.k, work.panel)
+    fn most_received(problem: &Problem, layout: &Layout) -> f64 {
+        panel_traffic(layout, problem.block(), problem.k(), problem.panel(2))
             .iter()
             .map(|node| node.elements)
             .fold(0.0, f64::max)
@@ -253,16 +237,16 @@ mod tests {
     #[test]
     fn slices_bring_the_busiest_node_no_less_if_all_have_a_part() {
         for blocks in [(64, 64), (128, 64), (64, 128), (32, 16), (256, 64), (16, 4)] {
-            let work = slow_network(blocks, 1024);
+            let problem = of_blocks(blocks, 1024);
             for speeds in list_speeds() {
                 let layout = br(&speeds, blocks.0, blocks.1).unwrap();
-                let ways = in_place(&work, &layout, &to_rates(&speeds)).unwrap();
+                let ways = list_ways(&problem, &layout, &speeds);
                 for (other, slices) in &ways[1..] {
                     if slices.areas().contains(&0) {
                         continue;
                     }
                     let [least, found] =
-                        [&layout, slices].map(|layout| most_received(&work, layout));
+                        [&layout, slices].map(|layout| most_received(&problem, layout));
                     assert!(found >= least * (1.0 - 1e-12), "{other:?} {speeds:?}");
                 }
             }
@@ -272,11 +256,11 @@ mod tests {
     #[test]
     fn a_layout_that_does_not_suit_gives_way_to_slices_of_its_areas() {
         // 8192×512 in two rows and two columns: half of the long A would travel.
-        let work = slow_network((64, 4), 512);
+        let problem = of_blocks((64, 4), 512);
         let grid = kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4).unwrap();
         // The last speed of a node does not change its area.
         let speeds = [1000.0, 1000.0, 1010.0, 990.0];
-        let ways = in_place(&work, &grid, &to_rates(&speeds)).unwrap();
+        let ways = list_ways(&problem, &grid, &speeds);
         let candidates: Vec<Candidate> = ways.iter().map(|(way, _)| *way).collect();
         let order: Vec<Way> = candidates.iter().map(|way| way.way).collect();
         assert_eq!(order, [Way::C, Way::M, Way::N]);
@@ -291,11 +275,14 @@ mod tests {
     /// Returns the seconds if C stays, and if k is divided.
     fn compare_k(k: usize) -> (f64, f64) {
         let speeds = [300.0, 100.0];
-        let work = slow_network((8, 8), k);
+        let problem = of_blocks((8, 8), k);
         let layout = br(&speeds, 8, 8).unwrap();
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
-        let ways = in_place(&work, &layout, &to_rates(&speeds)).unwrap();
-        (ways[0].0.wall_s, along_k(&work, &held, &speeds).wall_s)
+        let ways = list_ways(&problem, &layout, &speeds);
+        (
+            ways[0].0.wall_s,
+            along_k(&problem, SLOW, &held, &speeds).wall_s,
+        )
     }
 
     #[test]
@@ -311,25 +298,27 @@ mod tests {
 
     #[test]
     fn whole_blocks_of_k_make_the_slowest_node_slower() {
-        let mut work = slow_network((8, 8), 3 * 128);
-        work.links.bytes_per_s = f64::INFINITY;
-        work.links.latency_s = 0.0;
+        let problem = of_blocks((8, 8), 3 * 128);
+        let free = Links {
+            latency_s: 0.0,
+            bytes_per_s: f64::INFINITY,
+        };
         let held = br(&[1.0, 1.0], 8, 8).unwrap();
         // Two of three blocks for one of two alike nodes.
-        let found = along_k(&work, &held, &[64.0, 64.0]).wall_s;
+        let found = along_k(&problem, free, &held, &[64.0, 64.0]).wall_s;
         assert!((found - 2.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]
     fn a_node_without_speed_gets_nothing() {
-        let work = slow_network((8, 8), 1024);
+        let problem = of_blocks((8, 8), 1024);
         let speeds = [0.0, 64.0, 0.0];
         let layout = br(&speeds, 8, 8).unwrap();
-        let ways = in_place(&work, &layout, &to_rates(&speeds)).unwrap();
+        let ways = list_ways(&problem, &layout, &speeds);
         // All of it on one node: there are no other ways, and nothing travels.
         assert_eq!(ways.len(), 1);
         assert_eq!((ways[0].0.way, ways[0].0.wall_s), (Way::C, 1.0));
-        assert!(along_k(&work, &layout, &speeds).wall_s.is_finite());
+        assert!(along_k(&problem, SLOW, &layout, &speeds).wall_s.is_finite());
     }
 
     #[test]

@@ -8,15 +8,16 @@ use std::path::Path;
 
 use isochron_hierarchy::adaptive::ChangeReason;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Observation, Strategy};
-use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner, SplitChoice, Work};
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::predict::{Cluster, Links};
+use isochron_hierarchy::problem::{Problem, Split};
 use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig};
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
 use crate::adaptive::run::{SHARE, SimulatedPart, Simulation, draw_unlike, learn};
 use crate::rebalance::SimulatedLoop;
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 /// Compares lines with those that are kept under this name.
 fn check(name: &str, lines: &[Value]) {
@@ -74,9 +75,22 @@ const NETWORKS: [(&str, f64, f64); 2] = [("memory", 1e-6, 1e10), ("1 Gbit/s", 1e
 /// Shapes m, n, k.
 const SHAPES: [[usize; 3]; 3] = [[4096, 4096, 4096], [512, 512, 65_536], [16_384, 1024, 1000]];
 
+/// Width of panels, and of the updates that are measured.
+const PANEL: usize = 256;
+
 /// Plans by made-up times, and counts the questions of each kind.
-fn plan(nodes: &Nodes, links: Links, work: Work) -> (Decision, [usize; 4]) {
-    let mut planner = Planner::new(work).unwrap();
+fn plan(
+    nodes: &Nodes,
+    links: Links,
+    problem: Problem,
+    hidden: f64,
+    config: BalanceConfig,
+) -> (Decision, [usize; 4]) {
+    let cluster = Cluster {
+        nodes: nodes.count,
+        hidden,
+    };
+    let mut planner = Planner::new(problem, cluster, config, PANEL).unwrap();
     let mut asked = [0; 4];
     loop {
         let request = match planner.step() {
@@ -117,32 +131,24 @@ fn plans_are_those_that_are_kept() {
         for (network, latency_s, bytes_per_s) in NETWORKS {
             for [m, n, k] in SHAPES {
                 for &strategy in Strategy::VARIANTS {
-                    for split in [SplitChoice::Auto, SplitChoice::C, SplitChoice::K] {
+                    for split in [Split::Auto, Split::C, Split::K] {
                         let config = BalanceConfig {
                             strategy,
+                            steps: match strategy {
+                                Strategy::Adaptive => 0,
+                                _ => k.div_ceil(PANEL) as u64,
+                            },
                             ..BalanceConfig::default()
                         };
-                        let work = Work {
-                            nodes: nodes.count,
-                            m,
-                            n,
-                            k,
-                            block: 128,
-                            element_bytes: 8,
-                            panel: 256,
-                            kernel_width: 256,
-                            hidden: if network == "memory" { 0.0 } else { 0.9 },
-                            split,
-                            may_slice: true,
-                            config,
-                            strategy,
-                            reps: 3,
-                        };
+                        let problem = Problem::new(m, n, k, 128)
+                            .and_then(|problem| problem.with_split(split).with_panel(PANEL))
+                            .unwrap();
+                        let hidden = if network == "memory" { 0.0 } else { 0.9 };
                         let links = Links {
                             latency_s,
                             bytes_per_s,
                         };
-                        let (decision, asked) = plan(nodes, links, work);
+                        let (decision, asked) = plan(nodes, links, problem, hidden, config);
                         lines.push(json!({
                             "nodes": nodes.name,
                             "network": network,

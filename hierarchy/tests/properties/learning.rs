@@ -8,7 +8,7 @@ use isochron_hierarchy::balance::{
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
 
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 /// A device that starts up in `fixed_s`. Each unit beyond its memory takes `steep` times as long.
 #[derive(Debug, Clone, Copy)]

@@ -24,6 +24,5 @@ mod npa;
 mod partition;
 mod points_file;
 mod rebalance;
-mod simulated;
 mod simulation;
 mod surface_file;

@@ -11,7 +11,7 @@ use isochron_hierarchy::rebalance::{
 };
 use proptest::prelude::*;
 
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 use rugged::make_rugged;
 
 /// A loop whose parts need a time for each unit.

@@ -1,7 +1,7 @@
 //! INPA over IDPA at scale, on a made-up cluster with cliffs and noise.
 
-use crate::simulated::SimulatedCluster;
 use isochron_hierarchy::balance::imbalance;
+use isochron_support::simulated::SimulatedCluster;
 
 /// Returns a side with enough blocks for each node that whole blocks are no coarser than noise.
 fn side_for(n_nodes: usize) -> u64 {

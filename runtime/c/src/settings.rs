@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
 use isochron::prelude::{
-    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, SplitChoice, Strategy,
+    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, Split, Strategy,
 };
 
 use crate::status::CallFailure;
@@ -133,7 +133,7 @@ pub(crate) fn apply_to_session(
 pub(crate) struct ProductSettings {
     pub block: Option<usize>,
     pub panel: Option<usize>,
-    pub split: SplitChoice,
+    pub split: Split,
     pub strategy: Strategy,
     pub epsilon: f64,
 }

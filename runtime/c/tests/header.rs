@@ -5,10 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use headers::{check_committed, check_compiles};
-
-#[path = "../../../devices/kernel/tests/headers/mod.rs"]
-mod headers;
+use isochron_support::headers::{check_committed, check_compiles};
 
 /// The files with calls, in the order of the header.
 const SOURCES: [&str; 8] = [

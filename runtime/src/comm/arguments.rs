@@ -8,8 +8,11 @@ use isochron_devices::Scalar;
 use num_complex::Complex64;
 use serde::Serialize;
 
+use super::agree::agree;
 use super::contract::Comm;
-use super::settings::{Settings, add_fields, add_setting, describe_differences, describe_long};
+use super::settings::{
+    Settings, add_fields, add_long, add_setting, describe_differences, describe_long,
+};
 use crate::error::Error;
 use crate::matrix::Spread;
 use crate::multiply::Scalars;
@@ -76,9 +79,9 @@ impl<'c> CollectiveCall<'c> {
     }
 
     /// Adds a long argument by words for it, such as `a plan`. It is compared by a number that is the same for equal ones.
-    pub(crate) fn with_long(self, name: &str, words: &str, value: &impl Serialize) -> Self {
-        let bytes = serde_json::to_vec(value).unwrap_or_default();
-        self.with_text(name, describe_long(words, crc32fast::hash(&bytes)))
+    pub(crate) fn with_long(mut self, name: &str, words: &str, value: &impl Serialize) -> Self {
+        add_long(&mut self.arguments, name, words, value);
+        self
     }
 
     /// Adds a spread by its shape. It is compared by a number that is the same for equal ones.
@@ -95,6 +98,21 @@ impl<'c> CollectiveCall<'c> {
     /// # Collective
     /// All ranks.
     pub(crate) fn enter(self) -> Result<EnteredCall<'c>, Error> {
+        self.enter_with(Ok(())).map(|(call, ())| call)
+    }
+
+    /// Enters the call as [`enter`](Self::enter) does, if no rank has failed to prepare it, and returns what this rank has
+    /// prepared. It waits once for the others.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter); and as [`agree`] if a rank has failed.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(crate) fn enter_with<V>(
+        self,
+        prepared: Result<V, Error>,
+    ) -> Result<(EnteredCall<'c>, V), Error> {
         let Self {
             comm,
             name,
@@ -102,9 +120,14 @@ impl<'c> CollectiveCall<'c> {
         } = self;
         let mut hasher = DefaultHasher::new();
         (name, &arguments).hash(&mut hasher);
-        let mut hashes = vec![0; comm.size()];
-        hashes[comm.rank()] = hasher.finish();
-        comm.sum_u64(&mut hashes)?;
+        // The hash of every rank, and the number of failures.
+        let mut words = vec![0; comm.size() + 1];
+        words[comm.rank()] = hasher.finish();
+        words[comm.size()] = u64::from(prepared.is_err());
+        if let Err(lost) = comm.sum_u64(&mut words) {
+            return Err(prepared.err().unwrap_or(lost));
+        }
+        let (hashes, failures) = words.split_at(comm.size());
         if hashes.iter().any(|hash| *hash != hashes[0]) {
             let calls = comm.gather(&Settings::from([(CALL.to_owned(), name.to_owned())]))?;
             let all = comm.gather(&arguments)?;
@@ -114,7 +137,12 @@ impl<'c> CollectiveCall<'c> {
             };
             return Err(Error::Settings(differences));
         }
-        Ok(EnteredCall { comm, name })
+        let prepared = if failures == [0] {
+            prepared?
+        } else {
+            agree(comm, prepared)?
+        };
+        Ok((EnteredCall { comm, name }, prepared))
     }
 }
 

@@ -28,6 +28,13 @@ pub(crate) fn add_setting(settings: &mut Settings, name: &str, value: &impl Seri
     add_value(settings, name.to_owned(), &value);
 }
 
+/// Adds a long value by words for it, such as `a plan`. It is compared by a number that is the same for equal ones.
+pub(crate) fn add_long(settings: &mut Settings, name: &str, words: &str, value: &impl Serialize) {
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    let text = describe_long(words, crc32fast::hash(&bytes));
+    settings.insert(name.to_owned(), text);
+}
+
 /// Adds the fields of a configuration by their own names.
 pub(crate) fn add_fields(settings: &mut Settings, configuration: &impl Serialize) {
     if let Ok(Value::Object(fields)) = serde_json::to_value(configuration) {

@@ -5,6 +5,7 @@
 //! [`Execution::changes`](super::Execution::changes) lists the changes that were made.
 
 use isochron_devices::UpdateTime;
+pub use isochron_devices::internal::DeviceTime;
 use isochron_hierarchy::layout::Layout;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -31,15 +32,6 @@ pub struct DeviceStep {
     pub busy_s: f64,
     /// `true` if something else had the device's cores for a good part of these seconds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stopped: bool,
-}
-
-/// The time of a device for a step.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct DeviceTime {
-    /// Its busy time in seconds, or what that is in the long run.
-    pub busy_s: f64,
-    /// As [`DeviceStep::stopped`].
     pub stopped: bool,
 }
 

@@ -23,6 +23,14 @@ pub trait Compiled: Sized + 'static {
         rank: usize,
     ) -> Result<(), Error>;
 
+    /// Does what [`RunMemory::renew`] does.
+    fn renew(
+        memory: &mut RunMemory<Self>,
+        team: &mut DeviceTeam,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<(), Error>;
+
     /// Does what [`MultiplyRun::run_in`] does.
     fn run(
         run: MultiplyRun<'_>,
@@ -45,6 +53,15 @@ macro_rules! compile {
                     rank: usize,
                 ) -> Result<(), Error> {
                     memory.make(team, plan, rank)
+                }
+
+                fn renew(
+                    memory: &mut RunMemory<Self>,
+                    team: &mut DeviceTeam,
+                    plan: &Plan,
+                    rank: usize,
+                ) -> Result<(), Error> {
+                    memory.renew(team, plan, rank)
                 }
 
                 fn run(

@@ -28,6 +28,19 @@ impl<T: 'static> Default for RunMemory<T> {
 }
 
 impl<T: Scalar> RunMemory<T> {
+    /// Makes what a multiplication of the plan for which this was made before lacks, as [`make`](Self::make).
+    ///
+    /// # Errors
+    /// As [`make`](Self::make).
+    pub fn renew(&mut self, team: &mut DeviceTeam, plan: &Plan, rank: usize) -> Result<(), Error> {
+        if self.rooms.len() != plan.panel_sets() {
+            // A failure has cost the rooms.
+            return self.make(team, plan, rank);
+        }
+        team.reserve(&plan.job_shape(rank), &plan.slices(rank))?;
+        Ok(())
+    }
+
     /// Makes what a multiplication lacks. New memory is written to by the thread or the device that uses it, so that its
     /// pages lie next to it.
     ///

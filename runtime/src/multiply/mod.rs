@@ -29,7 +29,6 @@ mod memory;
 mod order;
 mod panels;
 pub(crate) mod plan;
-mod problem;
 mod reduce;
 mod schedule;
 mod step_log;
@@ -39,6 +38,8 @@ mod tree;
 use std::time::Instant;
 
 use isochron_devices::{DeviceTeam, Scalar};
+pub use isochron_hierarchy::problem::Problem;
+pub(crate) use isochron_hierarchy::problem::check_widths;
 use serde::{Deserialize, Serialize};
 
 pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
@@ -50,11 +51,11 @@ pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDeci
 pub(crate) use memory::RunMemory;
 pub(crate) use plan::find_difference;
 pub use plan::{KnownFrom, Making, PartOfK, Plan, PlannedDevice, PlannedNode};
-pub use problem::Problem;
-pub(crate) use problem::check_widths;
 pub use summa::{Factors, MakePart};
 
-use crate::comm::{CollectiveCall, Comm, EnteredCall, agree};
+use crate::comm::{
+    CollectiveCall, Comm, EnteredCall, Settings, add_fields, add_long, add_setting, agree,
+};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{HeldMatrix, Region, Spread};
@@ -203,6 +204,7 @@ pub struct MultiplyRun<'a> {
     observer: Option<&'a dyn Observer>,
     director: Option<&'a mut dyn Director>,
     leaves_c: bool,
+    is_prepared: bool,
 }
 
 impl<'a> MultiplyRun<'a> {
@@ -215,6 +217,7 @@ impl<'a> MultiplyRun<'a> {
             observer: None,
             director: None,
             leaves_c: false,
+            is_prepared: false,
         }
     }
 
@@ -237,7 +240,16 @@ impl<'a> MultiplyRun<'a> {
         Self { leaves_c, ..self }
     }
 
-    /// Checks the matrices and takes the memory, multiplies between two barriers, and returns the measurements.
+    /// Begins at once, if all ranks have just agreed that the matrices suit the plan and that the memory is there.
+    #[must_use]
+    pub(crate) fn prepared(self, is_prepared: bool) -> Self {
+        Self {
+            is_prepared,
+            ..self
+        }
+    }
+
+    /// Checks the matrices and takes the memory, multiplies while all ranks do, and returns the measurements.
     ///
     /// # Errors
     /// As [`multiply()`] and [`multiply_in_parts`]; and those of the director.
@@ -268,12 +280,15 @@ impl<'a> MultiplyRun<'a> {
             observer,
             director,
             leaves_c,
+            is_prepared,
         } = self;
         let rank = comm.rank();
         let span = tracing::info_span!("multiply", rank);
         let _entered = span.enter();
-        let made = check_matrices(plan, &factors, c, rank);
-        agree(comm, made.and_then(|()| memory.make(team, plan, rank)))?;
+        if !is_prepared {
+            let made = check_matrices(plan, &factors, c, rank);
+            agree(comm, made.and_then(|()| memory.make(team, plan, rank)))?;
+        }
         let rooms = std::mem::take(&mut memory.rooms);
         let size = rooms.first().map(PanelRoom::size).unwrap_or_default();
         let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
@@ -281,7 +296,9 @@ impl<'a> MultiplyRun<'a> {
         let course = Course::begin(comm, plan, director, c.frame(), size)?;
         let mut course = course.with_observer(observer);
 
-        comm.barrier()?;
+        if !is_prepared {
+            comm.barrier()?;
+        }
         tracing::info!(
             steps = plan.steps(rank),
             width = plan.panel(),
@@ -320,11 +337,12 @@ impl<'a> MultiplyRun<'a> {
                 summa.times.sum_s = start.elapsed().as_secs_f64();
             }
         }
-        comm.barrier()?;
+        // The ranks wait for the last one here.
+        let outcome = agree(comm, summa.failure.map_or(Ok(()), Err));
         let wall_s = start.elapsed().as_secs_f64();
 
         memory.keep(sets);
-        agree(comm, summa.failure.map_or(Ok(()), Err))?;
+        outcome?;
         course.end()?;
         Ok(Execution {
             wall_s,
@@ -349,13 +367,20 @@ pub(crate) fn enter_multiplication<'c, T: Scalar>(
     scalars: Scalars<T>,
 ) -> Result<EnteredCall<'c>, Error> {
     let call = CollectiveCall::new(comm, "multiplying")
-        .with_fields(plan.problem())
-        .with_long("plan", "a plan", plan)
-        .with("element", &T::TYPE)
+        .with_settings(describe_multiplication::<T>(plan))
         .with_scalars(scalars)
         .enter()?;
     plan.check_ranks(comm.size())?;
     Ok(call)
+}
+
+/// Describes the plan and the type of the elements, as ranks compare them.
+pub(crate) fn describe_multiplication<T: Scalar>(plan: &Plan) -> Settings {
+    let mut settings = Settings::new();
+    add_fields(&mut settings, plan.problem());
+    add_long(&mut settings, "plan", "a plan", plan);
+    add_setting(&mut settings, "element", &T::TYPE);
+    settings
 }
 
 fn check_element<T: Scalar>(plan: &Plan) -> Result<(), Error> {

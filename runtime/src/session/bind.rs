@@ -3,7 +3,8 @@
 use isochron_devices::internal::share_cores;
 use isochron_devices::{CoreInfo, Topology};
 
-use super::{HostScope, place_on_host};
+use super::HostScope;
+use super::join::place_on_host;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 

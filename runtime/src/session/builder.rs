@@ -4,14 +4,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use isochron_devices::topology::Topology;
 use isochron_devices::{BlasChoice, ElementType, Grouping, MeasureConfig};
 
-use super::Session;
-use super::host_share::HostScope;
 use super::log::LineLog;
 use super::platform::{NodeSpec, Platform, PlatformSource};
-use crate::comm::{Comm, Settings, add_fields, add_setting, agree};
+use super::{HostScope, Session};
+use crate::comm::{Comm, Settings, add_fields, add_setting};
 use crate::error::Error;
 use crate::multiply::{Plan, PlannedNode};
 use crate::progress::Observer;
@@ -40,14 +38,14 @@ pub use tracing::Level as LogLevel;
 #[derive(Clone, Default)]
 #[must_use]
 pub struct SessionBuilder {
-    platform: PlatformSource,
+    pub(super) platform: PlatformSource,
     pub(super) grouping: Option<Grouping>,
     pub(super) blas: BlasChoice,
     pub(super) element: ElementType,
     pub(super) measure: MeasureConfig,
     pub(super) store: StoreMode,
     pub(super) models: Option<PathBuf>,
-    reserved: Vec<u32>,
+    pub(super) reserved: Vec<u32>,
     pub(super) host_scope: HostScope,
     pub(super) log: Option<LineLog>,
     pub(super) observer: Option<Rc<dyn Observer>>,
@@ -238,78 +236,11 @@ impl SessionBuilder {
         add_setting(&mut settings, "host_scope", &host_scope.to_string());
         settings
     }
-
-    /// Returns this rank's node.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn find_node(&self, comm: &dyn Comm) -> Result<NodeSpec, Error> {
-        self.platform.find_node(comm)
-    }
-
-    /// Reads this host's hardware, without the reserved cores.
-    ///
-    /// # Collective
-    /// All ranks.
-    pub(super) fn find_topology(&self, comm: &dyn Comm) -> Result<Arc<Topology>, Error> {
-        let left = Topology::discover()
-            .map_err(Error::from)
-            .and_then(|topology| reserve_cores(topology, &self.reserved));
-        let topology = agree(comm, left)?;
-        let all = comm.gather(&(comm.host().to_owned(), self.reserved.clone()))?;
-        let other = all
-            .iter()
-            .filter(|(host, _)| host == comm.host())
-            .map(|(_, cores)| cores)
-            .find(|cores| **cores != self.reserved);
-        let checked = other.map_or(Ok(()), |other| Err(refuse_unlike(&self.reserved, other)));
-        agree(comm, checked)?;
-        Ok(Arc::new(topology))
-    }
-}
-
-fn refuse_unlike(mine: &[u32], other: &[u32]) -> Error {
-    let reason = format!("another rank of this host reserves {other:?}: all reserve the same");
-    Error::parameter("reserved cores", format!("{mine:?}"), reason)
-}
-
-/// Takes the `reserved` cores away from this process.
-fn reserve_cores(topology: Topology, reserved: &[u32]) -> Result<Topology, Error> {
-    if reserved.is_empty() {
-        return Ok(topology);
-    }
-    let cores = topology.cores();
-    let is_here = |wanted: &u32| cores.iter().any(|core| core.core == *wanted);
-    if let Some(missing) = reserved.iter().find(|wanted| !is_here(wanted)) {
-        let n = cores.len();
-        let reason = format!("this process may use {n} cores of its host, not this one");
-        return Err(Error::parameter("reserved cores", missing, reason));
-    }
-    let left = cores.iter().filter(|core| !reserved.contains(&core.core));
-    let left: Vec<u32> = left.flat_map(|core| core.pus.clone()).collect();
-    if left.is_empty() {
-        let reason = "no core is left to compute on";
-        return Err(Error::parameter(
-            "reserved cores",
-            format!("{reserved:?}"),
-            reason,
-        ));
-    }
-    Ok(topology.with_allowed_pus(&left))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn left(reserved: &[u32]) -> Result<Vec<u32>, Error> {
-        let topology = Topology::from_synthetic("core:4 pu:2").unwrap();
-        Ok(reserve_cores(topology, reserved)?
-            .cores()
-            .iter()
-            .map(|core| core.core)
-            .collect())
-    }
 
     #[test]
     fn a_session_shows_its_ranks_and_devices() {
@@ -322,19 +253,5 @@ mod tests {
             text.starts_with("Session { rank: 0, ranks: 1, devices: ["),
             "{text}"
         );
-    }
-
-    #[test]
-    fn reserved_cores_are_left_to_the_host_program() {
-        assert_eq!(left(&[]).unwrap(), [0, 1, 2, 3]);
-        assert_eq!(left(&[0, 2]).unwrap(), [1, 3]);
-    }
-
-    #[test]
-    fn reserved_cores_that_are_not_here_and_all_cores_are_refused() {
-        let text = left(&[1, 7]).unwrap_err().to_string();
-        assert!(text.contains("reserved cores = 7"), "{text}");
-        let text = left(&[0, 1, 2, 3]).unwrap_err().to_string();
-        assert!(text.contains("no core is left"), "{text}");
     }
 }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use isochron_devices::internal::memory_bounds;
+use isochron_devices::internal::{HostClock, VisitTimes, memory_bounds};
 use isochron_devices::{DeviceKind, JobNeeds, UpdateTime};
 
 use super::Session;
-use super::clock::{HostClock, VisitTimes};
 use super::memory::{AvailableMemory, MemoryNeed, make_room, share_memory};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
@@ -192,14 +191,28 @@ impl Session {
         let _log = self.begin_log();
         let comm = Arc::clone(&self.comm);
         let _call = enter_multiplication(comm.as_ref(), plan, scalars)?;
-        let multiply = |run: MultiplyRun<'_>| T::run(run, memory, (scalars, factors), c);
+        self.run_entered((plan, scalars, factors), c, memory, false)
+    }
+
+    /// Does the same after all ranks have agreed on plan and scalars and, if they are `in_step`, on matrices and memory.
+    pub(super) fn run_entered<T: Element>(
+        &mut self,
+        (plan, scalars, factors): PlannedRun<'_, '_, '_, T>,
+        c: &mut HeldMatrix<'_, T>,
+        memory: &mut RunMemory<T>,
+        in_step: bool,
+    ) -> Result<Execution, Error> {
+        // Too few steps for a decision teach nothing.
+        let is_short = in_step && !plan.has_decisions() && !self.keeps_records;
+        let multiply =
+            |run: MultiplyRun<'_>| T::run(run.prepared(in_step), memory, (scalars, factors), c);
+        if plan.look().is_none() || (is_short && self.replay.is_none()) {
+            return multiply(self.multiplication(plan));
+        }
         self.run_learning(plan, Box::new(multiply))
     }
 
     fn run_learning(&mut self, plan: &Plan, run: RunPrepared<'_>) -> Result<Execution, Error> {
-        if plan.look().is_none() {
-            return run(self.multiplication(plan));
-        }
         let needs = self.find_needs(plan)?;
         let conditions = (self.find_resident_c(plan, &needs), self.load.share);
         let (keeps_c, core_shares) = self.comm.gather(&conditions)?.into_iter().unzip();

@@ -1,11 +1,10 @@
 //! The devices that a rank drives without a platform file.
 
+use isochron_devices::internal::{HostScope, NodeSpec, found_devices};
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
 
-use super::host_share::HostScope;
-use super::platform::NodeSpec;
-use super::{devices, gpus, place_on_host};
+use super::join::{place_on_host, share_gpus};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -33,11 +32,11 @@ impl FoundDevices {
         let place = place_on_host(comm, topology, scope)?;
         // `cuda::survey` reports problems with GPUs.
         let node = NodeSpec::default();
-        let gpus = gpus::assign_gpus(comm, topology, &node, scope, &mut Vec::new())?;
-        let devices = devices::found_devices(topology, place, grouping, &gpus);
+        let gpus = share_gpus(comm, topology, &node, scope, &mut Vec::new())?;
+        let devices = found_devices(topology, place, grouping, &gpus);
         Ok(Self {
             place,
-            devices: agree(comm, devices)?,
+            devices: agree(comm, devices.map_err(Error::from))?,
             gpus: gpus.into_iter().map(|gpu| gpu.info).collect(),
         })
     }

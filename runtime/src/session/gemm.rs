@@ -7,12 +7,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use isochron_hierarchy::balance::BalanceConfig;
-use isochron_hierarchy::decide::SplitChoice;
+use isochron_hierarchy::problem::Split;
 
 use self::agreement::{fit_block, note_scattered, renumber, suit_plan};
 use self::mover::{MatrixMover, PieceMoves, take_kept};
 use super::{PlacedMatrices, Session};
-use crate::comm::{CollectiveCall, Comm, Settings, add_fields, add_setting, agree};
+use crate::comm::{CollectiveCall, Comm, Settings, add_fields, add_setting};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved};
 use crate::matrix::{
@@ -20,7 +20,8 @@ use crate::matrix::{
     StoredMut,
 };
 use crate::multiply::{
-    Element, Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths,
+    A, B, Element, Execution, Factors, Plan, Problem, RunMemory, Scalars, check_widths,
+    describe_multiplication,
 };
 
 /// The operations of a product, and how it is planned.
@@ -34,7 +35,7 @@ pub struct GemmConfig {
     /// Width of the panels; `None` leaves it to the plan.
     pub panel: Option<usize>,
     /// The dimension that is divided among the nodes.
-    pub split: SplitChoice,
+    pub split: Split,
     /// The way to a balanced division.
     pub balance: BalanceConfig,
 }
@@ -84,7 +85,7 @@ impl Default for GemmConfig {
             ops: [Op::N; 2],
             block: None,
             panel: None,
-            split: SplitChoice::Auto,
+            split: Split::Auto,
             balance: BalanceConfig::default(),
         }
     }
@@ -128,8 +129,14 @@ impl Default for GemmConfig {
 #[derive(Debug)]
 pub struct Gemm<T: 'static> {
     plan: Plan,
+    /// The plan and the type of the elements, as ranks compare them before each run.
+    arguments: Settings,
     /// Distributions of A, B and C in the program, as the plan's problem has them.
     on: [Distribution; 3],
+    /// The spreads of A, B and C in the plan.
+    planned: [Spread; 3],
+    /// `true` for each of A, B and C that is used where it lies.
+    in_place: [bool; 3],
     /// `true` if the plan's problem is the transposed one: `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
     is_transposed: bool,
     /// Memory for the matrices that are not used in place.
@@ -137,8 +144,9 @@ pub struct Gemm<T: 'static> {
     /// The moves of A, B and C to the plan's layout, and of C from it.
     moves: [Option<PieceMoves<T>>; 4],
     buffers: MessageBuffers<T>,
-    /// Memory of the multiplication.
+    /// Memory of the multiplication, which the first run makes.
     memory: RunMemory<T>,
+    has_run: bool,
 }
 
 /// Measurements of one run of a [`Gemm`].
@@ -272,14 +280,25 @@ impl Session {
 
 impl<T: Element> Gemm<T> {
     fn new(plan: Plan, on: [Distribution; 3], is_transposed: bool) -> Self {
+        let planned = [plan.a(), plan.b(), plan.c()];
+        let [scattered_a, scattered_b] = plan.scattered();
+        let is_like = |side: usize| on[side].is_like(&planned[side]);
         Self {
+            arguments: describe_multiplication::<T>(&plan),
+            in_place: [
+                scattered_a || is_like(A),
+                scattered_b || is_like(B),
+                is_like(2),
+            ],
             plan,
             on,
+            planned,
             is_transposed,
             rooms: [None, None, None],
             moves: [None, None, None, None],
             buffers: Vec::new(),
             memory: RunMemory::default(),
+            has_run: false,
         }
     }
 
@@ -311,42 +330,111 @@ impl<T: Element> Gemm<T> {
         let shared = Arc::clone(session.comm());
         let comm = shared.as_ref();
         self.plan.check_ranks(comm.size())?;
-        let fitted = self.fit_memory([a.into(), b.into()], c.into(), comm.rank());
-        let ([a, b], c) = agree(comm, fitted)?;
-        let planned = [self.plan.a(), self.plan.b(), self.plan.c()];
-        let scattered = self.plan.scattered();
-        let mut in_place = [0, 1, 2].map(|side| self.on[side].is_like(&planned[side]));
-        for (in_place, is_scattered) in in_place.iter_mut().zip(scattered) {
-            *in_place |= is_scattered;
-        }
-        if self.is_transposed {
-            in_place.swap(0, 1);
-        }
-        let [of_a, of_b, of_c] = &planned;
-        let [room_a, room_b, room_c] = &mut self.rooms;
-        let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;
+        let prepared = self.prepare_run(session, [a.into(), b.into()], c.into());
+        let (_call, ([a, b], c)) = CollectiveCall::new(comm, "multiplying")
+            .with_settings(self.arguments.clone())
+            .with_scalars(scalars)
+            .enter_with(prepared)?;
+        let is_read = scalars.alpha != T::ZERO;
         let mut mover = MatrixMover {
             comm,
             buffers: &mut self.buffers,
             moved: Moved::default(),
         };
-        let is_read = scalars.alpha != T::ZERO;
-        let (a, b) = ((&self.on[0], a), (&self.on[1], b));
-        let a = mover.bring(a, of_a, scattered[0], room_a, moves_a, is_read)?;
-        let b = mover.bring(b, of_b, scattered[1], room_b, moves_b, is_read)?;
-        let work = (&self.plan, scalars, (&a, &b), &mut self.memory);
-        let execution = if in_place[2] {
-            session.multiply_lent(work, of_c, c)?
-        } else {
-            let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
-            let places = (&self.on[2], of_c, moves_c);
-            session.multiply_moved(work, places, c, room, &mut mover)?
+        let [room_a, room_b, room_c] = &mut self.rooms;
+        let [moves_a, moves_b, moves_c @ ..] = &mut self.moves;
+        let [of_a, of_b, of_c] = &self.planned;
+        let a = mover.bring(a, &self.on[A], of_a, room_a, moves_a, is_read)?;
+        let b = mover.bring(b, &self.on[B], of_b, room_b, moves_b, is_read)?;
+        let work = PreparedRun {
+            plan: &self.plan,
+            scalars,
+            factors: (&a, &b),
+            memory: &mut self.memory,
+            // Moving a matrix lets ranks begin at different times.
+            is_in_step: self.in_place == [true; 3],
         };
+        let execution = match c {
+            Placed::Here(mut c) => {
+                let execution = session.run_home(work, &mut c)?;
+                c.return_to_lender();
+                execution
+            }
+            Placed::Elsewhere(pieces) => {
+                let room = take_kept(room_c, || session.zeros(&self.plan), comm)?;
+                let places = (&self.on[2], of_c, moves_c);
+                session.multiply_moved(work, places, pieces, room, &mut mover)?
+            }
+        };
+        self.has_run = true;
+        let mut in_place = self.in_place;
+        if self.is_transposed {
+            in_place.swap(A, B);
+        }
         Ok(GemmRun {
             execution,
             moved: mover.moved,
             in_place,
         })
+    }
+
+    /// Checks the memory of this rank, and makes the memory of the multiplication. Returns A and B in the order of the plan's
+    /// problem, and C, on this rank alone.
+    fn prepare_run<'p>(
+        &mut self,
+        session: &mut Session,
+        factors: [Pieces<&'p [T]>; 2],
+        c: Pieces<&'p mut [T]>,
+    ) -> Result<PlacedProduct<'p, T>, Error> {
+        let rank = session.comm.rank();
+        let ([a, b], c) = self.fit_memory(factors, c, rank)?;
+        let placed = (
+            [self.show_factor(A, a, rank)?, self.show_factor(B, b, rank)?],
+            self.lend_c(c, rank)?,
+        );
+        let (memory, team) = (&mut self.memory, &mut session.team);
+        if self.has_run {
+            T::renew(memory, team, &self.plan, rank)?;
+        } else {
+            T::make(memory, team, &self.plan, rank)?;
+        }
+        Ok(placed)
+    }
+
+    /// Returns a factor that is used where it lies, or its pieces.
+    fn show_factor<'p>(
+        &self,
+        side: usize,
+        pieces: Vec<Stored<'p, T>>,
+        rank: usize,
+    ) -> Result<PlacedFactor<'p, T>, Error> {
+        if !self.in_place[side] {
+            return Ok(Placed::Elsewhere(pieces));
+        }
+        let (on, spread) = (&self.on[side], self.planned[side].clone());
+        let piece = pieces
+            .first()
+            .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
+        let is_scattered = self.plan.scattered()[side];
+        let shown = match on.only_spread().filter(|_| is_scattered) {
+            Some(has) => HeldMatrix::show_scattered(spread, has, rank, piece),
+            None => HeldMatrix::show(spread, rank, piece),
+        };
+        shown.map(Placed::Here)
+    }
+
+    /// Returns C in the program's own memory, which has it where the plan has it, or its pieces.
+    fn lend_c<'p>(
+        &self,
+        pieces: Vec<StoredMut<'p, T>>,
+        rank: usize,
+    ) -> Result<PlacedC<'p, T>, Error> {
+        if !self.in_place[2] {
+            return Ok(Placed::Elsewhere(pieces));
+        }
+        let piece = pieces.into_iter().next();
+        let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
+        HeldMatrix::lend(self.planned[2].clone(), rank, piece).map(Placed::Here)
     }
 
     /// Checks the memory of this rank. Returns that of A and B in the order of the plan's problem.
@@ -371,41 +459,39 @@ impl<T: Element> Gemm<T> {
 /// The pieces of A and B, and of C, on this rank.
 type FittedMemory<'p, T> = ([Vec<Stored<'p, T>>; 2], Vec<StoredMut<'p, T>>);
 
-/// A plan, its scalars, its factors in the plan's layout, and the memory of earlier runs.
-type PlannedWork<'w, T> = (
-    &'w Plan,
-    Scalars<T>,
-    (&'w HeldMatrix<'w, T>, &'w HeldMatrix<'w, T>),
-    &'w mut RunMemory<T>,
-);
+/// A matrix of a product on this rank.
+enum Placed<M, P> {
+    /// It is used where it lies.
+    Here(M),
+    /// Its pieces are moved to the plan's layout and, for C, back.
+    Elsewhere(P),
+}
+
+type PlacedFactor<'p, T> = Placed<HeldMatrix<'p, T>, Vec<Stored<'p, T>>>;
+type PlacedC<'p, T> = Placed<HeldMatrix<'p, T>, Vec<StoredMut<'p, T>>>;
+type PlacedProduct<'p, T> = ([PlacedFactor<'p, T>; 2], PlacedC<'p, T>);
+
+/// A product whose ranks have agreed on plan, scalars and memory, with factors in the plan's layout.
+struct PreparedRun<'w, T: 'static> {
+    plan: &'w Plan,
+    scalars: Scalars<T>,
+    factors: (&'w HeldMatrix<'w, T>, &'w HeldMatrix<'w, T>),
+    memory: &'w mut RunMemory<T>,
+    /// The ranks have just agreed.
+    is_in_step: bool,
+}
 
 impl Session {
-    /// Multiplies into the program's own memory, which has C where the plan has it.
-    fn multiply_lent<T: Element>(
-        &mut self,
-        work: PlannedWork<'_, T>,
-        spread: &Spread,
-        pieces: Vec<StoredMut<'_, T>>,
-    ) -> Result<Execution, Error> {
-        let piece = pieces.into_iter().next();
-        let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
-        let lent = HeldMatrix::lend(spread.clone(), self.comm.rank(), piece);
-        let mut c = agree(self.comm.as_ref(), lent)?;
-        let execution = self.run_home(work, &mut c)?;
-        c.return_to_lender();
-        Ok(execution)
-    }
-
     /// Multiplies in memory of the plan's layout, to which C is moved first if it is read, and from which it returns.
     fn multiply_moved<T: Element>(
         &mut self,
-        work: PlannedWork<'_, T>,
+        work: PreparedRun<'_, T>,
         (on, spread, [moves, returns]): (&Distribution, &Spread, &mut [Option<PieceMoves<T>>; 2]),
         pieces: Vec<StoredMut<'_, T>>,
         room: &mut Matrix<T>,
         mover: &mut MatrixMover<'_, T>,
     ) -> Result<Execution, Error> {
-        if work.1.beta != T::ZERO {
+        if work.scalars.beta != T::ZERO {
             let shown: Vec<_> = pieces.iter().map(show_piece).collect();
             mover.gather(on, shown, spread, room, moves)?;
         }
@@ -417,11 +503,19 @@ impl Session {
     /// Multiplies, and returns C to where the plan has it.
     fn run_home<T: Element>(
         &mut self,
-        (plan, scalars, factors, memory): PlannedWork<'_, T>,
+        work: PreparedRun<'_, T>,
         c: &mut HeldMatrix<'_, T>,
     ) -> Result<Execution, Error> {
+        let PreparedRun {
+            plan,
+            scalars,
+            factors,
+            memory,
+            is_in_step,
+        } = work;
         let leaves_c = std::mem::replace(&mut self.leaves_c, false);
-        let done = self.run((plan, scalars, Factors::Held(factors)), c, memory);
+        let work = (plan, scalars, Factors::Held(factors));
+        let done = self.run_entered(work, c, memory, is_in_step);
         self.leaves_c = leaves_c;
         done
     }

@@ -6,9 +6,10 @@ use isochron_devices::ElementType;
 use isochron_hierarchy::model::Point;
 
 use super::known::{KnownDevice, scale, split_ranks};
-use super::platform::SavedModel;
+use super::platform;
 use crate::error::Error;
 use crate::multiply::KnownFrom;
+use isochron_devices::internal::SavedModel;
 
 /// Word in the header `kernel` of a file with times of updates of C.
 const KERNEL: &str = "gemm";
@@ -107,7 +108,7 @@ fn list_names(ranks: usize, rank: usize, device: &str, devices: usize) -> Vec<St
 }
 
 fn read_model(path: &Path) -> Result<SavedModel, String> {
-    let model = SavedModel::read(path)?;
+    let model = platform::read_model(path)?;
     match &model.kernel {
         Some(kernel) if !kernel.split([' ', ',']).any(|word| word == KERNEL) => Err(format!(
             "its times are those of kernel {kernel}, and mxm needs {KERNEL}"

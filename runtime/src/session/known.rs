@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use isochron_devices::DeviceInfo;
-use isochron_devices::internal::{HostConditions, read_gpu_state};
+use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 #[cfg(doc)]
 use super::copier::SegmentCopier;
 use super::platform::{DeviceSpec, NodeSpec};
-use super::rank_gpu::RankGpu;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
@@ -78,7 +77,7 @@ fn describe_source(
         }
     };
     let mut device = device.clone();
-    if let Some(hash) = spec.and_then(DeviceSpec::hash_points) {
+    if let Some(hash) = spec.and_then(hash_points) {
         device.paced = Some(format!("points {hash:08x}"));
     }
     KeySource {
@@ -127,7 +126,7 @@ impl JobStore {
         (devices, gpus): (&[DeviceInfo], &[RankGpu]),
     ) -> Result<Option<Self>, Error> {
         let mine = devices.iter().enumerate().map(|(index, device)| {
-            describe_source(topology, comm, device, gpus, node.devices.get(index))
+            describe_source(topology, comm, device, gpus, node.devices().get(index))
         });
         let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
         Ok(store.map(|store| Self {
@@ -492,6 +491,13 @@ pub(super) fn scale(point: Point, factor: f64) -> Point {
         ci_s: point.ci_s * factor,
         ..point
     }
+}
+
+/// Returns a checksum of the times that a device's points prescribe; `None` without points. Their file may change under its
+/// name.
+fn hash_points(spec: &DeviceSpec) -> Option<u32> {
+    let model = serde_json::to_string(spec.saved_model()?).ok()?;
+    Some(crc32fast::hash(model.as_bytes()))
 }
 
 /// Makes the sample of a message.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isochron_devices::blas::Blas;
+use isochron_devices::Blas;
 use isochron_devices::internal::{
     BlasCandidates, FoundBlas, TRIAL_UNITS, TrialTimes, find_blas, share_cores,
 };

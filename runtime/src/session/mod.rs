@@ -3,40 +3,31 @@
 mod any_gemm;
 pub(crate) mod bind;
 mod builder;
-mod claims;
-mod clock;
 mod copier;
-mod devices;
 mod directed;
 mod document;
 pub(crate) mod find;
 mod gemm;
 mod given;
-mod gpus;
-mod host_share;
+mod join;
 pub(crate) mod kernel_store;
 mod known;
 mod libraries;
-mod load;
 mod log;
 mod measuring;
 mod memory;
 mod overrun;
 mod platform;
-mod rank_gpu;
 mod report;
-mod slices;
 pub(crate) mod updates;
 
 use std::any::Any;
 use std::fmt;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use isochron_devices::internal::HeatSensors;
-use isochron_devices::topology::Topology;
+use isochron_devices::internal::{HeatSensors, HostShare, Load};
 use isochron_devices::{DeviceInfo, DeviceTeam, ElementType, MeasureConfig, Scalar};
 use isochron_hierarchy::balance::BalanceConfig;
 use num_complex::{Complex32, Complex64};
@@ -46,13 +37,13 @@ pub use any_gemm::{AnyGemm, GemmWork};
 pub use builder::{LogLevel, SessionBuilder};
 pub use document::{PlanDocument, PredictedDevice, PredictedNode, Prediction};
 pub use gemm::{Gemm, GemmConfig, GemmRun};
-pub use host_share::HostScope;
+pub use isochron_devices::internal::HostScope;
 pub use platform::{Cores, DeviceSpec, NodeSpec, Platform};
 pub use report::{
     Account, BalanceReport, DeviceReport, KnownFrom, LoadedPlan, NodeReport, Report, VerifyReport,
 };
 
-use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
+use crate::comm::{CollectiveCall, Comm, LinkLadder, agree};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::multiply::{
@@ -60,17 +51,12 @@ use crate::multiply::{
     RunMemory, RunRecord, Scalars,
 };
 use crate::progress::Observer;
-use crate::store::{StoreMode, StorePlaces};
 use copier::SegmentCopier;
 use given::GivenModels;
-use host_share::HostShare;
 use known::{JobStore, KnownDevice};
-use libraries::{ChoosingRank, choose_library};
-use load::Load;
 use log::LineLog;
-use measuring::{Decided, NodeMeasurer, PlanMeasurer, describe_work};
+use measuring::{Decided, NodeMeasurer, PlanMeasurer, PlanningTask};
 use memory::AvailableMemory;
-use rank_gpu::RankGpu;
 
 /// The ranks of a job and this rank's devices.
 ///
@@ -144,87 +130,6 @@ impl Session {
     /// Begins to set up a session.
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
-    }
-
-    fn build(settings: SessionBuilder, comm: Arc<dyn Comm>) -> Result<Self, Error> {
-        let _log = settings.log.as_ref().map(LineLog::begin);
-        let span = tracing::info_span!("discover", rank = comm.rank());
-        let _entered = span.enter();
-        let shared = comm;
-        let comm = shared.as_ref();
-        let _call = CollectiveCall::new(comm, "opening a session")
-            .with_settings(settings.describe())
-            .enter()?;
-        let node = settings.find_node(comm)?;
-        let topology = settings.find_topology(comm)?;
-        // Every thread that is started for the session keeps off the reserved cores, also those of libraries.
-        let _confined = topology.confine_current_thread();
-        let mut notices = topology.notices();
-        for notice in &notices {
-            tracing::info!(host = comm.host(), "{notice}");
-        }
-        let scope = settings.host_scope;
-        let place = place_on_host(comm, &topology, scope)?;
-        let (share, topology, place) = HostShare::take(topology, place, scope, &mut notices);
-        let gpus = gpus::assign_gpus(comm, &topology, &node, scope, &mut notices)?;
-        let places = StorePlaces::find();
-        let stored = known::read_store(comm, settings.store, places, &mut notices);
-        let rank = ChoosingRank::new(&topology, place, settings.element);
-        let from = (settings.store, stored.as_ref());
-        let chosen = choose_library(comm, &settings.blas, rank, from)?;
-        notices.extend(chosen.words);
-        let made = (|| {
-            settings.measure.validate()?;
-            let grouping = settings.grouping.or(node.group).unwrap_or_default();
-            let parts = (&topology, &chosen.blas);
-            devices::make_team(&node, place, grouping, &gpus, parts, &mut notices)
-        })();
-        let mut team = agree(comm, made)?;
-        let uuids = gpus.iter().map(|gpu| gpu.info.uuid.clone());
-        share.keep(team.infos(), uuids);
-        let load = Load::new(comm, &topology, team.infos())?;
-        let threads = load::count_threads(comm, team.infos())?;
-        team.set_share_of_time(load.share);
-        let devices = (team.infos(), &gpus[..]);
-        let store = match settings.store {
-            StoreMode::None => None,
-            _ => JobStore::take(comm, stored, &topology, &node, devices)?,
-        };
-        let store = store.map(|store| store.with_libraries(chosen.measured));
-        let copier = SegmentCopier::new(comm, settings.store)?;
-        let given = match &settings.models {
-            Some(folder) => load_models(comm, folder, team.infos())?,
-            None => None,
-        };
-        let links = match settings.store {
-            StoreMode::None => LinkLadder::default(),
-            _ => known::recall_links(comm, store.as_ref())?,
-        };
-        notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
-        Ok(Self {
-            store,
-            copier,
-            links,
-            given,
-            has_models: settings.models.is_some(),
-            heat: find_sensors(&topology, team.infos(), &gpus),
-            _share: share,
-            comm: Arc::clone(&shared),
-            team,
-            measure: settings.measure,
-            node_name: node.name,
-            blas_known: chosen.known,
-            notices,
-            load,
-            threads,
-            log: settings.log,
-            observer: settings.observer,
-            keeps_records: false,
-            leaves_c: false,
-            replay: None,
-            available: AvailableMemory::new(),
-            reserved: None,
-        })
     }
 
     /// Tells `observer` from now on how far this rank has come, as [`SessionBuilder::observer`] does from the start.
@@ -369,8 +274,8 @@ impl Session {
     ) -> Result<Decided, Error> {
         let (shared, measure) = (Arc::clone(&self.comm), self.measure);
         let comm = shared.as_ref();
-        let work = describe_work(comm, &self.team, &problem, (config, measure))?;
-        let known = self.find_known(&problem, work.kernel_width);
+        let task = PlanningTask::new(comm, &self.team, problem, config, measure)?;
+        let known = self.find_known(&problem, task.kernel_width);
         let known = if self.has_models {
             agree(comm, known)?
         } else {
@@ -382,15 +287,16 @@ impl Session {
             &mut self.team,
             self.observer.as_deref(),
             measure,
-            work,
+            task,
         );
         let links = self.links.clone();
-        let mut decided = PlanMeasurer::new(node, problem, self.load, (links, known)).decide()?;
+        let mut decided = PlanMeasurer::new(node, self.load, links, known).decide()?;
+        decided.decision.config = config;
         self.links.clone_from(&decided.ladder);
         if let Some(store) = &mut self.store {
             store.keep_links(&self.links);
             let seen = std::mem::take(&mut decided.seen);
-            store.keep_measured(&problem, work.kernel_width, seen);
+            store.keep_measured(&problem, task.kernel_width, seen);
         }
         Ok(decided)
     }
@@ -605,63 +511,4 @@ struct PlacedMatrices<'p> {
     suit: &'p dyn Fn(Plan) -> Plan,
     /// Counts the bytes of those on this rank that a plan needs no memory for.
     count_lent: &'p dyn Fn(&Plan) -> u64,
-}
-
-/// Finds the sensors of this rank's devices, which drive these GPUs.
-fn find_sensors(topology: &Topology, devices: &[DeviceInfo], gpus: &[RankGpu]) -> HeatSensors {
-    let devices = devices.iter().map(|device| {
-        let mut gpus = gpus.iter().map(|gpu| &gpu.info);
-        let gpu = gpus.find(|gpu| device.bus_id.as_ref() == Some(&gpu.pci_bus_id));
-        (device, gpu.map(|gpu| gpu.uuid.as_str()))
-    });
-    HeatSensors::find(topology, &devices.collect::<Vec<_>>())
-}
-
-/// Reads the models that are given by hand, on the head rank.
-///
-/// # Errors
-/// On every rank: [`Error::File`].
-///
-/// # Collective
-/// All ranks, each with its devices.
-fn load_models(
-    comm: &dyn Comm,
-    folder: &Path,
-    devices: &[DeviceInfo],
-) -> Result<Option<GivenModels>, Error> {
-    let mine: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
-    let ranks = comm.gather(&mine)?;
-    let given = (comm.rank() == 0).then(|| GivenModels::load(folder, &ranks));
-    agree(comm, given.transpose())
-}
-
-/// Returns this rank's index among the ranks of its host that may use the same processing units, and their number. The ranks
-/// of other communicators count as well, as far as the launcher tells of them, unless the scope leaves them out.
-fn place_on_host(
-    comm: &dyn Comm,
-    topology: &Topology,
-    scope: HostScope,
-) -> Result<(usize, usize), Error> {
-    let all = core_sharers(comm, topology)?;
-    let among_all = launched_place()
-        .filter(|_| scope == HostScope::World)
-        .map(|place| topology.place_among(place));
-    let here = (all.partition_point(|&rank| rank < comm.rank()), all.len());
-    Ok(among_all.filter(|place| place.1 > here.1).unwrap_or(here))
-}
-
-/// Returns the ranks of this host that may use the same processing units as this one, including itself. A rank that the
-/// launcher has bound to its own cores shares with no other.
-///
-/// # Collective
-/// All ranks.
-fn core_sharers(comm: &dyn Comm, topology: &Topology) -> Result<Vec<usize>, Error> {
-    let mine = (comm.host().to_owned(), topology.allowed_pus());
-    Ok(comm
-        .gather(&mine)?
-        .into_iter()
-        .enumerate()
-        .filter(|(_, other)| *other == mine)
-        .map(|(rank, _)| rank)
-        .collect())
 }

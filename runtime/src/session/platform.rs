@@ -32,11 +32,11 @@
 //! GPUs are given out over all ranks of a host, in the order of ranks and devices, GPUs named by number first. Two
 //! devices get the same one only if each of them has `share = true`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use isochron_devices::{DeviceClock, DeviceKind, ElementType, Grouping, Pace};
-use isochron_hierarchy::model::{ModelFile, PiecewiseFpm, Point};
+pub use isochron_devices::internal::{Cores, DeviceSpec, NodeSpec};
+use isochron_devices::internal::{SavedModel, check_name};
+use isochron_hierarchy::model::{ModelFile, Point};
 use isochron_hierarchy::printable::show_name;
 use serde::{Deserialize, Serialize};
 
@@ -45,9 +45,6 @@ use crate::comm::{Comm, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
 use crate::input::read_text;
 use crate::points::read_points;
-
-/// The most cores of a device, which is more than any host has. Paced devices may ask for more than there are.
-const MAX_CORES: usize = 65536;
 
 /// The platform format this version reads.
 const SCHEMA: u32 = 1;
@@ -63,372 +60,6 @@ pub struct Platform {
     /// The nodes, one for each rank: in the order of ranks, unless they name their hosts.
     #[serde(rename = "node")]
     pub(super) nodes: Vec<NodeSpec>,
-}
-
-/// One node: a rank and its devices.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct NodeSpec {
-    pub(super) name: String,
-    /// The host whose ranks may have the node; empty for any.
-    pub(super) host: String,
-    pub(super) group: Option<Grouping>,
-    #[serde(rename = "device")]
-    pub(super) devices: Vec<DeviceSpec>,
-}
-
-/// One device of a node: all cores of its rank, unless told otherwise.
-///
-/// ```
-/// use isochron::prelude::*;
-///
-/// let half = DeviceSpec::new("half speed").on_cores(Cores::Count(2)).slowed(2.0);
-/// let gpu = DeviceSpec::gpu("old card").numbered(1).within_memory(8_000_000_000);
-/// let node = NodeSpec::new("desk").with_device(half).with_device(gpu);
-/// # let _ = node;
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DeviceSpec {
-    pub(super) name: String,
-    pub(super) kind: DeviceKind,
-    pub(super) gpu: Option<usize>,
-    pub(super) share: bool,
-    pub(super) memory_limit: Option<u64>,
-    pub(super) host_limit: Option<u64>,
-    pub(super) cores: Cores,
-    /// At least 1.
-    pub(super) pace: Option<f64>,
-    /// Path from the folder of the platform file.
-    pub(super) points: Option<String>,
-    /// The contents of that file, once it is loaded.
-    #[serde(rename = "loaded-points")]
-    loaded: Option<SavedModel>,
-}
-
-/// The content of a points file, as it travels from the head rank to the others.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SavedModel {
-    /// The kernel and the type of the elements, if the file names them.
-    pub kernel: Option<String>,
-    pub element: Option<ElementType>,
-    pub block: u64,
-    pub points: Vec<Point>,
-}
-
-/// The cores on which a device computes.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "cores must be a number of cores or a list of logical core numbers"
-)]
-pub enum Cores {
-    /// All cores of the rank; for a GPU, one near it.
-    #[default]
-    All,
-    /// A number of the rank's cores.
-    Count(usize),
-    /// The cores with these logical numbers.
-    List(Vec<u32>),
-}
-
-impl NodeSpec {
-    /// Makes a node of this name, with the devices found on its host.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
-        }
-    }
-
-    /// Gives the node to a rank on the host of this name. All nodes of a platform name their hosts, or none does.
-    #[must_use]
-    pub fn on_host(mut self, host: impl Into<String>) -> Self {
-        self.host = host.into();
-        self
-    }
-
-    /// Checks that a rank on this host may have the node.
-    ///
-    /// # Errors
-    /// The reason.
-    fn check_host(&self, rank: usize, host: &str) -> Result<(), String> {
-        if self.host.is_empty() || self.host == host {
-            return Ok(());
-        }
-        let wanted = &self.host;
-        Err(format!(
-            "is for a rank on the host {wanted}, but rank {rank} is on {host}"
-        ))
-    }
-
-    /// Groups the cores that are found by this rule.
-    #[must_use]
-    pub fn grouped(mut self, grouping: Grouping) -> Self {
-        self.group = Some(grouping);
-        self
-    }
-
-    /// Adds a device. The node then has those that were added, instead of those found on its host.
-    #[must_use]
-    pub fn with_device(mut self, device: DeviceSpec) -> Self {
-        self.devices.push(device);
-        self
-    }
-
-    /// Returns the pace of work that runs on one core and stands for the whole node. Devices that are slowed down by
-    /// `f₁, f₂, …` are together as fast as one that is slowed down by `1/(1/f₁ + 1/f₂ + …)`. A node that is not emulated has
-    /// no pace.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a node with a GPU, or with several devices of which one follows points; [`Error::Model`]
-    /// for points that make no model.
-    pub fn pace_of_core(&self) -> Result<Option<Pace>, Error> {
-        if let [device] = &self.devices[..]
-            && device.kind == DeviceKind::Cpu
-        {
-            return device.pace();
-        }
-        let factors: Result<Vec<f64>, String> = self
-            .devices
-            .iter()
-            .map(DeviceSpec::slowdown_of_core)
-            .collect();
-        let speed: f64 = factors
-            .map_err(|reason| Error::parameter("node", &self.name, reason))?
-            .iter()
-            .map(|factor| 1.0 / factor)
-            .sum();
-        Ok(self
-            .devices
-            .iter()
-            .any(|device| device.pace.is_some())
-            .then(|| Pace::Slowdown((1.0 / speed).max(1.0))))
-    }
-
-    /// Checks the values of the node of this rank.
-    ///
-    /// # Errors
-    /// The reason, which names the node and the device.
-    fn check(&self, rank: usize) -> Result<(), String> {
-        for name in [&self.name, &self.host] {
-            check_name(name).map_err(|reason| format!("node {rank}: {reason}"))?;
-        }
-        if self.group.is_some() && !self.devices.is_empty() {
-            return Err(format!(
-                "node {rank} has either `group` or devices of its own, not both"
-            ));
-        }
-        if let Some(core) = self.core_of_two_devices() {
-            return Err(format!(
-                "node {rank}: core {core} is listed for two devices, which would halve each other's speed"
-            ));
-        }
-        for (index, device) in self.devices.iter().enumerate() {
-            device
-                .check_values()
-                .map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
-        }
-        Ok(())
-    }
-
-    /// Returns a core that two devices list, unless their clocks tolerate it.
-    fn core_of_two_devices(&self) -> Option<u32> {
-        let devices = self.devices.iter();
-        let mut all = Vec::new();
-        for device in devices.filter(|device| !device.clock().tolerates_sharing()) {
-            if let Cores::List(list) = &device.cores {
-                all.extend(list.iter().copied().collect::<BTreeSet<u32>>());
-            }
-        }
-        find_repeated(&all)
-    }
-}
-
-impl DeviceSpec {
-    /// Makes a device of cores.
-    #[must_use]
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            ..Self::default()
-        }
-    }
-
-    /// Makes a device of a GPU and its host core: the next free GPU, unless it is [`numbered`](Self::numbered).
-    #[must_use]
-    pub fn gpu(name: impl Into<String>) -> Self {
-        Self {
-            kind: DeviceKind::Cuda,
-            ..Self::new(name)
-        }
-    }
-
-    /// Computes on these cores, or feeds the GPU from them.
-    #[must_use]
-    pub fn on_cores(mut self, cores: Cores) -> Self {
-        self.cores = cores;
-        self
-    }
-
-    /// Takes the GPU with this number in the process.
-    #[must_use]
-    pub fn numbered(mut self, gpu: usize) -> Self {
-        self.gpu = Some(gpu);
-        self
-    }
-
-    /// Shares its GPU with other devices that share it too.
-    #[must_use]
-    pub fn shared(mut self) -> Self {
-        self.share = true;
-        self
-    }
-
-    /// Uses at most this number of bytes of the GPU's memory.
-    #[must_use]
-    pub fn within_memory(mut self, bytes: u64) -> Self {
-        self.memory_limit = Some(bytes);
-        self
-    }
-
-    /// Pins at most this number of bytes of host memory for the GPU.
-    #[must_use]
-    pub fn within_host_memory(mut self, bytes: u64) -> Self {
-        self.host_limit = Some(bytes);
-        self
-    }
-
-    /// Emulates a device that is `factor ≥ 1` times slower.
-    #[must_use]
-    pub fn slowed(mut self, factor: f64) -> Self {
-        self.pace = Some(factor);
-        self
-    }
-
-    /// Emulates a device with the times of these points: units of `block×block` elements, each updated with an inner
-    /// dimension of `block`.
-    #[must_use]
-    pub fn following(mut self, points: Vec<Point>, block: u64) -> Self {
-        self.points = Some("points in memory".to_owned());
-        self.loaded = Some(SavedModel {
-            kernel: None,
-            element: None,
-            block,
-            points,
-        });
-        self
-    }
-
-    /// Returns the slowdown of the device, 1 without one.
-    ///
-    /// # Errors
-    /// The reason why it is no slower core.
-    fn slowdown_of_core(&self) -> Result<f64, String> {
-        match (self.kind, &self.points) {
-            (DeviceKind::Cuda, _) => Err("it has a GPU, and the work runs on a core".to_owned()),
-            (_, Some(_)) => Err("one of its several devices follows points".to_owned()),
-            _ => Ok(self.pace.unwrap_or(1.0)),
-        }
-    }
-
-    /// Returns the emulated pace of the device; `None` if it is not slowed down.
-    ///
-    /// # Errors
-    /// [`Error::Model`] when the saved points make no model.
-    pub(super) fn pace(&self) -> Result<Option<Pace>, Error> {
-        if let Some(SavedModel { block, points, .. }) = &self.loaded {
-            let model = PiecewiseFpm::from_points(points.clone())?;
-            let name = self.points.clone().unwrap_or_default();
-            return Ok(Some(Pace::Points {
-                name,
-                model,
-                block: *block,
-            }));
-        }
-        Ok(self.pace.map(Pace::Slowdown))
-    }
-
-    /// Returns a checksum of the times that its points prescribe; `None` without points. Their file may change under
-    /// its name.
-    pub(super) fn hash_points(&self) -> Option<u32> {
-        let model = serde_json::to_string(self.loaded.as_ref()?).ok()?;
-        Some(crc32fast::hash(model.as_bytes()))
-    }
-
-    /// The clock that the device's time follows.
-    pub(super) fn clock(&self) -> DeviceClock {
-        match self.kind {
-            _ if self.points.is_some() => DeviceClock::Prescribed,
-            _ if self.pace.is_some() => DeviceClock::Slowed,
-            DeviceKind::Cpu => DeviceClock::Cores,
-            DeviceKind::Cuda => DeviceClock::Accelerator,
-        }
-    }
-
-    fn check_values(&self) -> Result<(), String> {
-        check_name(&self.name)?;
-        if self.pace.is_some() && self.points.is_some() {
-            return Err("a device has either `pace` or `points`, not both".to_string());
-        }
-        let limits = self.memory_limit.or(self.host_limit);
-        if self.kind == DeviceKind::Cpu && (self.gpu.is_some() || self.share || limits.is_some()) {
-            let keys = "`gpu`, `share`, `memory_limit` and `host_limit`";
-            return Err(format!("{keys} are for kind = \"cuda\""));
-        }
-        if let Some(pace) = self.pace
-            && !(pace.is_finite() && pace >= 1.0)
-        {
-            let advice = "a device can only be made slower; use 1.0 or more";
-            return Err(format!("pace = {pace}: {advice}"));
-        }
-        match &self.cores {
-            Cores::Count(count) if *count > MAX_CORES => Err(format!(
-                "cores = {count}: a device has at most {MAX_CORES} cores"
-            )),
-            Cores::Count(0) => Err("cores = 0: a device needs at least one core".to_string()),
-            Cores::List(list) if list.is_empty() => {
-                Err("cores = []: a device needs at least one core".to_string())
-            }
-            Cores::List(list) => match find_repeated(list) {
-                Some(core) => Err(format!("cores: {core} is listed twice")),
-                None => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    /// Loads the model that the device's pace follows, if it names one.
-    fn load_points(&mut self, folder: &Path) -> Result<(), String> {
-        if self.loaded.is_some() {
-            return Err("unknown field `loaded-points`".to_owned());
-        }
-        if let Some(name) = &self.points {
-            let path = folder.join(name);
-            let model = SavedModel::read(&path);
-            self.loaded = Some(model.map_err(|reason| format!("{}: {reason}", path.display()))?);
-        }
-        Ok(())
-    }
-}
-
-/// Refuses a name that would break the lines of reports and logs.
-fn check_name(name: &str) -> Result<(), String> {
-    if name.contains(char::is_control) {
-        Err(format!(
-            "name = \"{}\": control characters are not allowed",
-            show_name(name)
-        ))
-    } else {
-        Ok(())
-    }
-}
-
-/// Returns a number that occurs twice.
-fn find_repeated(list: &[u32]) -> Option<u32> {
-    let mut seen = BTreeSet::new();
-    list.iter().copied().find(|&core| !seen.insert(core))
 }
 
 /// Describes a mistake in TOML in one line.
@@ -543,16 +174,20 @@ impl Platform {
                 "describes {nodes} nodes, but there are {ranks} ranks"
             ));
         }
-        if self.nodes.iter().all(|node| node.host.is_empty()) {
+        if self.nodes.iter().all(|node| node.host().is_empty()) {
             return Ok(());
         }
-        if let Some(index) = self.nodes.iter().position(|node| node.host.is_empty()) {
+        if let Some(index) = self.nodes.iter().position(|node| node.host().is_empty()) {
             return Err(format!("node {index} has no `host`, but others have one"));
         }
-        let named: Vec<String> = self.nodes.iter().map(|node| node.host.clone()).collect();
+        let named: Vec<String> = self
+            .nodes
+            .iter()
+            .map(|node| node.host().to_owned())
+            .collect();
         let mut left = std::mem::take(&mut self.nodes);
         for (rank, host) in hosts.iter().enumerate() {
-            let Some(next) = left.iter().position(|node| node.host == *host) else {
+            let Some(next) = left.iter().position(|node| node.host() == host) else {
                 let named = named.join(", ");
                 return Err(format!(
                     "is for ranks on the hosts {named}, but rank {rank} is on {host} and has no node left: describe these \
@@ -581,11 +216,8 @@ impl Platform {
         check_name(&platform.name)?;
         for (rank, node) in platform.nodes.iter_mut().enumerate() {
             node.check(rank)?;
-            for (index, device) in node.devices.iter_mut().enumerate() {
-                device
-                    .load_points(folder)
-                    .map_err(|reason| format!("node {rank}, device {index}: {reason}"))?;
-            }
+            node.load_points(&mut |name| read_from(folder, name))
+                .map_err(|reason| format!("node {rank}, {reason}"))?;
         }
         Ok(platform)
     }
@@ -614,28 +246,35 @@ impl Platform {
     }
 }
 
-impl SavedModel {
-    /// Reads a points file that names its block size. If the updates had another inner dimension, which the header
-    /// `panel` tells, their times become those of the block size.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let file = match read_points(path) {
-            Ok(file) => file,
-            Err(Error::File { reason, .. }) => return Err(reason),
-            Err(error) => return Err(error.to_string()),
-        };
-        let block = read_size(&file, "block").ok_or("the header `# block: N` is missing")?;
-        let panel = read_size(&file, "panel").unwrap_or(block);
-        if file.points.is_empty() {
-            return Err("holds no points".to_owned());
-        }
-        let element = file.headers.get("element").map(|name| name.parse());
-        Ok(Self {
-            kernel: file.headers.get("kernel").cloned(),
-            element: element.transpose()?,
-            block,
-            points: scale_points(file.points, block as f64 / panel as f64),
-        })
+/// Reads the model of this name from a folder.
+fn read_from(folder: &Path, name: &str) -> Result<SavedModel, String> {
+    let path = folder.join(name);
+    read_model(&path).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// Reads a points file that names its block size. If the updates had another inner dimension, which the header
+/// `panel` tells, their times become those of the block size.
+///
+/// # Errors
+/// The reason.
+pub(super) fn read_model(path: &Path) -> Result<SavedModel, String> {
+    let file = match read_points(path) {
+        Ok(file) => file,
+        Err(Error::File { reason, .. }) => return Err(reason),
+        Err(error) => return Err(error.to_string()),
+    };
+    let block = read_size(&file, "block").ok_or("the header `# block: N` is missing")?;
+    let panel = read_size(&file, "panel").unwrap_or(block);
+    if file.points.is_empty() {
+        return Err("holds no points".to_owned());
     }
+    let element = file.headers.get("element").map(|name| name.parse());
+    Ok(SavedModel {
+        kernel: file.headers.get("kernel").cloned(),
+        element: element.transpose()?,
+        block,
+        points: scale_points(file.points, block as f64 / panel as f64),
+    })
 }
 
 /// Reads a header that is a number above 0.

@@ -4,9 +4,10 @@ use isochron_devices::{DeviceKind, ElementType, MeasureTally, ThreadPlace};
 use isochron_hierarchy::balance::{BalanceOutcome, EndReason, imbalance};
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::layout::Way;
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
-use isochron_hierarchy::predict::{Candidate, Links, Way};
+use isochron_hierarchy::predict::{Candidate, Links};
 use serde::{Deserialize, Serialize};
 
 use super::Session;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use isochron::session::{PlanDocument, Report};
 use isochron_devices::{Blas as _, EmbeddedBlas};
-use isochron_hierarchy::predict::Way;
+use isochron_hierarchy::layout::Way;
 use isochron_tests::launch::{Mpi, SOON, cluster_configs, libraries, run};
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -1,10 +1,12 @@
 //! The choices of a [`Planner`]: whether k is divided, which nodes are left out, and the way to divide.
 
-use super::super::{AllOfC, Decision, LeftOut, Models, SplitChoice, Work, decide, find_left_out};
+use super::super::models::{AllOfC, Models};
+use super::super::{Decision, LeftOut};
 use super::{PlanPause, PlanPhase, Planner};
 use crate::balance::{BalanceOutcome, EndReason, NodeBalance};
-use crate::layout::{LayoutError, arrange, columns};
-use crate::predict::{NodeRate, Way, choose_nodes, panel_traffic, reduction_traffic};
+use crate::layout::{LayoutError, Way, arrange, columns};
+use crate::predict::{NodeRate, choose_nodes, panel_traffic, reduction_traffic};
+use crate::problem::Split;
 
 /// The panels must take more than this many times as long to travel as the sum of C before k is
 /// considered, since nothing hides the sum. Otherwise k is no candidate: its seconds would be the only
@@ -21,21 +23,21 @@ impl Planner {
     /// a division of C. If that, or a run on fewer nodes, is predicted to be faster, the nodes are balanced
     /// for C first, and k stays a candidate.
     pub(super) fn consider_k(&self) -> Result<(), PlanPause> {
-        let work = &self.work;
-        if work.nodes < 2 || work.is_empty() || work.split == SplitChoice::C {
+        let split = self.problem.split();
+        if self.cluster.nodes < 2 || self.problem.is_empty() || split == Split::C {
             return Ok(());
         }
-        if work.split == SplitChoice::Auto && !self.is_worth_a_look()? {
+        if split == Split::Auto && !self.is_worth_a_look()? {
             return Ok(());
         }
         let whole = self.times_of_all_c()?;
-        let speeds = whole.speeds(work);
+        let speeds = self.speeds_on_all_of_c(whole);
         let is_known = speeds.iter().any(|&speed| speed > 0.0);
-        if work.split == SplitChoice::K || !is_known {
-            return Err(PlanPause::end(Decision::along_k(work, whole, Vec::new())));
+        if split == Split::K || !is_known {
+            return Err(PlanPause::end(self.decide_along_k(whole, Vec::new())));
         }
         // Unlike nodes have unlike shares, and the largest has to fit too.
-        if !self.has_room(whole.divide_k(work))? {
+        if !self.has_room(self.divide_k(whole))? {
             return Ok(());
         }
         self.divide_k_if_fastest(whole, &speeds)
@@ -43,20 +45,19 @@ impl Planner {
 
     /// Divides k if that is predicted to be the fastest by the nodes' speeds on all of C.
     fn divide_k_if_fastest(&self, whole: &AllOfC, speeds: &[f64]) -> Result<(), PlanPause> {
-        let work = &self.work;
-        let rates = work.add_messages(speeds, self.byte_s());
+        let rates = self.add_messages(speeds);
         let models = self.predict_in_rectangles(speeds, rates.clone(), whole)?;
         let candidates = self.compare_ways(&models)?.candidates;
-        let links = self.links(work.arithmetic_s(&rates))?;
-        let some_nodes = choose_nodes(&work.over(links), &rates)?;
+        let links = self.links(self.arithmetic_s(&rates))?;
+        let some_nodes = choose_nodes(&self.problem, self.cluster, links, &rates)?;
         // The least advantage decides, since all ways were predicted from one measurement. Fewer nodes,
         // which balancing may find, could do without messages.
         let best = candidates
             .iter()
-            .map(|&way| work.weigh(way))
+            .map(|&way| self.weigh(way))
             .min_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
         if best.is_some_and(|best| best.way == Way::K && best.wall_s <= some_nodes.wall_s) {
-            Err(PlanPause::end(Decision::along_k(work, whole, candidates)))
+            Err(PlanPause::end(self.decide_along_k(whole, candidates)))
         } else {
             Ok(())
         }
@@ -65,16 +66,17 @@ impl Planner {
     /// Returns `true` if dividing k is worth measuring, since clearly less travels, and its memory is
     /// there.
     fn is_worth_a_look(&self) -> Result<bool, PlanPause> {
-        let work = &self.work;
-        let (even, held) = (vec![1.0; work.nodes], work.hold_evenly()?);
-        let (rows, cols) = work.c_blocks();
-        let layout = columns::br(&even, rows, cols)?;
-        let divided = panel_traffic(&layout, work.block, work.k, work.panel);
-        let summed = reduction_traffic(&held, work.block, &vec![true; work.nodes]);
+        let (problem, nodes) = (&self.problem, self.cluster.nodes);
+        let held = self.hold_evenly()?;
+        let (rows, cols) = problem.c_blocks();
+        let layout = columns::br(&vec![1.0; nodes], rows, cols)?;
+        let panel = problem.panel(nodes);
+        let divided = panel_traffic(&layout, problem.block(), problem.k(), panel);
+        let summed = reduction_traffic(&held, problem.block(), &vec![true; nodes]);
         let links = self.links(0.0)?;
         let [sum_s, panels_s] =
-            [&summed, &divided].map(|nodes| links.longest_s(nodes, work.element_bytes));
-        Ok(CLEARLY_LESS * sum_s < panels_s && self.has_room(work.divide_k_evenly(held))?)
+            [&summed, &divided].map(|traffic| links.longest_s(traffic, problem.element().bytes()));
+        Ok(CLEARLY_LESS * sum_s < panels_s && self.has_room(self.divide_k_evenly(held))?)
     }
 
     /// Predicts the nodes' times in rectangles of C by their speeds on all of C.
@@ -84,8 +86,8 @@ impl Planner {
         rates: Vec<NodeRate>,
         whole: &AllOfC,
     ) -> Result<Models, LayoutError> {
-        let (rows, cols) = self.work.c_blocks();
-        let layout = arrange(self.work.config.layout, speeds, rows, cols)?;
+        let (rows, cols) = self.problem.c_blocks();
+        let layout = arrange(self.config.layout, speeds, rows, cols)?;
         let balance = NodeBalance {
             fixed_s: vec![0.0; speeds.len()],
             outcome: BalanceOutcome {
@@ -113,8 +115,7 @@ impl Planner {
         balance: NodeBalance,
         left_out: Option<&LeftOut>,
     ) -> Result<PlanPhase, PlanPause> {
-        let work = &self.work;
-        let rates = work.balance_rates(&balance, self.byte_s());
+        let rates = self.balance_rates(&balance);
         let known = rates.iter().filter(|node| node.speed > 0.0).count();
         if left_out.is_none()
             && known > 1
@@ -125,7 +126,7 @@ impl Planner {
             return Ok(self.balance(rest, Some(left_out)));
         }
         let of_all_c = match &self.known.of_all_c {
-            Some(whole) if self.has_room(whole.divide_k(work))? => Some(whole.clone()),
+            Some(whole) if self.has_room(self.divide_k(whole))? => Some(whole.clone()),
             _ => None,
         };
         let models = Models {
@@ -144,8 +145,8 @@ impl Planner {
     fn find_surely_left_out(&self, rates: &[NodeRate]) -> Result<Option<LeftOut>, PlanPause> {
         let mut found = None;
         for precision in [1.0, CERTAINTY] {
-            let links = self.links(precision * self.work.arithmetic_s(rates))?;
-            found = find_left_out(rates, links, &self.work)?;
+            let links = self.links(precision * self.arithmetic_s(rates))?;
+            found = self.find_left_out(rates, links)?;
             if found.is_none() {
                 break;
             }
@@ -155,22 +156,17 @@ impl Planner {
 
     /// Decides with the memory that there is: another layout than the balanced one may need too much.
     pub(super) fn compare_ways(&self, models: &Models) -> Result<Decision, PlanPause> {
-        let work = &self.work;
-        if work.split != SplitChoice::Auto || !models.can_be_compared() {
-            return Ok(decide(models, None, work)?);
+        if self.problem.split() != Split::Auto || !models.can_be_compared() {
+            return Ok(self.decide(models, None, true)?);
         }
-        let links = Some(self.links(work.arithmetic_s(&models.rates))?);
-        let decision = decide(models, links, work)?;
+        let links = Some(self.links(self.arithmetic_s(&models.rates))?);
+        let decision = self.decide(models, links, true)?;
         if decision.division.shares().is_some()
             || *decision.division.layout() == models.balance.layout
             || self.has_room(decision.division.clone())?
         {
             return Ok(decision);
         }
-        let as_balanced = Work {
-            may_slice: false,
-            ..*work
-        };
-        Ok(decide(models, links, &as_balanced)?)
+        Ok(self.decide(models, links, false)?)
     }
 }

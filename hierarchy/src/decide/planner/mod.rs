@@ -5,12 +5,15 @@ mod request;
 
 pub use request::{PlanAnswer, PlanRequest};
 
-use super::{AllOfC, DecideError, Decision, Division, LeftOut, Models, Work};
+use super::models::{AllOfC, Models};
+use super::{DecideError, Decision, Division, LeftOut};
 use crate::balance::{
-    BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance, Observation, Strategy,
+    BalanceConfig, BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance,
+    Observation, Strategy,
 };
 use crate::layout::{Layout, LayoutError, Rect};
-use crate::predict::Links;
+use crate::predict::{Cluster, Links};
+use crate::problem::Problem;
 
 /// Decides how a multiplication is divided among nodes.
 ///
@@ -18,21 +21,19 @@ use crate::predict::Links;
 ///    less travel. If k is then predicted to be the fastest, it is divided.
 /// 2. [`Inpa`] balances the nodes in rectangles of C.
 /// 3. Nodes that cost more than they help are left out, and the others balanced again.
-/// 4. The ways to divide are compared ([`decide()`](super::decide())).
+/// 4. The ways to divide are compared.
 ///
 /// # Example
 /// ```
 /// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Observation, Strategy};
-/// use isochron_hierarchy::decide::{PlanAnswer, PlanRequest, Planner, SplitChoice, Work};
-/// use isochron_hierarchy::predict::Links;
+/// use isochron_hierarchy::decide::{PlanAnswer, PlanRequest, Planner};
+/// use isochron_hierarchy::predict::{Cluster, Links};
+/// use isochron_hierarchy::problem::Problem;
 ///
-/// let work = Work {
-///     nodes: 2, m: 6400, n: 6400, k: 6400, block: 100,
-///     element_bytes: 8, panel: 200, kernel_width: 100, hidden: 1.0,
-///     split: SplitChoice::Auto, may_slice: true,
-///     config: BalanceConfig::default(), strategy: Strategy::Fpm, reps: 3,
-/// };
-/// let mut planner = Planner::new(work)?;
+/// let problem = Problem::new(6400, 6400, 6400, 100)?;
+/// let cluster = Cluster { nodes: 2, hidden: 1.0 };
+/// let config = BalanceConfig { strategy: Strategy::Fpm, steps: 64, ..BalanceConfig::default() };
+/// let mut planner = Planner::new(problem, cluster, config, 100)?;
 /// let decision = loop {
 ///     let answer = match planner.step() {
 ///         BalanceStep::Done(decision) => break decision,
@@ -51,11 +52,14 @@ use crate::predict::Links;
 ///     planner.observe(answer)?;
 /// };
 /// assert_eq!(decision.division.layout().areas(), [1024, 3072]);
-/// # Ok::<(), isochron_hierarchy::decide::DecideError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Planner {
-    work: Work,
+    pub(super) problem: Problem,
+    pub(super) cluster: Cluster,
+    pub(super) config: BalanceConfig,
+    pub(super) kernel_width: usize,
     known: Answers,
     phase: PlanPhase,
     next: BalanceStep<PlanRequest, Decision>,
@@ -108,23 +112,32 @@ impl From<LayoutError> for PlanPause {
 }
 
 impl Planner {
-    /// Starts the planning of a multiplication.
+    /// Starts the planning of a problem on a cluster. The updates that are measured have the inner dimension
+    /// `kernel_width`; the problem is as many of them as `config` has steps.
     ///
     /// # Errors
     /// [`DecideError`] if C has more blocks than can be counted.
     ///
     /// # Panics
     /// If there are no nodes.
-    pub fn new(work: Work) -> Result<Self, DecideError> {
+    pub fn new(
+        problem: Problem,
+        cluster: Cluster,
+        config: BalanceConfig,
+        kernel_width: usize,
+    ) -> Result<Self, DecideError> {
         let mut planner = Self {
-            work,
+            problem,
+            cluster,
+            config,
+            kernel_width,
             known: Answers::default(),
             phase: PlanPhase::ConsiderK,
             next: BalanceStep::Measure(PlanRequest::MessageCosts),
         };
-        if planner.work.strategy == Strategy::Homogeneous {
+        if config.strategy == Strategy::Homogeneous {
             // No time is to be corrected.
-            planner.known.byte_s = Some(vec![0.0; planner.work.nodes]);
+            planner.known.byte_s = Some(vec![0.0; cluster.nodes]);
             planner.advance()?;
         }
         Ok(planner)
@@ -157,7 +170,7 @@ impl Planner {
             (PlanRequest::Times { extents, along_k }, PlanAnswer::Times(times)) => {
                 self.check_length(times.len())?;
                 if along_k {
-                    self.known.of_all_c = Some(AllOfC::new(&self.work, &times)?)
+                    self.known.of_all_c = Some(AllOfC::new(&self.problem, &times)?)
                 } else {
                     self.observe_nodes(&extents, &times)?
                 }
@@ -168,7 +181,7 @@ impl Planner {
     }
 
     fn check_length(&self, got: usize) -> Result<(), BalanceError> {
-        match self.work.nodes {
+        match self.cluster.nodes {
             wanted if wanted != got => Err(BalanceError::WrongLength { wanted, got }),
             _ => Ok(()),
         }
@@ -180,17 +193,20 @@ impl Planner {
         extents: &[Extent],
         times: &[Observation],
     ) -> Result<(), BalanceError> {
-        let PlanPhase::Balance { nodes, machine, .. } = &mut self.phase else {
+        let PlanPhase::Balance { nodes, .. } = &self.phase else {
             return Err(BalanceError::NotMeasuring);
         };
-        let byte_s = self.known.byte_s.as_deref().unwrap_or_default();
-        let busy = nodes.iter().map(|&node| {
-            let messages_s = self
-                .work
-                .messages_s(byte_s[node], extents[node], nodes.len());
-            times[node].plus_known(messages_s)
-        });
-        machine.observe(&busy.collect::<Vec<_>>())
+        let busy: Vec<Observation> = nodes
+            .iter()
+            .map(|&node| {
+                let byte_s = self.byte_s()[node];
+                times[node].plus_known(self.messages_s(byte_s, extents[node], nodes.len()))
+            })
+            .collect();
+        match &mut self.phase {
+            PlanPhase::Balance { machine, .. } => machine.observe(&busy),
+            _ => Err(BalanceError::NotMeasuring),
+        }
     }
 
     /// Goes on until something is to be asked, or all is decided.
@@ -217,7 +233,7 @@ impl Planner {
         match &self.phase {
             PlanPhase::ConsiderK => {
                 self.consider_k()?;
-                Ok(self.balance((0..self.work.nodes).collect(), None))
+                Ok(self.balance((0..self.cluster.nodes).collect(), None))
             }
             PlanPhase::Balance {
                 nodes,
@@ -248,8 +264,8 @@ impl Planner {
 
     /// Starts to balance these nodes.
     fn balance(&self, nodes: Vec<usize>, left_out: Option<LeftOut>) -> PlanPhase {
-        let (rows, cols) = self.work.c_blocks();
-        let machine = Inpa::new(self.work.balance_config(), nodes.len(), rows, cols);
+        let (rows, cols) = self.problem.c_blocks();
+        let machine = Inpa::new(self.config, nodes.len(), rows, cols);
         PlanPhase::Balance {
             nodes,
             machine: Box::new(machine),
@@ -259,7 +275,7 @@ impl Planner {
 
     /// Returns the parts of all nodes; those that are not balanced have none.
     fn place_parts<T: Copy + Default>(&self, nodes: &[usize], parts: &[T]) -> Vec<T> {
-        let mut all = vec![T::default(); self.work.nodes];
+        let mut all = vec![T::default(); self.cluster.nodes];
         for (&node, &part) in nodes.iter().zip(parts) {
             all[node] = part;
         }
@@ -286,7 +302,7 @@ impl Planner {
     }
 
     /// Returns the seconds that a byte of a message takes from the arithmetic of each node.
-    fn byte_s(&self) -> &[f64] {
+    pub(super) fn byte_s(&self) -> &[f64] {
         self.known.byte_s.as_deref().unwrap_or_default()
     }
 
@@ -313,10 +329,10 @@ impl Planner {
 
     /// Returns the times of all of C.
     fn times_of_all_c(&self) -> Result<&AllOfC, PlanPause> {
-        let (rows, cols) = self.work.c_blocks();
+        let (rows, cols) = self.problem.c_blocks();
         self.known.of_all_c.as_ref().ok_or_else(|| {
             PlanPause::Ask(PlanRequest::Times {
-                extents: vec![Extent { rows, cols }; self.work.nodes],
+                extents: vec![Extent { rows, cols }; self.cluster.nodes],
                 along_k: true,
             })
         })
@@ -324,4 +340,4 @@ impl Planner {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,13 +1,64 @@
 //! Decisions about clusters of made-up speeds.
 
-use super::super::work::tests::small;
-use super::super::{SplitChoice, decide};
 use super::*;
-use crate::balance::EndReason;
-use crate::predict::{Candidate, Way};
+use crate::balance::{EndReason, Strategy};
+use crate::layout::Way;
+use crate::predict::Candidate;
+use crate::problem::Split;
+
+/// A problem on a cluster, to be planned.
+#[derive(Clone, Copy)]
+pub(in crate::decide) struct Case {
+    pub problem: Problem,
+    pub cluster: Cluster,
+    pub config: BalanceConfig,
+}
+
+/// 64 × 64 blocks of one element.
+pub(in crate::decide) fn small(nodes: usize, k: usize) -> Case {
+    let problem = Problem::new(64, 64, k, 1).unwrap();
+    Case {
+        problem: problem.with_panel(k.clamp(1, 8)).unwrap(),
+        cluster: Cluster { nodes, hidden: 0.0 },
+        config: BalanceConfig {
+            strategy: Strategy::Fpm,
+            steps: k as u64,
+            ..BalanceConfig::default()
+        },
+    }
+}
+
+impl Case {
+    pub fn planner(&self) -> Planner {
+        Planner::new(self.problem, self.cluster, self.config, 1).unwrap()
+    }
+
+    /// Makes a planner that knows the seconds of a byte of a message on each node.
+    pub fn planner_with(&self, byte_s: &[f64]) -> Planner {
+        let mut planner = self.planner();
+        planner.known.byte_s = Some(byte_s.to_vec());
+        planner
+    }
+
+    fn with_split(self, split: Split) -> Self {
+        Self {
+            problem: self.problem.with_split(split),
+            ..self
+        }
+    }
+
+    fn with_strategy(mut self, strategy: Strategy) -> Self {
+        self.config.strategy = strategy;
+        if strategy == Strategy::Adaptive {
+            // Models answer at once.
+            self.config.steps = 0;
+        }
+        self
+    }
+}
 
 /// Nodes of made-up speeds, in blocks of one element per second of an update.
-struct Cluster {
+struct MadeUp {
     speeds: Vec<f64>,
     byte_s: Vec<f64>,
     links: Links,
@@ -17,7 +68,7 @@ struct Cluster {
     asked: Vec<PlanRequest>,
 }
 
-impl Cluster {
+impl MadeUp {
     fn new(speeds: &[f64], bytes_per_s: f64) -> Self {
         Self {
             speeds: speeds.to_vec(),
@@ -50,8 +101,8 @@ impl Cluster {
         }
     }
 
-    fn decide(&mut self, work: Work) -> Decision {
-        let mut planner = Planner::new(work).unwrap();
+    fn decide(&mut self, case: Case) -> Decision {
+        let mut planner = case.planner();
         loop {
             match planner.step() {
                 BalanceStep::Done(decision) => return decision,
@@ -75,7 +126,7 @@ fn list_ways(candidates: &[Candidate]) -> Vec<Way> {
 
 #[test]
 fn unlike_nodes_get_unlike_rectangles() {
-    let mut cluster = Cluster::new(&[1e4, 3e4], 1e12);
+    let mut cluster = MadeUp::new(&[1e4, 3e4], 1e12);
     let decision = cluster.decide(small(2, 64));
     assert_eq!(decision.division.layout().areas(), [1024, 3072]);
     assert_eq!((decision.left_out, decision.kernel_width), (None, 1));
@@ -86,14 +137,11 @@ fn unlike_nodes_get_unlike_rectangles() {
 
 #[test]
 fn the_settings_are_those_of_the_caller() {
-    let mut work = small(2, 64);
-    work.config.steps = 7;
-    work.config.reps = 9;
-    work.strategy = Strategy::Homogeneous;
-    let config = work.config;
-    let mut cluster = Cluster::new(&[1e4, 3e4], 1e12);
-    let decision = cluster.decide(work);
-    assert_eq!(decision.config, config);
+    let mut case = small(2, 64).with_strategy(Strategy::Homogeneous);
+    case.config.reps = 9;
+    let mut cluster = MadeUp::new(&[1e4, 3e4], 1e12);
+    let decision = cluster.decide(case);
+    assert_eq!(decision.config, case.config);
     assert_eq!(decision.division.layout().areas(), [2048, 2048]);
     let mut asked = cluster.asked.iter();
     assert!(!asked.any(|request| matches!(request, PlanRequest::Times { .. })));
@@ -102,7 +150,7 @@ fn the_settings_are_those_of_the_caller() {
 #[test]
 fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
     let long = small(2, 1 << 16);
-    let mut cluster = Cluster::new(&[1e7, 3e7], 1e8);
+    let mut cluster = MadeUp::new(&[1e7, 3e7], 1e8);
     let decision = cluster.decide(long);
     assert_eq!(decision.division.shares(), Some(&[1 << 14, 3 << 14][..]));
     assert_eq!(list_ways(&decision.candidates)[0], Way::K);
@@ -120,17 +168,13 @@ fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
         "{decision:?}"
     );
     // Not even that fits: nothing is measured for it.
-    let mut short = Cluster {
+    let mut short = MadeUp {
         has_room: |_| false,
-        ..Cluster::new(&[1e7, 3e7], 1e8)
+        ..MadeUp::new(&[1e7, 3e7], 1e8)
     };
     short.decide(long);
     assert!(!short.measures_all_of_c());
-    let c = Work {
-        split: SplitChoice::C,
-        ..long
-    };
-    let decision = Cluster::new(&[1e7, 3e7], 1e8).decide(c);
+    let decision = MadeUp::new(&[1e7, 3e7], 1e8).decide(long.with_split(Split::C));
     assert_eq!(
         (decision.division.shares(), decision.candidates),
         (None, Vec::new())
@@ -139,13 +183,10 @@ fn a_long_k_is_divided_if_much_less_travels_and_there_is_room() {
 
 /// Returns `true` if k is divided over such links between hosts, which hide little.
 fn divides_k(strategy: Strategy, bytes_per_s: f64) -> bool {
-    let work = Work {
-        strategy,
-        hidden: 0.1,
-        ..small(4, 1 << 16)
-    };
-    Cluster::new(&[1e6; 4], bytes_per_s)
-        .decide(work)
+    let mut case = small(4, 1 << 16).with_strategy(strategy);
+    case.cluster.hidden = 0.1;
+    MadeUp::new(&[1e6; 4], bytes_per_s)
+        .decide(case)
         .division
         .shares()
         .is_some()
@@ -166,44 +207,35 @@ fn between_hosts_a_run_that_learns_divides_k_only_if_that_is_much_faster() {
 
 #[test]
 fn k_is_divided_if_the_caller_wants_it() {
-    let asked = Work {
-        split: SplitChoice::K,
-        ..small(3, 64)
-    };
-    let decision = Cluster::new(&[1e4, 1e4, 2e4], 1e12).decide(asked);
+    let asked = small(3, 64).with_split(Split::K);
+    let decision = MadeUp::new(&[1e4, 1e4, 2e4], 1e12).decide(asked);
     assert_eq!(decision.division.shares(), Some(&[16, 16, 32][..]));
-    let even = Work {
-        strategy: Strategy::Homogeneous,
-        ..asked
-    };
-    let decision = Cluster::new(&[0.0; 3], 1e12).decide(even);
-    // Nobody knows a time.
+    let even = asked.with_strategy(Strategy::Homogeneous);
+    let decision = MadeUp::new(&[0.0; 3], 1e12).decide(even);
+    // No time is known.
     assert_eq!(decision.division.shares().unwrap().iter().sum::<u64>(), 64);
 }
 
 #[test]
 fn a_node_that_costs_more_than_it_helps_is_left_out() {
-    let work = Work {
-        split: SplitChoice::C,
-        ..small(3, 64)
-    };
-    let mut cluster = Cluster::new(&[1e6, 1e6, 5e4], 1e9);
+    let case = small(3, 64).with_split(Split::C);
+    let mut cluster = MadeUp::new(&[1e6, 1e6, 5e4], 1e9);
     cluster.links.latency_s = 5e-3;
-    let decision = cluster.decide(work);
+    let decision = cluster.decide(case);
     let left_out = decision.left_out.unwrap();
     assert!(left_out.ranks == [2] && left_out.without_s < left_out.with_s);
     let areas = decision.division.layout().areas();
     assert_eq!((areas[2], areas.iter().sum::<u64>()), (0, 4096));
     assert_eq!(decision.balance.unwrap().times_s[2], 0.0);
-    let fast = Cluster::new(&[1e7, 1e7, 1e7], 1e12).decide(work);
+    let fast = MadeUp::new(&[1e7, 1e7, 1e7], 1e12).decide(case);
     assert_eq!(fast.left_out, None);
 }
 
 #[test]
 fn no_node_is_left_out_for_links_that_were_disturbed_once() {
-    let slow = Cluster::new(&[1e4, 1e4, 100.0], 1e6);
-    let fast = Cluster::new(&[1e4, 1e4, 100.0], 1e12);
-    let mut planner = Planner::new(small(3, 10)).unwrap();
+    let slow = MadeUp::new(&[1e4, 1e4, 100.0], 1e6);
+    let fast = MadeUp::new(&[1e4, 1e4, 100.0], 1e12);
+    let mut planner = small(3, 10).planner();
     let mut lengths_s = Vec::new();
     let decision = loop {
         let request = match planner.step() {
@@ -227,27 +259,22 @@ fn no_node_is_left_out_for_links_that_were_disturbed_once() {
 
 #[test]
 fn a_node_whose_messages_cost_computing_time_gets_less() {
-    let work = Work {
-        split: SplitChoice::C,
-        hidden: 1.0,
-        ..small(2, 64)
-    };
-    let mut cluster = Cluster::new(&[1e6, 1e6], 1e12);
+    let mut case = small(2, 64).with_split(Split::C);
+    case.cluster.hidden = 1.0;
+    let mut cluster = MadeUp::new(&[1e6, 1e6], 1e12);
     cluster.byte_s[1] = 1e-6;
-    let areas = cluster.decide(work).division.layout().areas();
+    let areas = cluster.decide(case).division.layout().areas();
     assert!(areas[1] < areas[0] && areas[1] > 0, "{areas:?}");
 }
 
 #[test]
 fn another_layout_than_the_balanced_one_needs_room() {
     // In two rows and two columns half of the long A would travel, and slices of rows keep it.
-    let mut work = Work {
-        m: 512,
-        n: 32,
-        k: 32,
-        block: 8,
+    let case = Case {
+        problem: Problem::new(512, 32, 32, 8).unwrap().with_panel(8).unwrap(),
         ..small(4, 32)
     };
+    let planner = case.planner_with(&[0.0; 4]);
     let balance = NodeBalance {
         layout: crate::layout::kl(&[1.0; 4], &[vec![0, 1], vec![2, 3]], 64, 4).unwrap(),
         fixed_s: vec![0.0; 4],
@@ -261,7 +288,7 @@ fn another_layout_than_the_balanced_one_needs_room() {
             falling: Vec::new(),
         },
     };
-    let rates = work.node_rates(&balance.layout, &balance.outcome.times_s, &[0.0; 4]);
+    let rates = planner.node_rates(&balance.layout, &balance.outcome.times_s);
     let models = Models {
         balance,
         rates,
@@ -271,16 +298,15 @@ fn another_layout_than_the_balanced_one_needs_room() {
         latency_s: 1e-6,
         bytes_per_s: 1e4,
     });
-    let free = decide(&models, links, &work).unwrap();
+    let free = planner.decide(&models, links, true).unwrap();
     assert_eq!((free.division.way(), free.candidates.len()), (Way::M, 3));
-    assert_eq!(free, decide(&models, links, &work).unwrap());
-    work.may_slice = false;
-    let bound = decide(&models, links, &work).unwrap();
+    assert_eq!(free, planner.decide(&models, links, true).unwrap());
+    let bound = planner.decide(&models, links, false).unwrap();
     assert_eq!(
         (bound.division.layout(), bound.candidates.len()),
         (&models.balance.layout, 0)
     );
-    assert_eq!(decide(&models, None, &work).unwrap(), bound);
+    assert_eq!(planner.decide(&models, None, false).unwrap(), bound);
 }
 
 #[test]
@@ -288,14 +314,14 @@ fn ten_thousand_nodes_are_planned_the_same_twice() {
     let speeds: Vec<f64> = (0..10_000)
         .map(|node| 1e6 * (1 + node % 7) as f64)
         .collect();
-    let work = Work {
-        m: 4000,
-        n: 4000,
-        k: 4000,
-        block: 2,
+    let case = Case {
+        problem: Problem::new(4000, 4000, 4000, 2)
+            .unwrap()
+            .with_panel(8)
+            .unwrap(),
         ..small(10_000, 4000)
     };
-    let decisions = [0, 1].map(|_| Cluster::new(&speeds, 1e15).decide(work));
+    let decisions = [0, 1].map(|_| MadeUp::new(&speeds, 1e15).decide(case));
     assert_eq!(decisions[0], decisions[1]);
     let areas = decisions[0].division.layout().areas();
     assert_eq!(areas.iter().sum::<u64>(), 2000 * 2000);
@@ -307,7 +333,7 @@ fn ten_thousand_nodes_are_planned_the_same_twice() {
 
 #[test]
 fn answers_that_were_not_asked_for_are_refused() {
-    let mut planner = Planner::new(small(2, 64)).unwrap();
+    let mut planner = small(2, 64).planner();
     assert_eq!(
         planner.step(),
         BalanceStep::Measure(PlanRequest::MessageCosts)
@@ -318,15 +344,7 @@ fn answers_that_were_not_asked_for_are_refused() {
     planner
         .observe(PlanAnswer::MessageCosts(vec![0.0; 2]))
         .unwrap();
-    let one = Work {
-        nodes: 1,
-        ..small(1, 64)
-    };
-    let mut done = Planner::new(Work {
-        strategy: Strategy::Homogeneous,
-        ..one
-    })
-    .unwrap();
+    let mut done = small(1, 64).with_strategy(Strategy::Homogeneous).planner();
     assert!(matches!(done.step(), BalanceStep::Done(_)));
     let refused = done.observe(PlanAnswer::Room(true)).unwrap_err();
     assert_eq!(refused, BalanceError::NotMeasuring.into());

@@ -10,7 +10,7 @@ use isochron_hierarchy::adaptive::{
 use isochron_hierarchy::model::Point;
 
 use self::run::*;
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 #[test]
 fn unlike_parts_are_near_ideal_with_everything_counted() {

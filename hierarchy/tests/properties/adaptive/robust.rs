@@ -3,7 +3,7 @@
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, LaidOut, Request};
 
 use super::run::*;
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 /// Units of a block.
 const BLOCK: u64 = 20;

@@ -4,7 +4,7 @@ use isochron_hierarchy::adaptive::{
     Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, LaidOut, Observed, Request,
 };
 
-use crate::simulated::SplitMix;
+use isochron_support::simulated::SplitMix;
 
 /// Units of an even share.
 pub const SHARE: u64 = 8000;

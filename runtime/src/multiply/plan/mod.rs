@@ -16,8 +16,8 @@ use std::sync::Arc;
 use isochron_devices::{Depth, DeviceKind, JobShape};
 use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
-use isochron_hierarchy::layout::Layout;
-use isochron_hierarchy::predict::{self, Links, Traffic, Way};
+use isochron_hierarchy::layout::{Layout, Way};
+use isochron_hierarchy::predict::{self, Links, Traffic};
 use serde::{Deserialize, Serialize};
 
 pub use made::{Making, format_utc};
@@ -26,8 +26,8 @@ pub use node::{KnownFrom, PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 
 use super::LEAST_LOOKAHEAD;
+use super::Problem;
 use super::director::Assignment;
-use super::problem::Problem;
 use super::reduce;
 use super::schedule::{A, B, StepSchedule};
 use crate::error::Error;
@@ -278,6 +278,13 @@ impl Plan {
     /// Number of updates that a rank makes.
     pub fn steps(&self, rank: usize) -> usize {
         self.k_range(rank).len().div_ceil(self.panel())
+    }
+
+    /// Returns `true` if a run that learns decides on some of its steps: the first decision is taken after one step, on
+    /// the steps that have not been sent for by then.
+    pub(crate) fn has_decisions(&self) -> bool {
+        let most = (0..self.n_ranks()).map(|rank| self.steps(rank)).max();
+        most.unwrap_or(0) > 1 + self.lookahead()
     }
 
     /// Predicted seconds of a rank's arithmetic: its updates times the measured or predicted time of one. They include

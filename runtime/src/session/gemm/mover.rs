@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use isochron_devices::Scalar;
 
+use super::{Placed, PlacedFactor};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved, Movement, RedistributeConfig};
@@ -20,28 +21,22 @@ pub(super) struct MatrixMover<'r, T> {
 }
 
 impl<T: Scalar> MatrixMover<'_, T> {
-    /// Returns a factor in the plan's layout, `spread`. That is the program's own memory if it has this layout, be it with rows
-    /// and columns in another order. Else it is `room`, to which the pieces are moved if the factor `is_read`.
+    /// Returns a factor in the plan's layout, `spread`: where it lies, or in `room`, to which its pieces are moved if the
+    /// factor `is_read`.
     pub(super) fn bring<'m>(
         &mut self,
-        (on, pieces): (&Distribution, Vec<Stored<'m, T>>),
+        placed: PlacedFactor<'m, T>,
+        on: &Distribution,
         spread: &Spread,
-        is_scattered: bool,
         room: &'m mut Option<Matrix<T>>,
         moves: &mut Option<PieceMoves<T>>,
         is_read: bool,
     ) -> Result<HeldMatrix<'m, T>, Error> {
         let (comm, rank) = (self.comm, self.comm.rank());
-        if is_scattered || on.is_like(spread) {
-            let piece = pieces
-                .first()
-                .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
-            let shown = match on.only_spread().filter(|_| is_scattered) {
-                Some(has) => HeldMatrix::show_scattered(spread.clone(), has, rank, piece),
-                None => HeldMatrix::show(spread.clone(), rank, piece),
-            };
-            return agree(comm, shown);
-        }
+        let pieces = match placed {
+            Placed::Here(factor) => return Ok(factor),
+            Placed::Elsewhere(pieces) => pieces,
+        };
         let room = take_kept(room, || Matrix::zeros(spread.clone(), rank), comm)?;
         if is_read {
             self.gather(on, pieces, spread, room, moves)?;

@@ -180,7 +180,7 @@ fn change_all() -> GemmConfig {
         ops: [Op::T, Op::C],
         block: Some(64),
         panel: Some(32),
-        split: SplitChoice::K,
+        split: Split::K,
         balance: serde_json::from_value(changed).unwrap(),
     }
 }

@@ -9,9 +9,11 @@ use std::ops::Range;
 use isochron_devices::{DeviceInfo, DeviceKind};
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
 use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
-use isochron_hierarchy::decide::{Decision, Division, Work};
+use isochron_hierarchy::decide::{Decision, Division};
+use isochron_hierarchy::predict::messages_s;
 use serde::{Deserialize, Serialize};
 
+use super::PlanningTask;
 use crate::error::Error;
 use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
@@ -46,9 +48,9 @@ pub(super) struct Looking {
 pub(super) type FirstDivision = (Decision, Vec<Vec<usize>>, FirstLook);
 
 /// Returns the settings for a run of this number of steps and devices.
-fn suit(config: AdaptiveConfig, work: &Work, steps: u64, devices: u64) -> AdaptiveConfig {
-    let finest = (work.m * work.n) as u64 / (FINENESS * devices.max(1));
-    let block = (work.block * work.block) as u64;
+fn suit(config: AdaptiveConfig, problem: &Problem, steps: u64, devices: u64) -> AdaptiveConfig {
+    let finest = (problem.m() * problem.n()) as u64 / (FINENESS * devices.max(1));
+    let block = (problem.block() * problem.block()) as u64;
     AdaptiveConfig {
         granule: config.granule.max(block.min(finest)),
         check_every: steps.clamp(
@@ -128,12 +130,13 @@ fn describe_parts(classes: &[Vec<DeviceClass>], total: u64) -> Vec<AdaptivePart>
 impl Looking {
     /// Starts before the first look, with the classes of every rank's devices and the knowledge of each device.
     pub fn new(
-        work: &Work,
+        task: &PlanningTask,
         classes: &[Vec<DeviceClass>],
         known: &[KnownDevice],
     ) -> Result<Self, Error> {
-        let steps = work.k.div_ceil(work.kernel_width.max(1)) as u64;
-        let total = (work.m * work.n) as u64;
+        let problem = &task.problem;
+        let steps = problem.k().div_ceil(task.kernel_width.max(1)) as u64;
+        let total = (problem.m() * problem.n()) as u64;
         let mut parts = describe_parts(classes, total);
         for (part, known) in parts.iter_mut().zip(known) {
             known.add_to(part);
@@ -144,7 +147,7 @@ impl Looking {
             devices.push(first..first + class.len());
         }
         let look = FirstLook {
-            config: suit(work.config.adaptive, work, steps, parts.len() as u64),
+            config: suit(task.config.adaptive, problem, steps, parts.len() as u64),
             parts,
             ..FirstLook::default()
         };
@@ -203,20 +206,24 @@ impl Looking {
     }
 
     /// Predicts the nodes' times of an update of such parts of C.
-    pub fn predict(&self, work: &Work, extents: &[Extent]) -> Result<Vec<Observation>, Error> {
+    pub fn predict(
+        &self,
+        task: &PlanningTask,
+        extents: &[Extent],
+    ) -> Result<Vec<Observation>, Error> {
         let mut times = Vec::new();
         for (devices, &extent) in self.devices.iter().zip(extents) {
-            let (rows, cols) = work.size_in_elements(extent);
+            let (rows, cols) = task.problem.size_in_elements((extent.rows, extent.cols));
             let (_, time_s) = self
                 .learner
                 .divide_among(devices.clone(), (rows * cols) as u64)?;
-            times.push(Observation::measured(time_s, work.reps, 0.0));
+            times.push(Observation::measured(time_s, task.config.reps, 0.0));
         }
         Ok(times)
     }
 
     /// Adds each node's seconds of messages in this division, per element of C, to the measured times.
-    fn add_messages(&mut self, work: &Work, division: &Division) {
+    fn add_messages(&mut self, task: &PlanningTask, division: &Division) {
         let Division::C(layout) = division else {
             return;
         };
@@ -227,10 +234,10 @@ impl Looking {
             .count();
         let nodes = layout.rects().iter().zip(&self.look.byte_s);
         for (devices, (rect, &byte_s)) in self.devices.iter().zip(nodes) {
-            let extent = Extent::from(rect);
-            let (rows, cols) = work.size_in_elements(extent);
-            let of_element_s =
-                work.messages_s(byte_s, extent, busy) / ((rows * cols).max(1) as f64);
+            let (problem, part) = (&task.problem, (rect.rows, rect.cols));
+            let (rows, cols) = problem.size_in_elements(part);
+            let of_element_s = messages_s(problem, task.kernel_width, part, busy, byte_s)
+                / ((rows * cols).max(1) as f64);
             for measured in &mut self.look.measurements {
                 for device in devices.clone() {
                     measured.times_s[device] += measured.units[device] as f64 * of_element_s;
@@ -248,10 +255,10 @@ impl Looking {
     /// Divides the first step as the planner has decided, within the learner's limits on growth of each device's part.
     pub fn divide_first(
         &mut self,
-        work: &Work,
-        problem: Problem,
+        task: &PlanningTask,
         mut decision: Decision,
     ) -> Result<FirstDivision, Error> {
+        let problem = task.problem;
         // Messages of a node count in the decision, and not in the learner's times: one that got nothing stays idle.
         let decided = Plan::of_division(problem, decision.division.clone(), &[]);
         for (rank, devices) in self.devices.iter().enumerate() {
@@ -260,7 +267,7 @@ impl Looking {
                 parts.iter_mut().for_each(|part| part.capacity = Some(0));
             }
         }
-        self.add_messages(work, &decision.division);
+        self.add_messages(task, &decision.division);
         let parts = 0..self.look.parts.len();
         self.learner = self.look.begin(parts, self.total, self.steps, 1.0)?;
         let slices = self.slice_by_models(problem, &decision)?;

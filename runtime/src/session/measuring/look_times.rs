@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use isochron_devices::{Depth, JobShape, Scalar};
-use isochron_hierarchy::balance::Extent;
 use isochron_hierarchy::layout::arrange;
 
 use super::look::{Asked, DeviceClass, Looking};
@@ -59,7 +58,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
             .map(|(info, likely_cores)| DeviceClass::of(info, likely_cores))
             .collect();
         let classes = comm.gather(&mine)?;
-        let head = (comm.rank() == 0).then(|| Looking::new(&self.work, &classes, known));
+        let head = (comm.rank() == 0).then(|| Looking::new(&self.task, &classes, known));
         let mut head = agree(comm, head.transpose())?;
         loop {
             let request = head.as_mut().map(Looking::request);
@@ -190,20 +189,17 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     /// Returns the rows of C for a look at this number of elements: a quarter of this node's part in an even layout, or
     /// more if C has too few columns for that.
     fn find_look_rows(&self, elements: u64) -> usize {
-        let (rows, cols) = self.work.c_blocks();
-        let rect = arrange(
-            self.work.config.layout,
-            &vec![1.0; self.work.nodes],
-            rows,
-            cols,
-        )
-        .ok()
-        .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
+        let problem = &self.task.problem;
+        let (rows, cols) = problem.c_blocks();
+        let even = vec![1.0; self.task.cluster.nodes];
+        let rect = arrange(self.task.config.layout, &even, rows, cols)
+            .ok()
+            .and_then(|layout| layout.rects().get(self.comm.rank()).copied());
         let rows = rect
             .filter(|rect| !rect.is_empty())
             .map_or(rows, |rect| rect.rows);
-        let (rows, _) = self.work.size_in_elements(Extent { rows, cols });
-        let least = (elements as usize).div_ceil(self.work.n.max(1));
+        let (rows, _) = problem.size_in_elements((rows, cols));
+        let least = (elements as usize).div_ceil(problem.n().max(1));
         rows.div_ceil(4).max(least).max(1)
     }
 }
@@ -213,13 +209,12 @@ mod tests {
     use super::*;
     use crate::comm::LocalComm;
     use crate::multiply::Problem;
-    use crate::session::measuring::describe_work;
+    use crate::session::measuring::PlanningTask;
     use isochron_devices::{
         DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, MeasureConfig, PanelPair,
         UpdateTime, Updates, ViewMut, Worker,
     };
     use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-    use isochron_hierarchy::decide::Work;
     use std::sync::{Arc, Mutex};
 
     /// A device whose update takes `unit_s` for each element of C and row of B, and `memory_s` for each element, both
@@ -275,15 +270,12 @@ mod tests {
         let comm = LocalComm::new();
         let measure = MeasureConfig::default();
         let problem = Problem::new(128, 128, 64, 1).unwrap();
-        let configs = (BalanceConfig::default(), measure);
-        let work = describe_work(&comm, &team, &problem, configs).unwrap();
-        let work = Work {
-            kernel_width: 64,
-            strategy: Strategy::Adaptive,
-            ..work
-        };
+        let config = BalanceConfig::default();
+        let mut task = PlanningTask::new(&comm, &team, problem, config, measure).unwrap();
+        task.kernel_width = 64;
+        (task.config.strategy, task.config.steps) = (Strategy::Adaptive, 0);
         let mut measurer: NodeMeasurer<'_, f64> =
-            NodeMeasurer::new(&comm, &mut team, None, measure, work);
+            NodeMeasurer::new(&comm, &mut team, None, measure, task);
         let asked = [Asked { units, limit_s }];
         let seen = measurer.look(&asked, limit_s.is_some()).unwrap();
         assert_eq!(seen[0].0, units);

@@ -7,15 +7,14 @@ mod look;
 mod look_times;
 mod node;
 
-use isochron_devices::internal::memory_bounds;
+use isochron_devices::internal::{Load, memory_bounds};
 use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
 use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy, imbalance};
-use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner, Work};
-use isochron_hierarchy::predict::Links;
+use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::predict::{Cluster, Links};
 
 use super::known::KnownDevice;
-use super::load::Load;
 use super::memory::{self, MemoryNeed};
 use crate::comm::{Comm, LinkLadder, share_outcome};
 use crate::error::Error;
@@ -42,7 +41,6 @@ const FREE: Links = Links {
 /// The measurements for the plan of one problem, with elements of its type.
 pub(super) struct PlanMeasurer<'a, T> {
     node: NodeMeasurer<'a, T>,
-    problem: Problem,
     /// Capacity of the links between ranks, as far as measured.
     ladder: LinkLadder,
     /// The load of this rank's host.
@@ -74,47 +72,64 @@ pub(super) struct Decided {
     pub falls: bool,
 }
 
-/// Describes the multiplication to the planner, with what follows from it beside the caller's settings.
-///
-/// # Errors
-/// [`Error::Unreadable`] on every rank.
-///
-/// # Collective
-/// All ranks.
-pub(super) fn describe_work(
-    comm: &dyn Comm,
-    team: &DeviceTeam,
-    problem: &Problem,
-    (config, measure): (BalanceConfig, MeasureConfig),
-) -> Result<Work, Error> {
-    let nodes = comm.size();
-    // The steps of which the fewest repetitions are the share that measuring may take.
-    let fewest = f64::from(measure.min_reps) / MEASUREMENT_SHARE;
-    let hosts = comm.gather(&comm.host().to_owned())?;
-    let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
-    let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
-    Ok(Work {
-        nodes,
-        m: problem.m(),
-        n: problem.n(),
-        k: problem.k(),
-        block: problem.block(),
-        element_bytes: problem.element().bytes(),
-        panel: problem.panel(nodes),
-        kernel_width: problem.kernel_width(fewest.ceil() as usize, nodes),
-        // Between hosts the network moves messages; on one host the computing cores copy them.
-        hidden: if is_one_host { 0.0 } else { 1.0 },
-        split: problem.split(),
-        may_slice: true,
-        config,
-        strategy: if is_decided {
-            // Nothing is to be computed, or there is one device.
+/// A problem to be planned on the ranks of a job, and the update that is measured for it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlanningTask {
+    pub problem: Problem,
+    pub cluster: Cluster,
+    /// The caller's settings, with the repetitions and steps of this run. The strategy is [`Strategy::Homogeneous`] if
+    /// nothing is to be computed or divided.
+    pub config: BalanceConfig,
+    /// Inner dimension of the updates that are measured.
+    pub kernel_width: usize,
+}
+
+impl PlanningTask {
+    /// Describes the planning of a problem by these settings of balancing and measuring.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn new(
+        comm: &dyn Comm,
+        team: &DeviceTeam,
+        problem: Problem,
+        config: BalanceConfig,
+        measure: MeasureConfig,
+    ) -> Result<Self, Error> {
+        let nodes = comm.size();
+        // The steps of which the fewest repetitions are the share that measuring may take.
+        let fewest = f64::from(measure.min_reps) / MEASUREMENT_SHARE;
+        let kernel_width = problem.kernel_width(fewest.ceil() as usize, nodes);
+        let hosts = comm.gather(&comm.host().to_owned())?;
+        let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
+        let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
+        let strategy = if is_decided {
             Strategy::Homogeneous
         } else {
             config.strategy
-        },
-        reps: measure.min_reps,
-    })
+        };
+        Ok(Self {
+            problem,
+            cluster: Cluster {
+                nodes,
+                hidden: if is_one_host { 0.0 } else { 1.0 },
+            },
+            config: BalanceConfig {
+                strategy,
+                steps: match strategy {
+                    // Models answer at once, so that no answer costs more than it saves.
+                    Strategy::Adaptive => 0,
+                    _ => problem.k().div_ceil(kernel_width.max(1)) as u64,
+                },
+                reps: measure.min_reps,
+                ..config
+            },
+            kernel_width,
+        })
+    }
 }
 
 impl<'a, T: Scalar> PlanMeasurer<'a, T> {
@@ -122,13 +137,12 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// rank, of every device.
     pub(super) fn new(
         node: NodeMeasurer<'a, T>,
-        problem: Problem,
         load: Load,
-        (ladder, known): (LinkLadder, Vec<Vec<KnownDevice>>),
+        ladder: LinkLadder,
+        known: Vec<Vec<KnownDevice>>,
     ) -> Self {
         Self {
             node,
-            problem,
             ladder,
             load,
             looking: None,
@@ -142,7 +156,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// All ranks.
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
         let known = self.share_known()?;
-        if self.node.work.strategy == Strategy::Adaptive {
+        if self.node.task.config.strategy == Strategy::Adaptive {
             self.looking = self.node.look_at_all(&self.known.concat())?;
             self.node.free_operands();
         } else {
@@ -166,7 +180,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
             links: self.find_links(),
             ladder: self.ladder,
             known: known[rank].iter().map(|device| device.from).collect(),
-            seen: match self.node.work.strategy {
+            seen: match self.node.task.config.strategy {
                 Strategy::Adaptive => self.looking.map_or_else(Vec::new, |looking| looking.seen),
                 _ => self.node.gather_seen()?,
             },
@@ -186,7 +200,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// All ranks.
     fn share_known(&self) -> Result<Vec<Vec<KnownDevice>>, Error> {
         let comm = self.node.comm;
-        if self.node.work.strategy == Strategy::Homogeneous {
+        if self.node.task.config.strategy == Strategy::Homogeneous {
             return Ok(vec![Vec::new(); comm.size()]);
         }
         let mut known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
@@ -202,14 +216,14 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// All ranks.
     fn divide_first(&mut self, decision: &Decision) -> Result<Option<FirstDivision>, Error> {
         let comm = self.node.comm;
-        if self.node.work.strategy != Strategy::Adaptive {
+        if self.node.task.config.strategy != Strategy::Adaptive {
             return Ok(None);
         }
-        let (problem, work) = (self.problem, self.node.work);
+        let task = self.node.task;
         let first = self
             .looking
             .as_mut()
-            .map(|looking| looking.divide_first(&work, problem, decision.clone()));
+            .map(|looking| looking.divide_first(&task, decision.clone()));
         share_outcome(comm, 0, first).map(Some)
     }
 
@@ -234,7 +248,13 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
 
     /// Makes the planner on the head rank.
     fn begin_planner(&self) -> Result<Planner, Error> {
-        let mut planner = Planner::new(self.node.work)?;
+        let PlanningTask {
+            problem,
+            cluster,
+            config,
+            kernel_width,
+        } = self.node.task;
+        let mut planner = Planner::new(problem, cluster, config, kernel_width)?;
         self.answer_alone(&mut planner)?;
         Ok(planner)
     }
@@ -244,7 +264,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         while let BalanceStep::Measure(request) = planner.step() {
             let answer = match (request, &self.looking) {
                 (PlanRequest::Times { extents, .. }, Some(looking)) => {
-                    PlanAnswer::Times(looking.predict(&self.node.work, &extents)?)
+                    PlanAnswer::Times(looking.predict(&self.node.task, &extents)?)
                 }
                 (PlanRequest::Links { run_s }, _) if self.ladder.is_settled(run_s) => {
                     PlanAnswer::Links(self.find_links().unwrap_or(FREE))
@@ -298,7 +318,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// seems slower than any memory is, other programs had the cores.
     fn find_links(&self) -> Option<Links> {
         let links = self.ladder.links()?;
-        Some(if self.node.work.hidden > 0.0 {
+        Some(if self.node.task.cluster.hidden > 0.0 {
             links
         } else {
             Links {
@@ -337,7 +357,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     fn has_room(&mut self, division: Division) -> Result<bool, Error> {
         self.node.free_operands();
         let comm = self.node.comm;
-        let mut next = Some(Plan::of_division(self.problem, division, &[]));
+        let mut next = Some(Plan::of_division(self.node.task.problem, division, &[]));
         while let Some(plan) = next {
             let need = MemoryNeed {
                 bytes: plan.memory_bytes(comm.rank()),

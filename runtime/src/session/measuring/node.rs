@@ -10,12 +10,12 @@ use isochron_devices::{
 use isochron_hierarchy::balance::{
     BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Strategy,
 };
-use isochron_hierarchy::decide::{Division, Work};
+use isochron_hierarchy::decide::Division;
 use isochron_hierarchy::layout::Rect;
 use isochron_hierarchy::model::{Fit, SpeedModel};
 use isochron_hierarchy::partition::apportion;
 
-use super::MEASUREMENT_SHARE;
+use super::{MEASUREMENT_SHARE, PlanningTask};
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::progress::{Observer, Progress, tell};
@@ -105,7 +105,7 @@ pub(in crate::session) struct NodeMeasurer<'a, T> {
     pub observer: Option<&'a dyn Observer>,
     /// Repetitions of a measurement; a short run allows fewer.
     pub measure: MeasureConfig,
-    pub work: Work,
+    pub task: PlanningTask,
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
     pub(super) operands: UpdateOperands<T>,
@@ -122,13 +122,13 @@ pub(in crate::session) struct NodeMeasurer<'a, T> {
 }
 
 impl<'a, T: Scalar> NodeMeasurer<'a, T> {
-    /// Prepares measurements for this work.
+    /// Prepares measurements for this task.
     pub(in crate::session) fn new(
         comm: &'a dyn Comm,
         team: &'a mut DeviceTeam,
         observer: Option<&'a dyn Observer>,
         measure: MeasureConfig,
-        work: Work,
+        task: PlanningTask,
     ) -> Self {
         Self {
             models: Vec::new(),
@@ -137,7 +137,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             team,
             observer,
             measure,
-            work,
+            task,
             measured: MeasureTally::default(),
             operands: UpdateOperands::default(),
             memories: Default::default(),
@@ -161,7 +161,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         }
         let mut all = ranks.iter().flatten();
         let models = if all.all(KnownDevice::is_certain) {
-            fit_models(self.work.config.fit, mine)
+            fit_models(self.task.config.fit, mine)
         } else {
             Ok(Vec::new())
         };
@@ -204,7 +204,10 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         if !self.is_predicting() {
             self.note_iteration();
         }
-        let area = self.work.size_in_elements(extent);
+        let area = self
+            .task
+            .problem
+            .size_in_elements((extent.rows, extent.cols));
         // IDPA will measure about these slices.
         let slices = self.slice_columns(area, along_k);
         let depth = self.depth(along_k);
@@ -249,9 +252,9 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
 
     /// Returns the inner dimensions of the updates that are measured.
     pub(super) fn depth(&self, along_k: bool) -> Depth {
-        let Work { nodes, k, .. } = self.work;
+        let (nodes, k) = (self.task.cluster.nodes, self.task.problem.k());
         Depth {
-            k_max: self.work.kernel_width,
+            k_max: self.task.kernel_width,
             k_total: if along_k { k / nodes } else { k },
         }
     }
@@ -263,7 +266,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             Some(models) => {
                 let area = (rows as u64, columns as u64);
                 models
-                    .divide(self.work.balance_config(), area)
+                    .divide(self.task.config, area)
                     .into_iter()
                     .map(|columns| columns as usize)
                     .collect()
@@ -275,10 +278,10 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// Returns the columns of this node's devices in a division: as measured, or by the devices' models if a part of
     /// this size was not measured.
     pub(in crate::session) fn slice_part(&self, division: &Division) -> Vec<usize> {
-        let (rank, Work { m, n, .. }) = (self.comm.rank(), self.work);
+        let (rank, problem) = (self.comm.rank(), &self.task.problem);
         let Division::C(layout) = division else {
             let has_work = division.shares().is_some_and(|shares| shares[rank] > 0);
-            return self.slice_columns((m, if has_work { n } else { 0 }), true);
+            return self.slice_columns((problem.m(), if has_work { problem.n() } else { 0 }), true);
         };
         let rect = &layout.rects()[rank];
         let area = self.cut(rect);
@@ -301,7 +304,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             cols,
         } = *rect;
         let [first, end] = [(row, col), (row + rows, col + cols)]
-            .map(|(rows, cols)| self.work.size_in_elements(Extent { rows, cols }));
+            .map(|blocks| self.task.problem.size_in_elements(blocks));
         (end.0 - first.0, end.1 - first.1)
     }
 
@@ -313,7 +316,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        if rows == 0 || cols == 0 || self.work.strategy == Strategy::Homogeneous {
+        if rows == 0 || cols == 0 || self.task.config.strategy == Strategy::Homogeneous {
             return Ok(balance);
         }
         let times = self.measure_devices(rows, depth, &balance.slices, &mut |_needed| {
@@ -331,10 +334,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
         let columns = if rows == 0 { 0 } else { cols as u64 };
-        let (config, depth) = (
-            self.work.balance_config().for_devices(),
-            self.depth(along_k),
-        );
+        let (config, depth) = (self.task.config.for_devices(), self.depth(along_k));
         let known = self.memories[usize::from(along_k)].known.as_ref();
         let mut machine = Idpa::new(config, self.team.len(), (rows as u64, columns), known);
         loop {
@@ -362,7 +362,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         if self.is_predicting() {
             let times = units.zip(&self.models).map(|(units, model)| match units {
                 0 => Observation::default(),
-                _ => Observation::measured(model.time_s(units as f64), self.work.reps, 0.0),
+                _ => Observation::measured(model.time_s(units as f64), self.task.config.reps, 0.0),
             });
             return Ok(times.collect());
         }
@@ -404,10 +404,11 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
         let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
         let updates = self.team.updates_per_visit(&job, &slices)?;
-        let even_share = (self.work.m * self.work.n) as f64 / self.work.nodes as f64;
+        let problem = &self.task.problem;
+        let even_share = (problem.m() * problem.n()) as f64 / self.task.cluster.nodes as f64;
         let area = job.rows as f64 * job.cols as f64;
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
-        let steps = self.work.balance_config().steps;
+        let steps = self.task.config.steps;
         let config = limit_reps(self.measure, steps, updates as f64 * part);
         let mut measured = measure_team(
             self.team,
@@ -420,7 +421,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         )?;
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
             // A look is a few repetitions, and no precision is asked for.
-            let is_look = self.work.strategy == Strategy::Adaptive;
+            let is_look = self.task.config.strategy == Strategy::Adaptive;
             if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
                 measurement.outcome = MeasureOutcome::Precise;
             }

@@ -1,5 +1,7 @@
 //! Platform files, right and wrong.
 
+use isochron_devices::{DeviceClock, Grouping, Pace};
+
 use super::*;
 
 fn parse(source: &str) -> Result<Platform, String> {
@@ -11,25 +13,20 @@ fn nodes_and_devices_are_read() {
     let source =
         "schema = 1\n[[node]]\n[[node.device]]\ncores = 2\npace = 4.0\n[[node]]\nname = \"b\"\n";
     let platform = parse(source).unwrap();
-    assert_eq!(platform.nodes.len(), 2);
-    assert_eq!(platform.nodes[0].devices[0].cores, Cores::Count(2));
-    assert_eq!(platform.nodes[0].devices[0].pace, Some(4.0));
-    assert!(platform.nodes[1].devices.is_empty());
-    let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\nhost_limit = 500\nshare = true\n";
-    let device = parse(gpu)
-        .unwrap()
-        .nodes
-        .swap_remove(0)
-        .devices
-        .swap_remove(0);
-    assert_eq!(device.kind, DeviceKind::Cuda);
-    assert_eq!((device.gpu, device.share), (Some(1), true));
+    let slow = DeviceSpec::default().on_cores(Cores::Count(2)).slowed(4.0);
     assert_eq!(
-        (device.memory_limit, device.host_limit),
-        (Some(1000), Some(500))
+        platform.nodes,
+        [NodeSpec::default().with_device(slow), NodeSpec::new("b")]
     );
+    let gpu = "schema = 1\n[[node]]\n[[node.device]]\nkind = \"cuda\"\ngpu = 1\nmemory_limit = 1000\nhost_limit = 500\nshare = true\n";
+    let device = DeviceSpec::gpu("")
+        .numbered(1)
+        .shared()
+        .within_memory(1000)
+        .within_host_memory(500);
+    assert_eq!(parse(gpu).unwrap().nodes[0].devices(), [device]);
     let grouped = parse("schema = 1\n[[node]]\ngroup = \"numa\"\n").unwrap();
-    assert_eq!(grouped.nodes[0].group, Some(Grouping::Numa));
+    assert_eq!(grouped.nodes[0].grouping(), Some(Grouping::Numa));
 }
 
 #[test]
@@ -117,13 +114,17 @@ fn points_in_memory_prescribe_times() {
         ci_s: 0.0,
     });
     let device = DeviceSpec::new("old").following(points.to_vec(), 8);
-    assert_eq!(device.check_values(), Ok(()));
+    assert_eq!(
+        NodeSpec::new("a").with_device(device.clone()).check(0),
+        Ok(())
+    );
     assert_eq!(device.clock(), DeviceClock::Prescribed);
     assert!(matches!(
         device.pace().unwrap(),
         Some(Pace::Points { block: 8, .. })
     ));
-    assert!(device.slowed(2.0).check_values().is_err());
+    let both = NodeSpec::new("a").with_device(device.slowed(2.0));
+    assert!(both.check(0).is_err());
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn arrange(mut platform: Platform, hosts: &[&str]) -> Result<Vec<String>, String
         .nodes
         .iter()
         .take(hosts.len())
-        .map(|node| node.name.clone())
+        .map(|node| node.name().to_owned())
         .collect())
 }
 
@@ -304,7 +305,7 @@ fn a_platform_of_other_hosts_is_refused_with_both() {
         assert!(refused.contains(part), "{refused}");
     }
     let mut mixed = place_nodes(&["a", "b"]);
-    mixed.nodes[1].host.clear();
+    mixed.nodes[1] = NodeSpec::new("1");
     let refused = arrange(mixed, &["a", "b"]).unwrap_err();
     assert!(refused.contains("node 1 has no `host`"), "{refused}");
 }

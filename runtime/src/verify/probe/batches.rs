@@ -1,9 +1,10 @@
 //! Passes over the elements of a factor, a few columns at a time.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use isochron_devices::{ElementType, Scalar, View, ViewMut};
-use pulp::{Arch, Simd, WithSimd};
+use isochron_devices::{ElementType, Scalar as Element, View, ViewMut};
+use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use crate::matrix::{Operand, Region};
 
@@ -34,12 +35,12 @@ impl Batch<'_> {
 }
 
 /// Returns the number of real numbers in an element.
-pub(super) fn count_parts<T: Scalar>() -> usize {
+pub(super) fn count_parts<T: Element>() -> usize {
     if T::TYPE.is_complex() { 2 } else { 1 }
 }
 
 /// Returns the rectangle of the factor that this rank holds.
-pub(super) fn find_part<T: Scalar>(factor: &Operand<'_, T>) -> Region {
+pub(super) fn find_part<T: Element>(factor: &Operand<'_, T>) -> Region {
     let stored = factor.matrix().part();
     if factor.op().transposes() {
         stored.transposed()
@@ -49,7 +50,7 @@ pub(super) fn find_part<T: Scalar>(factor: &Operand<'_, T>) -> Region {
 }
 
 /// Passes over the elements of `region` that this rank holds.
-pub(super) fn pass_over<T: Scalar>(
+pub(super) fn pass_over<T: Element>(
     factor: &Operand<'_, T>,
     region: &Region,
     mut take: impl FnMut(&Batch<'_>),
@@ -86,7 +87,7 @@ fn cut(range: Range<usize>, len: usize) -> impl Iterator<Item = Range<usize>> {
         .map(move |start| start..end.min(start + len))
 }
 
-fn copy_tile<'b, T: Scalar>(
+fn copy_tile<'b, T: Element>(
     factor: &Operand<'_, T>,
     tile: &Region,
     copied: &'b mut Vec<T>,
@@ -97,7 +98,7 @@ fn copy_tile<'b, T: Scalar>(
 }
 
 /// Returns the columns as real numbers in double precision.
-fn read_columns<'b, T: Scalar>(view: View<'b, T>, converted: &'b mut Vec<f64>) -> Vec<&'b [f64]> {
+fn read_columns<'b, T: Element>(view: View<'b, T>, converted: &'b mut Vec<f64>) -> Vec<&'b [f64]> {
     let columns = (0..view.cols()).map(|j| view.col(j));
     if matches!(T::TYPE, ElementType::F64 | ElementType::C64) {
         return columns.map(bytemuck::cast_slice).collect();
@@ -171,8 +172,115 @@ impl Totals {
     }
 }
 
+/// The vectors of a batch's columns, and the numbers that are left over.
+#[inline(always)]
+fn cut_columns<'a, S: Simd>(
+    columns: &[&'a [f64]; BATCH],
+    len: usize,
+) -> ([&'a [S::f64s]; BATCH], [&'a [f64]; BATCH]) {
+    let cut = columns.map(|column| S::as_simd_f64s(&column[..len]));
+    (cut.map(|(vectors, _)| vectors), cut.map(|(_, rest)| rest))
+}
+
+/// Adds to a sum a term of a column's factor and a number of the column.
+trait Term {
+    fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s;
+
+    /// Returns the sum of the terms of a line of the batch.
+    #[inline(always)]
+    fn sum<S: Simd>(simd: S, factors: &[S::f64s; BATCH], numbers: &[S::f64s; BATCH]) -> S::f64s {
+        let [f0, f1, f2, f3, f4, f5, f6, f7] = *factors;
+        let [x0, x1, x2, x3, x4, x5, x6, x7] = *numbers;
+        let zero = simd.splat_f64s(0.0);
+        let left = Self::add(simd, Self::add(simd, zero, f0, x0), f1, x1);
+        let left = Self::add(simd, Self::add(simd, left, f2, x2), f3, x3);
+        let right = Self::add(simd, Self::add(simd, zero, f4, x4), f5, x5);
+        let right = Self::add(simd, Self::add(simd, right, f6, x6), f7, x7);
+        simd.add_f64s(left, right)
+    }
+}
+
+/// The product.
+struct Products;
+
+impl Term for Products {
+    #[inline(always)]
+    fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
+        simd.mul_add_e_f64s(factor, number, sum)
+    }
+}
+
+/// The magnitude of the number, times the factor.
+struct Sizes;
+
+impl Term for Sizes {
+    #[inline(always)]
+    fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
+        simd.mul_add_e_f64s(factor, simd.abs_f64s(number), sum)
+    }
+}
+
+/// The square of the product.
+struct Squares;
+
+impl Term for Squares {
+    #[inline(always)]
+    fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
+        let product = simd.mul_f64s(factor, number);
+        simd.mul_add_e_f64s(product, product, sum)
+    }
+}
+
+/// The factor, if the number is not zero.
+struct Present;
+
+impl Term for Present {
+    #[inline(always)]
+    fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
+        let zero = simd.splat_f64s(0.0);
+        let is_zero = simd.equal_f64s(number, zero);
+        simd.add_f64s(sum, simd.select_f64s(is_zero, zero, factor))
+    }
+}
+
+/// Returns line `i` of a batch.
+#[inline(always)]
+fn take_line<V: Copy>(columns: &[&[V]; BATCH], i: usize) -> [V; BATCH] {
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = *columns;
+    [c0[i], c1[i], c2[i], c3[i], c4[i], c5[i], c6[i], c7[i]]
+}
+
+/// Returns the factors as vectors.
+#[inline(always)]
+fn splat<S: Simd>(simd: S, factors: &[f64; BATCH]) -> [S::f64s; BATCH] {
+    let [f0, f1, f2, f3, f4, f5, f6, f7] = *factors;
+    let splat = |factor| simd.splat_f64s(factor);
+    [
+        splat(f0),
+        splat(f1),
+        splat(f2),
+        splat(f3),
+        splat(f4),
+        splat(f5),
+        splat(f6),
+        splat(f7),
+    ]
+}
+
+/// Adds a number to a total of twice its precision.
+///
 /// # References
 /// Knuth, "The Art of Computer Programming", volume 2, 3rd edition, section 4.2.2, theorem B (the error of a sum).
+#[inline(always)]
+fn add_exactly<S: Simd>(simd: S, high: &mut S::f64s, low: &mut S::f64s, sum: S::f64s) {
+    let total = simd.add_f64s(*high, sum);
+    let added = simd.sub_f64s(total, *high);
+    let lost = simd.sub_f64s(*high, simd.sub_f64s(total, added));
+    let lost = simd.add_f64s(lost, simd.sub_f64s(sum, added));
+    *low = simd.add_f64s(*low, lost);
+    *high = total;
+}
+
 struct AddProducts<'a> {
     high: &'a mut [f64],
     low: &'a mut [f64],
@@ -180,24 +288,35 @@ struct AddProducts<'a> {
     factors: &'a [f64; BATCH],
 }
 
+impl AddProducts<'_> {
+    #[inline(always)]
+    fn add<S: Simd>(
+        simd: S,
+        high: &mut [S::f64s],
+        low: &mut [S::f64s],
+        columns: [&[S::f64s]; BATCH],
+        factors: &[f64; BATCH],
+    ) {
+        // One length for all, so that no index is checked in the loop.
+        let columns = columns.map(|column| &column[..high.len()]);
+        let factors = splat(simd, factors);
+        for (i, (high, low)) in high.iter_mut().zip(low).enumerate() {
+            let sum = Products::sum(simd, &factors, &take_line(&columns, i));
+            add_exactly(simd, high, low, sum);
+        }
+    }
+}
+
 impl WithSimd for AddProducts<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
-        let len = self.high.len();
-        let low = &mut self.low[..len];
-        let [f0, f1, f2, f3, f4, f5, f6, f7] = *self.factors;
-        let [c0, c1, c2, c3, c4, c5, c6, c7] = self.columns.map(|column| &column[..len]);
-        for i in 0..len {
-            let left = (f0 * c0[i] + f1 * c1[i]) + (f2 * c2[i] + f3 * c3[i]);
-            let right = (f4 * c4[i] + f5 * c5[i]) + (f6 * c6[i] + f7 * c7[i]);
-            let (high, sum) = (self.high[i], left + right);
-            let total = high + sum;
-            let added = total - high;
-            low[i] += (high - (total - added)) + (sum - added);
-            self.high[i] = total;
-        }
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (vectors, rest) = cut_columns::<S>(self.columns, self.high.len());
+        let (high, last_high) = S::as_mut_simd_f64s(self.high);
+        let (low, last_low) = S::as_mut_simd_f64s(self.low);
+        Self::add(simd, high, low, vectors, self.factors);
+        Self::add(Scalar::new(), last_high, last_low, rest, self.factors);
     }
 }
 
@@ -208,99 +327,108 @@ struct AddSizedProducts<'a> {
     column_sizes: &'a [f64; BATCH],
 }
 
+impl AddSizedProducts<'_> {
+    #[inline(always)]
+    fn add<S: Simd>(
+        simd: S,
+        [high, low, sizes]: [&mut [S::f64s]; 3],
+        columns: [&[S::f64s]; BATCH],
+        factors: &[f64; BATCH],
+        column_sizes: &[f64; BATCH],
+    ) {
+        // One length for all, so that no index is checked in the loop.
+        let columns = columns.map(|column| &column[..high.len()]);
+        let (factors, column_sizes) = (splat(simd, factors), splat(simd, column_sizes));
+        for (i, ((high, low), size)) in high.iter_mut().zip(low).zip(sizes).enumerate() {
+            let line = take_line(&columns, i);
+            *size = simd.add_f64s(*size, Sizes::sum(simd, &column_sizes, &line));
+            add_exactly(simd, high, low, Products::sum(simd, &factors, &line));
+        }
+    }
+}
+
 impl WithSimd for AddSizedProducts<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let AddProducts {
             high,
             low,
             columns,
             factors,
         } = self.products;
-        let len = high.len();
-        let (low, sizes) = (&mut low[..len], &mut self.sizes[..len]);
-        let [f0, f1, f2, f3, f4, f5, f6, f7] = *factors;
-        let [s0, s1, s2, s3, s4, s5, s6, s7] = *self.column_sizes;
-        let [c0, c1, c2, c3, c4, c5, c6, c7] = columns.map(|column| &column[..len]);
-        for i in 0..len {
-            let [x0, x1, x2, x3] = [c0[i], c1[i], c2[i], c3[i]];
-            let [x4, x5, x6, x7] = [c4[i], c5[i], c6[i], c7[i]];
-            let left = (f0 * x0 + f1 * x1) + (f2 * x2 + f3 * x3);
-            let right = (f4 * x4 + f5 * x5) + (f6 * x6 + f7 * x7);
-            let left_size = (s0 * x0.abs() + s1 * x1.abs()) + (s2 * x2.abs() + s3 * x3.abs());
-            let right_size = (s4 * x4.abs() + s5 * x5.abs()) + (s6 * x6.abs() + s7 * x7.abs());
-            sizes[i] += left_size + right_size;
-            let (first, sum) = (high[i], left + right);
-            let total = first + sum;
-            let added = total - first;
-            low[i] += (first - (total - added)) + (sum - added);
-            high[i] = total;
+        let (vectors, rest) = cut_columns::<S>(columns, high.len());
+        let (high, last_high) = S::as_mut_simd_f64s(high);
+        let (low, last_low) = S::as_mut_simd_f64s(low);
+        let (sizes, last_sizes) = S::as_mut_simd_f64s(self.sizes);
+        let sums = [high, low, sizes];
+        Self::add(simd, sums, vectors, factors, self.column_sizes);
+        let sums = [last_high, last_low, last_sizes];
+        Self::add(Scalar::new(), sums, rest, factors, self.column_sizes);
+    }
+}
+
+/// Adds the columns' magnitudes, each times its factor.
+pub(super) fn add_sizes(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+    add_terms::<Sizes>(sums, columns, factors);
+}
+
+/// Adds the columns' squares, each number times its column's factor.
+pub(super) fn add_squares(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+    add_terms::<Squares>(sums, columns, factors);
+}
+
+/// Adds the columns' factors where the number is not zero.
+pub(super) fn add_present(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+    add_terms::<Present>(sums, columns, factors);
+}
+
+/// Adds to each line's sum the terms of its numbers in the columns.
+fn add_terms<K: Term>(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+    Arch::new().dispatch(AddTerms {
+        sums,
+        columns,
+        factors,
+        kind: PhantomData::<K>,
+    });
+}
+
+struct AddTerms<'a, K> {
+    sums: &'a mut [f64],
+    columns: &'a [&'a [f64]; BATCH],
+    factors: &'a [f64; BATCH],
+    kind: PhantomData<K>,
+}
+
+impl<K: Term> AddTerms<'_, K> {
+    #[inline(always)]
+    fn add<S: Simd>(
+        simd: S,
+        sums: &mut [S::f64s],
+        columns: [&[S::f64s]; BATCH],
+        factors: &[f64; BATCH],
+    ) {
+        // One length for all, so that no index is checked in the loop.
+        let columns = columns.map(|column| &column[..sums.len()]);
+        let factors = splat(simd, factors);
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = simd.add_f64s(*sum, K::sum(simd, &factors, &take_line(&columns, i)));
         }
     }
 }
 
-/// Defines a function that adds to each line's sum the terms of its numbers in the columns.
-macro_rules! row_sums {
-    ($(#[$doc:meta])* $name:ident, $kernel:ident, |$factor:ident, $number:ident| $term:expr) => {
-        $(#[$doc])*
-        pub(super) fn $name(
-            sums: &mut [f64],
-            columns: &[&[f64]; BATCH],
-            factors: &[f64; BATCH],
-        ) {
-            Arch::new().dispatch($kernel { sums, columns, factors });
-        }
+impl<K: Term> WithSimd for AddTerms<'_, K> {
+    type Output = ();
 
-        struct $kernel<'a> {
-            sums: &'a mut [f64],
-            columns: &'a [&'a [f64]; BATCH],
-            factors: &'a [f64; BATCH],
-        }
-
-        impl WithSimd for $kernel<'_> {
-            type Output = ();
-
-            #[inline(always)]
-            fn with_simd<S: Simd>(self, _simd: S) {
-                #[inline(always)]
-                fn term($factor: f64, $number: f64) -> f64 {
-                    $term
-                }
-                let len = self.sums.len();
-                let [f0, f1, f2, f3, f4, f5, f6, f7] = *self.factors;
-                let [c0, c1, c2, c3, c4, c5, c6, c7] = self.columns.map(|column| &column[..len]);
-                for i in 0..len {
-                    let left = (term(f0, c0[i]) + term(f1, c1[i])) + (term(f2, c2[i]) + term(f3, c3[i]));
-                    let right = (term(f4, c4[i]) + term(f5, c5[i])) + (term(f6, c6[i]) + term(f7, c7[i]));
-                    self.sums[i] += left + right;
-                }
-            }
-        }
-    };
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let (vectors, rest) = cut_columns::<S>(self.columns, self.sums.len());
+        let (sums, last_sums) = S::as_mut_simd_f64s(self.sums);
+        Self::add(simd, sums, vectors, self.factors);
+        Self::add(Scalar::new(), last_sums, rest, self.factors);
+    }
 }
-
-row_sums!(
-    /// Adds the columns' magnitudes, each times its factor.
-    add_sizes,
-    AddSizes,
-    |factor, number| factor * number.abs()
-);
-
-row_sums!(
-    /// Adds the columns' squares, each number times its column's factor.
-    add_squares,
-    AddSquares,
-    |factor, number| (factor * number) * (factor * number)
-);
-
-row_sums!(
-    /// Adds the columns' factors where the number is not zero.
-    add_present,
-    AddPresent,
-    |factor, number| if number == 0.0 { 0.0 } else { factor }
-);
 
 /// Returns the sum of a column's magnitudes, and the sum of its squares.
 pub(super) fn size_column(column: &[f64]) -> [f64; 2] {
@@ -314,7 +442,7 @@ impl WithSimd for SizeColumn<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) -> [f64; 2] {
-        // So many sums at a time that none waits for the one before.
+        // Enough sums at a time that none waits for the one before.
         let (lines, rest) = self.0.as_chunks::<32>();
         let (mut sizes, mut squares) = ([0.0; 32], [0.0; 32]);
         for line in lines {

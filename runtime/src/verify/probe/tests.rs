@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use isochron_devices::blas::{Blas, BlasChoice, choose_blas};
-use isochron_devices::{Scalar, ViewMut};
+use isochron_devices::blas::{BlasChoice, choose_blas};
+use isochron_devices::{Blas, Scalar, ViewMut};
 use num_complex::{Complex32, Complex64};
 
 use super::compare::{Residual, find_element_bound};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::comm::LocalComm;
 use crate::multiply::Problem;
-use crate::session::measuring::describe_work;
+use crate::session::measuring::PlanningTask;
 use isochron_devices::{
     DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobNeeds, PanelPair, UpdateTime, Updates,
     ViewMut, Worker,
@@ -99,14 +99,11 @@ fn prepare_measurer<'a>(
         ..MeasureConfig::default()
     };
     let problem = Problem::new(64, 64, steps, 1).unwrap();
-    let configs = (BalanceConfig::default(), measure);
-    let work = describe_work(comm, team, &problem, configs).unwrap();
-    let work = Work {
-        kernel_width: 1,
-        strategy: Strategy::Fpm,
-        ..work
-    };
-    NodeMeasurer::new(comm, team, None, measure, work)
+    let config = BalanceConfig::default();
+    let mut task = PlanningTask::new(comm, team, problem, config, measure).unwrap();
+    task.kernel_width = 1;
+    (task.config.strategy, task.config.steps) = (Strategy::Fpm, steps as u64);
+    NodeMeasurer::new(comm, team, None, measure, task)
 }
 
 /// Counts the updates of one measurement in a run of `steps` steps.

@@ -1,0 +1,84 @@
+//! The results of a worker.
+
+use super::SHAPES;
+use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at};
+use crate::contract::{Depth, Scalar, Updates};
+
+pub(super) fn results_are_exact<T: Scalar>(
+    worker: &mut dyn Updates<T>,
+    shape: (usize, usize, usize),
+    alpha: T,
+    pad: usize,
+) {
+    let mut case = TestJob::new(shape, pad);
+    let k = case.k();
+    // Two jobs of two updates each: both accumulate.
+    for updates in [2.0, 4.0] {
+        case.run(worker, alpha, 2);
+        case.c
+            .assert_is(&format!("alpha = {alpha:?}, k = {k}"), |i, j| {
+                c_at::<T>(i, j) + number::<T>(updates, 0.0) * alpha * product_at(i, j, k)
+            });
+    }
+}
+
+/// `beta = 0` overwrites C without reading it, and no beta changes the gaps between columns.
+pub(super) fn scaling_is_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
+    fn before<T: Scalar>(i: usize, j: usize) -> T {
+        if i > j {
+            number(f64::NAN, f64::NAN)
+        } else {
+            c_at(i, j)
+        }
+    }
+    for &(rows, cols, _) in SHAPES {
+        for beta in [T::ZERO, T::ONE, number(-2.0, 0.5)] {
+            let mut c = GappedMatrix::new(rows, cols, 3, before);
+            worker.scale(beta, c.view_mut());
+            c.assert_is("beta times C", |i, j| {
+                if beta == T::ZERO {
+                    T::ZERO
+                } else {
+                    beta * before(i, j)
+                }
+            });
+        }
+    }
+}
+
+pub(super) fn job_without_updates_keeps_c<T: Scalar>(worker: &mut dyn Updates<T>) {
+    let mut case = TestJob::new((9, 7, 4), 2);
+    case.run(worker, T::ONE, 0);
+    case.c.assert_is("begin and finish", c_at);
+}
+
+pub(super) fn fewer_than_k_max_is_fine<T: Scalar>(worker: &mut dyn Updates<T>) {
+    let mut case = TestJob::new((9, 7, 4), 0);
+    case.run_announced(worker, Depth::of(64, 1), T::ONE, 1);
+    case.c
+        .assert_is("k < k_max", |i, j| updated_at(i, j, &[(1.0, 4)]));
+}
+
+/// There are more updates than announced, fewer, or none.
+pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
+    for (announced, updates) in [(1, 3), (2, 5), (3, 1), (usize::MAX, 3), (3, 0)] {
+        let mut case = TestJob::new((11, 12, 4), 1);
+        case.run_announced(worker, Depth::of(4, announced), T::ONE, updates);
+        let what = format!("{updates} updates of {announced}");
+        case.c
+            .assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
+    }
+}
+
+pub(super) fn nan_propagates<T: Scalar>(worker: &mut dyn Updates<T>) {
+    let mut case = TestJob::new((6, 5, 3), 0);
+    // A(2, 1) makes row 2 of C undefined, and nothing else.
+    case.a.data[2 + case.a.ld] = number(f64::NAN, 0.0);
+    case.run(worker, T::ZERO, 1);
+    case.c.assert_is("alpha = 0 with a NaN in A", c_at);
+    case.run(worker, T::ONE, 1);
+    case.c.assert_is("a NaN in A", |i, j| match i {
+        2 => number(f64::NAN, 0.0),
+        _ => updated_at(i, j, &[(1.0, 3)]),
+    });
+}
