@@ -257,8 +257,8 @@ impl<T: Scalar> Updates<T> for CpuWorker {
                 shared_gemm(pool, blas, &self.seen, alpha, a, b, c)
             }
             // The calling thread is no thread of the device, which is seen on its own units only.
-            Some(_) => time_gemm(blas, alpha, a, b, c),
-            None => timed_gemm(blas, &self.seen[0], alpha, a, b, c),
+            Some(_) => run_gemm(blas, alpha, a, b, c),
+            None => run_seen_gemm(blas, &self.seen[0], alpha, a, b, c),
         };
         Ok(UpdateTime {
             busy_s: start.elapsed().as_secs_f64(),
@@ -274,7 +274,7 @@ impl<T: Scalar> Updates<T> for CpuWorker {
 }
 
 /// Runs an update on the calling thread, and returns its CPU time in seconds.
-fn time_gemm<T: Scalar>(
+fn run_gemm<T: Scalar>(
     blas: &dyn Blas,
     alpha: T,
     a: View<'_, T>,
@@ -287,7 +287,7 @@ fn time_gemm<T: Scalar>(
 }
 
 /// Does the same, and notes the units on which the thread begins and ends.
-fn timed_gemm<T: Scalar>(
+fn run_seen_gemm<T: Scalar>(
     blas: &dyn Blas,
     seen: &Seen,
     alpha: T,
@@ -296,7 +296,7 @@ fn timed_gemm<T: Scalar>(
     c: ViewMut<'_, T>,
 ) -> f64 {
     seen.note_unit();
-    let cpu_s = time_gemm(blas, alpha, a, b, c);
+    let cpu_s = run_gemm(blas, alpha, a, b, c);
     seen.note_unit();
     cpu_s
 }
@@ -330,7 +330,7 @@ fn shared_gemm<T: Scalar>(
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let seen = &seen[thread.index()];
-        share.map_or(0.0, |(b, c)| timed_gemm(blas, seen, alpha, a, b, c))
+        share.map_or(0.0, |(b, c)| run_seen_gemm(blas, seen, alpha, a, b, c))
     });
     times.into_iter().fold(0.0, f64::max)
 }

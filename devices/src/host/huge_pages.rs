@@ -67,50 +67,37 @@ pub fn release_elements<T: bytemuck::Pod>(elements: &mut [T]) {
     release_pages(area.start as usize, area.end as usize);
 }
 
-/// Gives the whole pages between two addresses back.
+/// Gives the whole pages between two addresses, which lie within elements that the caller has lent to be written, back.
 #[cfg(target_os = "linux")]
 fn release_pages(start: usize, end: usize) {
-    use rustix::mm::{Advice, madvise};
-    let page = rustix::param::page_size();
-    let (start, end) = (start.next_multiple_of(page), end / page * page);
-    if start < end {
-        // The C library's function, which MPI libraries watch: a network card may know the pages.
-        // SAFETY: the pages lie within elements that the caller has lent to be written. Afterwards they read as zeros or, in
-        // memory of a file, as what that has; any bits are elements. A kernel that refuses has changed nothing.
-        let _ = unsafe {
-            madvise(
-                start as *mut std::ffi::c_void,
-                end - start,
-                Advice::LinuxDontNeed,
-            )
-        };
-    }
+    // Afterwards they read as zeros or, in memory of a file, as what that has; any bits are elements.
+    advise_pages(start, end, rustix::mm::Advice::LinuxDontNeed);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn release_pages(_start: usize, _end: usize) {}
 
-/// Asks for huge pages for the whole pages between two addresses, which belong to the caller.
+/// Asks for huge pages for the whole pages between two addresses, which lie within one allocation of the caller.
 #[cfg(target_os = "linux")]
 fn ask_for_huge_pages(start: usize, end: usize) {
-    use rustix::mm::{Advice, madvise};
-    let page = rustix::param::page_size();
-    let (start, end) = (start.next_multiple_of(page), end / page * page);
-    if start < end {
-        // SAFETY: the pages lie within one allocation of the caller. The advice changes neither their contents nor
-        // their owner; a kernel without huge pages refuses it, which changes nothing either.
-        let _ = unsafe {
-            madvise(
-                start as *mut std::ffi::c_void,
-                end - start,
-                Advice::LinuxHugepage,
-            )
-        };
-    }
+    advise_pages(start, end, rustix::mm::Advice::LinuxHugepage);
 }
 
 #[cfg(not(target_os = "linux"))]
 fn ask_for_huge_pages(_start: usize, _end: usize) {}
+
+/// Advises the system on the whole pages between two addresses, as the two functions above do.
+#[cfg(target_os = "linux")]
+fn advise_pages(start: usize, end: usize, advice: rustix::mm::Advice) {
+    let page = rustix::param::page_size();
+    let (start, end) = (start.next_multiple_of(page), end / page * page);
+    if start < end {
+        // The C library's function, which MPI libraries watch: a network card may know the pages.
+        // SAFETY: the pages lie within memory that the callers have for themselves, which may lose its values if the advice
+        // says so. A kernel that refuses has changed nothing.
+        let _ = unsafe { rustix::mm::madvise(start as *mut std::ffi::c_void, end - start, advice) };
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -401,11 +401,10 @@ fn check_matrices<T: Scalar>(
     check_element::<T>(plan)?;
     check_part("C", c, &plan.c(), rank)?;
     match factors {
-        Factors::Held(_) if plan.k_parts() > 1 => {
-            let reason = format!("the plan holds A and B in {} parts of k", plan.k_parts());
-            Err(Error::Shape(reason))
+        Factors::Held(operands) => {
+            plan.check_whole()?;
+            check_factors(plan, *operands, rank)
         }
-        Factors::Held(operands) => check_factors(plan, *operands, rank),
         Factors::Made(_) => Ok(()),
     }
 }

@@ -387,6 +387,7 @@ impl<T: Element> Gemm<T> {
         c: Pieces<&'p mut [T]>,
     ) -> Result<PlacedProduct<'p, T>, Error> {
         let rank = session.comm.rank();
+        self.plan.check_whole()?;
         let ([a, b], c) = self.fit_memory(factors, c, rank)?;
         let placed = (
             [self.show_factor(A, a, rank)?, self.show_factor(B, b, rank)?],

@@ -52,6 +52,20 @@ impl Plan {
         self.tuning.k_parts
     }
 
+    /// Checks that the plan holds A and B whole.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if it holds them in parts of k.
+    pub(crate) fn check_whole(&self) -> Result<(), Error> {
+        match self.k_parts() {
+            1 => Ok(()),
+            parts => {
+                let reason = format!("the plan holds A and B in {parts} parts of k");
+                Err(Error::Shape(reason))
+            }
+        }
+    }
+
     /// Returns the same plan with A and B in this number of parts of k, at most one for each step.
     ///
     /// # Errors

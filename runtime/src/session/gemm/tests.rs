@@ -166,6 +166,26 @@ fn arguments_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
     assert!(other.unwrap_err().to_string().contains("4×4×4 of f64"));
 }
 
+#[test]
+fn a_plan_in_parts_of_k_is_no_plan_of_whole_factors() {
+    let mut session = Session::builder().build(LocalComm::new()).unwrap();
+    let on = Distribution::on_one(4, 4, 0, 1).unwrap();
+    let problem = Problem::new(4, 4, 4, 2).unwrap().with_panel(2).unwrap();
+    let plan = session.plan(problem, &BalanceConfig::default()).unwrap();
+    let parts = plan.with_k_parts(2).unwrap();
+    let mut product = session.prepare_planned::<f64>(parts, [&on; 3]).unwrap();
+    let (a, mut c) = ([1.0; 16], [0.0; 16]);
+    let run = product.run(
+        &mut session,
+        Scalars::PRODUCT,
+        (&a, 4),
+        (&a, 4),
+        (&mut c, 4),
+    );
+    assert!(run.unwrap_err().to_string().contains("2 parts of k"));
+    assert_eq!(c, [0.0; 16]);
+}
+
 /// Returns a configuration in which each setting has another value than by default, as a user would write it.
 fn change_all() -> GemmConfig {
     let changed = serde_json::json!({
