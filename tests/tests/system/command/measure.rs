@@ -409,7 +409,7 @@ fn a_size_without_memory_ends_a_model_and_not_the_campaign() {
         ("jacobi --width 64", "500000000000 units"),
         ("jacobi --width 64 --isolate", "500000000000 units"),
         (
-            "mxm --block 8 --panel 8 --group node --store none",
+            "mxm --blas embedded --block 8 --panel 8 --group node --store none",
             "500000000000 units",
         ),
     ] {
