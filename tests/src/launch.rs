@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use tempfile::TempDir;
+
 /// Longest time a case may take before it counts as hanging: far more than any needs.
 pub const HANGS: Duration = Duration::from_secs(300);
 
@@ -241,6 +243,9 @@ pub fn run(command: Command, limit: Duration) -> Outcome {
 pub struct Running {
     child: Child,
     what: String,
+    /// The folder of Open MPI's files. Launchers that shared one and started together failed: one made it while another
+    /// was about to.
+    _session: TempDir,
 }
 
 impl Running {
@@ -250,7 +255,9 @@ impl Running {
     /// When it cannot be started.
     pub fn start(mut command: Command) -> Self {
         let what = format!("{command:?}");
+        let session = tempfile::tempdir().expect("a folder");
         command
+            .env("OMPI_MCA_orte_tmpdir_base", session.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -258,7 +265,11 @@ impl Running {
         let child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
-        Self { child, what }
+        Self {
+            child,
+            what,
+            _session: session,
+        }
     }
 
     /// Reads standard error until it holds `text`.
