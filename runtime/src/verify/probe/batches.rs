@@ -10,8 +10,11 @@ use crate::matrix::{Operand, Region};
 
 /// Columns of a batch: the sum of one row's elements of a batch is added to the row's total at once.
 pub(super) const BATCH: usize = 8;
-/// Real numbers of a batch's column: a batch and its sums stay in a core's own caches.
-const COLUMN: usize = 1024;
+/// Real numbers of a batch's column: a batch and its sums stay in a core's own caches, and are long enough that their loops
+/// cost more than what is around them.
+const COLUMN: usize = 2048;
+/// Real numbers of a batch's column that stay in a core's first cache while all groups pass over them.
+const CACHED: usize = 256;
 /// Columns that are copied or converted at a time, if the elements cannot be read in place.
 const COPIED: usize = 32;
 
@@ -113,6 +116,16 @@ fn read_columns<'b, T: Element>(view: View<'b, T>, converted: &'b mut Vec<f64>) 
         .collect()
 }
 
+/// The terms that are added beside products. No type: these functions are compiled here and not for each user, whose code may
+/// be optimised less.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Terms {
+    /// Magnitudes, each times its column's factor.
+    Sizes,
+    /// Squares of the products with the column's factor.
+    Squares,
+}
+
 /// Totals in twice the precision of `f64`: each is `high + low`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Totals {
@@ -139,14 +152,14 @@ impl Totals {
         });
     }
 
-    /// As [`add`](Self::add), and adds to each line's size the magnitudes of its numbers, each times the size of its column.
-    pub(super) fn add_sized(
+    /// As [`add`](Self::add), and adds to the sums from `first` on the terms of the columns, with factors of their own.
+    pub(super) fn add_with(
         &mut self,
         first: usize,
         columns: &[&[f64]; BATCH],
         factors: &[f64; BATCH],
-        sizes: &mut [f64],
-        column_sizes: &[f64; BATCH],
+        sums: &mut [f64],
+        (terms, term_factors): (Terms, &[f64; BATCH]),
     ) {
         let range = first..first + columns[0].len();
         let products = AddProducts {
@@ -155,10 +168,29 @@ impl Totals {
             columns,
             factors,
         };
-        Arch::new().dispatch(AddSizedProducts {
-            products,
-            sizes: &mut sizes[range],
-            column_sizes,
+        let sums = &mut sums[range];
+        match terms {
+            Terms::Sizes => products.add_with::<Sizes>(sums, term_factors),
+            Terms::Squares => products.add_with::<Squares>(sums, term_factors),
+        }
+    }
+
+    /// As [`add_with`](Self::add_with) and [`Terms::Sizes`] for several groups, whose totals and sums begin `stride` apart, with
+    /// the factors of products and of magnitudes for each. The columns are read from memory once.
+    pub(super) fn add_groups(
+        &mut self,
+        (first, stride): (usize, usize),
+        columns: &[&[f64]; BATCH],
+        factors: &[[[f64; BATCH]; 2]],
+        sums: &mut [f64],
+    ) {
+        Arch::new().dispatch(AddGroups {
+            totals: self,
+            first,
+            stride,
+            columns,
+            factors,
+            sums,
         });
     }
 
@@ -178,8 +210,47 @@ fn cut_columns<'a, S: Simd>(
     columns: &[&'a [f64]; BATCH],
     len: usize,
 ) -> ([&'a [S::f64s]; BATCH], [&'a [f64]; BATCH]) {
-    let cut = columns.map(|column| S::as_simd_f64s(&column[..len]));
-    (cut.map(|(vectors, _)| vectors), cut.map(|(_, rest)| rest))
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = shorten(columns, len);
+    let [
+        (v0, r0),
+        (v1, r1),
+        (v2, r2),
+        (v3, r3),
+        (v4, r4),
+        (v5, r5),
+        (v6, r6),
+        (v7, r7),
+    ] = [
+        S::as_simd_f64s(c0),
+        S::as_simd_f64s(c1),
+        S::as_simd_f64s(c2),
+        S::as_simd_f64s(c3),
+        S::as_simd_f64s(c4),
+        S::as_simd_f64s(c5),
+        S::as_simd_f64s(c6),
+        S::as_simd_f64s(c7),
+    ];
+    (
+        [v0, v1, v2, v3, v4, v5, v6, v7],
+        [r0, r1, r2, r3, r4, r5, r6, r7],
+    )
+}
+
+/// Gives all columns one length, so that no index is checked in a loop. Written out: the compiler forgets the length in a
+/// function that it does not inline, as those of arrays.
+#[inline(always)]
+fn shorten<'a, V>(columns: &[&'a [V]; BATCH], len: usize) -> [&'a [V]; BATCH] {
+    let [c0, c1, c2, c3, c4, c5, c6, c7] = *columns;
+    [
+        &c0[..len],
+        &c1[..len],
+        &c2[..len],
+        &c3[..len],
+        &c4[..len],
+        &c5[..len],
+        &c6[..len],
+        &c7[..len],
+    ]
 }
 
 /// Adds to a sum a term of a column's factor and a number of the column.
@@ -216,7 +287,7 @@ struct Sizes;
 impl Term for Sizes {
     #[inline(always)]
     fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
-        simd.mul_add_e_f64s(factor, simd.abs_f64s(number), sum)
+        simd.mul_add_e_f64s(factor, find_magnitude(simd, number), sum)
     }
 }
 
@@ -231,16 +302,22 @@ impl Term for Squares {
     }
 }
 
-/// The factor, if the number is not zero.
-struct Present;
+/// The factor, if the number is zero.
+struct Zeros;
 
-impl Term for Present {
+impl Term for Zeros {
     #[inline(always)]
     fn add<S: Simd>(simd: S, sum: S::f64s, factor: S::f64s, number: S::f64s) -> S::f64s {
         let zero = simd.splat_f64s(0.0);
         let is_zero = simd.equal_f64s(number, zero);
-        simd.add_f64s(sum, simd.select_f64s(is_zero, zero, factor))
+        simd.add_f64s(sum, simd.select_f64s(is_zero, factor, zero))
     }
+}
+
+/// Returns the magnitudes of numbers. `abs_f64s` is no intrinsic, and a call for each vector.
+#[inline(always)]
+fn find_magnitude<S: Simd>(simd: S, numbers: S::f64s) -> S::f64s {
+    simd.and_f64s(numbers, simd.splat_f64s(f64::from_bits(u64::MAX >> 1)))
 }
 
 /// Returns line `i` of a batch.
@@ -289,20 +366,33 @@ struct AddProducts<'a> {
 }
 
 impl AddProducts<'_> {
+    fn add_with<K: Term>(self, sums: &mut [f64], factors: &[f64; BATCH]) {
+        let terms = AddTerms {
+            sums,
+            columns: self.columns,
+            factors,
+            kind: PhantomData::<K>,
+        };
+        Arch::new().dispatch(AddProductsAndTerms {
+            products: self,
+            terms,
+        });
+    }
+
     #[inline(always)]
     fn add<S: Simd>(
         simd: S,
         high: &mut [S::f64s],
         low: &mut [S::f64s],
-        columns: [&[S::f64s]; BATCH],
+        columns: &[&[S::f64s]; BATCH],
         factors: &[f64; BATCH],
     ) {
-        // One length for all, so that no index is checked in the loop.
-        let columns = columns.map(|column| &column[..high.len()]);
+        let len = high.len();
+        let (low, columns) = (&mut low[..len], shorten(columns, len));
         let factors = splat(simd, factors);
-        for (i, (high, low)) in high.iter_mut().zip(low).enumerate() {
+        for i in 0..len {
             let sum = Products::sum(simd, &factors, &take_line(&columns, i));
-            add_exactly(simd, high, low, sum);
+            add_exactly(simd, &mut high[i], &mut low[i], sum);
         }
     }
 }
@@ -315,39 +405,39 @@ impl WithSimd for AddProducts<'_> {
         let (vectors, rest) = cut_columns::<S>(self.columns, self.high.len());
         let (high, last_high) = S::as_mut_simd_f64s(self.high);
         let (low, last_low) = S::as_mut_simd_f64s(self.low);
-        Self::add(simd, high, low, vectors, self.factors);
-        Self::add(Scalar::new(), last_high, last_low, rest, self.factors);
+        Self::add(simd, high, low, &vectors, self.factors);
+        Self::add(Scalar::new(), last_high, last_low, &rest, self.factors);
     }
 }
 
-/// [`AddProducts`], and to each line's size the magnitudes of its numbers, each times the size of its column.
-struct AddSizedProducts<'a> {
+/// [`AddProducts`] and [`AddTerms`] of the same columns, each of which is read once.
+struct AddProductsAndTerms<'a, K> {
     products: AddProducts<'a>,
-    sizes: &'a mut [f64],
-    column_sizes: &'a [f64; BATCH],
+    terms: AddTerms<'a, K>,
 }
 
-impl AddSizedProducts<'_> {
+impl<K: Term> AddProductsAndTerms<'_, K> {
     #[inline(always)]
     fn add<S: Simd>(
         simd: S,
-        [high, low, sizes]: [&mut [S::f64s]; 3],
-        columns: [&[S::f64s]; BATCH],
+        [high, low, sums]: [&mut [S::f64s]; 3],
+        columns: &[&[S::f64s]; BATCH],
         factors: &[f64; BATCH],
-        column_sizes: &[f64; BATCH],
+        term_factors: &[f64; BATCH],
     ) {
-        // One length for all, so that no index is checked in the loop.
-        let columns = columns.map(|column| &column[..high.len()]);
-        let (factors, column_sizes) = (splat(simd, factors), splat(simd, column_sizes));
-        for (i, ((high, low), size)) in high.iter_mut().zip(low).zip(sizes).enumerate() {
+        let len = high.len();
+        let (low, sums, columns) = (&mut low[..len], &mut sums[..len], shorten(columns, len));
+        let (factors, term_factors) = (splat(simd, factors), splat(simd, term_factors));
+        for i in 0..len {
             let line = take_line(&columns, i);
-            *size = simd.add_f64s(*size, Sizes::sum(simd, &column_sizes, &line));
-            add_exactly(simd, high, low, Products::sum(simd, &factors, &line));
+            sums[i] = simd.add_f64s(sums[i], K::sum(simd, &term_factors, &line));
+            let sum = Products::sum(simd, &factors, &line);
+            add_exactly(simd, &mut high[i], &mut low[i], sum);
         }
     }
 }
 
-impl WithSimd for AddSizedProducts<'_> {
+impl<K: Term> WithSimd for AddProductsAndTerms<'_, K> {
     type Output = ();
 
     #[inline(always)]
@@ -361,11 +451,64 @@ impl WithSimd for AddSizedProducts<'_> {
         let (vectors, rest) = cut_columns::<S>(columns, high.len());
         let (high, last_high) = S::as_mut_simd_f64s(high);
         let (low, last_low) = S::as_mut_simd_f64s(low);
-        let (sizes, last_sizes) = S::as_mut_simd_f64s(self.sizes);
-        let sums = [high, low, sizes];
-        Self::add(simd, sums, vectors, factors, self.column_sizes);
-        let sums = [last_high, last_low, last_sizes];
-        Self::add(Scalar::new(), sums, rest, factors, self.column_sizes);
+        let (sums, last_sums) = S::as_mut_simd_f64s(self.terms.sums);
+        let term_factors = self.terms.factors;
+        Self::add(simd, [high, low, sums], &vectors, factors, term_factors);
+        let last = [last_high, last_low, last_sums];
+        Self::add(Scalar::new(), last, &rest, factors, term_factors);
+    }
+}
+
+/// [`AddProductsAndTerms`] of several groups.
+struct AddGroups<'a> {
+    totals: &'a mut Totals,
+    first: usize,
+    stride: usize,
+    columns: &'a [&'a [f64]; BATCH],
+    factors: &'a [[[f64; BATCH]; 2]],
+    sums: &'a mut [f64],
+}
+
+impl WithSimd for AddGroups<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut left = *self.columns;
+        let mut first = self.first;
+        while !left[0].is_empty() {
+            let len = left[0].len().min(CACHED);
+            let columns = shorten(&left, len);
+            let (vectors, rest) = cut_columns::<S>(&columns, len);
+            let mut start = first;
+            for [factors, term_factors] in self.factors {
+                let range = start..start + len;
+                let (high, last_high) = S::as_mut_simd_f64s(&mut self.totals.high[range.clone()]);
+                let (low, last_low) = S::as_mut_simd_f64s(&mut self.totals.low[range.clone()]);
+                let (sums, last_sums) = S::as_mut_simd_f64s(&mut self.sums[range]);
+                let vector_sums = [high, low, sums];
+                AddProductsAndTerms::<Sizes>::add(
+                    simd,
+                    vector_sums,
+                    &vectors,
+                    factors,
+                    term_factors,
+                );
+                let last = [last_high, last_low, last_sums];
+                AddProductsAndTerms::<Sizes>::add(
+                    Scalar::new(),
+                    last,
+                    &rest,
+                    factors,
+                    term_factors,
+                );
+                start += self.stride;
+            }
+            for column in &mut left {
+                *column = &column[len..];
+            }
+            first += len;
+        }
     }
 }
 
@@ -379,9 +522,9 @@ pub(super) fn add_squares(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: 
     add_terms::<Squares>(sums, columns, factors);
 }
 
-/// Adds the columns' factors where the number is not zero.
-pub(super) fn add_present(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-    add_terms::<Present>(sums, columns, factors);
+/// Adds the columns' factors where the number is zero.
+pub(super) fn add_zeros(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
+    add_terms::<Zeros>(sums, columns, factors);
 }
 
 /// Adds to each line's sum the terms of its numbers in the columns.
@@ -406,14 +549,13 @@ impl<K: Term> AddTerms<'_, K> {
     fn add<S: Simd>(
         simd: S,
         sums: &mut [S::f64s],
-        columns: [&[S::f64s]; BATCH],
+        columns: &[&[S::f64s]; BATCH],
         factors: &[f64; BATCH],
     ) {
-        // One length for all, so that no index is checked in the loop.
-        let columns = columns.map(|column| &column[..sums.len()]);
+        let columns = shorten(columns, sums.len());
         let factors = splat(simd, factors);
-        for (i, sum) in sums.iter_mut().enumerate() {
-            *sum = simd.add_f64s(*sum, K::sum(simd, &factors, &take_line(&columns, i)));
+        for i in 0..sums.len() {
+            sums[i] = simd.add_f64s(sums[i], K::sum(simd, &factors, &take_line(&columns, i)));
         }
     }
 }
@@ -425,8 +567,8 @@ impl<K: Term> WithSimd for AddTerms<'_, K> {
     fn with_simd<S: Simd>(self, simd: S) {
         let (vectors, rest) = cut_columns::<S>(self.columns, self.sums.len());
         let (sums, last_sums) = S::as_mut_simd_f64s(self.sums);
-        Self::add(simd, sums, vectors, self.factors);
-        Self::add(Scalar::new(), last_sums, rest, self.factors);
+        Self::add(simd, sums, &vectors, self.factors);
+        Self::add(Scalar::new(), last_sums, &rest, self.factors);
     }
 }
 
@@ -441,20 +583,30 @@ impl WithSimd for SizeColumn<'_> {
     type Output = [f64; 2];
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) -> [f64; 2] {
+    fn with_simd<S: Simd>(self, simd: S) -> [f64; 2] {
         // Enough sums at a time that none waits for the one before.
-        let (lines, rest) = self.0.as_chunks::<32>();
-        let (mut sizes, mut squares) = ([0.0; 32], [0.0; 32]);
+        let zero = simd.splat_f64s(0.0);
+        let (mut sizes, mut squares) = ([zero; 4], [zero; 4]);
+        let (vectors, rest) = S::as_simd_f64s(self.0);
+        let (lines, last) = vectors.as_chunks::<4>();
         for line in lines {
-            for ((size, square), number) in sizes.iter_mut().zip(&mut squares).zip(line) {
-                *size += number.abs();
-                *square += number * number;
+            for at in 0..4 {
+                sizes[at] = simd.add_f64s(sizes[at], find_magnitude(simd, line[at]));
+                squares[at] = simd.mul_add_e_f64s(line[at], line[at], squares[at]);
             }
         }
-        for (at, number) in rest.iter().enumerate() {
-            sizes[at] += number.abs();
-            squares[at] += number * number;
+        for vector in last {
+            sizes[0] = simd.add_f64s(sizes[0], find_magnitude(simd, *vector));
+            squares[0] = simd.mul_add_e_f64s(*vector, *vector, squares[0]);
         }
-        [sizes.iter().sum(), squares.iter().sum()]
+        let sum = |[a, b, c, d]: [S::f64s; 4]| {
+            simd.reduce_sum_f64s(simd.add_f64s(simd.add_f64s(a, b), simd.add_f64s(c, d)))
+        };
+        let [mut size, mut square] = [sum(sizes), sum(squares)];
+        for number in rest {
+            size += number.abs();
+            square += number * number;
+        }
+        [size, square]
     }
 }

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use serde::{Deserialize, Serialize};
 
 use super::Probe;
-use super::batches::{add_sizes, count_parts};
+use super::batches::{Terms, count_parts};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand};
@@ -125,23 +125,22 @@ impl<T: Scalar> Probe<T> {
         let parts = count_parts::<T>();
         let (vector, weights) = (self.vector.numbers(), self.vector.weights());
         let mut sizes = vec![0.0; self.sizes.len()];
-        let totals = self.multiply_groups(&Operand::from(c), &vector, |batch, first, _| {
-            let sizes = &mut sizes[first..first + batch.columns[0].len()];
-            add_sizes(sizes, &batch.columns, &batch.pick(&weights));
-        });
+        let c = Operand::from(c);
+        let totals =
+            self.multiply_groups(&c, &vector, (Terms::Sizes, &weights), &mut sizes, |_| {});
         let count = self.rows * self.groups.count();
         let mut all = self.subtract(&totals.round());
         all.extend(fold(&self.sizes, parts));
-        match &self.added {
-            Some((_, squares)) => all.extend(fold(squares, parts)),
-            None => all.resize(all.len() + count, 0.0),
-        }
         all.extend(fold(&sizes, parts));
         all.extend(fold(&self.terms, parts));
+        if let Some((_, squares)) = &self.added {
+            all.extend(fold(squares, parts));
+        }
         comm.sum_f64(&mut all)?;
         let (residuals, rest) = all.split_at(count * parts);
-        let [sizes, added, found] = [0, 1, 2].map(|at| &rest[at * count..(at + 1) * count]);
-        let terms = &rest[3 * count..];
+        let (sizes, rest) = rest.split_at(count);
+        let (found, rest) = rest.split_at(count);
+        let (terms, added) = rest.split_at(self.rows);
         let Scalars { alpha, beta } = self.scalars;
         let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
         for group in 0..self.groups.count() {
@@ -152,12 +151,19 @@ impl<T: Scalar> Probe<T> {
             let reach = of_group.fold(0.0, |reach: f64, (x, weight)| reach.max(weight / x.abs()));
             for (row, &terms) in terms.iter().enumerate() {
                 let at = group * self.rows + row;
-                let gauge = alpha * sizes[at] + beta * added[at].sqrt();
-                let numbers = residuals[at * parts..(at + 1) * parts].iter();
+                let gauge = match added.get(at) {
+                    Some(added) => (alpha * sizes[at]).hypot(beta * added.sqrt()),
+                    None => alpha * sizes[at],
+                };
+                let size = match residuals[at * parts..(at + 1) * parts] {
+                    [re, im] => re.hypot(im),
+                    [real] => real.abs(),
+                    _ => f64::NAN,
+                };
                 take(Residual {
                     row,
                     group,
-                    size: numbers.fold(0.0, |size: f64, number| size.hypot(*number)),
+                    size,
                     bound: self.find_bound(terms, gauge, total),
                     certainly: find_certain_factor(terms),
                     element: find_element_bound::<T>(terms) * gauge / cols.sqrt(),

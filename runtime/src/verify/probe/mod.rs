@@ -9,12 +9,12 @@ mod vector;
 
 use isochron_devices::Scalar;
 
-use self::batches::{
-    BATCH, Batch, Totals, add_present, add_squares, count_parts, find_part, pass_over,
-};
+use self::batches::{BATCH, Batch, Terms, Totals, add_zeros, count_parts, find_part, pass_over};
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
 pub use self::examine::{Recall, TakeFactors};
-use self::vector::{ColumnGroups, ProbeVector, find_norms, find_product_norms};
+use self::vector::{
+    ColumnGroups, ColumnSums, ProbeVector, find_common_scale, find_product_norms, find_sum_sizes,
+};
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
@@ -31,9 +31,9 @@ use crate::multiply::{Problem, Scalars};
 /// Roundings are independent or nearly so. An element errs by less than `u·√k·g` with `g = (|A|·|B|)_ij`, and a sum of its
 /// errors over a group with random signs by the root of the sum of their squares. By the triangle inequality that root is
 /// at most `h = Σ_p |a_ip|·√(Σ_{j∈G} |b_pj·x_j|²)`, which costs no more than a product with a vector. So the bound of a
-/// residual is `1.8·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|beta|·√(Σ|c0_ij·x_j|²)` is
-/// added to `|alpha|·h`, and for products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|`, where `f` is the smallest
-/// normal number.
+/// residual is `1.8·u·(√t + 2)·h`, where `t ≤ k` counts the nonzero terms of row i. With beta, `|alpha|·h` becomes the
+/// root of `(|alpha|·h)² + |beta|²·Σ|c0_ij·x_j|²`. For products that underflow `(k + 4)·(1 + |alpha|)·f·Σ|x_j|` is added,
+/// where `f` is the smallest normal number.
 ///
 /// Sums of equal terms break the assumption: their roundings are equal too, and add up in proportion to `k`. Therefore a
 /// residual above its bound is only a suspicion. The elements of the most suspicious rows and groups are then computed
@@ -42,8 +42,9 @@ use crate::multiply::{Problem, Scalars};
 /// terms `64·√t` is less. An element may then err as far as its terms drift if they are added one after the other. If the
 /// matrices cannot be made again, a result is wrong from 32 times a bound on, or from `(t + 4)/(1.8·(√t + 2))` times it.
 ///
-/// One wrong element is found if it is off by `64·u·√t·‖a_i‖·‖b_j‖` or more, with up to 16384 columns, whatever the scales of
-/// rows and columns. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
+/// One wrong element is found if it is off by `64·u·√t·(‖a_i‖·‖b_j‖ + |c0_ij|)` or more, with up to 16384 columns, whatever the
+/// scales of rows and columns. If A and B come in parts of k, that holds as far as the columns of the first matrix have the
+/// proportions of all. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
 /// the sums of 8 columns in twice double precision.
 ///
 /// # References
@@ -58,8 +59,7 @@ pub struct Probe<T = f64> {
     /// Sum of the parts of k added so far.
     k: usize,
     vector: ProbeVector,
-    /// `true` if the whole factors have scaled the vector.
-    is_scaled: bool,
+    scaling: Scaling,
     /// This rank's share of `A·Y`, with the real parts of `Y = B·x`.
     products: Totals,
     /// The same with the imaginary parts, if the elements are complex: to be multiplied by i.
@@ -70,6 +70,17 @@ pub struct Probe<T = f64> {
     terms: Vec<f64>,
     /// This rank's share of `C0·x`, and of its squares.
     added: Option<(Totals, Vec<f64>)>,
+}
+
+/// How the probe vector is scaled by the sizes of columns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Scaling {
+    /// It is.
+    Done,
+    /// By the columns of B alone, since only proportions matter if nothing is added to the product.
+    ByB,
+    /// By C and by each part of the factors, where a column was zero before.
+    ByParts,
 }
 
 /// Returns the most bytes that a probe takes on each rank.
@@ -85,8 +96,8 @@ pub(crate) fn count_bytes(problem: &Problem) -> usize {
 impl<T: Scalar> Probe<T> {
     /// Begins a check with C before the multiplication, which is not read if `beta = 0`.
     ///
-    /// With beta, columns are scaled by the sizes that C and the factors give them. If A and B come in parts of k, no factors
-    /// are given, and the first of C and the parts of B that is not zero in a column scales it.
+    /// With beta, columns are scaled by the sizes that C and the factors give them, where all rows count alike. If A and B
+    /// come in parts of k, no factors are given, and the first of C and the parts of B that is not zero in a column scales it.
     ///
     /// # Errors
     /// The errors of [`Comm`].
@@ -116,44 +127,34 @@ impl<T: Scalar> Probe<T> {
             rows,
             k: 0,
             vector: ProbeVector::draw(seed, &groups),
-            is_scaled: factors.is_some(),
+            scaling: match factors {
+                None => Scaling::ByParts,
+                Some(_) if scalars.beta == T::ZERO => Scaling::ByB,
+                Some(_) => Scaling::Done,
+            },
             products: Totals::zeros(lines * groups.count()),
             turned: (T::TYPE.is_complex()).then(|| Totals::zeros(lines * groups.count())),
             sizes: vec![0.0; lines * groups.count()],
             terms: vec![0.0; lines],
             added: None,
         };
-        let mut sizes = vec![0.0; c.spread().cols()];
-        let c = Operand::from(c);
         if scalars.beta != T::ZERO {
-            let beta = scalars.beta.value().norm();
-            sizes = find_norms(comm, &c)?;
-            sizes.iter_mut().for_each(|size| *size *= beta);
-        }
-        if let Some([a, b]) = factors {
-            let of_product = if scalars.beta == T::ZERO {
-                // Only proportions matter if nothing is added to the product.
-                find_norms(comm, &b)?
-            } else {
-                find_product_norms(comm, scalars.alpha, [&a, &b])?
-            };
-            for (size, of_product) in sizes.iter_mut().zip(of_product) {
-                *size += of_product;
-            }
-        }
-        probe.vector.note_sizes(&sizes);
-        if scalars.beta != T::ZERO {
+            let c = Operand::from(c);
+            let factors = factors
+                .as_ref()
+                .filter(|_| scalars.alpha != T::ZERO)
+                .map(|[a, b]| [a, b]);
+            let sizes = find_sum_sizes(comm, scalars, &c, factors)?;
+            probe.vector.note_sizes(&sizes);
             probe.add_c(&c);
         }
         Ok(probe)
     }
 
     fn add_c(&mut self, c: &Operand<'_, T>) {
+        let x = self.vector.numbers();
         let mut squares = vec![0.0; self.sizes.len()];
-        let totals = self.multiply_groups(c, &self.vector.numbers(), |batch, first, x| {
-            let squares = &mut squares[first..first + batch.columns[0].len()];
-            add_squares(squares, &batch.columns, x);
-        });
+        let totals = self.multiply_groups(c, &x, (Terms::Squares, &x), &mut squares, |_| {});
         self.added = Some((totals, squares));
     }
 
@@ -178,24 +179,54 @@ impl<T: Scalar> Probe<T> {
             return Ok(());
         }
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
-        if !self.is_scaled {
-            let sizes = find_product_norms(comm, self.scalars.alpha, [&a, &b])?;
-            self.vector.note_sizes(&sizes);
-        }
-        let probed = self.multiply_b(comm, &b)?;
+        let probed = match self.scaling {
+            Scaling::ByB => self.multiply_whole_b(comm, &b)?,
+            Scaling::ByParts => {
+                let sizes = find_product_norms(comm, self.scalars.alpha, [&a, &b])?;
+                self.vector.note_sizes(&sizes);
+                self.multiply_b(comm, &b, |_| {})?
+            }
+            Scaling::Done => self.multiply_b(comm, &b, |_| {})?,
+        };
         self.multiply_a(&a, &probed);
         Ok(())
     }
 
-    /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group.
-    fn multiply_b(&self, comm: &dyn Comm, b: &Operand<'_, T>) -> Result<ProbedRows, Error> {
+    /// Multiplies B by the probe vector and scales this by the columns of B. They are known after one pass over B, which is
+    /// the only one if the columns are alike.
+    fn multiply_whole_b(
+        &mut self,
+        comm: &dyn Comm,
+        b: &Operand<'_, T>,
+    ) -> Result<ProbedRows, Error> {
+        self.scaling = Scaling::Done;
+        let mut columns = ColumnSums::zeros(b.cols());
+        let mut probed = self.multiply_b(comm, b, |batch| columns.note(batch))?;
+        let sizes = columns.find_norms(comm)?;
+        // Ranks may have rounded the sums differently.
+        let scale = find_common_scale(&sizes);
+        if let Some(scale) = comm.share(0, (comm.rank() == 0).then_some(scale))? {
+            self.vector.scale_alike(&sizes, scale);
+            probed.divide(scale);
+            return Ok(probed);
+        }
+        self.vector.note_sizes(&sizes);
+        self.multiply_b(comm, b, |_| {})
+    }
+
+    /// Multiplies B by the probe vector, and takes the root of the sum of squares of each row and group. `note` gets every
+    /// batch of this rank.
+    fn multiply_b(
+        &self,
+        comm: &dyn Comm,
+        b: &Operand<'_, T>,
+        note: impl FnMut(&Batch<'_>),
+    ) -> Result<ProbedRows, Error> {
         let parts = count_parts::<T>();
         let mut squares = vec![0.0; b.rows() * parts * self.groups.count()];
+        let x = self.vector.numbers();
         let mut all = self
-            .multiply_groups(b, &self.vector.numbers(), |batch, first, x| {
-                let squares = &mut squares[first..first + batch.columns[0].len()];
-                add_squares(squares, &batch.columns, x);
-            })
+            .multiply_groups(b, &x, (Terms::Squares, &x), &mut squares, note)
             .round();
         all.append(&mut squares);
         comm.sum_f64(&mut all)?;
@@ -208,13 +239,15 @@ impl<T: Scalar> Probe<T> {
         })
     }
 
-    /// Multiplies this rank's part of a matrix by the probe vector, group by group. `note` gets every batch, its first
-    /// line within the totals and its part of the vector.
+    /// Multiplies this rank's part of a matrix by the probe vector, group by group, and adds to `sums` the terms of its
+    /// elements with these factors of columns. `note` gets every batch.
     fn multiply_groups(
         &self,
         matrix: &Operand<'_, T>,
         vector: &[f64],
-        mut note: impl FnMut(&Batch<'_>, usize, &[f64; BATCH]),
+        (terms, factors): (Terms, &[f64]),
+        sums: &mut [f64],
+        mut note: impl FnMut(&Batch<'_>),
     ) -> Totals {
         let (parts, rows) = (count_parts::<T>(), matrix.rows());
         let mut totals = Totals::zeros(rows * parts * self.groups.count());
@@ -222,9 +255,9 @@ impl<T: Scalar> Probe<T> {
             let region = Region::new(0..rows, self.groups.cols(group));
             pass_over(matrix, &region, |batch| {
                 let first = (group * rows + batch.rows.start) * parts;
-                let x = batch.pick(vector);
-                totals.add(first, &batch.columns, &x);
-                note(batch, first, &x);
+                let [x, factors] = [vector, factors].map(|numbers| batch.pick(numbers));
+                totals.add_with(first, &batch.columns, &x, sums, (terms, &factors));
+                note(batch);
             });
         }
         totals
@@ -232,21 +265,31 @@ impl<T: Scalar> Probe<T> {
 
     fn multiply_a(&mut self, a: &Operand<'_, T>, probed: &ProbedRows) {
         let (parts, k) = (count_parts::<T>(), a.cols());
-        pass_over(a, &find_part(a), |batch| {
+        let part = find_part(a);
+        for terms in &mut self.terms[part.row * parts..(part.row + part.rows) * parts] {
+            *terms += part.cols as f64;
+        }
+        pass_over(a, &part, |batch| {
             let (first, lines) = (batch.rows.start * parts, batch.columns[0].len());
-            let mut present = [0.0; BATCH];
-            present[..batch.cols.len()].fill(1.0);
+            let mut minus_one = [0.0; BATCH];
+            minus_one[..batch.cols.len()].fill(-1.0);
             let terms = &mut self.terms[first..first + lines];
-            add_present(terms, &batch.columns, &present);
-            for group in 0..self.groups.count() {
-                let first = group * self.rows * parts + first;
-                let of_group = group * k..(group + 1) * k;
-                let pick = |values: &[f64]| batch.pick(&values[of_group.clone()]);
-                let roots = pick(&probed.roots);
-                let real = pick(&probed.real);
-                (self.products).add_sized(first, &batch.columns, &real, &mut self.sizes, &roots);
-                if let Some(turned) = &mut self.turned {
-                    turned.add(first, &batch.columns, &pick(&probed.imaginary));
+            add_zeros(terms, &batch.columns, &minus_one);
+            let of_groups = |values: &[f64]| -> Vec<[f64; BATCH]> {
+                let groups = values.chunks_exact(k).take(self.groups.count());
+                groups.map(|of_group| batch.pick(of_group)).collect()
+            };
+            let factors: Vec<_> = of_groups(&probed.real)
+                .into_iter()
+                .zip(of_groups(&probed.roots))
+                .map(<[_; 2]>::from)
+                .collect();
+            let stride = self.rows * parts;
+            let sizes = &mut self.sizes;
+            (self.products).add_groups((first, stride), &batch.columns, &factors, sizes);
+            if let Some(turned) = &mut self.turned {
+                for (group, factors) in of_groups(&probed.imaginary).iter().enumerate() {
+                    turned.add(first + group * stride, &batch.columns, factors);
                 }
             }
         });
@@ -314,4 +357,18 @@ struct ProbedRows {
     imaginary: Vec<f64>,
     /// `√(Σ_{j∈G} |b_pj·x_j|²)`.
     roots: Vec<f64>,
+}
+
+impl ProbedRows {
+    /// Divides by a power of two.
+    fn divide(&mut self, scale: f64) {
+        let Self {
+            real,
+            imaginary,
+            roots,
+        } = self;
+        for number in real.iter_mut().chain(imaginary).chain(roots) {
+            *number /= scale;
+        }
+    }
 }

@@ -104,6 +104,69 @@ struct Case<T: Scalar> {
     c: Matrix<T>,
 }
 
+/// How a check gets its matrices.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    /// A and B at once.
+    Whole,
+    /// In two parts of k.
+    Parts,
+    /// At once, and C with rows and columns as large as those of the product.
+    LikeC,
+    /// At once, and C whose rows and columns are alike.
+    EvenC,
+    /// In two parts of k, and C as in [`Way::LikeC`].
+    PartsAndC,
+}
+
+const ALL_WAYS: [Way; 5] = [
+    Way::Whole,
+    Way::Parts,
+    Way::LikeC,
+    Way::EvenC,
+    Way::PartsAndC,
+];
+
+impl Way {
+    /// Returns the C to which the product is added.
+    fn make_c<T: Scalar>(self, case: &Case<T>, numbers: Numbers) -> Option<Matrix<T>> {
+        let shape = (case.a.local().rows(), case.b.local().cols());
+        match self {
+            Way::Whole | Way::Parts => None,
+            Way::EvenC => Some(make(shape, numbers, 77, |_, _| 1.0)),
+            Way::LikeC | Way::PartsAndC => {
+                let (rows, cols) = (find_norms(&case.a, true), find_norms(&case.b, false));
+                let per_term = (case.a.local().cols() as f64).sqrt();
+                Some(make(shape, numbers, 77, |row, col| {
+                    rows[row] / per_term * cols[col]
+                }))
+            }
+        }
+    }
+
+    /// Begins a check with C, and adds A and B.
+    fn probe<T: Scalar>(self, case: &Case<T>, c0: Option<&Matrix<T>>, seed: u64) -> Probe<T> {
+        let comm = LocalComm::new();
+        let scalars = Scalars {
+            alpha: T::ONE,
+            beta: if c0.is_some() { T::ONE } else { T::ZERO },
+        };
+        let c = c0.unwrap_or(&case.c);
+        if matches!(self, Way::Whole | Way::LikeC | Way::EvenC) {
+            let mut probe = Probe::begin(&comm, scalars, c, Some(case.factors()), seed).unwrap();
+            probe.add(&comm, case.factors()).unwrap();
+            return probe;
+        }
+        let mut probe = Probe::begin(&comm, scalars, c, None, seed).unwrap();
+        for part in case.cut() {
+            probe
+                .add(&comm, part.each_ref().map(Operand::from))
+                .unwrap();
+        }
+        probe
+    }
+}
+
 fn make<T: Scalar>(
     (rows, cols): (usize, usize),
     numbers: Numbers,
@@ -173,11 +236,24 @@ impl<T: Scalar> Case<T> {
         [Operand::from(&self.a), Operand::from(&self.b)]
     }
 
+    /// Cuts A and B into two parts of k.
+    fn cut(&self) -> [[Matrix<T>; 2]; 2] {
+        let (m, k, n) = (
+            self.a.local().rows(),
+            self.a.local().cols(),
+            self.b.local().cols(),
+        );
+        [0..k / 2, k / 2..k].map(|of_k| {
+            let mut a = Matrix::zeros(Spread::whole(m, of_k.len()), 0).unwrap();
+            a.fill(|row, col| self.a.local().col(of_k.start + col)[row]);
+            let mut b = Matrix::zeros(Spread::whole(of_k.len(), n), 0).unwrap();
+            b.fill(|row, col| self.b.local().col(col)[of_k.start + row]);
+            [a, b]
+        })
+    }
+
     fn probe(&self, seed: u64) -> Probe<T> {
-        let comm = LocalComm::new();
-        let mut probe = Probe::begin(&comm, Scalars::PRODUCT, &self.c, None, seed).unwrap();
-        probe.add(&comm, self.factors()).unwrap();
-        probe
+        Way::Whole.probe(self, None, seed)
     }
 
     fn verify(&self, seed: u64) -> Verdict {
@@ -214,10 +290,23 @@ fn multiply_sizes<T: Scalar>(case: &Case<T>, magnitude: fn(&Complex64) -> f64) -
 
 /// Returns the smallest error that is found in 999 of 1000 elements, in units of `u·√t·‖a_i‖·‖b_j‖` with t real terms, and the
 /// same of a bound by the worst case of a whole row.
-fn find_smallest<T: Scalar>(n: usize, numbers: Numbers, scaled: (Scaled, f64)) -> [f64; 2] {
+fn find_smallest<T: Scalar>(
+    n: usize,
+    numbers: Numbers,
+    scaled: (Scaled, f64),
+    way: Way,
+) -> [f64; 2] {
     const ROWS: usize = 40;
-    let case = Case::<T>::new([ROWS, n, n], [numbers; 2], scaled, n as u64);
-    let probe = case.probe(3);
+    let mut case = Case::<T>::new([ROWS, n, n], [numbers; 2], scaled, n as u64);
+    let c0 = way.make_c(&case, numbers);
+    let probe = way.probe(&case, c0.as_ref(), 3);
+    if let Some(c0) = &c0 {
+        case.c = add_product(&case, c0, 256, n);
+    }
+    let added = |row: usize, col: usize| {
+        c0.as_ref()
+            .map_or(0.0, |c0| c0.local().col(col)[row].value().norm())
+    };
     let mut residuals = Vec::new();
     let take = |residual| residuals.push(residual);
     probe
@@ -256,11 +345,13 @@ fn find_smallest<T: Scalar>(n: usize, numbers: Numbers, scaled: (Scaled, f64)) -
     } in residuals
     {
         for col in probe.groups.cols(group) {
-            let g = sizes.local().col(col)[row];
-            let element = (find_element_bound::<T>(row_terms[row]) + unit) * g;
+            let g = sizes.local().col(col)[row] + added(row, col);
+            let terms_with_c = row_terms[row] + if c0.is_some() { 1.0 } else { 0.0 };
+            let element = (find_element_bound::<T>(terms_with_c) + unit) * g;
             let error = ((size + bound) / vector[col].abs()).max(element);
             let before = 4.0 * complex * (2 * n + 4) as f64 * unit * row_sums[row];
-            let rounding = unit * terms.sqrt() * row_norms[row] * col_norms[col];
+            let of_element = row_norms[row] * col_norms[col] + added(row, col);
+            let rounding = unit * terms.sqrt() * of_element;
             if rounding > 0.0 {
                 found[0].push(error / rounding);
                 found[1].push(before / rounding);
@@ -287,29 +378,42 @@ fn errors_of_64_roundings_are_found() {
     } else {
         &[64, 500]
     };
+    let mut missed = Vec::new();
     for &n in sizes {
         for numbers in &ALL_NUMBERS[..4] {
-            for scaled in ALL_SCALED {
-                for scale in [1e6, 1e14] {
+            for (scaled, scale) in ALL_SCALED
+                .into_iter()
+                .flat_map(|scaled| [(scaled, 1e6), (scaled, 1e14)])
+            {
+                for way in ALL_WAYS {
                     let of = (scaled, scale);
                     let found = [
-                        find_smallest::<f32>(n, *numbers, of),
-                        find_smallest::<f64>(n, *numbers, of),
-                        find_smallest::<Complex32>(n, *numbers, of),
-                        find_smallest::<Complex64>(n, *numbers, of),
+                        find_smallest::<f32>(n, *numbers, of, way),
+                        find_smallest::<f64>(n, *numbers, of, way),
+                        find_smallest::<Complex32>(n, *numbers, of, way),
+                        find_smallest::<Complex64>(n, *numbers, of, way),
                     ];
                     let text = found.map(|[after, before]| format!("{before:.1e} {after:.0}"));
-                    println!(
-                        "{n} {numbers:?} {scaled:?} {scale:e} | {}",
+                    let line = format!(
+                        "{n} {numbers:?} {scaled:?} {scale:e} {way:?} | {}",
                         text.join(" | ")
                     );
-                    for [after, _] in found {
-                        assert!(after <= 64.0, "{n} {numbers:?} {of:?}: {found:?}");
+                    println!("{line}");
+                    // The sizes of later parts are not known when the vector is scaled, and `finds` tells what they hide:
+                    // a column of few numbers may differ from part to part, and C from the product.
+                    let is_promised = match way {
+                        Way::Whole | Way::LikeC | Way::EvenC => true,
+                        Way::Parts => *numbers != Numbers::MostlyZero,
+                        Way::PartsAndC => false,
+                    };
+                    if is_promised && found.iter().any(|[after, _]| *after > 64.0) {
+                        missed.push(line);
                     }
                 }
             }
         }
     }
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 fn verify_clean<T: Scalar>(seed: u64, largest: f64) {

@@ -4,16 +4,22 @@ use std::ops::Range;
 
 use isochron_devices::Scalar;
 
-use super::batches::{find_part, pass_over, size_column};
+use super::batches::{
+    Batch, add_sizes, add_squares, count_parts, find_part, pass_over, size_column,
+};
+use super::compare::fold;
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{Operand, hash};
+use crate::multiply::Scalars;
 
 /// Columns of a group: rounding adds up to `√GROUP` times that of one element.
 const GROUP: usize = 512;
 /// The most groups. Beyond `GROUP·MOST_GROUPS` columns a group grows, so that the check's cost stays proportional to the
 /// matrices.
 const MOST_GROUPS: usize = 32;
+/// The most by which the sizes of columns differ that are scaled alike.
+const ALIKE: f64 = 1.125;
 
 /// The columns of C, cut into runs that are checked apart.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +98,14 @@ impl ProbeVector {
         }
     }
 
+    /// Scales all columns by one number, which serves them all.
+    pub(super) fn scale_alike(&mut self, sizes: &[f64], scale: f64) {
+        self.sizes.copy_from_slice(sizes);
+        for (own, size) in self.scales.iter_mut().zip(sizes) {
+            *own = if *size == 0.0 { 0.0 } else { scale };
+        }
+    }
+
     /// Returns the numbers of the vector.
     pub(super) fn numbers(&self) -> Vec<f64> {
         divide_by_sizes(self.draws.iter().copied(), &self.scales)
@@ -101,6 +115,16 @@ impl ProbeVector {
     pub(super) fn weights(&self) -> Vec<f64> {
         divide_by_sizes(self.draws.iter().map(|_| 1.0), &self.sizes)
     }
+}
+
+/// Returns a power of two that scales all columns, if their sizes are so alike that one does.
+pub(super) fn find_common_scale(sizes: &[f64]) -> Option<f64> {
+    let nonzero = || sizes.iter().copied().filter(|size| *size != 0.0);
+    let least = nonzero().fold(f64::MAX, f64::min);
+    let most = nonzero().fold(0.0, f64::max);
+    // Squares of much smaller numbers vanish, and those of much larger ones overflow.
+    let is_alike = most <= ALIKE * least && least > 1e-100 && most < 1e100;
+    is_alike.then(|| least.log2().round().exp2())
 }
 
 fn divide_by_sizes(numbers: impl Iterator<Item = f64>, sizes: &[f64]) -> Vec<f64> {
@@ -119,24 +143,52 @@ fn find_scale(size: f64) -> f64 {
     }
 }
 
-/// Returns the Euclidean norm of each column, over all ranks. If squares overflow or vanish, the sum of its magnitudes stands
-/// for it.
+/// The size of each column, to be summed over ranks.
+pub(super) struct ColumnSums {
+    sizes: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl ColumnSums {
+    pub(super) fn zeros(cols: usize) -> Self {
+        Self {
+            sizes: vec![0.0; cols],
+            squares: vec![0.0; cols],
+        }
+    }
+
+    pub(super) fn note(&mut self, batch: &Batch<'_>) {
+        for (col, column) in batch.cols.clone().zip(batch.columns) {
+            self.note_column(col, column);
+        }
+    }
+
+    fn note_column(&mut self, col: usize, numbers: &[f64]) {
+        let [sizes, squares] = size_column(numbers);
+        self.sizes[col] += sizes;
+        self.squares[col] += squares;
+    }
+
+    /// Returns the Euclidean norm of each column, over all ranks.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn find_norms(self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
+        sum_norms(comm, self.sizes, self.squares)
+    }
+}
+
+/// Returns Euclidean norms over all ranks. If squares overflow or vanish, the sum of magnitudes stands for it.
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn find_norms<T: Scalar>(
+fn sum_norms(
     comm: &dyn Comm,
-    factor: &Operand<'_, T>,
+    mut sums: Vec<f64>,
+    mut squares: Vec<f64>,
 ) -> Result<Vec<f64>, Error> {
-    let n = factor.cols();
-    let mut sums = vec![0.0; 2 * n];
-    pass_over(factor, &find_part(factor), |batch| {
-        for (col, column) in batch.cols.clone().zip(batch.columns) {
-            let [sizes, squares] = size_column(column);
-            sums[col] += sizes;
-            sums[n + col] += squares;
-        }
-    });
+    let n = sums.len();
+    sums.append(&mut squares);
     comm.sum_f64(&mut sums)?;
     let (sizes, squares) = sums.split_at(n);
     let norms = sizes.iter().zip(squares).map(|(&size, &square)| {
@@ -147,6 +199,117 @@ pub(super) fn find_norms<T: Scalar>(
         }
     });
     Ok(norms.collect())
+}
+
+/// Returns the Euclidean norm of each column.
+///
+/// # Collective
+/// All ranks.
+fn find_norms<T: Scalar>(comm: &dyn Comm, factor: &Operand<'_, T>) -> Result<Vec<f64>, Error> {
+    let mut sums = ColumnSums::zeros(factor.cols());
+    pass_over(factor, &find_part(factor), |batch| sums.note(batch));
+    sums.find_norms(comm)
+}
+
+/// Returns the Euclidean norm of each row, with every column divided by its size.
+///
+/// # Collective
+/// All ranks.
+fn find_row_norms<T: Scalar>(
+    comm: &dyn Comm,
+    factor: &Operand<'_, T>,
+    col_sizes: &[f64],
+) -> Result<Vec<f64>, Error> {
+    let parts = count_parts::<T>();
+    let col_scales: Vec<f64> = col_sizes
+        .iter()
+        .map(|size| 1.0 / find_scale(*size))
+        .collect();
+    let [mut sizes, mut squares] = [0, 1].map(|_| vec![0.0; factor.rows() * parts]);
+    pass_over(factor, &find_part(factor), |batch| {
+        let first = batch.rows.start * parts;
+        let lines = first..first + batch.columns[0].len();
+        let scales = batch.pick(&col_scales);
+        add_sizes(&mut sizes[lines.clone()], &batch.columns, &scales);
+        add_squares(&mut squares[lines], &batch.columns, &scales);
+    });
+    sum_norms(
+        comm,
+        fold(&sizes, parts).collect(),
+        fold(&squares, parts).collect(),
+    )
+}
+
+/// Returns the Euclidean norm of each column, with every row divided by its size.
+///
+/// # Collective
+/// All ranks.
+fn find_even_norms<T: Scalar>(
+    comm: &dyn Comm,
+    factor: &Operand<'_, T>,
+    row_sizes: &[f64],
+) -> Result<Vec<f64>, Error> {
+    let mut sums = ColumnSums::zeros(factor.cols());
+    let mut even = Vec::new();
+    pass_over(factor, &find_part(factor), |batch| {
+        let sizes = &row_sizes[batch.rows.clone()];
+        for (col, numbers) in batch.cols.clone().zip(batch.columns) {
+            even.clear();
+            for (of_row, size) in numbers.chunks_exact(count_parts::<T>()).zip(sizes) {
+                even.extend(of_row.iter().map(|number| number / find_scale(*size)));
+            }
+            sums.note_column(col, &even);
+        }
+    });
+    sums.find_norms(comm)
+}
+
+/// Returns the sizes of the columns of `beta·C`, or of `alpha·A·B + beta·C` if the terms of products are independent. All
+/// rows count alike: the largest one alone would decide otherwise.
+///
+/// # Errors
+/// See [`Comm`].
+///
+/// # Collective
+/// All ranks.
+pub(super) fn find_sum_sizes<T: Scalar>(
+    comm: &dyn Comm,
+    scalars: Scalars<T>,
+    c: &Operand<'_, T>,
+    factors: Option<[&Operand<'_, T>; 2]>,
+) -> Result<Vec<f64>, Error> {
+    let Scalars { alpha, beta } = scalars;
+    let [alpha, beta] = [alpha, beta].map(|scalar| scalar.value().norm());
+    // The product's element of row i and column j is about `of_a[i]·of_b[j]`.
+    let (mut of_a, mut of_b) = (vec![0.0; c.rows()], vec![0.0; c.cols()]);
+    if let Some([a, b]) = factors {
+        let terms = a.cols().max(1) as f64;
+        of_a = find_row_norms(comm, a, &vec![1.0; a.cols()])?;
+        of_b = find_norms(comm, b)?;
+        of_b.iter_mut()
+            .for_each(|norm| *norm *= alpha / terms.sqrt());
+    }
+    let add_product = |sums: &mut [f64], of_sum: &[f64], of_other: &[f64], other_sizes: &[f64]| {
+        let others = of_other
+            .iter()
+            .zip(other_sizes)
+            .map(|(norm, size)| norm / find_scale(*size))
+            .fold(0.0, f64::hypot);
+        for (sum, norm) in sums.iter_mut().zip(of_sum) {
+            *sum = (beta * *sum).hypot(norm * others);
+        }
+    };
+    let mut sizes = find_norms(comm, c)?;
+    add_product(&mut sizes, &of_b, &of_a, &vec![1.0; of_a.len()]);
+    let mut row_sizes = find_row_norms(comm, c, &sizes)?;
+    add_product(&mut row_sizes, &of_a, &of_b, &sizes);
+    sizes = find_even_norms(comm, c, &row_sizes)?;
+    add_product(&mut sizes, &of_b, &of_a, &row_sizes);
+    // Columns that are zero here are scaled by other matrices, whose rows are as they are.
+    let usual = row_sizes.iter().copied().fold(0.0, f64::hypot);
+    let rows = (row_sizes.len().max(1) as f64).sqrt();
+    sizes.iter_mut().for_each(|size| *size *= usual / rows);
+    Ok(sizes)
 }
 
 /// Returns the norms that the columns of `alpha·A·B` have if their terms are independent.
