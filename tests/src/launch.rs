@@ -5,6 +5,8 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -243,6 +245,8 @@ pub fn run(command: Command, limit: Duration) -> Outcome {
 pub struct Running {
     child: Child,
     what: String,
+    stdout: Captured,
+    stderr: Captured,
     /// The folder of Open MPI's files. Launchers that shared one and started together failed: one made it while another
     /// was about to.
     _session: TempDir,
@@ -262,33 +266,41 @@ impl Running {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let child = command
+        let mut child = command
             .spawn()
             .unwrap_or_else(|error| panic!("{what}: {error}"));
         Self {
+            stdout: Captured::read(child.stdout.take().expect("captured")),
+            stderr: Captured::read(child.stderr.take().expect("captured")),
             child,
             what,
             _session: session,
         }
     }
 
-    /// Reads standard error until it holds `text`.
+    /// The standard error so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Waits until standard error holds `text`.
     ///
     /// # Panics
-    /// When the program ends before.
+    /// When the program ends before, or hangs.
     pub fn wait_for(&mut self, text: &str) {
-        let stderr = self.child.stderr.as_mut().expect("captured");
-        let mut seen = Vec::new();
-        let mut byte = [0];
-        while !String::from_utf8_lossy(&seen).contains(text) {
-            let read = stderr.read(&mut byte).expect("readable");
-            assert!(
-                read > 0,
-                "{} ended without {text:?}: {}",
-                self.what,
-                String::from_utf8_lossy(&seen)
-            );
-            seen.push(byte[0]);
+        let start = Instant::now();
+        loop {
+            let is_whole = self.stderr.is_whole();
+            let seen = self.stderr.text();
+            if seen.contains(text) {
+                return;
+            }
+            assert!(!is_whole, "{} ended without {text:?}: {seen}", self.what);
+            if start.elapsed() > HANGS {
+                self.kill_group();
+                panic!("{} hangs without {text:?}: {seen}", self.what);
+            }
+            pause();
         }
     }
 
@@ -297,8 +309,6 @@ impl Running {
     /// # Panics
     /// When it takes longer than `limit`.
     pub fn wait(mut self, limit: Duration) -> Outcome {
-        let stdout = reader(self.child.stdout.take().expect("captured"));
-        let stderr = reader(self.child.stderr.take().expect("captured"));
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
@@ -306,15 +316,18 @@ impl Running {
             }
             if start.elapsed() > limit {
                 self.kill_group();
-                panic!("{} hangs: no end after {limit:?}", self.what);
+                panic!(
+                    "{} hangs: no end after {limit:?}: {}",
+                    self.what,
+                    self.stderr.text()
+                );
             }
-            std::thread::yield_now();
-            std::thread::park_timeout(Duration::from_millis(5));
+            pause();
         };
         let outcome = Outcome {
             status: ExitStatus::code(&status),
-            stdout: stdout.join().expect("a reader"),
-            stderr: stderr.join().expect("a reader"),
+            stdout: self.stdout.end(),
+            stderr: self.stderr.end(),
         };
         check_messages(&outcome.stderr, &self.what);
         outcome
@@ -335,12 +348,53 @@ impl Drop for Running {
     }
 }
 
-fn reader(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
-    std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = pipe.read_to_end(&mut bytes);
-        String::from_utf8_lossy(&bytes).into_owned()
-    })
+/// Waits a moment for other processes.
+fn pause() {
+    std::thread::yield_now();
+    std::thread::park_timeout(Duration::from_millis(5));
+}
+
+/// Output of a program, read while it runs.
+#[derive(Debug)]
+struct Captured {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Captured {
+    /// Starts to read.
+    fn read(mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&bytes);
+        let reader = std::thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut part) {
+                shared
+                    .lock()
+                    .expect("no panic")
+                    .extend_from_slice(&part[..count]);
+            }
+        });
+        Self { bytes, reader }
+    }
+
+    /// Returns `true` if there is no more to come.
+    fn is_whole(&self) -> bool {
+        self.reader.is_finished()
+    }
+
+    /// The output so far.
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().expect("no panic")).into_owned()
+    }
+
+    /// The whole output, for which this waits.
+    fn end(&self) -> String {
+        while !self.is_whole() {
+            pause();
+        }
+        self.text()
+    }
 }
 
 /// Process numbers of the processes whose program is `program` and whose arguments hold `marker`.

@@ -161,7 +161,7 @@ fn a_rank_that_goes_on_is_told_and_nothing_is_lost() {
         let outcome = job.wait(HANGS);
         let lines = list_lines(&outcome);
         assert!(
-            matches!(lines[..], [line] if line.contains(" goes on after ")),
+            matches!(lines[..], [.., line] if line.contains(" goes on after ")),
             "{outcome:#?}"
         );
         assert!(outcome.success().contains("\"verified\": true"));
