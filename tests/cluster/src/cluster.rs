@@ -6,6 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::Pid;
+
 use crate::error::{ClusterError, During};
 use crate::groups::Groups;
 use crate::keeper::expect_line;
@@ -153,6 +155,39 @@ impl EmulatedCluster {
         Groups::of_cluster(&spec.name)?.change_quota(host, quota.cores())?;
         spec.change_quota(idx, quota);
         self.state.write()
+    }
+
+    /// Stops every process of a host. Its network still answers, as that of a host whose processes hang.
+    ///
+    /// # Errors
+    /// [`ClusterError::Value`] if there is no such host.
+    pub fn stop_host(&self, host: &str) -> Result<(), ClusterError> {
+        let holder = self.state.host(host)?.pid;
+        let holder = Pid::from_raw(holder.cast_signed());
+        Groups::of_cluster(&self.state.spec.name)?.stop(host, holder)
+    }
+
+    /// Cuts the link of a host for good: whatever is sent to it or from it is lost, and no sender is told.
+    ///
+    /// # Errors
+    /// [`ClusterError::Value`] if there is no such host, or if the cluster has a latency: its switch has no such port.
+    pub fn cut_link(&self, host: &str) -> Result<(), ClusterError> {
+        self.state.host(host)?;
+        let name = &self.state.spec.name;
+        if self.state.spec.latency.ns() > 0 {
+            let reason = "links with a latency cannot be cut";
+            return Err(ClusterError::value("host", host, reason));
+        }
+        let mut command = Command::new(&self.program);
+        command.args(["cut", "--name", name, host]);
+        let output = command.output().during(self.program.display())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(ClusterError::Program {
+            what: format!("the cut of the link of {host}"),
+            message: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
     }
 
     /// Makes a command that runs `words`, a program and its arguments, on a host.

@@ -128,6 +128,13 @@ enum ClusterTask {
         #[arg(long)]
         tied: bool,
     },
+    /// Cut the link of a host
+    #[command(hide = true)]
+    Cut {
+        host: String,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Be a host
     #[command(hide = true)]
     Host { spec: String, idx: usize },
@@ -213,6 +220,10 @@ fn run_task(task: ClusterTask) -> Result<()> {
                 tied,
                 print_line,
             ))
+        }
+        ClusterTask::Cut { host, which } => {
+            let cluster = EmulatedCluster::find(&own_program()?, &which.name)?;
+            Ok(host::cut_link(cluster.state(), &host)?)
         }
         ClusterTask::Host { spec, idx } => report_outcome(host::hold_host(
             &serde_json::from_str(&spec)?,

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{ClusterError, During};
@@ -148,9 +149,14 @@ impl Groups {
         join_group(&self.mount)
     }
 
+    /// Returns the keeper's process; `None` if it is dead.
+    pub(crate) fn find_keeper(&self) -> Option<Pid> {
+        list_processes(&self.top.join(SWITCH)).first().copied()
+    }
+
     /// Returns `true` if the keeper lives.
     pub(crate) fn has_keeper(&self) -> bool {
-        !list_processes(&self.top.join(SWITCH)).is_empty()
+        self.find_keeper().is_some()
     }
 
     /// Returns `true` if there is anything of the cluster.
@@ -161,6 +167,31 @@ impl Groups {
     /// Counts the processes of a host.
     pub(crate) fn n_processes(&self, host: &str) -> usize {
         list_processes(&self.top.join(host)).len()
+    }
+
+    /// Stops every process of a host, except `holder`.
+    ///
+    /// # Errors
+    /// [`ClusterError::System`] if a process cannot be stopped.
+    pub(crate) fn stop(&self, host: &str, holder: Option<Pid>) -> Result<(), ClusterError> {
+        let folder = self.top.join(host);
+        let mut stopped: Vec<Pid> = Vec::new();
+        // One that was not stopped yet may have started another.
+        loop {
+            let mut left = list_processes(&folder);
+            left.retain(|pid| !stopped.contains(pid) && Some(*pid) != holder);
+            if left.is_empty() {
+                return Ok(());
+            }
+            for pid in left {
+                match kill_process(pid, Signal::STOP) {
+                    // It has ended meanwhile.
+                    Err(Errno::SRCH) => {}
+                    outcome => outcome.during(format_args!("process {pid}"))?,
+                }
+                stopped.push(pid);
+            }
+        }
     }
 
     /// Ends every process in the groups, except this one, and removes the groups.

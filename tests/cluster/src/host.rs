@@ -134,6 +134,21 @@ fn move_to_host(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
     std::env::set_current_dir(&here).during(here.display())
 }
 
+/// Cuts the link of host `name` at the bridge, to whose network this process moves.
+///
+/// # Errors
+/// [`ClusterError::NotUp`] if the cluster is not up; others if the bridge cannot be entered or the link not be cut.
+pub fn cut_link(state: &ClusterState, name: &str) -> Result<(), ClusterError> {
+    let idx = state.find_host(name)?;
+    let cluster = &state.spec.name;
+    let keeper = Groups::of_cluster(cluster)?.find_keeper();
+    let keeper = keeper.ok_or_else(|| ClusterError::NotUp(cluster.clone()))?;
+    let path = format!("/proc/{keeper}/ns/net");
+    let network = File::open(&path).during(&path)?;
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).during(path)?;
+    link::cut_port(idx)
+}
+
 /// Returns the hostname of host `idx`, from 0.
 pub(crate) fn host_name(idx: usize) -> String {
     format!("iso-{}", idx + 1)

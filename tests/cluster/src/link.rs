@@ -42,6 +42,11 @@ pub(crate) fn make_bridge(
     }
 }
 
+/// Cuts the link of host `idx` at the bridge, as if its cable were pulled; run in the network of the bridge.
+pub(crate) fn cut_port(idx: usize) -> Result<(), ClusterError> {
+    run_batch("ip", &format!("link set port{idx} down\n"))
+}
+
 /// Gives each host a network card; the returned files read and write its frames.
 pub(crate) fn make_taps(hosts: &[EmulatedHost]) -> Result<Vec<File>, ClusterError> {
     let mut lines = String::new();

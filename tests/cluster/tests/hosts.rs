@@ -296,3 +296,48 @@ fn the_remains_of_a_killed_keeper_are_removed() {
     }
     assert_eq!(read_output(run_on(&cluster, "iso-2", "hostname")), "iso-2");
 }
+
+#[test]
+fn every_process_of_a_stopped_host_stands_still() {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &make_spec("stop", 2)) else {
+        return;
+    };
+    let processes = ["iso-1", "iso-2"].map(|host| {
+        let script = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!";
+        read_output(run_on(&cluster, host, script))
+    });
+    cluster.stop_host("iso-2").unwrap();
+    let is_stopped = processes.map(|process| {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        status.contains("State:\tT (stopped)")
+    });
+    assert_eq!(is_stopped, [false, true]);
+    assert!(matches!(
+        cluster.stop_host("iso-3"),
+        Err(ClusterError::Value { .. })
+    ));
+}
+
+#[test]
+fn a_cut_link_carries_nothing() {
+    let Some(cluster) = EmulatedCluster::bring_up_for_test(program(), &make_spec("link", 2)) else {
+        return;
+    };
+    cluster.cut_link("iso-2").unwrap();
+    let is_cut = ["iso-1", "iso-2"].map(|host| {
+        read_output(run_on(&cluster, host, "ip link show eth0")).contains("NO-CARRIER")
+    });
+    assert_eq!(is_cut, [false, true]);
+    assert!(matches!(
+        cluster.cut_link("iso-3"),
+        Err(ClusterError::Value { .. })
+    ));
+    drop(cluster);
+    let mut spec = make_spec("far", 2);
+    spec.latency = "100us".parse().unwrap();
+    let cluster = EmulatedCluster::bring_up(program(), &spec).unwrap();
+    assert!(matches!(
+        cluster.cut_link("iso-2"),
+        Err(ClusterError::Value { .. })
+    ));
+}
