@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,16 +13,20 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::comm::launched::launched_rank;
 use crate::matrix::Matrix;
+use crate::watch::note_progress;
 
 /// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
 /// the second by `STAGE:2`.
 const KILLED_AT: &str = "ISOCHRON_TEST_KILLED_AT";
 
-/// Names a phase of the work and a rank, as `multiply:1`. The rank stops there by SIGSTOP, in tests of whole jobs: the first
-/// time that it gets there, or the second by `multiply:1:2`.
+/// Names a phase of the work and a rank, as `multiply:1`, or all ranks, as `multiply:all`. A rank stops there by SIGSTOP, in
+/// tests of whole jobs: the first time that it gets there, or the second by `multiply:1:2`.
 const STOPPED_AT: &str = "ISOCHRON_TEST_STOPPED_AT";
 
-/// Passes a phase of a rank's work. Tests stop the rank there; else it does nothing.
+/// Names a folder in which a rank makes the file `reached-RANK` instead of stopping. It goes on once there is a file `go`.
+const HELD_IN: &str = "ISOCHRON_TEST_HELD_IN";
+
+/// Passes a phase of a rank's work. Tests stop or hold the rank there; else it does nothing.
 pub(crate) fn pass_phase(phase: &str) {
     static STOPPED: OnceLock<Option<String>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
@@ -31,13 +36,28 @@ pub(crate) fn pass_phase(phase: &str) {
     };
     let (rank, time) = place.split_once(':').unwrap_or((place, "1"));
     if name == phase
-        && rank == launched_rank().to_string()
+        && (rank == "all" || rank == launched_rank().to_string())
         && (PASSED.fetch_add(1, Ordering::Relaxed) + 1).to_string() == time
     {
         // The watch tells the phase meanwhile.
         std::thread::sleep(Duration::from_millis(500));
-        // A test notices that it does not happen.
-        let _ = kill_process(getpid(), Signal::STOP);
+        match std::env::var_os(HELD_IN) {
+            Some(folder) => hold_in(Path::new(&folder)),
+            None => {
+                // A test notices that it does not happen.
+                let _ = kill_process(getpid(), Signal::STOP);
+            }
+        }
+    }
+}
+
+/// Waits until a test lets this rank go on. The watch takes it to be at work.
+fn hold_in(folder: &Path) {
+    // A test notices that it is not there.
+    let _ = File::create(folder.join(format!("reached-{}", launched_rank())));
+    while !folder.join("go").exists() {
+        note_progress();
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

@@ -29,6 +29,8 @@ mod killed_rank;
 #[cfg(target_os = "linux")]
 mod limits;
 #[cfg(target_os = "linux")]
+mod lost_hosts;
+#[cfg(target_os = "linux")]
 mod memcheck;
 mod mig;
 mod numpy;
