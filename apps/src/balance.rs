@@ -320,7 +320,7 @@ fn seed_points(dpa: &mut Dpa, rank: usize, points: &[Point]) -> Result<(), Balan
 /// Returns stored points, scaled so that they agree with a measured size and its time. That size is left out.
 fn scale_points(points: &[Point], d: u64, t_s: f64) -> Result<Vec<Point>, ModelError> {
     let measured = points.iter().filter(|point| point.reps > 0).copied();
-    let model = Fit::RawPiecewise.model(measured.collect::<Vec<Point>>())?;
+    let model = Fit::RawPiecewise.model(&measured.collect::<Vec<Point>>())?;
     let factor = t_s / model.time_s(d as f64);
     Ok(points
         .iter()

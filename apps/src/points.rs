@@ -89,7 +89,7 @@ pub fn read_models(
 ) -> Result<Vec<Box<dyn SpeedModel>>, Failure> {
     let mut models = Vec::new();
     for (path, points) in paths.iter().zip(kind.read_points(paths)?) {
-        let model = fit.model(points);
+        let model = fit.model(&points);
         models.push(model.map_err(|error| Failure::of_file(path, error))?);
     }
     Ok(models)

@@ -151,7 +151,7 @@ impl PacedDevices {
                 ci_s: pace * point.ci_s,
                 ..*point
             });
-            Fit::default().model(paced.collect::<Vec<_>>())
+            Fit::default().model(&paced.collect::<Vec<_>>())
         });
         let models: Result<Vec<_>, _> = models.into_iter().collect();
         Ok(Self(models?))

@@ -146,7 +146,7 @@ impl FigureRun {
     fn draw_models(&self, index: usize, fit: Fit) -> anyhow::Result<Vec<Curve>> {
         let mut curves = Vec::new();
         for (node, color) in NODE_COLORS.into_iter().enumerate() {
-            let model = fit.model(self.list_points(node, index))?;
+            let model = fit.model(&self.list_points(node, index))?;
             let speeds = self
                 .list_places()
                 .into_iter()

@@ -1,7 +1,7 @@
 //! The functional performance model as an Akima spline.
 
 use super::cubic::Cubic;
-use super::means::average_sizes;
+use super::means::average_knots;
 use super::polyline::suffix_minima;
 use super::{Knot, ModelError, Point, SpeedModel};
 
@@ -57,9 +57,15 @@ use super::{Knot, ModelError, Point, SpeedModel};
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AkimaFpm {
     points: Vec<Point>,
+    spline: Spline,
+}
+
+/// An Akima spline without the points that it was made of. Piece `i` is the cubic from knot `i` to the next.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Spline {
     knots: Vec<Knot>,
-    /// One cubic between each two knots.
-    pieces: Vec<Cubic>,
+    /// The slope at each knot.
+    slopes: Vec<f64>,
     /// Entry `i`: the least time on piece `i` and all to the right of it.
     least_s: Vec<f64>,
 }
@@ -80,6 +86,15 @@ impl AkimaFpm {
         Ok(Self::through(points))
     }
 
+    /// Builds the spline through these points without the points.
+    ///
+    /// # Errors
+    /// As [`from_points`](Self::from_points).
+    pub(super) fn fit_points(points: &[Point]) -> Result<impl SpeedModel + use<>, ModelError> {
+        points.iter().try_for_each(Point::check)?;
+        Ok(Spline::through(average_knots(points)))
+    }
+
     /// Adds a measured point and renews the spline.
     ///
     /// # Errors
@@ -93,34 +108,60 @@ impl AkimaFpm {
 
     /// Returns the measured sizes and speeds that the spline goes through, ascending in `d`.
     pub fn knots(&self) -> &[Knot] {
-        &self.knots
+        &self.spline.knots
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let knots: Vec<Knot> = average_sizes(&points)
-            .into_iter()
-            .map(|mean| mean.knot)
-            .collect();
-        let slopes = limit_slopes(&knots, akima_slopes(&knots));
-        let pieces: Vec<Cubic> = (knots.windows(2).zip(slopes.windows(2)))
-            .map(|(knots, slopes)| Cubic::between(knots[0], knots[1], [slopes[0], slopes[1]]))
-            .collect();
         Self {
-            least_s: suffix_minima(pieces.iter().map(Cubic::least_time_s)),
+            spline: Spline::through(average_knots(&points)),
             points,
-            knots,
-            pieces,
         }
-    }
-
-    /// Returns the piece that `d` lies on, or `None` beyond the ends.
-    fn piece_at(&self, d: f64) -> Option<&Cubic> {
-        let right = self.knots.partition_point(|knot| knot.d <= d);
-        self.pieces.get(right.checked_sub(1)?)
     }
 }
 
 impl SpeedModel for AkimaFpm {
+    fn speed(&self, d: f64) -> f64 {
+        self.spline.speed(d)
+    }
+
+    fn speed_derivative(&self, d: f64) -> f64 {
+        self.spline.speed_derivative(d)
+    }
+
+    fn units_within(&self, t_s: f64) -> f64 {
+        self.spline.units_within(t_s)
+    }
+}
+
+impl Spline {
+    fn through(knots: Vec<Knot>) -> Self {
+        let slopes = limit_slopes(&knots, akima_slopes(&knots));
+        let mut spline = Self {
+            knots,
+            slopes,
+            least_s: Vec::new(),
+        };
+        let pieces = 1..spline.knots.len();
+        spline.least_s = suffix_minima(pieces.map(|right| spline.piece(right - 1).least_time_s()));
+        spline
+    }
+
+    fn piece(&self, left: usize) -> Cubic {
+        let right = left + 1;
+        let slopes = [self.slopes[left], self.slopes[right]];
+        Cubic::between(self.knots[left], self.knots[right], slopes)
+    }
+
+    /// Returns the piece that `d` lies on, or `None` beyond the ends.
+    fn piece_at(&self, d: f64) -> Option<Cubic> {
+        let right = self.knots.partition_point(|knot| knot.d <= d);
+        (1..self.knots.len())
+            .contains(&right)
+            .then(|| self.piece(right - 1))
+    }
+}
+
+impl SpeedModel for Spline {
     fn speed(&self, d: f64) -> f64 {
         match (self.piece_at(d), self.knots.first()) {
             (Some(piece), _) => piece.speed(d),
@@ -145,7 +186,7 @@ impl SpeedModel for AkimaFpm {
             .partition_point(|&least_s| least_s <= t_s)
             .checked_sub(1)
         {
-            Some(piece) => self.pieces[piece].last_within(t_s),
+            Some(piece) => self.piece(piece).last_within(t_s),
             None => t_s * first.speed,
         }
     }

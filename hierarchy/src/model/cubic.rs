@@ -11,8 +11,6 @@ pub(super) struct Cubic {
     start: f64,
     width: f64,
     b: [f64; 4],
-    /// The `u` of least time.
-    quickest: f64,
 }
 
 impl Cubic {
@@ -22,15 +20,12 @@ impl Cubic {
         let width = right.d - left.d;
         let b1 = left.speed + slopes[0] * width / 3.0;
         let b2 = right.speed - slopes[1] * width / 3.0;
-        let mut cubic = Self {
+        Self {
             start: left.d,
             width,
             // Rounding can make the coefficient of an admissible slope negative.
             b: [left.speed, b1.max(0.0), b2.max(0.0), right.speed],
-            quickest: 0.0,
-        };
-        cubic.quickest = cubic.find_quickest();
-        cubic
+        }
     }
 
     /// Returns the speed at `d`, in units per second.
@@ -45,7 +40,7 @@ impl Cubic {
 
     /// Returns the least time between the two sizes, in seconds.
     pub(super) fn least_time_s(&self) -> f64 {
-        self.time_at(self.quickest)
+        self.time_at(self.find_quickest())
     }
 
     /// Returns the last `d` with a time of at most `t_s`. That must be at least the least time, and below
@@ -54,9 +49,10 @@ impl Cubic {
         // Between the places with s'(d) = 1 / t, the difference d - t s(d) is monotone and changes its
         // sign at most once.
         let mut right = 1.0;
+        let quickest = self.find_quickest();
         let [first, second] = self.places_of_slope(1.0 / t_s);
-        for left in [first.max(second), first.min(second), self.quickest] {
-            if !(left >= self.quickest && left < right) {
+        for left in [first.max(second), first.min(second), quickest] {
+            if !(left >= quickest && left < right) {
                 continue;
             }
             if self.time_at(left) <= t_s {
@@ -64,7 +60,7 @@ impl Cubic {
             }
             right = left;
         }
-        self.size_at(self.quickest)
+        self.size_at(quickest)
     }
 
     fn size_at(&self, u: f64) -> f64 {
@@ -83,7 +79,8 @@ impl Cubic {
 
     /// Returns the Bernstein coefficients of the slope.
     fn slope_coefficients(&self) -> [f64; 3] {
-        [0, 1, 2].map(|i| 3.0 * (self.b[i + 1] - self.b[i]) / self.width)
+        let [b0, b1, b2, b3] = self.b;
+        [b1 - b0, b2 - b1, b3 - b2].map(|rise| 3.0 * rise / self.width)
     }
 
     fn derivative_at(&self, u: f64) -> f64 {

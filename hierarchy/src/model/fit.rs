@@ -1,7 +1,5 @@
 //! The choice of a model by name.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
@@ -31,26 +29,21 @@ fn unknown_fit(name: &str) -> ModelError {
 }
 
 impl Fit {
-    /// Builds the model of these points, in any order; sizes may repeat. Models that keep their points copy those that are
-    /// only lent.
+    /// Builds the model of these points, in any order; sizes may repeat.
     ///
     /// # Errors
     /// [`ModelError::NoPoints`] without points; [`ModelError::InvalidPoint`] or
     /// [`ModelError::InvalidInterval`] for a bad one.
-    pub fn model<'p>(
-        self,
-        points: impl Into<Cow<'p, [Point]>>,
-    ) -> Result<Box<dyn SpeedModel>, ModelError> {
-        let points = points.into();
+    pub fn model(self, points: &[Point]) -> Result<Box<dyn SpeedModel>, ModelError> {
         if points.is_empty() {
             return Err(ModelError::NoPoints);
         }
         Ok(match self {
-            Self::Cpm => Box::new(Cpm::from_points(&points)?),
-            Self::PiecewiseSpeed => Box::new(PiecewiseFpm::from_points(points.into_owned())?),
-            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(&points)?),
-            Self::Akima => Box::new(AkimaFpm::from_points(points.into_owned())?),
-            Self::RawPiecewise => Box::new(Polyline::from_points(&points)?),
+            Self::Cpm => Box::new(Cpm::from_points(points)?),
+            Self::PiecewiseSpeed => Box::new(PiecewiseFpm::fit_points(points)?),
+            Self::PiecewiseTime => Box::new(PiecewiseTime::from_points(points)?),
+            Self::Akima => Box::new(AkimaFpm::fit_points(points)?),
+            Self::RawPiecewise => Box::new(Polyline::from_points(points)?),
         })
     }
 }

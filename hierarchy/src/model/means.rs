@@ -32,6 +32,15 @@ pub(super) fn average_sizes(points: &[Point]) -> Vec<Mean> {
     means
 }
 
+/// Returns the corners at the [mean speeds](average_sizes), ascending in `d`.
+pub(super) fn average_knots(points: &[Point]) -> Vec<Knot> {
+    let means = average_sizes(points).into_iter();
+    let mut knots: Vec<Knot> = means.map(|mean| mean.knot).collect();
+    // They take the place of the means.
+    knots.shrink_to_fit();
+    knots
+}
+
 /// Returns one mean for each measured size, ascending in `d`.
 ///
 /// The order of the points does not matter, not even to the last digit. Sizes that are the same number

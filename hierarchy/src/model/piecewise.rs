@@ -1,6 +1,6 @@
 //! The functional performance model as a piecewise linear approximation of the speed.
 
-use super::means::{average_measured, average_sizes};
+use super::means::{average_knots, average_measured};
 use super::shape::restrict_shape;
 use super::{Flag, Knot, ModelError, Point, Polyline, SpeedModel, SpeedSegment, flags};
 
@@ -55,6 +55,15 @@ impl PiecewiseFpm {
     pub fn from_points(points: Vec<Point>) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
         Ok(Self::through(points))
+    }
+
+    /// Builds the approximation by these points without the points.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub(super) fn fit_points(points: &[Point]) -> Result<Polyline, ModelError> {
+        points.iter().try_for_each(Point::check)?;
+        Ok(Polyline::through(restrict_shape(&average_knots(points))))
     }
 
     /// Adds a measured point and renews the approximation.
@@ -115,10 +124,7 @@ impl PiecewiseFpm {
     }
 
     fn through(points: Vec<Point>) -> Self {
-        let knots: Vec<Knot> = average_sizes(&points)
-            .into_iter()
-            .map(|mean| mean.knot)
-            .collect();
+        let knots = average_knots(&points);
         Self {
             fit: Polyline::through(restrict_shape(&knots)),
             raw: Polyline::through(knots),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::means::average_sizes;
+use super::means::average_knots;
 use super::{ModelError, Point, SpeedModel};
 
 /// Functional performance model linear in *time*: from the origin to the first knot, from knot to knot,
@@ -77,11 +77,11 @@ impl PiecewiseTime {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        let knots: Vec<TimeKnot> = average_sizes(points)
+        let knots: Vec<TimeKnot> = average_knots(points)
             .into_iter()
-            .map(|mean| TimeKnot {
-                d: mean.knot.d,
-                t_s: mean.knot.time_s(),
+            .map(|knot| TimeKnot {
+                d: knot.d,
+                t_s: knot.time_s(),
             })
             .collect();
         // Times mostly increase, and nothing is left out then.
@@ -89,7 +89,7 @@ impl PiecewiseTime {
             return Ok(Self { knots });
         }
         Ok(Self {
-            knots: longest_increasing(&knots),
+            knots: keep_longest_increasing(knots),
         })
     }
 
@@ -159,23 +159,30 @@ impl SpeedModel for PiecewiseTime {
 }
 
 /// Returns a largest part of `knots` with strictly increasing times. The knots ascend in size.
-fn longest_increasing(knots: &[TimeKnot]) -> Vec<TimeKnot> {
+fn keep_longest_increasing(mut knots: Vec<TimeKnot>) -> Vec<TimeKnot> {
     // For each length, the last corner of the part that ends with the least time.
     let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = Vec::with_capacity(knots.len());
+    // The corner before each one in such a part; itself if there is none.
+    let mut before: Vec<usize> = Vec::with_capacity(knots.len());
     for (i, knot) in knots.iter().enumerate() {
         let length = ends.partition_point(|&end| knots[end].t_s < knot.t_s);
-        before.push(length.checked_sub(1).map(|shorter| ends[shorter]));
+        before.push(length.checked_sub(1).map_or(i, |shorter| ends[shorter]));
         match ends.get_mut(length) {
             Some(end) => *end = i,
             None => ends.push(i),
         }
     }
-    let mut kept: Vec<TimeKnot> = std::iter::successors(ends.last().copied(), |&i| before[i])
-        .map(|i| knots[i])
-        .collect();
-    kept.reverse();
-    kept
+    let mut last = ends.last().copied().unwrap_or(0);
+    for end in ends.iter_mut().rev() {
+        *end = last;
+        last = before[last];
+    }
+    for (place, &kept) in ends.iter().enumerate() {
+        knots[place] = knots[kept];
+    }
+    knots.truncate(ends.len());
+    knots.shrink_to_fit();
+    knots
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Speed as a line through given corners, of any shape.
 
-use super::means::{Mean, average_sizes};
+use super::means::{Mean, average_knots};
 use super::{ModelError, Point, SpeedModel, SpeedSegment};
 
 /// A corner of a piecewise linear speed function.
@@ -65,7 +65,7 @@ impl Polyline {
     /// [`ModelError::InvalidPoint`] or [`ModelError::InvalidInterval`] for a bad point.
     pub fn from_points(points: &[Point]) -> Result<Self, ModelError> {
         points.iter().try_for_each(Point::check)?;
-        Ok(Self::from_means(&average_sizes(points)))
+        Ok(Self::through(average_knots(points)))
     }
 
     /// Builds the line through these corners; without any, the speed is 0 everywhere.

@@ -325,7 +325,7 @@ mod tests {
             .map(|device| {
                 let points = sizes.found.values().filter_map(|points| points[device]);
                 Fit::PiecewiseTime
-                    .model(points.collect::<Vec<_>>())
+                    .model(&points.collect::<Vec<_>>())
                     .expect("a model")
             })
             .collect();

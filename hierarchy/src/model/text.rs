@@ -98,6 +98,7 @@ impl ModelFile {
             points.push(point);
             Ok(())
         })?;
+        points.shrink_to_fit();
         Ok(Self { headers, points })
     }
 }

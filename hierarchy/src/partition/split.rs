@@ -90,7 +90,7 @@ fn fit_points(
         reps: 1,
         ci_s: 0.0,
     });
-    fit.model(points.collect::<Vec<_>>())
+    fit.model(&points.collect::<Vec<_>>())
         .map_err(|reason| PartitionError::Points { index, reason })
 }
 

@@ -29,10 +29,8 @@ impl Flag {
 /// Returns the flags of `means`, both ascending in `d`.
 pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
     let mut flags: BTreeMap<usize, Flag> = flag_neighbours(means).into_iter().collect();
-    let rest = (0..means.len())
-        .filter(|i| !flags.contains_key(i))
-        .collect();
-    flags.extend(flag_out_of_shape(means, rest));
+    let found = flag_out_of_shape(means, &flags);
+    flags.extend(found);
     // A bound below 0 helps to find the outlier, but is of no use to a reader.
     (flags.into_values())
         .map(|flag| Flag {
@@ -42,14 +40,16 @@ pub(super) fn find_contradictions(means: &[Mean]) -> Vec<Flag> {
         .collect()
 }
 
-/// Returns the indices of `rest` that are off its shape-restricted fit, with their flags.
-fn flag_out_of_shape(means: &[Mean], rest: Vec<usize>) -> Vec<(usize, Flag)> {
-    let knots: Vec<Knot> = rest.iter().map(|&i| means[i].knot).collect();
+/// Returns the indices of the sizes without `flags` that are off their shape-restricted fit, with their flags.
+fn flag_out_of_shape(means: &[Mean], flags: &BTreeMap<usize, Flag>) -> Vec<(usize, Flag)> {
+    let rest = || (0..means.len()).filter(|i| !flags.contains_key(i));
+    let knots: Vec<Knot> = rest().map(|i| means[i].knot).collect();
     let mut fit = restrict_shape(&knots).into_iter().peekable();
+    drop(knots);
     let mut left: Option<&Mean> = None;
     let mut found = Vec::new();
     let mut rising = Vec::new();
-    for i in rest {
+    for i in rest() {
         let mean = &means[i];
         if fit.next_if(|knot| knot.d == mean.knot.d).is_some() {
             found.extend(rising.drain(..).filter_map(|i: usize| {

@@ -21,20 +21,26 @@ pub(super) fn flag_neighbours(means: &[Mean]) -> Vec<(usize, Flag)> {
         chain.suspect_runs(i, 0, &mut suspects);
     }
     let mut found = Vec::new();
-    while let Some(Suspect { run, version, .. }) = suspects.pop() {
-        let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
-            continue;
-        };
+    while let Some(Suspect {
+        first,
+        length,
+        version,
+        ..
+    }) = suspects.pop()
+    {
         if version != versions[first] {
             continue;
         }
+        let run: Vec<usize> = chain.run(first, length).collect();
+        let last = run[length - 1];
         // The gain of a run depends on two sizes on either side, and these on two more. Runs that begin
         // further away do not change.
         let mut near = chain.neighbourhood(first, last, 4 + LONGEST_RUN);
         near.retain(|i| !run.contains(i));
         chain.unlink(first, last);
         found.extend(run.iter().filter_map(|&i| {
-            let flag = chain.contradiction_between(chain.left[first], i, chain.right[last])?;
+            let flag =
+                chain.contradiction_between(chain.left_of(first), i, chain.right_of(last))?;
             Some((i, flag))
         }));
         run.iter().for_each(|&i| versions[i] = u32::MAX);
@@ -54,7 +60,9 @@ struct Suspect {
     distance: f64,
     /// Mean speed in units per second.
     speed: f64,
-    run: Vec<usize>,
+    /// The first size, and the number of sizes.
+    first: usize,
+    length: usize,
     /// Number of the assessment of runs that begin at the same size; only the last one counts.
     version: u32,
 }
@@ -65,7 +73,7 @@ impl Ord for Suspect {
             .total_cmp(&other.gain)
             .then(self.distance.total_cmp(&other.distance))
             .then(other.speed.total_cmp(&self.speed))
-            .then_with(|| other.run.cmp(&self.run))
+            .then((other.first, other.length).cmp(&(self.first, self.length)))
     }
 }
 
@@ -86,8 +94,22 @@ impl Eq for Suspect {}
 /// The sizes not yet taken out, doubly linked in ascending order.
 struct Chain<'a> {
     means: &'a [Mean],
-    left: Vec<Option<usize>>,
-    right: Vec<Option<usize>>,
+    left: Vec<Link>,
+    right: Vec<Link>,
+}
+
+/// The index of a neighbour, or one beyond all indices for none: there may be millions of links.
+#[derive(Clone, Copy)]
+struct Link(usize);
+
+impl Link {
+    fn to(index: Option<usize>) -> Self {
+        Self(index.unwrap_or(usize::MAX))
+    }
+
+    fn index(self) -> Option<usize> {
+        (self.0 != usize::MAX).then_some(self.0)
+    }
 }
 
 impl<'a> Chain<'a> {
@@ -95,20 +117,20 @@ impl<'a> Chain<'a> {
         let n = means.len();
         Self {
             means,
-            left: (0..n).map(|i| i.checked_sub(1)).collect(),
-            right: (1..=n).map(|i| (i < n).then_some(i)).collect(),
+            left: (0..n).map(|i| Link::to(i.checked_sub(1))).collect(),
+            right: (1..=n).map(|i| Link::to((i < n).then_some(i))).collect(),
         }
     }
 
     /// Takes out the run from `first` to `last`.
     fn unlink(&mut self, first: usize, last: usize) {
-        let (left, right) = (self.left[first], self.right[last]);
+        let (left, right) = (self.left_of(first), self.right_of(last));
         self.set_links(left, right, left, right);
     }
 
     /// Undoes the last [`unlink`](Self::unlink), which must be that of this run.
     fn relink(&mut self, first: usize, last: usize) {
-        let (left, right) = (self.left[first], self.right[last]);
+        let (left, right) = (self.left_of(first), self.right_of(last));
         self.set_links(left, right, Some(last), Some(first));
     }
 
@@ -121,28 +143,28 @@ impl<'a> Chain<'a> {
         after: Option<usize>,
     ) {
         if let Some(left) = left {
-            self.right[left] = after;
+            self.right[left] = Link::to(after);
         }
         if let Some(right) = right {
-            self.left[right] = before;
+            self.left[right] = Link::to(before);
         }
     }
 
     /// Returns the sizes from `first` to `last` and `reach` sizes on either side of them, ascending.
     fn neighbourhood(&self, first: usize, last: usize, reach: usize) -> Vec<usize> {
-        let mut near: Vec<usize> = follow_links(&self.left, self.left[first])
+        let mut near: Vec<usize> = follow_links(&self.left, self.left_of(first))
             .take(reach)
             .collect();
         near.reverse();
         let inside = follow_links(&self.right, Some(first));
         near.extend(inside.take_while(|&i| i <= last));
-        near.extend(follow_links(&self.right, self.right[last]).take(reach));
+        near.extend(follow_links(&self.right, self.right_of(last)).take(reach));
         near
     }
 
     /// Returns the flag for the bound of its neighbours that `i` breaks most.
     fn contradiction_at(&self, i: usize) -> Option<Flag> {
-        self.contradiction_between(self.left[i], i, self.right[i])
+        self.contradiction_between(self.left_of(i), i, self.right_of(i))
     }
 
     /// Returns the flag of `i` with these neighbours.
@@ -153,8 +175,8 @@ impl<'a> Chain<'a> {
         right: Option<usize>,
     ) -> Option<Flag> {
         let mean = &self.means[i];
-        let next_left = left.and_then(|left| self.left[left]);
-        let next_right = right.and_then(|right| self.right[right]);
+        let next_left = left.and_then(|left| self.left_of(left));
+        let next_right = right.and_then(|right| self.right_of(right));
         let [left, right, next_left, next_right] =
             [left, right, next_left, next_right].map(|index| Some(&self.means[index?]));
         let d = mean.knot.d;
@@ -174,39 +196,51 @@ impl<'a> Chain<'a> {
 
     /// Adds the suspect runs that begin at `first`.
     fn suspect_runs(&mut self, first: usize, version: u32, suspects: &mut BinaryHeap<Suspect>) {
-        let longest: Vec<usize> = follow_links(&self.right, Some(first))
-            .take(LONGEST_RUN)
-            .collect();
-        for length in 1..=longest.len() {
-            let run = longest[..length].to_vec();
-            suspects.extend(self.assess_run(run, version));
+        for length in 1..=self.run(first, LONGEST_RUN).count() {
+            suspects.extend(self.assess_run(first, length, version));
         }
     }
 
-    /// Returns the run as a suspect if all of its sizes contradict its neighbours.
-    fn assess_run(&mut self, run: Vec<usize>, version: u32) -> Option<Suspect> {
-        let (&first, &last) = (run.first()?, run.last()?);
-        let (left, right) = (self.left[first], self.right[last]);
-        if !(run.iter()).all(|&i| self.contradiction_between(left, i, right).is_some()) {
+    /// Returns `length` adjacent sizes from `first` on, or all to its right if there are fewer.
+    fn run(&self, first: usize, length: usize) -> impl Iterator<Item = usize> + Clone + '_ {
+        follow_links(&self.right, Some(first)).take(length)
+    }
+
+    fn left_of(&self, i: usize) -> Option<usize> {
+        self.left[i].index()
+    }
+
+    fn right_of(&self, i: usize) -> Option<usize> {
+        self.right[i].index()
+    }
+
+    /// Returns the run of `length` sizes from `first` on as a suspect if all of them contradict its neighbours.
+    fn assess_run(&mut self, first: usize, length: usize, version: u32) -> Option<Suspect> {
+        let last = self.run(first, length).last()?;
+        let (left, right) = (self.left_of(first), self.right_of(last));
+        if !(self.run(first, length)).all(|i| self.contradiction_between(left, i, right).is_some())
+        {
             return None;
         }
+        let run: Vec<usize> = self.run(first, length).collect();
         let mut near = self.neighbourhood(first, last, 2);
         let before = self.sum_excess(&near);
         near.retain(|i| !run.contains(i));
         self.unlink(first, last);
         let after = self.sum_excess(&near);
         self.relink(first, last);
-        let length = run.len() as f64;
+        let n_sizes = length as f64;
         let knots: Vec<Knot> = run.iter().map(|&i| self.means[i].knot).collect();
         let distances = (knots.iter()).map(|knot| {
             let expected = self.interpolate_between(left, right, knot.d);
             (knot.speed - expected).abs()
         });
         Some(Suspect {
-            gain: (before - after) / length,
-            distance: distances.sum::<f64>() / length,
-            speed: knots.iter().map(|knot| knot.speed).sum::<f64>() / length,
-            run,
+            gain: (before - after) / n_sizes,
+            distance: distances.sum::<f64>() / n_sizes,
+            speed: knots.iter().map(|knot| knot.speed).sum::<f64>() / n_sizes,
+            first,
+            length,
             version,
         })
     }
@@ -231,6 +265,6 @@ impl<'a> Chain<'a> {
 }
 
 /// Returns the sizes from `start` on, along `links`.
-fn follow_links(links: &[Option<usize>], start: Option<usize>) -> impl Iterator<Item = usize> + '_ {
-    std::iter::successors(start, |&i| links[i])
+fn follow_links(links: &[Link], start: Option<usize>) -> impl Iterator<Item = usize> + Clone + '_ {
+    std::iter::successors(start, |&i| links[i].index())
 }
