@@ -1,8 +1,7 @@
 //! Measured times and models as tables and as JSON.
 
-use std::convert::Infallible;
+use std::fmt;
 use std::io::{self, Write};
-use std::iter;
 
 use isochron_hierarchy::model::Reason;
 use isochron_hierarchy::printable::escape;
@@ -10,7 +9,7 @@ use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
 use super::{FileModels, ModelKey, NamedModel, TimedSize};
-use crate::table::TextTable;
+use crate::table::{NumberRow, write_numbers};
 
 /// All files as JSON.
 #[derive(Serialize)]
@@ -116,7 +115,9 @@ pub(super) fn write_json(files: &[FileModels], out: &mut dyn Write) -> io::Resul
 impl FileModels {
     /// Writes the measured times with their flags, and the values of the models.
     pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
-        write!(out, "{}\n{}\n", escape(&self.file), self.time_table())?;
+        writeln!(out, "{}", escape(&self.file))?;
+        self.write_times(out)?;
+        writeln!(out)?;
         if self.grid() == Some(false) {
             out.write_all(
                 b"not every height was measured at every width: elsewhere the speed is a mean of the \
@@ -130,43 +131,49 @@ impl FileModels {
         if !flags.is_empty() {
             writeln!(out)?;
         }
-        write!(
-            out,
-            "speed, units/s\n{}",
-            self.value_table(NamedModel::speed)
-        )?;
-        write!(out, "\ntime, s\n{}", self.value_table(NamedModel::time_s))
+        writeln!(out, "speed, units/s")?;
+        self.write_values(NamedModel::speed, out)?;
+        writeln!(out, "\ntime, s")?;
+        self.write_values(NamedModel::time_s, out)
     }
 
-    fn time_table(&self) -> TextTable {
+    /// Writes the measured times with their flags.
+    fn write_times(&self, out: &mut dyn Write) -> io::Result<()> {
         let heading = match self.flags {
             Some(_) => "d|time s|reps|ci s|units/s|flag",
             None => "m|n|time s|reps|ci s|units/s",
         };
-        let mut table = TextTable::new(0, heading);
         let flags = self.flags.as_deref().unwrap_or_default();
-        let Ok(()) = self.visit_times(|time| {
-            let mut row = match time.size {
-                TimedSize::Units { d } => vec![d.to_string()],
-                TimedSize::Blocks { m, n } => vec![m.to_string(), n.to_string()],
-            };
-            row.extend([
-                six_digits(time.t_s),
-                time.reps.to_string(),
-                six_digits(time.ci_s),
-                six_digits(time.speed),
-            ]);
-            // Flags ascend.
-            let flag = flags.binary_search_by_key(&time.size.main(), |flag| flag.d);
-            row.extend(flag.map(|at| describe_reason(flags[at].reason).to_owned()));
-            table.add_row(row);
-            Ok::<_, Infallible>(())
-        });
-        table
+        write_numbers(out, heading, |visit| {
+            let mut row = NumberRow::default();
+            self.visit_times(|time| {
+                row.clear();
+                match time.size {
+                    TimedSize::Units { d } => row.add(d),
+                    TimedSize::Blocks { m, n } => {
+                        row.add(m);
+                        row.add(n);
+                    }
+                }
+                row.add(SixDigits(time.t_s));
+                row.add(time.reps);
+                row.add(SixDigits(time.ci_s));
+                row.add(SixDigits(time.speed));
+                // Flags ascend.
+                if let Ok(at) = flags.binary_search_by_key(&time.size.main(), |flag| flag.d) {
+                    row.add(describe_reason(flags[at].reason));
+                }
+                visit(&row)
+            })
+        })
     }
 
-    /// Makes a table with a column for each model.
-    fn value_table(&self, value: fn(&NamedModel, f64) -> f64) -> TextTable {
+    /// Writes a table with a column for each model.
+    fn write_values(
+        &self,
+        value: fn(&NamedModel, f64) -> f64,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let names: Vec<String> = self.keys.iter().map(|key| key.name()).collect();
         let heading = format!("{}|{}", self.labels.size, names.join("|"));
         let columns = self.keys.iter().map(|&key| {
@@ -177,12 +184,17 @@ impl FileModels {
                 .collect()
         });
         let columns: Vec<Vec<f64>> = columns.collect();
-        let mut table = TextTable::new(0, &heading);
-        for (row, size) in self.sizes.iter().enumerate() {
-            let values = columns.iter().map(|values| six_digits(values[row]));
-            table.add_row(iter::once(size.to_string()).chain(values));
-        }
-        table
+        write_numbers(out, &heading, |visit| {
+            let mut row = NumberRow::default();
+            self.sizes.iter().enumerate().try_for_each(|(index, size)| {
+                row.clear();
+                row.add(size);
+                columns
+                    .iter()
+                    .for_each(|values| row.add(SixDigits(values[index])));
+                visit(&row)
+            })
+        })
     }
 }
 
@@ -194,31 +206,36 @@ fn describe_reason(reason: Reason) -> &'static str {
     }
 }
 
-/// Formats a number with six digits.
-fn six_digits(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let digits = value.abs().log10().floor();
-    if (-5.0..9.0).contains(&digits) {
-        let decimals = (5.0 - digits).max(0.0) as usize;
-        format!("{value:.decimals$}")
-    } else {
-        format!("{value:.5e}")
+/// A number that is shown with six digits.
+struct SixDigits(f64);
+
+impl fmt::Display for SixDigits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(value) = *self;
+        if value == 0.0 {
+            return f.write_str("0");
+        }
+        let digits = value.abs().log10().floor();
+        if (-5.0..9.0).contains(&digits) {
+            let decimals = (5.0 - digits).max(0.0) as usize;
+            write!(f, "{value:.decimals$}")
+        } else {
+            write!(f, "{value:.5e}")
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::six_digits;
+    use super::SixDigits;
 
     #[test]
     fn numbers_have_six_digits() {
-        assert_eq!(six_digits(0.0), "0");
-        assert_eq!(six_digits(60000.0), "60000.0");
-        assert_eq!(six_digits(12_345_678.0), "12345678");
-        assert_eq!(six_digits(0.000016667), "0.0000166670");
-        assert_eq!(six_digits(1.5e-9), "1.50000e-9");
-        assert_eq!(six_digits(2e12), "2.00000e12");
+        assert_eq!(SixDigits(0.0).to_string(), "0");
+        assert_eq!(SixDigits(60000.0).to_string(), "60000.0");
+        assert_eq!(SixDigits(12_345_678.0).to_string(), "12345678");
+        assert_eq!(SixDigits(0.000016667).to_string(), "0.0000166670");
+        assert_eq!(SixDigits(1.5e-9).to_string(), "1.50000e-9");
+        assert_eq!(SixDigits(2e12).to_string(), "2.00000e12");
     }
 }

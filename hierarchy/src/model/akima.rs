@@ -1,5 +1,7 @@
 //! The functional performance model as an Akima spline.
 
+use std::sync::OnceLock;
+
 use super::cubic::Cubic;
 use super::means::average_knots;
 use super::polyline::suffix_minima;
@@ -61,13 +63,13 @@ pub struct AkimaFpm {
 }
 
 /// An Akima spline without the points that it was made of. Piece `i` is the cubic from knot `i` to the next.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Default)]
 struct Spline {
     knots: Vec<Knot>,
     /// The slope at each knot.
     slopes: Vec<f64>,
-    /// Entry `i`: the least time on piece `i` and all to the right of it.
-    least_s: Vec<f64>,
+    /// Entry `i`: the least time on piece `i` and all to the right of it. Many splines are never asked for it.
+    least_s: OnceLock<Vec<f64>>,
 }
 
 impl AkimaFpm {
@@ -135,15 +137,18 @@ impl SpeedModel for AkimaFpm {
 
 impl Spline {
     fn through(knots: Vec<Knot>) -> Self {
-        let slopes = limit_slopes(&knots, akima_slopes(&knots));
-        let mut spline = Self {
+        Self {
+            slopes: limit_slopes(&knots, akima_slopes(&knots)),
             knots,
-            slopes,
-            least_s: Vec::new(),
-        };
-        let pieces = 1..spline.knots.len();
-        spline.least_s = suffix_minima(pieces.map(|right| spline.piece(right - 1).least_time_s()));
-        spline
+            least_s: OnceLock::new(),
+        }
+    }
+
+    fn least_s(&self) -> &[f64] {
+        self.least_s.get_or_init(|| {
+            let pieces = 1..self.knots.len();
+            suffix_minima(pieces.map(|right| self.piece(right - 1).least_time_s()))
+        })
     }
 
     fn piece(&self, left: usize) -> Cubic {
@@ -158,6 +163,13 @@ impl Spline {
         (1..self.knots.len())
             .contains(&right)
             .then(|| self.piece(right - 1))
+    }
+}
+
+impl PartialEq for Spline {
+    fn eq(&self, other: &Self) -> bool {
+        // The knots determine the rest.
+        self.knots == other.knots
     }
 }
 
@@ -182,7 +194,7 @@ impl SpeedModel for Spline {
             return t_s * last.speed;
         }
         match self
-            .least_s
+            .least_s()
             .partition_point(|&least_s| least_s <= t_s)
             .checked_sub(1)
         {

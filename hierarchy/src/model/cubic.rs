@@ -80,7 +80,12 @@ impl Cubic {
     /// Returns the Bernstein coefficients of the slope.
     fn slope_coefficients(&self) -> [f64; 3] {
         let [b0, b1, b2, b3] = self.b;
-        [b1 - b0, b2 - b1, b3 - b2].map(|rise| 3.0 * rise / self.width)
+        let width = self.width;
+        [
+            3.0 * (b1 - b0) / width,
+            3.0 * (b2 - b1) / width,
+            3.0 * (b3 - b2) / width,
+        ]
     }
 
     fn derivative_at(&self, u: f64) -> f64 {

@@ -158,14 +158,16 @@ fn long_points_files_take_little_memory() {
 
     let folder = Folder::new();
     let mut text = String::new();
-    for d in 1..=200_000 {
+    for d in 1..=400_000 {
         writeln!(text, "{} {}e-6 3 1e-9", 16 * d, 16 * d).expect("a text");
     }
     let file = folder.write("long.points", &text);
     let [mpi, _] = isochron_tests::launch::libraries();
+    // The program itself takes 26 MiB, and 100 bytes a line are 38.
     for (mib, line) in [
-        (60, "partition --units 1000 --models"),
-        (150, "model --json"),
+        (62, "partition --units 1000 --models"),
+        (78, "model --json"),
+        (82, "model"),
     ] {
         let mut command = Command::new("bash");
         let limited = format!("ulimit -v {}; exec \"$0\" {line} \"$1\"", mib << 10);
