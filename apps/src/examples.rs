@@ -2,7 +2,7 @@
 
 use clap::Command;
 
-/// Command lines by the command that they show.
+/// Command lines by the words of the command that they show.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "mxm",
@@ -56,21 +56,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"],
     ),
     (
-        "fft2d",
+        "app fft2d",
         &[
-            "mpirun -n 2 isochron fft2d --size 2048 --out models --verify",
-            "mpirun -n 2 isochron fft2d --size 2048 --strategy balanced --models a.points b.points",
+            "mpirun -n 2 isochron app fft2d --size 2048 --out models --verify",
+            "mpirun -n 2 isochron app fft2d --size 2048 --strategy balanced --models a.points b.points",
         ],
     ),
     (
-        "dgemv",
-        &["mpirun -n 2 isochron dgemv --size 8192 --out models --verify"],
+        "app dgemv",
+        &["mpirun -n 2 isochron app dgemv --size 8192 --out models --verify"],
     ),
     (
-        "jacobi",
+        "app jacobi",
         &[
-            "mpirun -n 4 isochron jacobi --size 4000 --verify solution",
-            "mpirun -n 4 isochron jacobi --a a.mtx --b b.npy --out x.npy --strategy fpm --partitioner npa",
+            "mpirun -n 4 isochron app jacobi --size 4000 --verify solution",
+            "mpirun -n 4 isochron app jacobi --a a.mtx --b b.npy --out x.npy --strategy fpm --partitioner npa",
         ],
     ),
     (
@@ -97,12 +97,19 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Adds the examples of a command to its help text.
+/// Adds the examples of a command, and of those within it, to their help texts.
 pub fn add_examples(command: Command) -> Command {
-    let found = EXAMPLES
-        .iter()
-        .find(|(name, _)| *name == command.get_name());
-    match found {
+    let name = command.get_name().to_owned();
+    add_examples_of(command, &name)
+}
+
+/// Adds the examples of a command that these words call.
+fn add_examples_of(command: Command, words: &str) -> Command {
+    let command = command.mut_subcommands(|inner| {
+        let words = format!("{words} {}", inner.get_name());
+        add_examples_of(inner, &words)
+    });
+    match EXAMPLES.iter().find(|(name, _)| *name == words) {
         Some((_, lines)) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
         None => command,
     }
@@ -125,11 +132,10 @@ mod tests {
                 assert!(read.is_ok(), "{line}: {read:?}");
             }
             let mut all = CliArguments::command();
-            let help = all
-                .find_subcommand_mut(name)
-                .expect("a command")
-                .render_long_help()
-                .to_string();
+            let found = name
+                .split(' ')
+                .try_fold(&mut all, |command, word| command.find_subcommand_mut(word));
+            let help = found.expect("a command").render_long_help().to_string();
             assert!(lines.iter().all(|line| help.contains(line)), "{help}");
         }
     }

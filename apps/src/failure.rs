@@ -39,6 +39,11 @@ impl Failure {
         }
     }
 
+    /// Makes the failure of a result that is wrong.
+    pub fn wrong_result() -> Self {
+        Self::run("the result is wrong: it failed its check")
+    }
+
     /// Prints the message; returns the exit status.
     pub fn print(&self) -> u8 {
         // If standard error is closed, the status has to say it all.

@@ -24,6 +24,13 @@ const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FI
 /// Most commands that a message names.
 const MOST_NAMED: usize = 4;
 
+/// Former names of commands, each with what to type now.
+const MOVED: [(&str, &str); 3] = [
+    ("jacobi", "app jacobi"),
+    ("fft2d", "app fft2d"),
+    ("dgemv", "app dgemv"),
+];
+
 /// Start of the names of our environment variables.
 const OUR_VARIABLES: &str = "ISOCHRON_";
 
@@ -55,7 +62,8 @@ impl Launch {
         Self {
             start,
             arguments: arguments
-                .map_err(|error| name_command(error, &definition).format(&mut definition)),
+                .map_err(|error| name_command(error, &definition).format(&mut definition))
+                .map_err(name_moved),
             command,
             settings,
         }
@@ -125,6 +133,20 @@ fn name_command(mut error: clap::Error, definition: &Command) -> clap::Error {
         );
     }
     error
+}
+
+/// Says what to type now, if an error is about a former name of a command.
+fn name_moved(error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    match MOVED.iter().find(|(former, _)| former == name) {
+        Some((former, now)) => clap::Error::raw(
+            ErrorKind::InvalidSubcommand,
+            format!("`isochron {former}` is gone: type `isochron {now}`\n"),
+        ),
+        None => error,
+    }
 }
 
 /// Lists the commands that have an option, with the words that call them after `before`.
@@ -349,6 +371,24 @@ mod tests {
             let message = name_command(refused.expect_err("a mistake"), &definition).to_string();
             assert!(message.contains(tip), "{message}");
             assert_eq!(message.matches("tip: ").count(), 1, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_tells_what_to_type_now() {
+        for (former, now) in MOVED {
+            let refused = CliArguments::command()
+                .try_get_matches_from(["isochron", former, "--size", "8"])
+                .map_err(name_moved);
+            let refused = refused.expect_err("a former name");
+            assert_eq!(refused.exit_code(), 2);
+            let message = refused.to_string();
+            let expected = format!("error: `isochron {former}` is gone: type `isochron {now}`\n");
+            assert_eq!(message, expected);
+            let words = ["isochron"].into_iter().chain(now.split(' '));
+            let now = CliArguments::command().try_get_matches_from(words.chain(["--help"]));
+            let help = now.expect_err("a help text");
+            assert_eq!(help.kind(), ErrorKind::DisplayHelp);
         }
     }
 

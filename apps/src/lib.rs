@@ -6,16 +6,15 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod address_space;
+mod app;
 mod balance;
 mod check;
 mod choices;
 mod config;
 mod devices;
-mod dgemv;
 mod examples;
 mod failure;
-mod fft2d;
-mod jacobi;
+mod host_share;
 mod launch;
 mod layout;
 mod lines;
@@ -32,7 +31,6 @@ mod numbers;
 mod output;
 mod partition;
 mod points;
-mod rows;
 mod table;
 mod terminal_line;
 mod topology;
@@ -99,12 +97,6 @@ enum Subcommands {
     Measure(Box<measure::MeasureArguments>),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
-    /// Transform a matrix by a Fourier transform in two dimensions, its rows divided by times of any shape
-    Fft2d(Box<rows::RowsArguments>),
-    /// Multiply a matrix and a vector, y = A*x, the rows divided by times of any shape
-    Dgemv(Box<rows::RowsArguments>),
-    /// Solve a linear system by Jacobi's method, and divide its rows by the times of the iterations
-    Jacobi(Box<jacobi::JacobiArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
     Config(config::ConfigArguments),
     /// Split units of work over devices, by models in points files
@@ -118,6 +110,9 @@ enum Subcommands {
     /// List, compare and tidy the models in the store that earlier runs have filled
     #[command(subcommand)]
     Models(models::ModelsCommand),
+    /// Run an application of the same algorithms
+    #[command(subcommand)]
+    App(app::AppCommand),
 }
 
 /// Runs the command line of this process on all ranks of its job.
@@ -236,8 +231,7 @@ impl Subcommands {
             Self::Mxm(arguments) => Some(arguments.watch),
             Self::Measure(arguments) => Some(arguments.watch),
             Self::Balance(arguments) => Some(arguments.watch),
-            Self::Fft2d(arguments) | Self::Dgemv(arguments) => Some(arguments.watch),
-            Self::Jacobi(arguments) => Some(arguments.watch),
+            Self::App(command) => Some(command.watch()),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
             Self::Devices(_) | Self::Config(_) => Some(WatchArguments::DEFAULT),
             Self::Check(_)
@@ -336,13 +330,7 @@ fn run_command<'a>(
         Subcommands::Balance(arguments) => {
             return balance::run(comm.as_ref(), arguments).map(|()| None);
         }
-        Subcommands::Fft2d(arguments) => {
-            return rows::run::<fft2d::Fft2d>(comm.as_ref(), arguments).map(|()| None);
-        }
-        Subcommands::Dgemv(arguments) => {
-            return rows::run::<dgemv::MatrixVector>(comm.as_ref(), arguments).map(|()| None);
-        }
-        Subcommands::Jacobi(arguments) => return jacobi::run(comm, arguments).map(|()| None),
+        Subcommands::App(command) => return app::run(comm, command).map(|()| None),
         Subcommands::Config(arguments) => {
             return config::run(comm.as_ref(), arguments).map(|()| None);
         }

@@ -16,17 +16,15 @@ use isochron_devices::{
 };
 use num_complex::{Complex32, Complex64};
 
-use super::options::{OpenWork, describe_repetitions};
-use super::part::{MeasuredPart, MeasuredWork, PartEnd, PartUnits, Size};
+use super::part::{
+    MeasuredPart, MeasuredWork, OpenWork, PartEnd, PartUnits, Size, describe_repetitions,
+};
 use crate::choices::NodeArguments;
 use crate::devices::measured::MEASUREMENT_NAMES;
 use crate::devices::points::{describe_device, name_stem};
 use crate::devices::schedule::name_device;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
-
-/// The name of the kernel.
-pub const MXM: &str = "mxm";
 
 /// The devices of the kernel mxm.
 #[derive(Args)]

@@ -8,7 +8,7 @@ use isochron_core::Error;
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint};
 
-use super::part::{MeasuredPart, Size, flatten_point, widen_point};
+use super::part::{Headers, MeasuredPart, Size, flatten_point, widen_point};
 use crate::devices::points::today;
 use crate::output;
 
@@ -17,9 +17,6 @@ const DATE: &str = "date";
 
 /// The header with the sizes for which a part found no memory, with commas between them: `d`, or `m n` of a surface.
 const NO_MEMORY: &str = "no-memory";
-
-/// The headers of one file.
-pub type Headers = BTreeMap<String, String>;
 
 /// The format of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,10 +18,11 @@ use isochron_devices::{Blas, DeviceError, EmbeddedBlas};
 use isochron_kernels::{KernelParameters, NAMES, make_kernel};
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-use super::devices::MXM;
-
 /// The first word of the command line of a kernel's process.
 const SERVE: &str = "serve-kernel";
+
+/// The name of the kernel whose parts are devices.
+pub const MXM: &str = "mxm";
 
 /// The advice for a kernel that crashes in this process.
 const ADVICE: &str = "with --isolate it runs in a process of its own";

@@ -33,9 +33,10 @@ use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::{parse_positive, parse_whole};
 use crate::output;
 use crate::watch::WatchArguments;
-use devices::{DeviceArguments, MXM};
-use options::{OpenWork, name_kernels};
-use part::Size;
+use devices::DeviceArguments;
+use kernel::MXM;
+use options::name_kernels;
+use part::{OpenWork, Size};
 use report::{MeasureDocument, MeasuredModelDocument};
 pub use sizes::CampaignSizes;
 

@@ -8,16 +8,17 @@ use isochron_core::internal::{KernelStore, bind_rank};
 use isochron_core::store::{
     KernelWork, StoreMode, StorePlaces, hash_library, list_thread_settings,
 };
+use isochron_devices::MeasureConfig;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::internal::cpu_quota_cores;
 use isochron_devices::kernel::{KernelPlace, RunQuota};
 use isochron_devices::measure::limit_run_s;
-use isochron_devices::{MeasureConfig, memory_available_bytes};
 use isochron_kernels::{KernelParameters, NAMES};
 
 use super::kernel::KernelChoice;
-use super::part::{MeasuredPart, MeasuredWork, StoredKernel};
+use super::part::{MeasuredPart, StoredKernel, describe_repetitions};
 use crate::failure::Failure;
+use crate::host_share::HostShare;
 use crate::named_values::{NamedValues, name_all, name_blas};
 use crate::numbers::parse_whole;
 
@@ -70,16 +71,6 @@ const DEFAULT_WIDTH: usize = 1024;
 const OF_BLOCKS: &[&str] = &["mxm", "gemm", "naive-gemm"];
 const OF_ROWS: &[&str] = &["jacobi", "dgemv", "fft"];
 const OF_BLAS: &[&str] = &["mxm", "gemm"];
-
-/// Work that is ready to be measured on every rank.
-pub struct OpenWork {
-    /// This rank's work.
-    pub work: Box<dyn MeasuredWork>,
-    /// The parts of all ranks.
-    pub parts: Vec<MeasuredPart>,
-    /// The options that decide on times and on their precision.
-    pub measured_with: String,
-}
 
 /// A kernel that is ready to be measured on every rank.
 pub struct OpenKernel {
@@ -149,24 +140,19 @@ impl KernelArguments {
         } else {
             bind_rank(comm)?.map(|core| core.core)
         };
-        let here = comm
-            .gather(&comm.host().to_owned())?
-            .iter()
-            .filter(|host| *host == comm.host())
-            .count();
+        let share = HostShare::find(comm)?;
         let quota_cores = cpu_quota_cores();
-        let free_bytes = memory_available_bytes().unwrap_or(u64::MAX);
         let choice = KernelChoice {
             name: self.kernel.clone(),
             parameters: KernelParameters {
                 block: self.block(),
                 width: self.width(),
-                memory_bytes: free_bytes / here as u64,
+                memory_bytes: share.free_bytes,
             },
             blas: self.blas(),
             limit_s: limit_run_s(config),
             quota: RunQuota {
-                cores: quota_cores.map_or(f64::INFINITY, |cores| cores / here as f64),
+                cores: quota_cores.map_or(f64::INFINITY, |cores| cores / share.ranks as f64),
                 has_threads: self.unbound,
             },
         };
@@ -296,12 +282,4 @@ impl KernelArguments {
             _ => format!("rank{}-{}", comm.rank(), self.name_kernel()),
         }
     }
-}
-
-/// Describes the limits of measuring.
-pub fn describe_repetitions(config: &MeasureConfig) -> String {
-    format!(
-        "{} to {} repetitions, precision {} at {}, at most {} s",
-        config.min_reps, config.max_reps, config.precision, config.confidence, config.max_seconds
-    )
 }

@@ -1,5 +1,7 @@
 //! The parts that are measured: the kernel of each rank, or each of its devices.
 
+use std::collections::BTreeMap;
+
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::{KernelStore, MeasureRounds};
@@ -10,10 +12,11 @@ use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig, Measurement};
 use isochron_hierarchy::model::{Point, SurfacePoint};
 use serde::{Deserialize, Serialize};
 
-use super::files::Headers;
-
 /// Height and width in units. Models in one dimension have sizes of width 1.
 pub type Size = (u64, u64);
+
+/// The headers of one file.
+pub type Headers = BTreeMap<String, String>;
 
 /// A kernel on its rank, or a device: it has a model of its own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -93,6 +96,16 @@ pub trait MeasuredWork {
     /// # Collective
     /// All ranks.
     fn end(&mut self, comm: &dyn Comm) -> Result<Vec<String>, Error>;
+}
+
+/// Work that is ready to be measured on every rank.
+pub struct OpenWork {
+    /// This rank's work.
+    pub work: Box<dyn MeasuredWork>,
+    /// The parts of all ranks.
+    pub parts: Vec<MeasuredPart>,
+    /// The options that decide on times and on their precision.
+    pub measured_with: String,
 }
 
 impl MeasuredPart {
@@ -212,6 +225,14 @@ fn repeat_in_step(
     // A rank that has ended, or that failed, takes part too.
     while rounds.ask_for_round(false) {}
     found
+}
+
+/// Describes the limits of measuring.
+pub fn describe_repetitions(config: &MeasureConfig) -> String {
+    format!(
+        "{} to {} repetitions, precision {} at {}, at most {} s",
+        config.min_reps, config.max_reps, config.precision, config.confidence, config.max_seconds
+    )
 }
 
 /// Makes the point of a measurement: with 0 repetitions if it is a bound.

@@ -8,7 +8,7 @@ use isochron_core::session::VerifyReport;
 use isochron_core::verify::{Exact, Probe, Recall};
 use isochron_devices::Scalar;
 
-use super::{MxmArguments, Verify};
+use super::options::{MxmArguments, Verify};
 
 /// A check of the result that has begun.
 pub(super) enum Check<T> {

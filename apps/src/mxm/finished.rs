@@ -4,8 +4,8 @@ use isochron_core::internal::output::PartialFile;
 use isochron_core::multiply::Plan;
 use isochron_core::session::Report;
 
-use super::MxmArguments;
 use super::account::Stopwatch;
+use super::options::MxmArguments;
 use super::text;
 use crate::failure::Failure;
 use crate::lines::output_width;

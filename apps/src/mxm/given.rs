@@ -5,7 +5,7 @@ use isochron_core::comm::Comm;
 use isochron_core::multiply::{Plan, RunRecord};
 use isochron_core::session::Session;
 
-use super::MxmArguments;
+use super::options::MxmArguments;
 
 /// A plan that is used without measuring.
 pub(super) enum GivenPlan {

@@ -5,18 +5,17 @@ mod check;
 mod finished;
 mod given;
 mod learnt;
+mod options;
 mod plan;
 pub mod problem;
 mod progress;
 mod text;
 mod ways;
 
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum, ValueHint};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::flip_element;
@@ -24,170 +23,28 @@ use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_core::internal::watch::expect_work;
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
-use isochron_core::matrix::{Generator, Matrix, Op, Operand, Spread, file};
+use isochron_core::matrix::{Generator, Matrix, Operand, Spread, file};
 use isochron_core::multiply::{Element, PartOfK, Plan, Problem, RunRecord, Scalars};
-use isochron_core::session::{PlanDocument, Report, Session, SessionBuilder};
-use isochron_core::store::StoreMode;
+use isochron_core::session::{PlanDocument, Report, Session};
 use isochron_core::verify::{Recall, TakeFactors};
-use isochron_devices::blas::BlasChoice;
-use isochron_devices::{ElementType, MeasureConfig};
-use isochron_hierarchy::adaptive::AdaptiveConfig;
-use isochron_hierarchy::balance::{BalanceConfig, Strategy};
-use isochron_hierarchy::layout::Method;
-use isochron_hierarchy::problem::Split;
+use isochron_devices::ElementType;
+use isochron_hierarchy::balance::Strategy;
 use num_complex::{Complex32, Complex64};
 
-use crate::choices::{BalancingArguments, NodeArguments};
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::measuring::{MeasuringArguments, show_default};
-use crate::named_values::{name_all, name_blas};
-use crate::numbers::{parse_complex, parse_whole};
 use crate::output::{self, create_file, name_path};
-use crate::watch::WatchArguments;
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::FinishedRun;
 use given::GivenPlan;
+pub use options::MxmArguments;
+use options::Verify;
 use problem::{MatrixFiles, find_problem};
 use progress::{MeasuringLimits, ProgressLine};
 
 /// A disk that writes fewer bytes a second is taken for one that does not answer.
 const SLOWEST_DISK_BYTES_S: f64 = 5e6;
-
-/// The matrices, the balancing and the output.
-#[derive(Args)]
-#[command(mut_args(|argument| show_default(argument, &MeasureConfig::default())))]
-pub struct MxmArguments {
-    /// m, n and k at once
-    #[arg(long, value_parser = parse_whole::<usize, 0>, conflicts_with_all = ["m", "n", "k", "a", "b"])]
-    size: Option<usize>,
-    /// Rows of A and C
-    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "n", requires = "k", conflicts_with_all = ["a", "b"])]
-    m: Option<usize>,
-    /// Columns of B and C
-    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "m", requires = "k", conflicts_with_all = ["a", "b"])]
-    n: Option<usize>,
-    /// Columns of A and rows of B
-    #[arg(long, value_parser = parse_whole::<usize, 0>, requires = "m", requires = "n", conflicts_with_all = ["a", "b"])]
-    k: Option<usize>,
-    /// File with A, m×k (.npy or .mtx)
-    #[arg(long, requires = "b", value_name = "FILE")]
-    a: Option<PathBuf>,
-    /// File with B, k×n
-    #[arg(long, requires = "a", value_name = "FILE")]
-    b: Option<PathBuf>,
-    /// File with the C that is added, m×n
-    #[arg(long, value_name = "FILE")]
-    c: Option<PathBuf>,
-    /// File for the result (.npy or .mtx)
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Factor of A*B, such as -1.5, or 2-0.5i for complex matrices
-    #[arg(long, default_value = "1", allow_hyphen_values = true, value_parser = parse_complex)]
-    alpha: Complex64,
-    /// Factor of C [default: 0, or 1 with --c]
-    #[arg(long, allow_hyphen_values = true, value_parser = parse_complex)]
-    beta: Option<Complex64>,
-    /// Type of the elements: f32, f64, c32 or c64 (complex numbers in single and double precision) [default: that
-    /// of the files, without files f64]
-    #[arg(long = "type", value_name = "TYPE", value_parser = name_all::<ElementType>(), hide_possible_values = true)]
-    element: Option<ElementType>,
-    /// Block size b: a unit of work is the update of a b×b block of C [default: the largest of 128, 64 and 32 that
-    /// leaves each rank 256 blocks of C, or 32]
-    #[arg(long, value_parser = parse_whole::<usize, 0>)]
-    block: Option<usize>,
-    /// Width of the panels that are sent and multiplied at a time [default: the best for the measured links]
-    #[arg(long, value_parser = parse_whole::<usize, 0>)]
-    panel: Option<usize>,
-    /// Form of A: n (itself), t (its transpose) or c (its conjugate transpose); m, n and k remain those of the product
-    /// [default: n]
-    #[arg(long, value_name = "OP", value_parser = name_all::<Op>(), hide_possible_values = true)]
-    op_a: Option<Op>,
-    /// Form of B, as for A [default: n]
-    #[arg(long, value_name = "OP", value_parser = name_all::<Op>(), hide_possible_values = true)]
-    op_b: Option<Op>,
-    /// Dimension divided over the nodes: c (panels of A and B are sent), k (parts of C are summed) or auto
-    #[arg(long, default_value_t = Split::default())]
-    #[arg(value_parser = name_all::<Split>(), hide_possible_values = true)]
-    split: Split,
-    /// Print the plan and stop before anything is allocated
-    #[arg(long, conflicts_with_all = ["out", "report"])]
-    plan: bool,
-    /// File for the plan (JSON)
-    #[arg(long, value_name = "FILE")]
-    save_plan: Option<PathBuf>,
-    /// File with a plan for these hosts, devices and options, which is used without measuring
-    #[arg(long, value_name = "FILE")]
-    load_plan: Option<PathBuf>,
-    /// File for the times and decisions of a run that learns (JSON)
-    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
-    record: Option<PathBuf>,
-    /// File with a record, whose run is repeated with the same decisions and without measuring
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
-    replay: Option<PathBuf>,
-    /// Use of the model store: none, read, or read-write, which adds this run's times
-    #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
-    #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
-    store: StoreMode,
-    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` (or
-    /// gemm) and `isochron devices bench` write them
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
-    models: Option<PathBuf>,
-    #[command(flatten)]
-    node: NodeArguments,
-    /// Strategy of balancing: homogeneous, single-cpm, multi-cpm, fpm or adaptive (learns while it multiplies)
-    #[arg(long, default_value_t = Strategy::default())]
-    #[arg(value_parser = name_all::<Strategy>(), hide_possible_values = true)]
-    strategy: Strategy,
-    /// Steps after which adaptive changes the division even if that does not pay, for tests
-    #[arg(long, value_name = "N", conflicts_with_all = ["load_plan", "replay"])]
-    #[arg(value_parser = parse_whole::<u64, 1>)]
-    force_changes: Option<u64>,
-    /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
-    #[arg(long, default_value_t = Method::default())]
-    #[arg(value_parser = name_all::<Method>(), hide_possible_values = true)]
-    layout: Method,
-    /// BLAS of the CPU devices: auto (that of a plan or record, else the store's choice, else the fastest), embedded,
-    /// openblas, mkl, blis or a library's path
-    #[arg(long, default_value_t = BlasChoice::default())]
-    #[arg(value_parser = name_blas(), hide_possible_values = true, value_hint = ValueHint::AnyPath)]
-    blas: BlasChoice,
-    /// Check of the result; with exact, the generated matrices hold whole numbers
-    #[arg(long, value_enum, default_value_t = Verify::Probe)]
-    verify: Verify,
-    /// Seed of the generated matrices and of the check
-    #[arg(long, default_value_t = 1, value_parser = parse_whole::<u64, 0>)]
-    seed: u64,
-    #[command(flatten)]
-    pub watch: WatchArguments,
-    /// File for the report (JSON)
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Print the report (JSON) instead of the summary
-    #[arg(long)]
-    json: bool,
-    /// Print one line in place of the summary or the plan, and no progress; --json is as without
-    #[arg(long)]
-    quiet: bool,
-    #[command(
-        flatten,
-        next_help_heading = "Balancing before the run (fpm; the first two also multi-cpm)"
-    )]
-    balancing: BalancingArguments,
-    #[command(flatten)]
-    measuring: MeasuringArguments,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Verify {
-    /// No check
-    None,
-    /// A random probe with a derived bound
-    Probe,
-    /// An exact check of whole numbers
-    Exact,
-}
 
 /// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the
 /// end of MPI, which the report accounts for.
@@ -255,9 +112,9 @@ pub fn run<'a>(
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
     let is_wrong = report.verified == Some(false);
-    let reason = match &report.overflow {
-        Some(found) => format!("the result overflows {}: {found}", report.element),
-        None => "the result is wrong: it failed its check".to_owned(),
+    let failure = match &report.overflow {
+        Some(found) => Failure::run(format!("the result overflows {}: {found}", report.element)),
+        None => Failure::wrong_result(),
     };
     let finished = FinishedRun {
         arguments,
@@ -270,38 +127,9 @@ pub fn run<'a>(
     if is_wrong {
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
         finished.map_or(Ok(()), FinishedRun::publish)?;
-        return Err(Failure::run(reason));
+        return Err(failure);
     }
     Ok(finished)
-}
-
-impl MxmArguments {
-    fn set_up_session(&self) -> SessionBuilder {
-        // A run that is repeated takes nothing from the store, and adds nothing.
-        let store = match self.replay {
-            Some(_) => StoreMode::None,
-            None => self.store,
-        };
-        let measure = self.measuring.apply_to(MeasureConfig::default());
-        let settings = self.node.set_up_session().blas(self.blas.clone());
-        let settings = settings.measure(measure).store(store);
-        match &self.models {
-            Some(folder) => settings.models(folder),
-            None => settings,
-        }
-    }
-
-    fn balance_config(&self) -> BalanceConfig {
-        BalanceConfig {
-            strategy: self.strategy,
-            layout: self.layout,
-            adaptive: AdaptiveConfig {
-                force_every: self.force_changes.unwrap_or(0),
-                ..Default::default()
-            },
-            ..self.balancing.make_config()
-        }
-    }
 }
 
 /// Prints the plan on the head rank.

@@ -12,8 +12,8 @@ use isochron_devices::{ElementType, Scalar};
 use isochron_hierarchy::problem::Split;
 use num_complex::{Complex32, Complex64};
 
-use super::MxmArguments;
 use super::given::GivenPlan;
+use super::options::MxmArguments;
 use crate::failure::Failure;
 
 /// Finds the multiplication: that of the options, of the files or of the plan. Returns the open files, too.

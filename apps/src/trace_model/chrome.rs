@@ -12,10 +12,10 @@ use super::iterations::{Iterations, TracedThread};
 use super::json::JsonEvents;
 use super::lines::TraceFile;
 use super::oddities::{Oddities, Oddity};
+use super::options::{TraceOptions, UnitsSource};
 use super::pairs;
 use super::reading::TraceEnd;
 use super::spans::{Edge, EventRole, ThreadSpans};
-use super::{TraceOptions, UnitsSource};
 use crate::lines::count;
 
 /// The beginning of the names of MPI's calls.

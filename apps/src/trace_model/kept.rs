@@ -11,8 +11,8 @@ use isochron_core::Error;
 use isochron_core::internal::output::PartialFile;
 use serde::{Deserialize, Serialize};
 
-use super::TraceOptions;
 use super::lines::TraceFile;
+use super::options::TraceOptions;
 use super::progress::TraceProgress;
 use super::reading::TraceReading;
 use crate::failure::Failure;

@@ -22,9 +22,9 @@ use super::header::TraceHeader;
 use super::iterations::{Iterations, TracedThread};
 use super::labels::{EventLabels, read_hosts};
 use super::lines::TraceFile;
+use super::options::{TraceOptions, UnitsSource};
 use super::pairs;
 use super::reading::TraceEnd;
-use super::{TraceOptions, UnitsSource};
 use crate::lines::count;
 
 /// The event types of MPI's calls.

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::TraceOptions;
 use super::chrome::ChromeTrace;
 use super::iterations::Iterations;
 use super::lines::{TraceFile, TraceFormat, TracePosition};
+use super::options::TraceOptions;
 use super::paraver::ParaverTrace;
 
 /// A trace up to a position, with the iterations before it.
@@ -101,8 +101,8 @@ mod tests {
     use std::path::PathBuf;
     use std::rc::Rc;
 
-    use super::super::UnitsSource;
     use super::super::iterations::ModelLevel;
+    use super::super::options::UnitsSource;
     use super::super::progress::TraceProgress;
     use super::*;
 

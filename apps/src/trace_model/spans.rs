@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::iterations::{Iterations, TracedThread};
 use super::oddities::{Oddities, Oddity};
-use super::{TraceOptions, UnitsSource};
+use super::options::{TraceOptions, UnitsSource};
 
 /// The part that an event plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

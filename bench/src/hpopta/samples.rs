@@ -233,7 +233,7 @@ fn measure_in(
     effort: &Effort,
     (application, size): (Application, usize),
 ) -> anyhow::Result<SizeSamples> {
-    let words: Vec<String> = format!("{application} --json --size {size}")
+    let words: Vec<String> = format!("app {application} --json --size {size}")
         .split(' ')
         .map(str::to_owned)
         .collect();

@@ -1,4 +1,4 @@
-//! A run of `isochron jacobi`, and its report as far as it is needed.
+//! A run of `isochron app jacobi`, and its report as far as it is needed.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl JacobiTrial {
     /// If the program fails, or the result does not pass its check.
     pub fn run(&self, launcher: &MxmLauncher) -> anyhow::Result<JacobiReport> {
         let line = format!(
-            "jacobi --json --tolerance 0 --size {} --max-iterations {} --platform cluster-configs/{}.toml --strategy {}",
+            "app jacobi --json --tolerance 0 --size {} --max-iterations {} --platform cluster-configs/{}.toml --strategy {}",
             self.size, self.iterations, self.platform, self.strategy
         );
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! `isochron jacobi`: results, divisions by prescribed times, files and mistakes, under both MPI libraries.
+//! `isochron app jacobi`: results, divisions by prescribed times, files and mistakes, under both MPI libraries.
 
 use isochron_tests::launch::{Mpi, SOON, libraries, run};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{Folder, isochron, json, total};
 
 /// Runs the command on ranks with the words of `line`; returns its document.
 fn solve(mpi: &Mpi, ranks: usize, line: &str) -> Value {
-    let words: Vec<&str> = ["jacobi"]
+    let words: Vec<&str> = ["app", "jacobi"]
         .into_iter()
         .chain(line.split_whitespace())
         .chain(["--json"])
@@ -237,7 +237,10 @@ fn ranks_without_rows_wait() {
 fn refuse_all(cases: &[(&str, i32, &str)]) {
     for mpi in libraries() {
         for (line, status, message) in mpi.take_turns(cases) {
-            let words: Vec<&str> = ["jacobi"].into_iter().chain(line.split(' ')).collect();
+            let words: Vec<&str> = ["app", "jacobi"]
+                .into_iter()
+                .chain(line.split(' '))
+                .collect();
             let stderr = run(mpi.command(3, &mpi.isochron, &words), SOON).failure(*status);
             let shown = stderr.matches(message).count();
             assert_eq!(shown, 1, "{}: {message:?} once in {stderr}", mpi.name);
@@ -346,7 +349,7 @@ fn options_that_make_no_sense_are_explained_on_all_ranks() {
 
 #[test]
 fn the_report_for_people_fits_80_columns() {
-    let text = isochron(&["jacobi", "--size", "200", "--verify", "solution"]).success();
+    let text = isochron(&["app", "jacobi", "--size", "200", "--verify", "solution"]).success();
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
@@ -356,6 +359,7 @@ fn the_report_for_people_fits_80_columns() {
         "{text}"
     );
     let few = [
+        "app",
         "jacobi",
         "--size",
         "200",
@@ -371,6 +375,7 @@ fn the_report_for_people_fits_80_columns() {
     let platform = write_points_platform(&folder, &[&fast, &slow]);
     let [mpi, _] = libraries();
     let words = [
+        "app",
         "jacobi",
         "--size",
         "64",

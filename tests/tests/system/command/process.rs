@@ -102,9 +102,9 @@ const OF_RANKS: [&str; 9] = [
     "devices bench",
     "measure gemm",
     "balance gemm --units 9",
-    "fft2d --size 8",
-    "dgemv --size 8",
-    "jacobi --size 8",
+    "app fft2d --size 8",
+    "app dgemv --size 8",
+    "app jacobi --size 8",
     "config",
 ];
 

@@ -80,12 +80,12 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
             "% peak",
         ),
         (
-            "jacobi --size 60 --tolerance 0 --max-iterations 5".to_owned(),
+            "app jacobi --size 60 --tolerance 0 --max-iterations 5".to_owned(),
             &["iterating: 1 of at most 5 iterations, at most ", " s left"],
             "iterations",
         ),
         (
-            "fft2d --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
+            "app fft2d --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
             &[
                 "measuring: 1 of about 2 points",
                 "running: before the first of 2 runs",
@@ -93,7 +93,7 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
             "over 2 runs",
         ),
         (
-            "dgemv --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
+            "app dgemv --size 32 --granule 16 --max-reps 3 --runs 2".to_owned(),
             &[
                 "measuring: 1 of about 2 points",
                 "running: before the first of 2 runs",

@@ -1,4 +1,4 @@
-//! `isochron fft2d` and `isochron dgemv`.
+//! `isochron app fft2d` and `isochron app dgemv`.
 
 use isochron_hierarchy::{SplitOptions, split};
 use isochron_tests::launch::{HANGS, Mpi, SOON, libraries, run};
@@ -36,7 +36,7 @@ fn write_times(folder: &Folder, ranks: usize) -> Vec<String> {
 /// Runs an application with the recorded times, and returns its result, which is checked.
 fn divide(mpi: &Mpi, application: &str, files: &[String], strategy: &str) -> Value {
     let line = format!(
-        "{application} --size {ROWS} --runs 2 --verify --json --strategy {strategy} --models"
+        "app {application} --size {ROWS} --runs 2 --verify --json --strategy {strategy} --models"
     );
     let words: Vec<&str> = line
         .split(' ')
@@ -101,7 +101,7 @@ fn measured_rows_add_up_and_the_next_command_takes_the_times_that_are_there() {
     for ((mpi, ranks), (application, _)) in libraries().into_iter().zip([3, 2]).zip(APPLICATIONS) {
         let out = folder.path(application);
         // 30 is no multiple of the granule: sizes with a rest of 14 complete it.
-        let line = format!("{application} --size 30 {quick}");
+        let line = format!("app {application} --size 30 {quick}");
         let words: Vec<&str> = line.split(' ').collect();
         let in_files = [&words[..], &["--out", &out]].concat();
         let mut files: Vec<Vec<String>> = Vec::new();
@@ -143,7 +143,7 @@ fn one_rank_divides_nothing() {
     for (application, _) in APPLICATIONS {
         for size in [1, 9] {
             let line =
-                format!("{application} --size {size} --strategy even --runs 1 --verify --json");
+                format!("app {application} --size {size} --strategy even --runs 1 --verify --json");
             let words: Vec<&str> = line.split(' ').collect();
             let found = json(&isochron(&words).success());
             assert_eq!(
@@ -161,10 +161,10 @@ fn one_rank_divides_nothing() {
 #[test]
 fn ranks_without_rows_wait() {
     let lines: Vec<String> = [
-        "fft2d --size 1",
-        "fft2d --size 2",
-        "dgemv --size 1",
-        "dgemv --size 2",
+        "app fft2d --size 1",
+        "app fft2d --size 2",
+        "app dgemv --size 1",
+        "app dgemv --size 2",
     ]
     .iter()
     .flat_map(|line| {
@@ -182,7 +182,7 @@ fn ranks_without_rows_wait() {
             assert_eq!(found["verified"], true, "{line}: {found}");
             let size = line
                 .split(' ')
-                .nth(2)
+                .nth(3)
                 .and_then(|size| size.parse::<u64>().ok());
             assert_eq!(
                 Some(list_rows(&found).iter().sum()),
@@ -251,7 +251,10 @@ fn wrong_input_is_one_message_of_all_ranks() {
     ];
     for mpi in libraries() {
         for (line, message) in mpi.take_turns(&cases) {
-            let words: Vec<&str> = ["fft2d"].into_iter().chain(line.split(' ')).collect();
+            let words: Vec<&str> = ["app", "fft2d"]
+                .into_iter()
+                .chain(line.split(' '))
+                .collect();
             let stderr = run(mpi.command(3, &mpi.isochron, &words), SOON).failure(2);
             assert_eq!(
                 stderr.matches(message).count(),

@@ -217,7 +217,7 @@ fn balances_are_as_their_schema_says() {
 fn divided_rows_are_as_their_schema_says() {
     check_documents(
         "rows",
-        &run_each(&["dgemv --size 32 --granule 16 --max-reps 3 --runs 2 --verify"]),
+        &run_each(&["app dgemv --size 32 --granule 16 --max-reps 3 --runs 2 --verify"]),
     );
 }
 
@@ -226,8 +226,8 @@ fn solutions_are_as_their_schema_says() {
     check_documents(
         "jacobi",
         &[
-            run_on_ranks(2, "jacobi --size 50 --strategy fpm --verify solution"),
-            run_json("jacobi --size 50 --verify none"),
+            run_on_ranks(2, "app jacobi --size 50 --strategy fpm --verify solution"),
+            run_json("app jacobi --size 50 --verify none"),
         ],
     );
 }

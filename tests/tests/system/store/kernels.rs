@@ -62,7 +62,7 @@ fn list_sizes_elsewhere(folder: &Folder) -> Vec<Vec<u64>> {
 fn rows_that_another_host_has_timed_cost_the_measurement_of_one_size() {
     for mpi in libraries() {
         let measured = "measure dgemv --width 64 --from 16 --to 64 --points 4 --max-reps 3 --json";
-        let [fft, dgemv] = ["fft2d", "dgemv"].map(|name| format!("{name} {ROWS}"));
+        let [fft, dgemv] = ["fft2d", "dgemv"].map(|name| format!("app {name} {ROWS}"));
         for (first, line) in [(&*fft, &*fft), (measured, &dgemv)] {
             let folder = Folder::new();
             run_here(&mpi, &folder, first);
@@ -125,7 +125,7 @@ fn sizes_that_take_too_long_on_all_ranks_are_no_reason_to_measure() {
     let [mpi, _] = libraries();
     for application in ["fft2d", "dgemv"] {
         let folder = Folder::new();
-        let line = format!("{application} {ROWS}");
+        let line = format!("app {application} {ROWS}");
         check_known(&run_here(&mpi, &folder, &line), "fresh");
         // As if 48 rows had taken too long, so that 64 were not tried.
         change_runs(&folder, |run| {

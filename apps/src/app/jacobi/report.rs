@@ -7,7 +7,7 @@ use isochron_core::hierarchy::balance::imbalance;
 use isochron_core::hierarchy::partition::Partitioner;
 use serde::Serialize;
 
-use super::balancing::JacobiStrategy;
+use super::options::JacobiStrategy;
 use super::solve::{Solution, SweepRecord};
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
@@ -100,16 +100,10 @@ impl JacobiDocument {
     }
 
     fn name_strategy(&self) -> String {
-        let name = match self.strategy {
-            JacobiStrategy::Even => "even",
-            JacobiStrategy::Cpm => "cpm",
-            JacobiStrategy::Fpm => "fpm",
-            JacobiStrategy::Adaptive => "adaptive",
-        };
         let partitioner = self
             .partitioner
             .map(|partitioner| format!(" by {partitioner}"));
-        name.to_owned() + &partitioner.unwrap_or_default()
+        format!("{}{}", self.strategy, partitioner.unwrap_or_default())
     }
 
     fn list_ranks(&self) -> TextTable {

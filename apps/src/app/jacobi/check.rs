@@ -3,7 +3,7 @@
 use isochron_core::Error;
 use isochron_core::comm::Comm;
 
-use super::JacobiVerify;
+use super::options::JacobiVerify;
 use super::solve::Solution;
 use super::system::{LinearSystem, know_solution};
 

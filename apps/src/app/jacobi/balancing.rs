@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, share_outcome};
-use isochron_core::devices::memory_available_bytes;
 use isochron_core::hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, Strategy, imbalance,
 };
@@ -13,13 +11,10 @@ use isochron_core::hierarchy::model::Fit;
 use isochron_core::hierarchy::partition::{Partitioner, proportional};
 use isochron_core::prelude::{LoopPart, RebalanceConfig, Rebalancer};
 use isochron_core::rebalance::measure_move_unit_s;
-use serde::Serialize;
-use strum::Display;
 
-use super::JacobiArguments;
+use super::options::{BalancingOptions, JacobiArguments, JacobiStrategy};
 use super::system::LinearSystem;
-use crate::named_values::name_all;
-use crate::numbers::{parse_positive, parse_whole};
+use crate::host_share::HostShare;
 
 /// Iterations up to which a limit is taken for their number, whatever the tolerance.
 const FEW_ITERATIONS: u64 = 100;
@@ -29,43 +24,6 @@ const PATIENCE: u64 = 20;
 
 /// Seconds of a sweep that the clock is too coarse to see.
 const LEAST_S: f64 = 1e-9;
-
-/// The division of the rows.
-#[derive(Args)]
-#[command(next_help_heading = "Balancing")]
-pub struct BalancingOptions {
-    /// Strategy that divides the rows
-    #[arg(long, value_enum, default_value_t = JacobiStrategy::Adaptive)]
-    pub strategy: JacobiStrategy,
-    /// Imbalance max |t_i - t_j| / t_i up to which cpm and fpm leave the rows where they are [default: 0.05]
-    #[arg(long, value_name = "PART", value_parser = parse_positive)]
-    epsilon: Option<f64>,
-    /// Most divisions that fpm tries [default: 20]
-    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
-    max_divisions: Option<u32>,
-    /// Partitioner of fpm: gpa, npa or hpopta [default: gpa]
-    #[arg(long, value_parser = name_all::<Partitioner>(), hide_possible_values = true)]
-    partitioner: Option<Partitioner>,
-    /// Model that fpm makes of the times: cpm, piecewise-speed, piecewise-time, akima or raw-piecewise [default:
-    /// akima with npa, otherwise piecewise-speed]
-    #[arg(long, value_parser = name_all::<Fit>(), hide_possible_values = true)]
-    fit: Option<Fit>,
-}
-
-/// A strategy that divides the rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub enum JacobiStrategy {
-    /// The same rows for all ranks
-    Even,
-    /// In proportion to the speeds of the last iteration, after every iteration
-    Cpm,
-    /// By partial speed functions of the iterations' times, until these are equal (DPA)
-    Fpm,
-    /// By what the iterations teach, where it pays to move rows
-    Adaptive,
-}
 
 /// A strategy at work.
 pub enum Balancing {
@@ -83,75 +41,23 @@ pub enum Balancing {
     Adaptive(Box<Rebalancer>),
 }
 
-impl BalancingOptions {
-    /// Returns the partitioner that divides, if the strategy has one.
-    pub fn name_partitioner(&self) -> Option<Partitioner> {
-        (self.strategy == JacobiStrategy::Fpm).then(|| self.partitioner())
-    }
-
-    /// Refuses options that the strategy does not use.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] with the option.
-    pub fn check(&self) -> Result<(), Error> {
-        let is_fpm = self.strategy == JacobiStrategy::Fpm;
-        let has_tolerance = is_fpm || self.strategy == JacobiStrategy::Cpm;
-        let refused = [
-            (
-                "epsilon",
-                self.epsilon.map(|it| it.to_string()),
-                has_tolerance,
-            ),
-            (
-                "max-divisions",
-                self.max_divisions.map(|it| it.to_string()),
-                is_fpm,
-            ),
-            (
-                "partitioner",
-                self.partitioner.map(|it| it.to_string()),
-                is_fpm,
-            ),
-            ("fit", self.fit.map(|it| it.to_string()), is_fpm),
-        ];
-        let mut refused = refused.into_iter().filter(|(.., is_used)| !is_used);
-        let Some((name, given)) = refused.find_map(|(name, given, _)| Some((name, given?))) else {
-            return Ok(());
-        };
-        let of = match name {
-            "epsilon" => "strategies cpm and fpm",
-            _ => "strategy fpm",
-        };
-        let strategy = self.strategy;
-        let reason = format!("an option of {of}, not of {strategy}");
-        Err(Error::parameter(name, given, reason))
-    }
-
-    fn epsilon(&self) -> f64 {
-        self.epsilon.unwrap_or(0.05)
-    }
-
-    fn partitioner(&self) -> Partitioner {
-        self.partitioner.unwrap_or_default()
-    }
-
-    fn make_dpa(&self, ranks: usize, rows: u64) -> Dpa {
-        let smooth = match self.partitioner() {
-            Partitioner::Npa => Fit::Akima,
-            _ => Fit::default(),
-        };
-        let config = BalanceConfig {
-            strategy: Strategy::Fpm,
-            epsilon: self.epsilon(),
-            max_iterations: self.max_divisions.unwrap_or(20),
-            partitioner: self.partitioner(),
-            fit: self.fit.unwrap_or(smooth),
-            // An iteration of the method is no loss, so measuring always pays.
-            steps: 0,
-            ..BalanceConfig::default()
-        };
-        Dpa::new(config, ranks, rows)
-    }
+/// Makes the algorithm of fpm.
+fn make_dpa(options: &BalancingOptions, ranks: usize, rows: u64) -> Dpa {
+    let smooth = match options.partitioner() {
+        Partitioner::Npa => Fit::Akima,
+        _ => Fit::default(),
+    };
+    let config = BalanceConfig {
+        strategy: Strategy::Fpm,
+        epsilon: options.epsilon(),
+        max_iterations: options.max_divisions.unwrap_or(20),
+        partitioner: options.partitioner(),
+        fit: options.fit.unwrap_or(smooth),
+        // An iteration of the method is no loss, so measuring always pays.
+        steps: 0,
+        ..BalanceConfig::default()
+    };
+    Dpa::new(config, ranks, rows)
 }
 
 impl Balancing {
@@ -176,7 +82,7 @@ impl Balancing {
                 speeds: vec![1.0; ranks],
             },
             JacobiStrategy::Fpm => Self::Functional {
-                dpa: (comm.rank() == 0).then(|| Box::new(options.make_dpa(ranks, rows))),
+                dpa: (comm.rank() == 0).then(|| Box::new(make_dpa(options, ranks, rows))),
                 is_over: false,
             },
             JacobiStrategy::Adaptive => {
@@ -263,13 +169,8 @@ fn pace_decisions(arguments: &JacobiArguments) -> RebalanceConfig {
 /// Limits the rows of this rank to those that its part of the host's memory holds twice: when a part outgrows its room, the
 /// old and the new memory are there for a moment.
 fn limit_part(comm: &dyn Comm, system: &LinearSystem) -> Result<LoopPart, Error> {
-    let here = comm
-        .gather(&comm.host().to_owned())?
-        .iter()
-        .filter(|host| *host == comm.host())
-        .count() as u64;
     let row_bytes = 16 * (system.size() as u64 + 1);
-    let free_bytes = memory_available_bytes().unwrap_or(u64::MAX) / here;
+    let free_bytes = HostShare::find(comm)?.free_bytes;
     let mine = system.rows()[comm.rank()];
     Ok(LoopPart {
         max_local: Some(mine.saturating_add(free_bytes / row_bytes)),

@@ -8,7 +8,6 @@ use isochron_hierarchy::model::Estimate;
 use serde::Serialize;
 use strum::Display;
 
-use super::RowProblem;
 use crate::lines::count;
 use crate::measure::DEFAULTS;
 use crate::measuring::{MeasuringArguments, show_default};
@@ -61,6 +60,15 @@ pub struct RowsArguments {
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+/// The matrix.
+#[derive(Debug, Clone, Copy)]
+pub struct RowProblem {
+    /// Rows and columns.
+    pub size: usize,
+    /// Seed of its elements.
+    pub seed: u64,
 }
 
 /// A way to divide rows.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use isochron_core::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::RowApplication;
+use super::application::RowApplication;
 use crate::lines::count;
 use crate::terminal_line::{TerminalLine, describe_slowest};
 

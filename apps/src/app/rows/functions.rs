@@ -9,7 +9,7 @@ use isochron_core::multiply::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::Point;
 
-use super::RowsArguments;
+use super::options::RowsArguments;
 use super::stored::StoredSizes;
 use crate::measure::{
     Campaign, CampaignSizes, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,

@@ -1,4 +1,4 @@
-//! `isochron fft2d`: a Fourier transform in two dimensions, by rows and columns.
+//! `isochron app fft2d`: a Fourier transform in two dimensions, by rows and columns.
 //!
 //! Every rank transforms its rows. The matrix is transposed between the ranks, so that the rows are now the columns, and
 //! these are transformed too. A second transposition puts the result in order.
@@ -14,7 +14,7 @@ use isochron_core::matrix::redistribute::{RedistributeConfig, Redistribution};
 use isochron_core::prelude::*;
 use isochron_kernels::{FftRows, KernelParameters};
 
-use crate::rows::{RowApplication, RowProblem, prepare_kernel, time_kernel};
+use crate::app::rows::{RowApplication, RowProblem, prepare_kernel, time_kernel};
 use check::{Waves, compare_entries};
 
 /// This rank's rows of a transform.

@@ -5,10 +5,10 @@ use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Estimate;
 use serde::Serialize;
 
+use super::application::{RowApplication, is_right};
 use super::functions::RowFunctions;
-use super::options::RowStrategy;
+use super::options::{RowStrategy, RowsArguments};
 use super::timing::{RunTimes, find_longest_wall, sum_longest_passes, sum_passes};
-use super::{RowApplication, RowsArguments, is_right};
 use crate::lines::{count, wrap};
 use crate::measure::MeasuredPart;
 use crate::table::TextTable;

@@ -7,14 +7,13 @@
 
 use isochron_core::comm::share_outcome;
 use isochron_core::prelude::*;
-use isochron_devices::memory_available_bytes;
 use isochron_hierarchy::model::{Fit, ModelError, TimeFunction};
 use isochron_hierarchy::partition::{Limits, PartitionError, even, hpopta};
 use isochron_hierarchy::{SplitOptions, split};
 
-use super::RowsArguments;
 use super::functions::RowFunctions;
-use super::options::RowStrategy;
+use super::options::{RowStrategy, RowsArguments};
+use crate::host_share::HostShare;
 
 /// Returns the rows that each rank has memory for, with one left for all else.
 ///
@@ -24,9 +23,7 @@ use super::options::RowStrategy;
 /// # Collective
 /// All ranks.
 pub fn count_room(comm: &dyn Comm, size: usize, row_bytes: u64) -> Result<Vec<u64>, Error> {
-    let hosts = comm.gather(&comm.host().to_owned())?;
-    let here = hosts.iter().filter(|host| *host == comm.host()).count();
-    let free_bytes = memory_available_bytes().unwrap_or(u64::MAX) / here as u64;
+    let free_bytes = HostShare::find(comm)?.free_bytes;
     let room = comm.gather(&(free_bytes / row_bytes).saturating_sub(1))?;
     let all = room
         .iter()

@@ -1,8 +1,7 @@
 //! The linear system: a part of its rows on each rank.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{ArgGroup, Args};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::memory_available_bytes;
@@ -15,29 +14,7 @@ use isochron_core::rebalance::{UnitArray, migrate_units};
 use isochron_devices::internal::MemoryScope;
 use isochron_kernels::{SystemRows, multiply_row};
 
-use crate::numbers::{parse_positive, parse_whole};
-
-/// The origin of the system.
-#[derive(Args)]
-#[command(group = ArgGroup::new("system").required(true).args(["size", "a"]))]
-pub struct SystemArguments {
-    /// Number of unknowns n of a generated system
-    #[arg(long, value_name = "N", value_parser = parse_whole::<usize, 1>)]
-    size: Option<usize>,
-    /// Seed of a generated system
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "a", value_parser = parse_whole::<u64, 0>)]
-    seed: u64,
-    /// Diagonal of a generated system over the sum of the other elements of its row: the nearer to 1, the more
-    /// iterations
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1, conflicts_with = "a", value_parser = parse_positive)]
-    dominance: f64,
-    /// File with A, n×n (.npy or .mtx)
-    #[arg(long, value_name = "FILE")]
-    a: Option<PathBuf>,
-    /// File with b, n×1 [default: the right side of the solution x_j = 1 + j/n]
-    #[arg(long, value_name = "FILE")]
-    b: Option<PathBuf>,
-}
+use super::options::SystemArguments;
 
 /// A system `A·x = b` of `n` unknowns. Each rank has some of its rows, which follow each other in the order of the ranks.
 pub struct LinearSystem {
@@ -63,22 +40,6 @@ pub fn know_solution(n: usize, index: usize) -> f64 {
 }
 
 impl SystemArguments {
-    /// Returns `true` if the right side is made from a known solution.
-    pub fn knows_solution(&self) -> bool {
-        self.b.is_none()
-    }
-
-    /// Describes the origin, for the report.
-    pub fn describe(&self) -> String {
-        match &self.a {
-            Some(path) => path.display().to_string(),
-            None => format!(
-                "generated, seed {}, dominance {}",
-                self.seed, self.dominance
-            ),
-        }
-    }
-
     /// Returns the number of unknowns.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use isochron_core::prelude::*;
 
-use crate::rows::keep_worse;
+use crate::app::rows::keep_worse;
 
 /// Sums of waves over the elements of all ranks.
 pub struct Waves<'a> {

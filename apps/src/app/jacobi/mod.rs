@@ -1,4 +1,4 @@
-//! `isochron jacobi`: a linear system by Jacobi's method, its rows divided by the times of the sweeps.
+//! `isochron app jacobi`: a linear system by Jacobi's method, its rows divided by the times of the sweeps.
 //!
 //! Its loop over its own rows, which the library divides and moves, is for measurements. `runtime/examples/jacobi.rs` is the
 //! same method in 100 lines, as an example of embedding.
@@ -18,15 +18,14 @@
 
 mod balancing;
 mod check;
+mod options;
 mod progress;
 mod report;
 mod solve;
 mod system;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::PacedWork;
@@ -34,58 +33,16 @@ use isochron_core::internal::bind_rank;
 use isochron_core::matrix::file::{self, OutputFile};
 use isochron_core::matrix::{Matrix, Spread};
 use isochron_core::prelude::{ElementType, Platform};
-use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::numbers::{parse_least_zero, parse_whole};
 use crate::output;
-use crate::watch::WatchArguments;
-use balancing::{Balancing, BalancingOptions};
+use balancing::Balancing;
 use check::{SystemVerdict, check_solution};
+pub use options::JacobiArguments;
 use report::{JacobiDocument, JacobiRank, list_ranks};
 use solve::{JacobiLoop, Solution, SolveConfig};
-use system::{LinearSystem, SystemArguments};
-
-/// The system, the end of the method, and the division of its rows.
-#[derive(Args)]
-pub struct JacobiArguments {
-    #[command(flatten)]
-    system: SystemArguments,
-    /// File for the solution x, n×1 (.npy or .mtx)
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Largest residual |b - A·x| at which the method ends, as a part of the largest |b|; 0 does all iterations
-    #[arg(long, value_name = "PART", default_value = "1e-10", value_parser = parse_least_zero)]
-    tolerance: f64,
-    /// Most iterations
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_whole::<u64, 1>)]
-    max_iterations: u64,
-    /// Check of the result
-    #[arg(long, value_enum, default_value_t = JacobiVerify::Residual)]
-    verify: JacobiVerify,
-    #[command(flatten)]
-    balancing: BalancingOptions,
-    /// Platform file whose paces the ranks follow. Each rank computes on one core
-    #[arg(long, value_name = "FILE", help_heading = "Balancing")]
-    platform: Option<PathBuf>,
-    #[command(flatten)]
-    pub watch: WatchArguments,
-    /// Print JSON
-    #[arg(long, help_heading = "Output")]
-    json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum JacobiVerify {
-    /// No check
-    None,
-    /// The residual, computed again in another way
-    Residual,
-    /// The known solution too: that of a generated system, or of one without --b
-    Solution,
-}
+use system::LinearSystem;
 
 /// Runs the command on every rank; the head rank prints.
 ///
@@ -111,7 +68,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Fail
     .solve()?;
     let verdict = check_solution(&**comm, &system, &solution, arguments.verify)?;
     if verdict.passed == Some(false) {
-        return Err(Failure::run("the result is wrong: its check failed"));
+        return Err(Failure::wrong_result());
     }
     write_solution(&**comm, file, &solution.x)?;
     let ranks = list_ranks(&**comm, &pace, &solution)?;
@@ -127,15 +84,6 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Fail
 }
 
 impl JacobiArguments {
-    /// Refuses to check a solution that is not known.
-    fn refuse_unknown_solution(&self) -> Result<(), Error> {
-        if self.verify == JacobiVerify::Solution && !self.system.knows_solution() {
-            let reason = "the solution of a right side from a file is not known; use residual";
-            return Err(Error::parameter("verify", "solution", reason));
-        }
-        Ok(())
-    }
-
     fn make_document(
         &self,
         system: &LinearSystem,

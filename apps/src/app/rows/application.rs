@@ -1,16 +1,4 @@
-//! Applications whose units are rows: [`fft2d`](crate::fft2d) and [`dgemv`](crate::dgemv).
-//!
-//! Each has a kernel that does the work of a rank's rows. The times of the kernel over numbers of rows are measured on all
-//! ranks at once, or read from files. They divide the rows, and the division is run and timed.
-
-mod division;
-mod functions;
-mod options;
-mod report;
-mod stored;
-mod timing;
-
-pub use options::RowsArguments;
+//! What an application does with a rank's rows.
 
 use std::time::Instant;
 
@@ -18,15 +6,7 @@ use isochron_core::prelude::*;
 use isochron_devices::DeviceError;
 use isochron_devices::kernel::{Interrupt, Kernel, KernelError};
 
-use division::{count_room, divide_rows, predict_times};
-use functions::find_functions;
-use report::RowsDocument;
-use timing::time_runs;
-
-use crate::failure::Failure;
-use crate::lines::output_width;
-use crate::measure::{DEFAULTS, KernelArguments};
-use crate::output;
+use super::options::RowProblem;
 
 /// An application, ready to run on this rank's rows.
 pub trait RowApplication: Sized {
@@ -70,52 +50,8 @@ pub trait RowApplication: Sized {
     fn check(&self, comm: &dyn Comm) -> Result<f64, Error>;
 }
 
-/// The matrix.
-#[derive(Debug, Clone, Copy)]
-pub struct RowProblem {
-    /// Rows and columns.
-    pub size: usize,
-    /// Seed of its elements.
-    pub seed: u64,
-}
-
-/// Runs the command on every rank; the head rank prints.
-pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Result<(), Failure> {
-    let config = arguments.measuring.apply_to(DEFAULTS);
-    config.validate().map_err(Failure::input)?;
-    arguments.check(comm.size()).map_err(Failure::input)?;
-    let problem = arguments.problem();
-    let room = count_room(comm, problem.size, A::count_row_bytes(problem.size))?;
-    let kernel = KernelArguments::of_rows(A::KERNEL, problem.size, arguments.store_mode());
-    let kernel = kernel.open(comm, &config, &[])?;
-    let parts = kernel.parts.clone();
-    let functions = find_functions(comm, arguments, kernel, &config, &room)?;
-    let rows = divide_rows(comm, arguments, &functions, &room)?;
-    let mut application = A::prepare(problem, comm, &rows)?;
-    let hosts: Vec<String> = parts.iter().map(|part| part.host.clone()).collect();
-    let runs = time_runs(comm, &mut application, arguments.runs, &hosts)?;
-    let residual = arguments.verify.then(|| application.check(comm));
-    let residual = residual.transpose()?;
-    if comm.rank() == 0 {
-        let predicted_s = predict_times(&functions, &rows, A::PASSES)?;
-        let document = RowsDocument::new::<A>(arguments, &functions, &parts, (&rows, predicted_s))
-            .with_runs(&runs, config.confidence)
-            .with_check(residual);
-        output::print(&if arguments.json {
-            output::json_line(&document)?
-        } else {
-            document.format(output_width())
-        })?;
-    }
-    if residual.is_none_or(is_right) {
-        Ok(())
-    } else {
-        Err(Failure::run("the result is wrong: it failed its check"))
-    }
-}
-
 /// Returns `true` if an error is within its bound; one that is no number is not.
-fn is_right(residual: f64) -> bool {
+pub fn is_right(residual: f64) -> bool {
     residual <= 1.0
 }
 

@@ -1,4 +1,4 @@
-//! `isochron dgemv`: the product of a matrix and a vector, y = A·x.
+//! `isochron app dgemv`: the product of a matrix and a vector, y = A·x.
 //!
 //! Every rank has rows of A, and the same rows of x and of y. A run brings all of x to every rank, and multiplies.
 //!
@@ -12,7 +12,7 @@ use isochron_core::hierarchy::rebalance::list_ranges;
 use isochron_core::prelude::*;
 use isochron_kernels::KernelParameters;
 
-use crate::rows::{RowApplication, RowProblem, keep_worse, prepare_kernel, time_kernel};
+use crate::app::rows::{RowApplication, RowProblem, keep_worse, prepare_kernel, time_kernel};
 
 /// This rank's rows of a product.
 pub struct MatrixVector {
