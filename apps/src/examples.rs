@@ -74,10 +74,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "model",
-        &["isochron model models/rank0-jacobi.points --fit akima --plot"],
-    ),
-    (
         "partition",
         &[
             "isochron partition --units 4000 --models models/rank0-jacobi.points models/rank1-jacobi.points",
@@ -86,6 +82,10 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "trace-model",
         &["isochron trace-model run1.prv run2.prv --event Iteration --size Bodies --out models"],
+    ),
+    (
+        "models show",
+        &["isochron models show models/rank0-jacobi.points --fit akima --plot"],
     ),
     (
         "models",

@@ -25,10 +25,11 @@ const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FI
 const MOST_NAMED: usize = 4;
 
 /// Former names of commands, each with what to type now.
-const MOVED: [(&str, &str); 3] = [
+const MOVED: [(&str, &str); 4] = [
     ("jacobi", "app jacobi"),
     ("fft2d", "app fft2d"),
     ("dgemv", "app dgemv"),
+    ("model", "models show"),
 ];
 
 /// Start of the names of our environment variables.

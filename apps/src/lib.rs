@@ -23,7 +23,6 @@ mod man_pages;
 mod manuals;
 mod measure;
 mod measuring;
-mod model;
 mod models;
 mod mxm;
 mod named_values;
@@ -103,11 +102,9 @@ enum Subcommands {
     Partition(partition::PartitionArguments),
     /// Lay out areas, or nodes with models in files, as rectangles of a matrix with little communication
     Layout(layout::LayoutArguments),
-    /// Show the speeds and times of points files, and of the models made from them
-    Model(model::ModelArguments),
     /// Make points files from traces of an instrumented application (Paraver, Chrome)
     TraceModel(Box<trace_model::TraceArguments>),
-    /// List, compare and tidy the models in the store that earlier runs have filled
+    /// Show models in files and in the store that earlier runs have filled; list, compare and tidy the stored ones
     #[command(subcommand)]
     Models(models::ModelsCommand),
     /// Run an application of the same algorithms
@@ -237,7 +234,6 @@ impl Subcommands {
             Self::Check(_)
             | Self::Partition(_)
             | Self::Layout(_)
-            | Self::Model(_)
             | Self::TraceModel(_)
             | Self::Models(_) => None,
         }
@@ -343,9 +339,8 @@ fn run_command<'a>(
         Subcommands::Topology(arguments) => topology::run(arguments),
         Subcommands::Partition(arguments) => partition::run(arguments),
         Subcommands::Layout(arguments) => layout::run(arguments),
-        Subcommands::Model(arguments) => return model::run(arguments).map(|()| None),
         Subcommands::TraceModel(arguments) => trace_model::run(arguments),
-        Subcommands::Models(command) => models::run(command),
+        Subcommands::Models(command) => return models::run(command).map(|()| None),
     }?;
     output::print(&answer).map(|()| None)
 }

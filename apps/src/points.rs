@@ -35,7 +35,7 @@ pub enum MeasuredFile {
 }
 
 /// Reads a points file or a surface file, whichever its header names.
-fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
+pub fn read_measured(path: &Path) -> Result<MeasuredFile, Failure> {
     match internal::read_measured(path)? {
         internal::AnyPointsFile::Points(file) => {
             accept(path, file.points).map(MeasuredFile::Points)
@@ -55,22 +55,12 @@ pub fn read_points(path: &Path) -> Result<Vec<Point>, Failure> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Args)]
 pub struct NameKind {
     /// Take models of the model store: each FILE is the name of one, as `isochron models list` shows it, and a unit
-    /// is an element of C or a byte of a message
+    /// is an element of C
     #[arg(long)]
     pub stored: bool,
 }
 
 impl NameKind {
-    /// Reads the files of these names, each with points or a surface, or the points of these stored models.
-    pub fn read_measured(self, names: &[PathBuf]) -> Result<Vec<MeasuredFile>, Failure> {
-        if self.stored {
-            let points = models::read_stored(names)?.into_iter();
-            Ok(points.map(MeasuredFile::Points).collect())
-        } else {
-            names.iter().map(|name| read_measured(name)).collect()
-        }
-    }
-
     /// Reads the points of models between which units are divided; there is at least one of each.
     pub fn read_points(self, names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
         if self.stored {

@@ -1,5 +1,6 @@
-//! `isochron models`: the model store, listed and tidied.
+//! `isochron models`: models in files and in the model store, shown, listed and tidied.
 
+mod diff;
 mod edit;
 mod list;
 mod show;
@@ -19,9 +20,9 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::output;
+use diff::ModelDifference;
 use edit::StoreChange;
 use list::ModelList;
-use show::{ModelDifference, ShownModel};
 use verify::StoreCheck;
 
 /// Version of the documents.
@@ -32,8 +33,8 @@ const SCHEMA: u32 = 1;
 pub enum ModelsCommand {
     /// List the models and the folders of the store
     List(FormArguments),
-    /// Show the key, the runs and the times of a model
-    Show(OneModel),
+    /// Show speeds and times of points files, surface files and stored models, and of the models made from them
+    Show(show::ShowArguments),
     /// Compare the keys of two models, and their times at similar sizes
     Diff(TwoModels),
     /// Remove runs by age or by model, and files that killed jobs left behind
@@ -53,17 +54,6 @@ pub struct FormArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Args)]
-pub struct OneModel {
-    /// Name of the model, as `isochron models list` shows it, or its first digits
-    model: String,
-    /// Print the repetitions of every run too, in seconds
-    #[arg(long)]
-    runs: bool,
-    #[command(flatten)]
-    form: FormArguments,
 }
 
 #[derive(Args)]
@@ -112,37 +102,18 @@ impl FormArguments {
     }
 }
 
-/// Reads the times of named models, whose unit is an element of C, a byte of a message, or a unit of a kernel.
-pub fn read_stored(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
-    let models = Folders::find()?.read()?;
-    let keys = find_keys(&models, names)?;
-    Ok(list_points(&models, &keys))
-}
-
 /// Reads the times of named models of devices or kernels, all for the same work. Their unit is an element of C, or a unit of
 /// the kernel.
 pub fn read_alike(names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
     let models = Folders::find()?.read()?;
-    let keys = find_keys(&models, names)?;
+    let keys = names.iter().map(|name| find_key(&models, &name_path(name)));
+    let keys: Vec<StoreKey> = keys.collect::<Result<_, _>>()?;
     check_alike(&keys)?;
-    Ok(list_points(&models, &keys))
-}
-
-fn find_keys(models: &StoredModels, names: &[PathBuf]) -> Result<Vec<StoreKey>, Failure> {
-    names
-        .iter()
-        .map(|name| find_key(models, &name_path(name)))
-        .collect()
-}
-
-fn list_points(models: &StoredModels, keys: &[StoreKey]) -> Vec<Vec<Point>> {
     let now_s = read_clock_s();
-    keys.iter()
-        .map(|key| {
-            let known = models.find(key, now_s);
-            known.map_or_else(Vec::new, |known| known.points)
-        })
-        .collect()
+    let known = keys.iter().map(|key| models.find(key, now_s));
+    Ok(known
+        .map(|known| known.map_or_else(Vec::new, |known| known.points))
+        .collect())
 }
 
 /// Refuses models whose units are not the same work.
@@ -172,45 +143,43 @@ fn describe_model(key: &StoreKey) -> String {
     format!("model {} ({})", key.name(), key.identity.describe_work())
 }
 
-/// Runs the command.
-pub fn run(command: &ModelsCommand) -> Result<String, Failure> {
-    let folders = Folders::find()?;
-    match command {
+/// Runs the command and prints its answer.
+pub fn run(command: &ModelsCommand) -> Result<(), Failure> {
+    let text = match command {
         ModelsCommand::List(form) => {
-            let list = ModelList::read(&folders)?;
+            let list = ModelList::read(&Folders::find()?)?;
             form.write(&list, ModelList::format)
         }
-        ModelsCommand::Show(arguments) => {
-            let model = ShownModel::read(&folders, &arguments.model)?;
-            arguments
-                .form
-                .write(&model, |model| model.format(arguments.runs))
-        }
+        ModelsCommand::Show(arguments) => return show::run(arguments),
         ModelsCommand::Diff(arguments) => {
             let names = [&*arguments.first, &*arguments.second];
-            let difference = ModelDifference::read(&folders, names)?;
+            let difference = ModelDifference::read(&Folders::find()?, names)?;
             arguments.form.write(&difference, ModelDifference::format)
         }
         ModelsCommand::Prune(arguments) => {
             let (older_than, model) = (arguments.older_than, arguments.model.as_deref());
-            let change = edit::prune(&folders, older_than, model)?;
+            let change = edit::prune(&Folders::find()?, older_than, model)?;
             arguments.form.write(&change, StoreChange::format)
         }
-        ModelsCommand::Compact(form) => form.write(&edit::compact(&folders)?, StoreChange::format),
+        ModelsCommand::Compact(form) => {
+            let change = edit::compact(&Folders::find()?)?;
+            form.write(&change, StoreChange::format)
+        }
         ModelsCommand::Export(arguments) => {
-            let change = edit::export(&folders, &arguments.file)?;
+            let change = edit::export(&Folders::find()?, &arguments.file)?;
             arguments.form.write(&change, StoreChange::format)
         }
         ModelsCommand::Import(arguments) => {
-            let change = edit::import(&folders, &arguments.file)?;
+            let change = edit::import(&Folders::find()?, &arguments.file)?;
             arguments.form.write(&change, StoreChange::format)
         }
         ModelsCommand::Verify(form) => {
-            let check = StoreCheck::read(&folders)?;
+            let check = StoreCheck::read(&Folders::find()?)?;
             let text = form.write(&check, StoreCheck::format)?;
             check.end(form.json, text)
         }
-    }
+    }?;
+    output::print(&text)
 }
 
 /// The folders of the store, the user's first.

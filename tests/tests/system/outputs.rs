@@ -89,7 +89,10 @@ fn one_file_for_two_options_is_refused() {
             "topology --file @host.xml --svg @host.xml".to_owned(),
             ["--file", "--svg"],
         ),
-        ("model @a.points --svg @a.svg".to_owned(), ["FILE", "--svg"]),
+        (
+            "models show @a.points --svg @a.svg".to_owned(),
+            ["FILE", "--svg"],
+        ),
         (
             format!("{bench} --platform @p.toml --svg @p.toml"),
             ["--platform", "--svg"],
@@ -140,7 +143,7 @@ fn inputs_that_are_no_files_are_refused_at_once() {
         "mxm --load-plan @pipe.toml",
         "mxm --replay @pipe.toml",
         "topology --file @pipe.xml",
-        "model @pipe.points",
+        "models show @pipe.points",
         "partition --units 9 --models @pipe.points",
         "layout --models @pipe.points",
     ] {
@@ -271,7 +274,7 @@ fn outputs_that_cannot_be_written_are_known_before_the_work() {
         "mxm --size 16 --out @",
         "mxm --size 16 --report @",
         "mxm --size 16 --save-plan @",
-        "model @a.points --svg @",
+        "models show @a.points --svg @",
         "topology --synthetic pu:2 --svg @",
         "devices bench --sizes 64 --block 64 --max-reps 3 --svg @",
     ] {
@@ -379,7 +382,7 @@ fn a_quota_is_known_before_the_work() {
             "Disk quota exceeded",
         ),
         (
-            "model @a.points --svg @D/x.npy",
+            "models show @a.points --svg @D/x.npy",
             full,
             "Disk quota exceeded",
         ),
@@ -416,7 +419,7 @@ fn a_document_that_outgrows_the_space_keeps_the_older_one() {
         for line in [
             "mxm --size 16 --platform @p.toml --report @D/x.npy",
             "mxm --size 16 --platform @p.toml --save-plan @D/x.npy",
-            "model @a.points --svg @D/x.npy",
+            "models show @a.points --svg @D/x.npy",
         ] {
             let words = folder.words(line);
             let Some(outcome) = run_in_namespace(namespace, &folder, setup, &words) else {

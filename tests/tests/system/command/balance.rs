@@ -62,7 +62,7 @@ fn every_unit_of_a_kernel_is_divided_and_the_next_command_starts_from_the_points
                 assert_eq!(rank["known"], known, "{found}");
             }
             if let Some(file) = ranks[1]["file"].as_str() {
-                isochron(&["model", file]).success();
+                isochron(&["models", "show", file]).success();
             }
         }
     }

@@ -71,7 +71,7 @@ fn devices_are_measured_alone_and_together() {
     assert_eq!(found["measured"]["measurements"], 2 * 2 * 3);
     for name in ["fast-alone", "fast-together", "slow-alone", "slow-together"] {
         let file = format!("{out}/{name}.points");
-        let shown = json(&isochron(&["model", &file, "--json"]).success());
+        let shown = json(&isochron(&["models", "show", &file, "--json"]).success());
         assert_eq!(
             shown["models"][0]["points"].as_array().map(Vec::len),
             Some(3),
@@ -112,7 +112,7 @@ fn the_devices_of_every_rank_are_measured_beside_those_of_its_host() {
             assert!(points.contains(&format!("# host: {host}\n")), "{points}");
             let line = points.lines().find(|line| line.contains("measured-beside"));
             assert_eq!(line.expect(&points).matches("rank ").count(), 2, "{points}");
-            isochron(&["model", &file]).success();
+            isochron(&["models", "show", &file]).success();
         }
     }
 }

@@ -236,7 +236,7 @@ fn every_rank_has_a_model_that_the_same_command_continues() {
             assert_eq!(ranks.len(), 2);
             for rank in ranks {
                 let file = rank["file"].as_str().expect("a file");
-                let shown = json(&isochron(&["model", file, "--json"]).success());
+                let shown = json(&isochron(&["models", "show", file, "--json"]).success());
                 assert_eq!(
                     shown["models"][0]["points"].as_array().map(Vec::len),
                     Some(3)
@@ -533,7 +533,7 @@ fn a_surface_has_every_height_with_every_width() {
     assert_eq!(sides, [1, 3, 5, 3, 9, 15, 5, 15, 25], "{found}");
     let file = found["ranks"][0]["file"].as_str().expect("a file");
     assert!(file.ends_with("-alone.surface"), "{file}");
-    let shown = json(&isochron(&["model", file, "--json"]).success());
+    let shown = json(&isochron(&["models", "show", file, "--json"]).success());
     let shown = shown["models"][0]["points"].as_array().map(Vec::len);
     assert_eq!(shown, Some(9));
     let resumed = json(&isochron(&words).success());

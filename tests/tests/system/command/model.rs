@@ -1,4 +1,4 @@
-//! `isochron model`.
+//! `isochron models show` of files.
 
 use super::{Folder, answer, isochron, json, points, refused};
 
@@ -12,7 +12,7 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
         "--at 800,150 --fit cpm raw-piecewise",
         "--fit cpm,akima,cpm",
     ]
-    .map(|line| answer(&["model"], &files, line)["models"][0].clone());
+    .map(|line| answer(&["models", "show"], &files, line)["models"][0].clone());
     assert_eq!(all["file"], dip);
     assert_eq!(
         all["points"][1],
@@ -39,7 +39,7 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
         (&json("800"), &json("8.0"))
     );
     assert_eq!(once["fits"].as_array().map(Vec::len), Some(2));
-    let text = isochron(&["model", &dip, &dip]).success();
+    let text = isochron(&["models", "show", &dip, &dip]).success();
     assert!(
         text.matches("too slow").count() == 2 && text.contains("d = 200:"),
         "{text}"
@@ -54,7 +54,11 @@ fn models_are_told_at_sizes_and_outliers_are_flagged() {
 fn a_size_measured_twice_has_the_mean_of_its_times() {
     let folder = Folder::new();
     let twice = folder.write("twice.points", "100 1\n200 2 1\n200 4 3\n");
-    let found = answer(&["model"], &[&twice], "--fit raw-piecewise --at 200");
+    let found = answer(
+        &["models", "show"],
+        &[&twice],
+        "--fit raw-piecewise --at 200",
+    );
     let models = &found["models"][0];
     assert_eq!(models["fits"][0]["at"][0]["time_s"], 3.5);
     assert_eq!(models["points"].as_array().map(Vec::len), Some(3));
@@ -67,7 +71,7 @@ fn surfaces_are_told_in_sections() {
     let text = format!("{head}10 1 2.5 3 0.5\n10 3 3.75\n20 1 1.25\n20 3 1.875\n");
     let surface = folder.write("grid.surface", &text);
     let steady = points("cliff-60k.points");
-    let both = answer(&["model"], &[&surface, &steady], "");
+    let both = answer(&["models", "show"], &[&surface, &steady], "");
     let told = &both["models"][0];
     assert_eq!(
         (&told["file"], &told["grid"]),
@@ -79,13 +83,15 @@ fn surfaces_are_told_in_sections() {
     );
     assert_eq!(told["sections"].as_array().map(Vec::len), Some(2));
     assert!(both["models"][1]["fits"].is_array());
-    let middle = answer(&["model"], &[&surface], "--width 2 --at 15");
+    let middle = answer(&["models", "show"], &[&surface], "--width 2 --at 15");
     assert_eq!(
         middle["models"][0]["sections"],
         json("[{\"n\":2,\"at\":[{\"m\":15,\"speed\":15.0,\"time_s\":2.0}]}]")
     );
     let svg = folder.path("plot.svg");
-    let words = ["model", &surface, "--plot", "--time", "--svg", &svg];
+    let words = [
+        "models", "show", &surface, "--plot", "--time", "--svg", &svg,
+    ];
     let text = isochron(&words).success();
     assert_eq!(text.matches("* n = 1   + n = 3").count(), 2, "{text}");
     assert!(text.contains("height, blocks") && !text.contains("not every height"));
@@ -94,34 +100,37 @@ fn surfaces_are_told_in_sections() {
     assert_eq!(drawn.matches("<polyline").count(), 2 * 2 * 2);
     assert_eq!(drawn.matches("<circle").count(), 2 * (4 + 1));
     let scattered = folder.write("scattered", &format!("{head}10 1 2.5\n20 3 3.75\n"));
-    let text = isochron(&["model", &scattered]).success();
+    let text = isochron(&["models", "show", &scattered]).success();
     assert!(text.contains("not every height was measured"), "{text}");
 
     refused(
-        "model --fit cpm --",
+        "models show --fit cpm --",
         &[&surface],
         &[&surface, "--fit: does not go"],
     );
     refused(
-        "model --width 2 --",
+        "models show --width 2 --",
         &[&steady],
         &[&steady, "--width: goes with"],
     );
-    refused("model --width 0 --", &[&surface], &["--width"]);
+    refused("models show --width 0 --", &[&surface], &["--width"]);
     let empty = folder.write("empty", head);
-    refused("model", &[&empty], &[&empty, "holds no points"]);
+    refused("models show", &[&empty], &[&empty, "holds no points"]);
     let bad = folder.write("bad", &format!("{head}0 1 1\n"));
-    refused("model", &[&bad], &[&bad, "line 3: point m = 0"]);
+    refused("models show", &[&bad], &[&bad, "line 3: point m = 0"]);
 }
 
 #[test]
 fn models_are_plotted() {
     let folder = Folder::new();
     let (paging, steady) = (points("cliff-paging.points"), points("cliff-60k.points"));
-    let text = isochron(&["model", &paging, "--plot", "--time"]).success();
+    let text = isochron(&["models", "show", &paging, "--plot", "--time"]).success();
     assert_eq!(text.matches("o measured").count(), 2, "{text}");
     let svg = folder.path("plot.svg");
-    let text = isochron(&["model", &paging, &steady, "--svg", &svg, "--time", "--json"]).success();
+    let text = isochron(&[
+        "models", "show", &paging, &steady, "--svg", &svg, "--time", "--json",
+    ])
+    .success();
     assert_eq!(json(&text)["models"].as_array().map(Vec::len), Some(2));
     let drawn = std::fs::read_to_string(&svg).expect("a plot");
     assert!(drawn.starts_with("<svg ") && drawn.ends_with("</svg>\n"));
@@ -132,16 +141,16 @@ fn models_are_plotted() {
     assert_eq!(files.count(), 1, "nothing else is left behind");
 
     let nowhere = folder.path("nowhere/plot.svg");
-    refused("model --svg", &[&nowhere, &paging], &[&nowhere]);
+    refused("models show --svg", &[&nowhere, &paging], &[&nowhere]);
     for (line, message) in [
-        ("model", "FILE"),
-        ("model --time", "--time: goes with"),
-        ("model --plot --json", "--json"),
-        ("model --fit spline --", "unknown model"),
-        ("model --at 0 --", "--at"),
-        ("model --at x --", "--at"),
+        ("models show", "FILE"),
+        ("models show --time", "--time: goes with"),
+        ("models show --plot --json", "--json"),
+        ("models show --fit spline --", "unknown model"),
+        ("models show --at 0 --", "--at"),
+        ("models show --at x --", "--at"),
     ] {
-        let files = if line == "model" {
+        let files = if line == "models show" {
             &[][..]
         } else {
             &[paging.as_str()]
@@ -166,8 +175,8 @@ fn long_points_files_take_little_memory() {
     // The program itself takes 26 MiB, and 100 bytes a line are 38.
     for (mib, line) in [
         (62, "partition --units 1000 --models"),
-        (78, "model --json"),
-        (82, "model"),
+        (78, "models show --json"),
+        (82, "models show"),
     ] {
         let mut command = Command::new("bash");
         let limited = format!("ulimit -v {}; exec \"$0\" {line} \"$1\"", mib << 10);

@@ -25,8 +25,8 @@ fn into(stdout: Stdio, arguments: &[&str]) -> Output {
 fn standard_output_that_fails_makes_no_panic() {
     let file = points("cliff-60k.points");
     let commands: [&[&str]; 8] = [
-        &["model", &file],
-        &["model", &file, "--json"],
+        &["models", "show", &file],
+        &["models", "show", &file, "--json"],
         &["partition", "--units", "9", "--models", &file],
         &["partition", "--units", "9", "--models", &file, "--json"],
         &["layout", "4", "2", "1"],
@@ -58,7 +58,7 @@ fn plots_go_through_links_and_into_pipes() {
     let file = points("cliff-60k.points");
     let (plot, link) = (folder.write("plot.svg", "old"), folder.path("link.svg"));
     std::os::unix::fs::symlink("plot.svg", &link).expect("a link");
-    isochron(&["model", &file, "--svg", &link]).success();
+    isochron(&["models", "show", &file, "--svg", &link]).success();
     assert!(
         std::fs::read_to_string(&plot)
             .expect("a plot")
@@ -71,12 +71,12 @@ fn plots_go_through_links_and_into_pipes() {
     assert!(made.success());
     std::thread::scope(|threads| {
         let reader = threads.spawn(|| std::fs::read_to_string(&pipe));
-        isochron(&["model", &file, "--svg", &pipe]).success();
+        isochron(&["models", "show", &file, "--svg", &pipe]).success();
         let drawn = reader.join().expect("no panic").expect("a plot");
         assert!(drawn.ends_with("</svg>\n"), "{drawn}");
     });
     // Standard output, being a pipe here, gets the plot before the table.
-    let text = isochron(&["model", &file, "--svg", "/dev/stdout"]).success();
+    let text = isochron(&["models", "show", &file, "--svg", "/dev/stdout"]).success();
     assert!(
         text.starts_with("<svg ") && text.contains("units/s"),
         "{text}"
@@ -111,7 +111,7 @@ fn a_limit_on_files_makes_standard_output_fail() {
     let isochron = mpi.isochron.to_str().expect("a path");
     let commands: [&[&str]; 4] = [
         &["--help"],
-        &["model", &file],
+        &["models", "show", &file],
         &["topology"],
         &["mxm", "--size", "50", "--json"],
     ];
@@ -138,7 +138,7 @@ fn a_file_that_is_standard_output_is_refused() {
         &["mxm", "--size", "16", "--json", "--report"],
         &["mxm", "--size", "16", "--out"],
         &["mxm", "--size", "16", "--plan", "--save-plan"],
-        &["model", &file, "--svg"],
+        &["models", "show", &file, "--svg"],
         &["topology", "--svg"],
     ];
     for (command, name) in commands
@@ -235,7 +235,11 @@ fn names_from_files_are_printed_without_hidden_characters() {
     assert_eq!(report["nodes"][0]["devices"][0]["name"], *name);
 
     let points = folder.write(&format!("{HOSTILE}.points"), &format!("1 1\n2 {name}\n"));
-    for line in ["partition --units 9 --models", "model", "layout --models"] {
+    for line in [
+        "partition --units 9 --models",
+        "models show",
+        "layout --models",
+    ] {
         let mut words: Vec<&str> = line.split_whitespace().collect();
         words.push(&points);
         check_shown(&isochron(&words).failure(2), line);
@@ -243,7 +247,7 @@ fn names_from_files_are_printed_without_hidden_characters() {
     let points = folder.write(&format!("{HOSTILE}.points"), "1 1\n2 2\n");
     let svg = folder.path("plot.svg");
     check_shown(
-        &isochron(&["model", "--plot", "--svg", &svg, &points]).success(),
+        &isochron(&["models", "show", "--plot", "--svg", &svg, &points]).success(),
         "a plot",
     );
     check_shown(&std::fs::read_to_string(svg).expect("a plot"), "a picture");

@@ -453,10 +453,14 @@ fn broken_points_are_refused_by_file_and_line() {
             &parts,
         );
         refused("layout --models", &[&file], &parts);
-        refused("model", &[&file], &parts);
+        refused("models show", &[&file], &parts);
     }
     let missing = folder.path("missing");
-    for line in ["partition --units 9 --models", "layout --models", "model"] {
+    for line in [
+        "partition --units 9 --models",
+        "layout --models",
+        "models show",
+    ] {
         refused(line, &[&missing], &[&missing]);
     }
     // One point is a constant speed.

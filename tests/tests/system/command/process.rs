@@ -73,7 +73,7 @@ fn lines_of_one_process() -> Vec<(String, &'static str)> {
         ("devices bench --help", "Usage: isochron devices bench"),
         ("partition --units 9 --models FILE", "9"),
         ("layout 4 2 1", "64×37"),
-        ("model FILE", "units/s"),
+        ("models show FILE", "units/s"),
         ("topology --synthetic pu:2", "cores 0-1"),
     ]
     .map(|(line, part)| (line.replace("FILE", &file), part))
@@ -301,7 +301,7 @@ fn name_end(kernel: &str) -> String {
 fn documents_for_standard_output_reach_it() {
     let file = points("cliff-60k.points");
     for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-        let text = isochron(&["model", &file, "--svg", name]).success();
+        let text = isochron(&["models", "show", &file, "--svg", name]).success();
         assert!(
             text.starts_with("<svg ") && text.contains("units/s"),
             "{name}: {text}"

@@ -12,7 +12,7 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 21] = [
+pub const SCHEMAS: [&str; 20] = [
     "platform",
     "report",
     "check",
@@ -27,7 +27,6 @@ pub const SCHEMAS: [&str; 21] = [
     "jacobi",
     "partition",
     "layout",
-    "model",
     "models-list",
     "models-show",
     "models-diff",
@@ -285,17 +284,16 @@ fn layouts_are_as_their_schema_says() {
     check_documents("layout", &documents);
 }
 
-#[test]
-fn models_are_as_their_schema_says() {
+/// Shows the models of files.
+fn show_files() -> [Value; 3] {
     let folder = tempfile::tempdir().expect("a folder");
     let points = folder.path().join("odd.points");
     fs::write(&points, "100 1\n200 2\n300 30\n400 4\n500 5\n").expect("a writable folder");
-    let documents = [
-        run_json("model cluster-configs/models/cliff-paging.points --at 1000"),
-        run_json(&format!("model {}", points.display())),
-        by_surface("model"),
-    ];
-    check_documents("model", &documents);
+    [
+        run_json("models show cluster-configs/models/cliff-paging.points --at 1000"),
+        run_json(&format!("models show {}", points.display())),
+        by_surface("models show"),
+    ]
 }
 
 #[test]
@@ -326,10 +324,10 @@ fn stored_models_are_as_their_schemas_say() {
         .iter()
         .map(|model| model["name"].as_str().expect("a name"))
         .collect();
-    let shown: Vec<Value> = names
+    let shown = names
         .iter()
-        .map(|name| list_stored(folder.path(), &format!("show {name}")))
-        .collect();
+        .map(|name| list_stored(folder.path(), &format!("show {name}")));
+    let shown: Vec<Value> = shown.chain(show_files()).collect();
     let difference = list_stored(folder.path(), &format!("diff {} {}", names[0], names[1]));
     check_documents("models-show", &shown);
     check_documents("models-diff", slice::from_ref(&difference));

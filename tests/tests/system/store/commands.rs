@@ -211,7 +211,7 @@ fn models_are_listed_compared_moved_and_removed() {
             "partition --units 1000 --models {} {} --stored",
             names[0], names[1]
         ),
-        format!("model {} --stored --at 100", names[0]),
+        format!("models show {} --at 100", names[0]),
     ] {
         let mut command = Command::new(&mpi.isochron);
         command.args(line.split(' '));

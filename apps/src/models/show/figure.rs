@@ -6,12 +6,12 @@ use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::printable::show_name;
 use isochron_plot::{Curve, Mark, Plot, color};
 
-use super::{FileModels, MeasuredTime, ModelKey, NamedModel, TimedSize};
+use super::{MeasuredTime, ModelKey, NamedModel, ShownModel, TimedSize};
 
 /// Places at which a curve is evaluated, besides the measured sizes.
 const PLACES: u32 = 400;
 
-impl FileModels {
+impl ShownModel {
     /// Makes the plot of speed against size, and of time against size if asked for.
     pub(super) fn plots(&self, with_time: bool) -> Vec<Plot> {
         let mut plots = vec![self.make_plot("speed, units/s", NamedModel::speed, speed_mark)];
@@ -50,7 +50,7 @@ impl FileModels {
             Ok::<_, Infallible>(())
         });
         Plot {
-            title: show_name(&self.file).into_owned(),
+            title: show_name(&self.describe()).into_owned(),
             x_name: self.labels.axis,
             y_name,
             curves,

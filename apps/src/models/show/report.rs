@@ -8,24 +8,24 @@ use isochron_hierarchy::printable::escape;
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
-use super::{FileModels, ModelKey, NamedModel, TimedSize};
+use super::{ModelKey, ModelSource, NamedModel, ShownModel, TimedSize};
 use crate::table::{NumberRow, write_numbers};
 
-/// All files as JSON.
+/// All models as JSON.
 #[derive(Serialize)]
 struct ModelsDocument<'a> {
     schema: u32,
-    models: Vec<FileDocument<'a>>,
+    models: Vec<ShownDocument<'a>>,
 }
 
-/// One file as JSON. Its lists are written as they are made.
-struct FileDocument<'a>(&'a FileModels);
+/// The times of one file or stored model as JSON. Its lists are written as they are made.
+struct ShownDocument<'a>(&'a ShownModel);
 
-/// The measured times of a file.
-struct TimeList<'a>(&'a FileModels);
+/// The measured times.
+struct TimeList<'a>(&'a ShownModel);
 
-/// The models of a file.
-struct ModelSeries<'a>(&'a FileModels);
+/// The models made of them.
+struct ModelSeries<'a>(&'a ShownModel);
 
 /// A model as JSON.
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ struct ModelDocument<'a> {
 }
 
 /// The values of a model at the sizes to show.
-struct ValueList<'a>(&'a FileModels, NamedModel);
+struct ValueList<'a>(&'a ShownModel, NamedModel);
 
 /// The speed and the time of a model at a size, `d` or `m`.
 struct ModelValue<'a> {
@@ -46,19 +46,22 @@ struct ModelValue<'a> {
     time_s: f64,
 }
 
-impl Serialize for FileDocument<'_> {
+impl Serialize for ShownDocument<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let file = self.0;
+        let shown = self.0;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("file", &file.file)?;
-        if let Some(grid) = file.grid() {
+        match &shown.source {
+            ModelSource::File(file) => map.serialize_entry("file", file)?,
+            ModelSource::Stored(model) => map.serialize_entry("stored", model)?,
+        }
+        if let Some(grid) = shown.grid() {
             map.serialize_entry("grid", &grid)?;
         }
-        map.serialize_entry("points", &TimeList(file))?;
-        if let Some(flags) = &file.flags {
+        map.serialize_entry("points", &TimeList(shown))?;
+        if let Some(flags) = &shown.flags {
             map.serialize_entry("flags", flags)?;
         }
-        map.serialize_entry(file.labels.models, &ModelSeries(file))?;
+        map.serialize_entry(shown.labels.models, &ModelSeries(shown))?;
         map.end()
     }
 }
@@ -102,20 +105,27 @@ impl Serialize for ModelValue<'_> {
     }
 }
 
-/// Writes all files for scripts, as one line.
-pub(super) fn write_json(files: &[FileModels], out: &mut dyn Write) -> io::Result<()> {
+/// Writes all models for scripts, as one line.
+pub(super) fn write_json(models: &[ShownModel], out: &mut dyn Write) -> io::Result<()> {
     let document = ModelsDocument {
         schema: 1,
-        models: files.iter().map(FileDocument).collect(),
+        models: models.iter().map(ShownDocument).collect(),
     };
     serde_json::to_writer(&mut *out, &document)?;
     writeln!(out)
 }
 
-impl FileModels {
-    /// Writes the measured times with their flags, and the values of the models.
-    pub(super) fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", escape(&self.file))?;
+impl ShownModel {
+    /// Writes the measured times with their flags, and the values of the models; of a stored model first its key and its
+    /// runs, with their repetitions if these are wanted.
+    pub(super) fn write_text(&self, with_repetitions: bool, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", escape(&self.describe()))?;
+        if let ModelSource::Stored(model) = &self.source {
+            write!(out, "{}", model.format(with_repetitions))?;
+        }
+        if self.keys.is_empty() {
+            return Ok(());
+        }
         self.write_times(out)?;
         writeln!(out)?;
         if self.grid() == Some(false) {

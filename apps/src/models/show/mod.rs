@@ -1,7 +1,9 @@
-//! `isochron model`: speeds and times of points files and surface files, and of the models made from them.
+//! `isochron models show`: speeds and times of points files, surface files and stored models, and of the models made from
+//! them.
 
 mod figure;
 mod report;
+mod stored;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,22 +15,23 @@ use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
 use strum::VariantArray as _;
 
+use super::{Folders, find_key};
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 use crate::output::{self, name_path};
-use crate::points::{MeasuredFile, NameKind};
+use crate::points::{MeasuredFile, read_measured};
+use stored::StoredModel;
 
-/// The files to show, and the form.
+/// The models to show, and the form.
 #[derive(Args)]
-pub struct ModelArguments {
+pub struct ShowArguments {
     /// Points files: lines `d t [reps [ci]]`, units, seconds, repetitions, half-width of the
-    /// confidence interval; or surface files: first line `# format: isochron-surface 1`, then lines
-    /// `m n t [reps [ci]]` for m rows and n columns of blocks
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-    #[command(flatten)]
-    names: NameKind,
+    /// confidence interval; surface files: first line `# format: isochron-surface 1`, then lines
+    /// `m n t [reps [ci]]` for m rows and n columns of blocks; or, where there is no such file, models of the store
+    /// by their names, as `isochron models list` shows them, or the first digits of these
+    #[arg(required = true, value_name = "FILE|NAME")]
+    names: Vec<PathBuf>,
     /// Sizes in units, or heights of surfaces, to show speed and time at [default: the measured ones]
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "D",
         value_parser = parse_whole::<u64, 1>)]
@@ -41,6 +44,9 @@ pub struct ModelArguments {
     #[arg(long, value_delimiter = ',', num_args = 1.., value_name = "FIT")]
     #[arg(value_parser = name_all::<Fit>(), hide_possible_values = true)]
     fit: Vec<Fit>,
+    /// Print the repetitions of every run of a stored model too, in seconds
+    #[arg(long)]
+    runs: bool,
     /// Draw speed against size in the terminal
     #[arg(long)]
     plot: bool,
@@ -55,10 +61,10 @@ pub struct ModelArguments {
     json: bool,
 }
 
-/// A file and the models to make from it, one at a time: files may have millions of points. Models are functions of one
-/// size: of units, or of a surface's height in blocks.
-struct FileModels {
-    file: String,
+/// Measured times and the models to make from them, one at a time: files may have millions of points. Models are functions
+/// of one size: of units, or of a surface's height in blocks.
+struct ShownModel {
+    source: ModelSource,
     labels: &'static SizeLabels,
     measured: MeasuredFile,
     /// Of points: the sizes that contradict their neighbours.
@@ -66,6 +72,12 @@ struct FileModels {
     keys: Vec<ModelKey>,
     /// The sizes to show, ascending, once each.
     sizes: Vec<u64>,
+}
+
+/// The origin of measured times.
+enum ModelSource {
+    File(String),
+    Stored(Box<StoredModel>),
 }
 
 /// The words for the size that models are functions of, and for the models.
@@ -125,21 +137,35 @@ enum ModelKey {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ModelArguments) -> Result<(), Failure> {
+pub fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
-    let inputs = arguments.files.iter().filter(|_| !arguments.names.stored);
-    let inputs = inputs.map(|path| ("FILE", path.as_path()));
+    let names = arguments.names.iter().map(PathBuf::as_path);
+    let (files, stored): (Vec<&Path>, Vec<&Path>) = names.partition(|name| is_file(name));
+    if arguments.runs && stored.is_empty() {
+        let reason = "--runs: goes with models of the store, and these are files";
+        return Err(Failure::input(reason));
+    }
+    let inputs = files.iter().map(|path| ("FILE", *path));
     check_distinct(inputs, name_path(("--svg", &arguments.svg)))?;
     let svg = output::create_file(arguments.svg.as_deref())?;
-    let measured = arguments.names.read_measured(&arguments.files)?;
-    let models: Vec<FileModels> = arguments
-        .files
-        .iter()
-        .zip(measured)
-        .map(|(path, measured)| FileModels::new(path, measured, arguments))
-        .collect::<Result<_, _>>()?;
+    let mut stored = read_stored(&stored)?.into_iter();
+    let mut models = Vec::new();
+    for name in &arguments.names {
+        let (source, measured) = if is_file(name) {
+            let file = name.display().to_string();
+            (ModelSource::File(file), read_measured(name)?)
+        } else {
+            // There is one for each name that is no file.
+            let Some((model, points)) = stored.next() else {
+                continue;
+            };
+            let source = ModelSource::Stored(Box::new(model));
+            (source, MeasuredFile::Points(points))
+        };
+        models.push(ShownModel::new(name, source, measured, arguments)?);
+    }
     if let Some(file) = svg {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
         file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
@@ -153,16 +179,43 @@ pub fn run(arguments: &ModelArguments) -> Result<(), Failure> {
     })
 }
 
+/// Returns `true` if a name is that of a file, readable or not.
+fn is_file(name: &Path) -> bool {
+    std::fs::symlink_metadata(name).is_ok()
+}
+
+/// Reads models of the store with their times.
+fn read_stored(names: &[&Path]) -> Result<Vec<(StoredModel, Vec<Point>)>, Failure> {
+    let Some(first) = names.first() else {
+        return Ok(Vec::new());
+    };
+    let folders = Folders::find().map_err(|failure| blame_name(first, &failure))?;
+    folders.note_missing();
+    let models = folders.read()?;
+    let found = names.iter().map(|name| {
+        let key = find_key(&models, &name.to_string_lossy());
+        let key = key.map_err(|failure| blame_name(name, &failure))?;
+        Ok(StoredModel::find(&models, &key))
+    });
+    found.collect()
+}
+
+/// Adds to the reason why there is no stored model of a name that there is no file either.
+fn blame_name(name: &Path, failure: &Failure) -> Failure {
+    let reason = format!("there is no such file, and {}", failure.message);
+    Failure::of_file(name, reason)
+}
+
 fn write_texts(
-    models: &[FileModels],
-    arguments: &ModelArguments,
+    models: &[ShownModel],
+    arguments: &ShowArguments,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     for (index, model) in models.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        model.write_text(out)?;
+        model.write_text(arguments.runs, out)?;
         if arguments.plot {
             for plot in model.plots(arguments.time) {
                 write!(out, "\n{}", draw_in_terminal(&plot))?;
@@ -172,39 +225,44 @@ fn write_texts(
     Ok(())
 }
 
-impl FileModels {
+impl ShownModel {
     fn new(
         path: &Path,
+        source: ModelSource,
         measured: MeasuredFile,
-        arguments: &ModelArguments,
+        arguments: &ShowArguments,
     ) -> Result<Self, Failure> {
-        let ModelArguments { width, fit, .. } = arguments;
-        let file = path.display().to_string();
+        let ShowArguments { width, fit, .. } = arguments;
         let models = match measured {
             MeasuredFile::Points(_) if !width.is_empty() => {
                 let reason = "--width: goes with surface files, and these are points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Points(points) => Self::of_points(file, points, arguments),
+            MeasuredFile::Points(points) => Self::of_points(source, points, arguments),
             MeasuredFile::Surface(_) if !fit.is_empty() => {
                 let reason = "--fit: does not go with surfaces, which are linear between points";
                 return Err(Failure::of_file(path, reason));
             }
-            MeasuredFile::Surface(surface) => Self::of_surface(file, surface, arguments),
+            MeasuredFile::Surface(surface) => Self::of_surface(source, surface, arguments),
         };
         models.map_err(|error| Failure::of_file(path, error))
     }
 
     fn of_points(
-        file: String,
+        source: ModelSource,
         points: Vec<Point>,
-        given: &ModelArguments,
+        given: &ShowArguments,
     ) -> Result<Self, ModelError> {
         let wanted = match &given.fit[..] {
+            // A stored model may have bounds alone.
+            _ if points.is_empty() => &[],
             [] => Fit::VARIANTS,
             fits => fits,
         };
-        let flags = Flag::find(&points)?;
+        let flags = match &points[..] {
+            [] => Vec::new(),
+            points => Flag::find(points)?,
+        };
         let mut keys: Vec<ModelKey> = Vec::new();
         for key in wanted.iter().copied().map(ModelKey::Fit) {
             if !keys.contains(&key) {
@@ -212,7 +270,7 @@ impl FileModels {
             }
         }
         Ok(Self {
-            file,
+            source,
             labels: &SizeLabels {
                 size: "d",
                 axis: "size, units",
@@ -227,9 +285,9 @@ impl FileModels {
 
     /// Cuts a surface at the given widths, or at the measured ones.
     fn of_surface(
-        file: String,
+        source: ModelSource,
         surface: Surface,
-        given: &ModelArguments,
+        given: &ShowArguments,
     ) -> Result<Self, ModelError> {
         let points = surface.points();
         let mut keys = Vec::new();
@@ -239,7 +297,7 @@ impl FileModels {
         }
         let sizes = choose_sizes(&given.at, points.iter().map(|point| point.m));
         Ok(Self {
-            file,
+            source,
             labels: &SizeLabels {
                 size: "m",
                 axis: "height, blocks",
@@ -267,6 +325,14 @@ impl FileModels {
         // The points and the widths were checked in `of_points` and `of_surface`.
         let model = made.unwrap_or_else(|error| panic!("a model of valid points: {error}"));
         NamedModel { key, model }
+    }
+
+    /// Returns the name, for a heading.
+    fn describe(&self) -> String {
+        match &self.source {
+            ModelSource::File(file) => file.clone(),
+            ModelSource::Stored(model) => model.describe(),
+        }
     }
 
     /// Returns for a surface whether every measured height was measured at every measured width.
