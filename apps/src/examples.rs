@@ -33,10 +33,6 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "devices",
-        &["mpirun -n 2 isochron devices bench --to 2048 --points 4 --out models"],
-    ),
-    (
         "layout",
         &[
             "isochron layout 1 2 4 --rows 32 --cols 32",
@@ -48,6 +44,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "mpirun -n 2 isochron measure jacobi --from 16 --to 4096 --adaptive --out models",
             "mpirun -n 2 isochron measure mxm --to 32 --points 6 --out models",
+            "isochron measure mxm --alone --budget 60 --out models --svg alone.svg",
             "isochron measure ./kernel.so --isolate --out models",
         ],
     ),

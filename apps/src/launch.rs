@@ -25,11 +25,12 @@ const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FI
 const MOST_NAMED: usize = 4;
 
 /// Former names of commands, each with what to type now.
-const MOVED: [(&str, &str); 4] = [
+const MOVED: [(&str, &str); 5] = [
     ("jacobi", "app jacobi"),
     ("fft2d", "app fft2d"),
     ("dgemv", "app dgemv"),
     ("model", "models show"),
+    ("devices", "measure mxm --alone"),
 ];
 
 /// Start of the names of our environment variables.
@@ -359,7 +360,7 @@ mod tests {
         for (line, tip) in [
             (
                 "balance gemm --points 4",
-                "'--points' is an option of `isochron devices bench`, `isochron measure`",
+                "'--points' is an option of `isochron measure`",
             ),
             (
                 "balance gemm --units 4 --isolat",
@@ -404,10 +405,9 @@ mod tests {
 
     #[test]
     fn a_list_behind_a_value_of_a_list_is_a_value() {
-        let bench = ["isochron", "devices", "bench"].map(str::to_owned);
-        let bench = [&bench[..], &["--sizes".to_owned()]].concat();
-        let message = refuse(&bench, "64", "-1,2");
-        let expected = "invalid value '-1' for '--sizes <N>...': expected a whole number from";
+        let show = ["isochron", "models", "show", "a.points", "--at"].map(str::to_owned);
+        let message = refuse(&show, "64", "-1,2");
+        let expected = "invalid value '-1' for '--at <D>...': expected a whole number from";
         assert!(message.contains(expected), "{message}");
     }
 

@@ -11,7 +11,6 @@ mod balance;
 mod check;
 mod choices;
 mod config;
-mod devices;
 mod examples;
 mod failure;
 mod host_share;
@@ -89,9 +88,6 @@ enum Subcommands {
     Check(check::CheckArguments),
     /// Show the hosts of the job with their cores, memory and GPUs, and the devices made of them
     Topology(topology::TopologyArguments),
-    /// Measure the devices of this host, or under mpirun those of all ranks
-    #[command(subcommand)]
-    Devices(devices::DevicesCommand),
     /// Measure the times of a kernel over a range of sizes (a full model), on all ranks at once
     Measure(Box<measure::MeasureArguments>),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
@@ -230,7 +226,7 @@ impl Subcommands {
             Self::Balance(arguments) => Some(arguments.watch),
             Self::App(command) => Some(command.watch()),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
-            Self::Devices(_) | Self::Config(_) => Some(WatchArguments::DEFAULT),
+            Self::Config(_) => Some(WatchArguments::DEFAULT),
             Self::Check(_)
             | Self::Partition(_)
             | Self::Layout(_)
@@ -321,7 +317,6 @@ fn run_command<'a>(
 ) -> Result<Option<FinishedRun<'a>>, Failure> {
     let answer = match command {
         Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
-        Subcommands::Devices(command) => return devices::run(comm, command).map(|()| None),
         Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
         Subcommands::Balance(arguments) => {
             return balance::run(comm.as_ref(), arguments).map(|()| None);

@@ -27,15 +27,14 @@ pub struct MeasuringArguments {
     max_seconds: Option<f64>,
 }
 
-/// Adds a command's default to the help of an option of measuring; without a limit of seconds it is a part of a budget.
+/// Adds a command's default to the help of an option of measuring.
 pub fn show_default(argument: Arg, defaults: &MeasureConfig) -> Arg {
     let default = match argument.get_id().as_str() {
         "min_reps" => defaults.min_reps.to_string(),
         "max_reps" => defaults.max_reps.to_string(),
         "confidence" => defaults.confidence.to_string(),
         "precision" => defaults.precision.to_string(),
-        "max_seconds" if defaults.max_seconds.is_finite() => defaults.max_seconds.to_string(),
-        "max_seconds" => "its part of --budget".to_owned(),
+        "max_seconds" => defaults.max_seconds.to_string(),
         _ => return argument,
     };
     let help = argument.get_help().map(ToString::to_string);
@@ -81,7 +80,7 @@ mod tests {
 
     /// Returns the help in one line.
     fn render_help(defaults: MeasureConfig) -> String {
-        MeasuringArguments::augment_args(clap::Command::new("bench"))
+        MeasuringArguments::augment_args(clap::Command::new("measure"))
             .mut_args(|argument| show_default(argument, &defaults))
             .render_help()
             .to_string()
@@ -96,11 +95,6 @@ mod tests {
         for default in ["3", "20", "0.95", "0.025", "10"] {
             assert!(shown.contains(&format!("[default: {default}]")), "{shown}");
         }
-        let shown = render_help(MeasureConfig {
-            max_seconds: f64::INFINITY,
-            ..MeasureConfig::default()
-        });
-        assert!(shown.contains("[default: its part of --budget]"), "{shown}");
     }
 
     #[test]

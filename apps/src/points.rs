@@ -6,6 +6,8 @@ use clap::Args;
 use isochron_core::internal;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel, Surface, SurfacePoint};
 use isochron_hierarchy::partition::PartitionError;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::failure::Failure;
 use crate::lines::wrap;
@@ -125,6 +127,15 @@ pub fn format_model(
     format!("\n{}{table}", wrap(&format!("{description}{file}"), width))
 }
 
+/// Returns today's date in UTC, as `2026-01-31`.
+pub fn today() -> String {
+    let mut time = String::new();
+    // Writing to a String cannot fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time.truncate("2026-01-31".len());
+    time
+}
+
 fn make_surface(path: &Path, points: Vec<SurfacePoint>) -> Result<Surface, Failure> {
     let points = accept(path, points)?;
     Surface::from_points(points).map_err(|error| Failure::of_file(path, error))
@@ -136,5 +147,16 @@ fn accept<P>(path: &Path, points: Vec<P>) -> Result<Vec<P>, Failure> {
         Err(Failure::of_file(path, "holds no points"))
     } else {
         Ok(points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_has_year_month_and_day() {
+        let shape = today().replace(|c: char| c.is_ascii_digit(), "0");
+        assert_eq!(shape, "0000-00-00");
     }
 }

@@ -9,6 +9,7 @@ use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::SurfacePoint;
 use serde::{Deserialize, Serialize};
 
+use super::effort::Effort;
 use super::files::{PartPoints, PointsFiles};
 use super::part::{MeasuredWork, PartEnd, PartUnits, Size, make_point};
 use super::remaining::{RemainingTime, weigh_size};
@@ -21,6 +22,7 @@ pub struct Campaign<'a> {
     pub comm: &'a dyn Comm,
     pub work: Box<dyn MeasuredWork + 'a>,
     pub config: MeasureConfig,
+    pub effort: Effort,
     pub sizes: CampaignSizes,
     /// The parts of this rank, among all.
     pub own: Range<usize>,
@@ -119,7 +121,9 @@ impl Campaign<'_> {
     /// # Errors
     /// The errors of the work, and want of memory if no part has a point yet.
     fn try_size(&mut self, size: Size, own: &[PartUnits]) -> Result<Vec<SizeEnd>, Error> {
-        let found = self.work.measure(self.comm, size, own, &self.config)?;
+        let left = self.sizes.list_left().len();
+        let config = self.effort.choose(self.config, size, left);
+        let found = self.work.measure(self.comm, size, own, &config)?;
         let mut reason = None;
         let ends = own.iter().zip(found).map(|(units, end)| match end {
             _ if units.is_load => SizeEnd::Load,
@@ -186,7 +190,9 @@ impl Campaign<'_> {
     fn estimate_left(&mut self, remaining: &RemainingTime) -> Option<f64> {
         let left = self.sizes.list_left().into_iter();
         let left: Vec<f64> = left.map(|size| self.weigh(size)).collect();
-        remaining.estimate_s(&left)
+        let estimate_s = remaining.estimate_s(&left)?;
+        let left_s = self.effort.left_s().unwrap_or(f64::INFINITY);
+        Some(estimate_s.min(left_s))
     }
 
     /// Describes the progress, the most important first: a narrow terminal cuts the end. `left_s` are the seconds left.

@@ -1,5 +1,7 @@
-//! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it.
+//! The kernel `mxm`: the update of a part of C on every device of the job, as multiplications run it, or on each device while
+//! the others of its host are idle.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -9,20 +11,15 @@ use isochron_core::internal::{MeasureRounds, keep_samples, prepare_updates};
 use isochron_core::multiply::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
-use isochron_devices::internal::cpu_quota_cores;
-use isochron_devices::measure::UpdateOperands;
+use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
-    BlasChoice, Depth, DeviceInfo, ElementType, MeasureConfig, Measurement, Scalar, measure_team,
+    BlasChoice, Depth, DeviceError, ElementType, MeasureConfig, Measurement, Scalar, measure_team,
 };
 use num_complex::{Complex32, Complex64};
 
-use super::part::{
-    MeasuredPart, MeasuredWork, OpenWork, PartEnd, PartUnits, Size, describe_repetitions,
-};
+use super::device_parts::{list_parts, list_turns};
+use super::part::{MeasuredWork, OpenWork, PartEnd, PartUnits, Size, describe_repetitions};
 use crate::choices::NodeArguments;
-use crate::devices::measured::MEASUREMENT_NAMES;
-use crate::devices::points::{describe_device, name_stem};
-use crate::devices::schedule::name_device;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
 
@@ -41,6 +38,14 @@ pub struct DeviceArguments {
     /// Measure surfaces: every height of C with every width, both from --from to --to blocks
     #[arg(long, conflicts_with = "adaptive")]
     pub surface: bool,
+    /// Measure each device while the others of its host are idle, one after the other. The model store gets none of these
+    /// times
+    #[arg(long)]
+    alone: bool,
+    /// Measure for hours, as in the literature: at least 10000 repetitions of updates up to n = 1024, 100 up to 5120
+    /// and 5 beyond. A measurement ends after ten times as many, or after an hour
+    #[arg(long, conflicts_with_all = ["budget", "min_reps", "max_reps", "max_seconds"])]
+    pub thorough: bool,
 }
 
 /// The updates of C that are measured.
@@ -57,9 +62,16 @@ struct DeviceWork<T> {
     session: Session,
     operands: UpdateOperands<T>,
     updates: MeasuredUpdates,
+    /// The device that is measured alone in each turn; empty if all are measured together.
+    turns: Vec<Option<usize>>,
 }
 
 impl DeviceArguments {
+    /// The file of the devices, with the name of its option.
+    pub fn platform(&self) -> (&'static str, &Option<PathBuf>) {
+        ("--platform", &self.node.platform)
+    }
+
     /// Returns the first option that is given and only for devices.
     pub fn name_given(&self) -> Option<&'static str> {
         let given = [
@@ -68,6 +80,8 @@ impl DeviceArguments {
             (self.element.is_some(), "--type"),
             (self.panel.is_some(), "--panel"),
             (self.surface, "--surface"),
+            (self.alone, "--alone"),
+            (self.thorough, "--thorough"),
         ];
         let mut given = given.into_iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, name)| name)
@@ -100,95 +114,79 @@ impl DeviceArguments {
             .blas(blas.clone())
             .element(work.element)
             .measure(*config)
-            .store(store)
+            .store(match store {
+                // A time alone is none of a device beside others.
+                StoreMode::ReadWrite if self.alone => StoreMode::Read,
+                store => store,
+            })
             .build(Arc::clone(comm))?;
         let measured_with = format!(
-            "block {block}, panels of {}, {}, {}",
+            "block {block}, panels of {}, {}, {}{}",
             work.width,
             work.element,
-            describe_repetitions(config)
+            self.describe_repetitions(config),
+            if self.alone {
+                ", each device alone"
+            } else {
+                ""
+            }
         );
         let updates = MeasuredUpdates {
             block,
             work,
             is_surface: self.surface,
         };
-        let parts = list_parts(comm.as_ref(), session.devices(), updates, &measured_with)?;
+        let headers = [
+            ("kernel", "update of mxm, gemm".to_owned()),
+            ("block", block.to_string()),
+            ("panel", work.width.to_string()),
+            ("element", work.element.to_string()),
+            ("measured-with", measured_with.clone()),
+        ];
+        let parts = list_parts(comm.as_ref(), session.devices(), self.alone, &headers)?;
+        let turns = if self.alone {
+            list_turns(&parts, comm.rank())
+        } else {
+            Vec::new()
+        };
         Ok(OpenWork {
+            turns: turns.len().max(1),
             work: match work.element {
-                ElementType::F32 => begin_work::<f32>(session, updates),
-                ElementType::F64 => begin_work::<f64>(session, updates),
-                ElementType::C32 => begin_work::<Complex32>(session, updates),
-                ElementType::C64 => begin_work::<Complex64>(session, updates),
+                ElementType::F32 => begin_work::<f32>(session, updates, turns),
+                ElementType::F64 => begin_work::<f64>(session, updates, turns),
+                ElementType::C32 => begin_work::<Complex32>(session, updates, turns),
+                ElementType::C64 => begin_work::<Complex64>(session, updates, turns),
             },
             parts,
             measured_with,
         })
     }
+
+    fn describe_repetitions(&self, config: &MeasureConfig) -> String {
+        if self.thorough {
+            let MeasureConfig {
+                precision,
+                confidence,
+                ..
+            } = config;
+            format!("thorough, precision {precision} at {confidence}")
+        } else {
+            describe_repetitions(config)
+        }
+    }
 }
 
-fn begin_work<T: Scalar>(session: Session, updates: MeasuredUpdates) -> Box<dyn MeasuredWork> {
+fn begin_work<T: Scalar>(
+    session: Session,
+    updates: MeasuredUpdates,
+    turns: Vec<Option<usize>>,
+) -> Box<dyn MeasuredWork> {
     Box::new(DeviceWork::<T> {
         session,
         operands: UpdateOperands::default(),
         updates,
+        turns,
     })
-}
-
-/// Lists the devices of all ranks.
-///
-/// # Collective
-/// All ranks, each with its devices.
-fn list_parts(
-    comm: &dyn Comm,
-    devices: &[DeviceInfo],
-    MeasuredUpdates { block, work, .. }: MeasuredUpdates,
-    measured_with: &str,
-) -> Result<Vec<MeasuredPart>, Error> {
-    let mine = devices.iter().map(|device| MeasuredPart {
-        rank: comm.rank(),
-        host: comm.host().to_owned(),
-        device: Some(device.clone()),
-        quota_cores: cpu_quota_cores(),
-        ..MeasuredPart::default()
-    });
-    let mut parts = comm.gather(&mine.collect::<Vec<_>>())?.concat();
-    let neighbours: Vec<Vec<String>> = (0..parts.len())
-        .map(|part| list_neighbours(&parts, part, comm.size()))
-        .collect();
-    for (part, neighbours) in parts.iter_mut().zip(neighbours) {
-        let Some(device) = &part.device else { continue };
-        let word = MEASUREMENT_NAMES[usize::from(!neighbours.is_empty())];
-        part.stem = name_stem(comm.size(), part.rank, &device.name, word);
-        let beside = if neighbours.is_empty() {
-            "nothing".to_owned()
-        } else {
-            neighbours.join(", ")
-        };
-        let mut headers = describe_device(device, &part.host, &beside);
-        headers.extend([
-            ("kernel", "update of mxm, gemm".to_owned()),
-            ("block", block.to_string()),
-            ("panel", work.width.to_string()),
-            ("element", work.element.to_string()),
-            ("rank", format!("{} of {}", part.rank, comm.size())),
-            ("measured-with", measured_with.to_owned()),
-        ]);
-        part.add_headers(headers.into_iter());
-    }
-    Ok(parts)
-}
-
-/// Returns the names of the other devices on the host of a device.
-fn list_neighbours(parts: &[MeasuredPart], index: usize, ranks: usize) -> Vec<String> {
-    let others = parts.iter().enumerate();
-    others
-        .filter(|(other, part)| *other != index && part.host == parts[index].host)
-        .filter_map(|(_, part)| {
-            let device = part.device.as_ref()?;
-            Some(name_device(ranks, part.rank, &device.name))
-        })
-        .collect()
 }
 
 impl<T: Scalar> DeviceWork<T> {
@@ -207,6 +205,73 @@ impl<T: Scalar> DeviceWork<T> {
         });
         let rows = usize::try_from(height.saturating_mul(block)).unwrap_or(usize::MAX);
         (rows, columns.collect())
+    }
+
+    /// Measures all devices of the job together, in step.
+    fn measure_together(
+        &mut self,
+        comm: &dyn Comm,
+        size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+    ) -> Result<Vec<PartEnd>, Error> {
+        let counts = units.iter().any(|units| !units.is_load);
+        let mut rounds = MeasureRounds::new(comm);
+        let found = self.measure_updates(size, units, config, &mut |needed| {
+            rounds.ask_for_round(needed && counts)
+        });
+        // A rank that has nothing to repeat, or that failed, takes part too.
+        while rounds.ask_for_round(false) {}
+        let found = agree(comm, found.map_err(Error::from))?;
+        self.keep_times(units, &found)?;
+        Ok(found.into_iter().map(PartEnd::Measured).collect())
+    }
+
+    /// Measures the device of this rank that has a turn, if there is one, while the others of its host are idle. `units` are
+    /// those of its devices.
+    fn measure_alone(
+        &mut self,
+        comm: &dyn Comm,
+        size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+    ) -> Result<Vec<PartEnd>, Error> {
+        let found = if units.iter().all(|units| units.is_load) {
+            Ok(vec![Measurement::default(); units.len()])
+        } else {
+            self.measure_updates(size, units, config, &mut repeat_alone)
+        };
+        let found = agree(comm, found.map_err(Error::from))?;
+        Ok(found.into_iter().map(PartEnd::Measured).collect())
+    }
+
+    /// Measures the updates of these units.
+    fn measure_updates(
+        &mut self,
+        size: Size,
+        units: &[PartUnits],
+        config: &MeasureConfig,
+        in_step: &mut InStep<'_>,
+    ) -> Result<Vec<Measurement>, DeviceError> {
+        let (rows, columns) = self.shape_updates(size, units);
+        let depth = Depth::endless(self.updates.work.width);
+        let team = self.session.team();
+        measure_team(
+            team,
+            rows,
+            &columns,
+            depth,
+            config,
+            &mut self.operands,
+            in_step,
+        )
+    }
+
+    /// Writes the operands of the updates, if every host has room.
+    fn prepare(&mut self, size: Size, units: &[PartUnits]) -> Result<(), Error> {
+        let (rows, columns) = self.shape_updates(size, units);
+        let depth = Depth::endless(self.updates.work.width);
+        prepare_updates(&mut self.session, &mut self.operands, rows, &columns, depth)
     }
 
     /// Keeps the times of the last measurement for the model store.
@@ -233,6 +298,21 @@ impl<T: Scalar> DeviceWork<T> {
             at_least,
         }
     }
+}
+
+/// Returns the units of this rank's devices while the device `own` has a turn: none for the others.
+fn idle_others(units: &[PartUnits], own: Option<usize>) -> Vec<PartUnits> {
+    let of_device = units.iter().enumerate().map(|(index, units)| {
+        if Some(index) == own && !units.is_load {
+            *units
+        } else {
+            PartUnits {
+                units: 0,
+                is_load: true,
+            }
+        }
+    });
+    of_device.collect()
 }
 
 /// Ends the parts of a host that lacks memory, if any of them counts. The others may be measured.
@@ -271,30 +351,24 @@ impl<T: Scalar> MeasuredWork for DeviceWork<T> {
         units: &[PartUnits],
         config: &MeasureConfig,
     ) -> Result<Vec<PartEnd>, Error> {
-        let (rows, columns) = self.shape_updates(size, units);
-        let depth = Depth::endless(self.updates.work.width);
-        let operands = &mut self.operands;
-        let prepared = prepare_updates(&mut self.session, operands, rows, &columns, depth);
-        if let Err(error) = prepared {
-            return end_without_memory(comm, error, units);
+        if self.turns.is_empty() {
+            return match self.prepare(size, units) {
+                Ok(()) => self.measure_together(comm, size, units, config),
+                Err(error) => end_without_memory(comm, error, units),
+            };
         }
-        let counts = units.iter().any(|units| !units.is_load);
-        let mut rounds = MeasureRounds::new(comm);
-        let team = self.session.team();
-        let found = measure_team(
-            team,
-            rows,
-            &columns,
-            depth,
-            config,
-            operands,
-            &mut |needed| rounds.ask_for_round(needed && counts),
-        );
-        // A rank that has nothing to repeat, or that failed, takes part too.
-        while rounds.ask_for_round(false) {}
-        let found = agree(comm, found.map_err(Error::from))?;
-        self.keep_times(units, &found)?;
-        Ok(found.into_iter().map(PartEnd::Measured).collect())
+        let mut ends: Vec<PartEnd> = units.iter().map(|_| PartEnd::NotRun).collect();
+        for own in self.turns.clone() {
+            let units = idle_others(units, own);
+            if let Err(error) = self.prepare(size, &units) {
+                return end_without_memory(comm, error, &units);
+            }
+            let mut found = self.measure_alone(comm, size, &units, config)?;
+            if let Some(own) = own {
+                ends[own] = found.swap_remove(own);
+            }
+        }
+        Ok(ends)
     }
 
     fn complexity(&mut self, (m, n): Size) -> Result<f64, Error> {

@@ -9,8 +9,8 @@ use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::{ModelError, ModelFile, SurfaceFile, SurfacePoint};
 
 use super::part::{Headers, MeasuredPart, Size, flatten_point, widen_point};
-use crate::devices::points::today;
 use crate::output;
+use crate::points::today;
 
 /// The header that may differ when a campaign goes on.
 const DATE: &str = "date";

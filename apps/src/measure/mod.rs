@@ -1,7 +1,9 @@
 //! `isochron measure`: full models of any kernel, or of the devices of multiplications, on all ranks at once.
 
 mod campaign;
+mod device_parts;
 mod devices;
+mod effort;
 mod files;
 mod kernel;
 mod options;
@@ -11,6 +13,7 @@ mod report;
 mod sizes;
 
 pub use campaign::Campaign;
+pub use effort::Effort;
 pub use files::{FileKind, PointsFiles};
 pub use kernel::serve_if_asked;
 pub use options::{KernelArguments, OpenKernel, WIDTH};
@@ -18,20 +21,23 @@ pub use part::{MeasuredPart, flatten_point, make_point, widen_point};
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::{Arg, Args};
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
+use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
+use isochron_plot::draw_plots;
 
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::{parse_positive, parse_whole};
-use crate::output;
+use crate::output::{self, name_path};
 use crate::watch::WatchArguments;
 use devices::DeviceArguments;
 use kernel::MXM;
@@ -84,11 +90,23 @@ pub struct MeasureArguments {
     devices: DeviceArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
+    /// Seconds for all measurements. Time that small sizes leave goes to larger ones, and the limit of a measurement is
+    /// its part of them
+    #[arg(long, value_name = "S", value_parser = parse_positive, help_heading = "Measuring")]
+    budget: Option<f64>,
     /// Folder for points files, written after every size: KERNEL.points, or rankR-KERNEL.points of several
-    /// ranks. With mxm, NAME-alone.points of a device that is alone on its host, else NAME-together.points;
-    /// surfaces end in .surface. The same command continues the files that are there
+    /// ranks. With mxm, NAME-alone.points of a device that is alone on its host or measured alone, else
+    /// NAME-together.points; surfaces end in .surface. The same command continues the files that are there
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
+    /// File for a plot of speed against size (SVG)
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "surface",
+        help_heading = "Output"
+    )]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     pub watch: WatchArguments,
     /// Print JSON
@@ -123,7 +141,8 @@ fn name_mxm(mut argument: Arg) -> Arg {
 
 /// Runs the command on every rank; the head rank writes the files and prints.
 pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Failure> {
-    let config = arguments.measuring.apply_to(DEFAULTS);
+    let begun = Instant::now();
+    let config = arguments.make_config();
     config.validate().map_err(Failure::input)?;
     arguments.check_kernel()?;
     let sizes = arguments.make_sizes()?;
@@ -131,15 +150,18 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
         work,
         parts,
         measured_with,
+        turns,
     } = arguments.open_work(comm, &config)?;
     let comm = comm.as_ref();
     let files = agree(comm, arguments.open_files(comm, &parts))?;
+    let svg = agree(comm, arguments.create_svg(files.as_ref(), &parts))?;
     let resumed = files.as_ref().map_or(0, |files| files.sizes().count());
     let names = files.as_ref().map(PointsFiles::list_paths);
     let mut campaign = Campaign {
         comm,
         work,
         config,
+        effort: arguments.choose_effort(begun, turns),
         sizes,
         own: find_own(&parts, comm.rank()),
         points: Vec::new(),
@@ -158,6 +180,9 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
     };
     if comm.rank() > 0 {
         return Ok(());
+    }
+    if let Some(file) = svg {
+        file.fill(&draw_plots(&document.make_plots()))?;
     }
     output::print(&if arguments.json {
         output::json_line(&document)?
@@ -195,6 +220,38 @@ impl MeasureArguments {
         }
     }
 
+    /// Returns the settings of all measurements.
+    fn make_config(&self) -> MeasureConfig {
+        self.measuring.apply_to(MeasureConfig {
+            max_seconds: match self.budget {
+                _ if self.devices.thorough => MeasureConfig::thorough(1).max_seconds,
+                Some(budget_s) => budget_s,
+                None => DEFAULTS.max_seconds,
+            },
+            ..DEFAULTS
+        })
+    }
+
+    /// Returns the repetitions of each size, `turns` measurements one after the other. The command began at `begun`.
+    fn choose_effort(&self, begun: Instant, turns: usize) -> Effort {
+        match self.budget {
+            Some(seconds) => Effort::Budget {
+                seconds,
+                begun,
+                turns,
+            },
+            None if self.devices.thorough => Effort::Thorough {
+                block: self.block(),
+            },
+            None => Effort::Same,
+        }
+    }
+
+    /// Block size of the kernel `mxm`.
+    fn block(&self) -> usize {
+        self.kernel.block.unwrap_or(DEFAULT_BLOCK)
+    }
+
     fn make_sizes(&self) -> Result<CampaignSizes, Failure> {
         let is_surface = self.devices.surface;
         let default = if is_surface {
@@ -224,7 +281,7 @@ impl MeasureArguments {
 
     fn open_work(&self, comm: &Arc<dyn Comm>, config: &MeasureConfig) -> Result<OpenWork, Error> {
         if self.kernel.kernel == MXM {
-            let block = self.kernel.block.unwrap_or(DEFAULT_BLOCK);
+            let block = self.block();
             let library = self.kernel.blas();
             let store = self.kernel.store;
             return self.devices.open(comm, config, block, &library, store);
@@ -238,6 +295,7 @@ impl MeasureArguments {
             work: Box::new(work),
             parts,
             measured_with,
+            turns: 1,
         })
     }
 
@@ -259,6 +317,27 @@ impl MeasureArguments {
         files.drop_unfinished();
         Ok(Some(files))
     }
+
+    /// Creates the file for the plot on the head rank, which has the points files.
+    fn create_svg(
+        &self,
+        points: Option<&PointsFiles>,
+        parts: &[MeasuredPart],
+    ) -> Result<Option<PartialFile>, Error> {
+        let Some(points) = points else {
+            return Ok(None);
+        };
+        let points = points.list_paths();
+        let points = points.iter().zip(parts).filter_map(|(path, part)| {
+            let option = format!("--out ({})", part.describe());
+            Some((option, Path::new(path.as_ref()?)))
+        });
+        let points: Vec<(String, &Path)> = points.collect();
+        let points = points.iter().map(|(option, path)| (option.as_str(), *path));
+        let svg = name_path(("--svg", &self.svg));
+        check_distinct(name_path(self.devices.platform()), points.chain(svg))?;
+        output::create_file(self.svg.as_deref())
+    }
 }
 
 /// Returns the notices about parts that found no memory.
@@ -271,11 +350,9 @@ fn list_lacking(parts: &[MeasuredPart], lacking: &[Vec<Size>]) -> Vec<String> {
                 (units, 1) => count(units, "unit"),
                 (m, n) => format!("{m}×{n} blocks"),
             };
-            let device = part.device.as_ref();
-            let device = device.map_or(String::new(), |device| format!("{} of ", device.name));
-            let part = format!("{device}rank {} on {}", part.rank, part.host);
             Some(format!(
-                "{part} has no memory for {size}: its model ends below"
+                "{} has no memory for {size}: its model ends below",
+                part.describe()
             ))
         })
         .collect()

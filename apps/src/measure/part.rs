@@ -106,9 +106,18 @@ pub struct OpenWork {
     pub parts: Vec<MeasuredPart>,
     /// The options that decide on times and on their precision.
     pub measured_with: String,
+    /// Measurements of a size, one after the other.
+    pub turns: usize,
 }
 
 impl MeasuredPart {
+    /// Returns its device, its rank and its host in words.
+    pub fn describe(&self) -> String {
+        let device = self.device.as_ref();
+        let device = device.map_or(String::new(), |device| format!("{} of ", device.name));
+        format!("{device}rank {} on {}", self.rank, self.host)
+    }
+
     /// Adds headers, each in one line, and the quota of the host if there is one.
     pub fn add_headers(&mut self, headers: impl Iterator<Item = (&'static str, String)>) {
         let quota = self

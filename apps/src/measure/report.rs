@@ -1,6 +1,8 @@
 //! The points of a campaign as tables and as JSON.
 
 use isochron_hierarchy::model::{Point, SurfacePoint};
+use isochron_hierarchy::printable::show_name;
+use isochron_plot::{Curve, Mark, Plot, color};
 use serde::Serialize;
 
 use super::files::PartPoints;
@@ -137,7 +139,43 @@ impl MeasureDocument {
     }
 }
 
+impl MeasureDocument {
+    /// Makes a plot of speed against size for each model.
+    pub fn make_plots(&self) -> Vec<Plot> {
+        self.ranks
+            .iter()
+            .map(MeasuredModelDocument::make_plot)
+            .collect()
+    }
+}
+
 impl MeasuredModelDocument {
+    fn make_plot(&self) -> Plot {
+        let points = self
+            .points
+            .iter()
+            .filter(|measured| measured.point.reps > 0);
+        let marks: Vec<Mark> = points
+            .map(|measured| {
+                let Point { d, t_s, ci_s, .. } = measured.point;
+                Mark::of_speed(d as f64, measured.work_per_s * t_s / 1e9, t_s, ci_s)
+            })
+            .collect();
+        Plot {
+            title: show_name(&self.describe()).into_owned(),
+            x_name: "size, units",
+            y_name: "10⁹ op/s",
+            curves: vec![Curve {
+                name: "measured".to_owned(),
+                symbol: '*',
+                color: color::BLUE,
+                dashed: false,
+                points: marks.iter().map(|mark| (mark.x, mark.y)).collect(),
+            }],
+            marks,
+        }
+    }
+
     fn make_table(&self) -> TextTable {
         let mut table = TextTable::new(0, &format!("{POINT_COLUMNS}|10⁹ op/s"));
         for measured in &self.points {
@@ -201,6 +239,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+        let plots = document.make_plots();
+        assert_eq!(plots[0].marks.len(), 1, "a bound is not drawn");
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"

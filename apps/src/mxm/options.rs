@@ -95,8 +95,8 @@ pub struct MxmArguments {
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]
     pub(super) store: StoreMode,
-    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` (or
-    /// gemm) and `isochron devices bench` write them
+    /// Folder with a full model of every device, which replaces measuring: points files as `isochron measure mxm` or
+    /// gemm writes them
     #[arg(long, value_name = "DIR", conflicts_with_all = ["load_plan", "replay"])]
     pub(super) models: Option<PathBuf>,
     #[command(flatten)]

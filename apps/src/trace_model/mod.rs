@@ -30,10 +30,10 @@ use std::rc::Rc;
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::ModelFile;
 
-use crate::devices::points::today;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::output;
+use crate::points::today;
 use iterations::{Iterations, TracedModel};
 use kept::KeptReadings;
 pub use options::TraceArguments;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use isochron_plot::{Series, draw_log_log};
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::GpuCampaign;
 use super::budget::TimeBudget;
@@ -13,8 +13,32 @@ use super::record::GpuResults;
 use super::rows::{PartTable, TableRow};
 use crate::statistics::MedianRange;
 
-/// Measures both devices over sizes by `isochron devices bench`, and keeps the points of each with the other one at
-/// work.
+/// Sizes of the models, evenly in blocks of C.
+const POINTS: usize = 10;
+
+/// The output of `measure mxm --json`, as far as it is needed.
+#[derive(Deserialize)]
+struct MeasuredModels {
+    ranks: Vec<MeasuredDevice>,
+}
+
+#[derive(Deserialize)]
+struct MeasuredDevice {
+    device: String,
+    points: Vec<MeasuredUpdate>,
+}
+
+#[derive(Deserialize)]
+struct MeasuredUpdate {
+    /// Blocks of C.
+    d: u64,
+    work_per_s: f64,
+    #[serde(flatten)]
+    mean: UpdateMean,
+}
+
+/// Measures both devices over sizes by `isochron measure mxm`, each alone and both together, and keeps the points of each with
+/// the other one at work.
 pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result<()> {
     let (host, rest) = campaign.card.split_cores();
     let card = make_file_name(&campaign.card.info.name);
@@ -23,37 +47,31 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     if !rest.is_empty() {
         devices.push(PlatformDevice::new(&names[1], None, &rest));
     }
-    let sides = campaign.scale.model_sides();
-    let left = budget.left().max(LEAST);
-    // Each size is measured alone, by each device, and together, and making its matrices takes as long.
-    let most_s = left.as_secs_f64() / (8 * sides.len()) as f64;
+    let has_neighbour = devices.len() > 1;
     let platform = campaign.write_platform("models", &[devices])?;
     let found = campaign.work.join("models");
-    let sides: Vec<String> = sides.iter().map(ToString::to_string).collect();
-    let words = [
-        "devices",
-        "bench",
-        "--json",
-        "--min-reps",
-        "3",
-        "--max-reps",
-        "20",
-        "--max-seconds",
-        &format!("{most_s:.3}"),
-        "--block",
-        &campaign.scale.panel.to_string(),
-        "--sizes",
-        &sides.join(","),
-        "--platform",
-        &platform.display().to_string(),
-        "--out",
-        &found.display().to_string(),
-    ]
-    .map(str::to_owned);
-    // The points are written at the end, so the command gets twice the time before it is stopped.
-    let text = campaign.launcher.run_isochron(&words, 2 * left)?;
-    let mut document: Value = serde_json::from_str(&text).context("the measurements")?;
-    let devices = serde_json::from_value(document["devices"].take()).context("the devices")?;
+    let [platform, out] = [&platform, &found].map(|path| path.display().to_string());
+    let panel = campaign.scale.panel;
+    let line = format!(
+        "measure mxm --json --store none --min-reps 3 --max-reps 20 --block {panel} --panel {panel} --points {POINTS} --to {}",
+        campaign.scale.model_blocks()
+    );
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    words.extend(["--platform", &*platform, "--out", &*out].map(str::to_owned));
+    // Each size is measured alone, by each device, and together, and making its matrices takes as long.
+    let left = budget.left().max(LEAST);
+    let most_s = left.as_secs_f64() / (8 * POINTS) as f64;
+    words.extend(["--max-seconds".to_owned(), format!("{most_s:.3}")]);
+    let run = |more: &[&str]| -> anyhow::Result<MeasuredModels> {
+        let more = more.iter().copied().map(str::to_owned);
+        let words: Vec<String> = words.iter().cloned().chain(more).collect();
+        // The command gets twice its time before it is stopped.
+        let text = campaign.launcher.run_isochron(&words, 2 * left)?;
+        serde_json::from_str(&text).context("the measurements")
+    };
+    let alone = run(&["--alone"])?;
+    let together = if has_neighbour { Some(run(&[])?) } else { None };
+    let devices = pair_curves(alone, together, panel);
     let mut files = Vec::new();
     for name in &names {
         // A device without another one has no points of both together.
@@ -70,6 +88,35 @@ pub fn measure(campaign: &mut GpuCampaign, budget: TimeBudget) -> anyhow::Result
     }
     campaign.record.results.models = Some(ModelsRecord { files, devices });
     Ok(())
+}
+
+/// Pairs the times of each device alone with those beside the other one, size by size.
+fn pair_curves(
+    alone: MeasuredModels,
+    together: Option<MeasuredModels>,
+    panel: usize,
+) -> Vec<DeviceCurve> {
+    let together = together.map_or(Vec::new(), |together| together.ranks);
+    let curves = alone
+        .ranks
+        .into_iter()
+        .map(|MeasuredDevice { device, points }| {
+            let beside = together.iter().find(|other| other.device == device);
+            let sizes = points.into_iter().map(|update| SizeTimes {
+                n: ((update.d as f64).sqrt() * panel as f64) as usize,
+                flop: update.work_per_s * update.mean.t_s,
+                together: beside.and_then(|beside| {
+                    let same = beside.points.iter().find(|other| other.d == update.d);
+                    same.map(|other| other.mean.clone())
+                }),
+                alone: update.mean,
+            });
+            DeviceCurve {
+                sizes: sizes.collect(),
+                name: device,
+            }
+        });
+    curves.collect()
 }
 
 impl SizeTimes {

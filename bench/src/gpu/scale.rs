@@ -105,14 +105,11 @@ impl GpuScale {
         }
     }
 
-    /// Returns the sides of the squares that models are measured at, in whole panels, which are their blocks.
-    pub fn model_sides(&self) -> Vec<usize> {
-        let sides = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
-            .into_iter()
-            .map(|step| step * self.panel);
+    /// Returns the blocks of the largest square that models are measured at, each as wide as a panel.
+    pub fn model_blocks(&self) -> usize {
         // The cores take long for larger ones.
         let largest = self.side / 4 * 3;
-        sides.take_while(|&side| side <= largest).collect()
+        (largest / self.panel).clamp(1, 32).pow(2)
     }
 }
 
@@ -131,8 +128,7 @@ mod tests {
             small: false,
             given: true,
         };
-        let sides = scale.model_sides();
-        assert_eq!((sides[0], sides.last()), (512, Some(&12_288)));
+        assert_eq!(scale.model_blocks(), 24 * 24);
         assert!(
             scale
                 .resident_shapes()

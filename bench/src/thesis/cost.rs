@@ -47,8 +47,7 @@ pub(super) enum KnownBy {
 /// The samples of the table.
 #[derive(Default, Serialize, Deserialize)]
 pub struct CostSamples {
-    /// Seconds in which the full models of all devices were built, with the start of the command, the peaks of the devices and
-    /// their times alone.
+    /// Seconds in which the full models of all devices were built, with the start of the command.
     build_s: f64,
     /// The sizes of the full models, ascending; none in samples that do not tell them apart.
     #[serde(default)]
@@ -61,31 +60,29 @@ pub struct CostSamples {
 struct BuiltSize {
     /// Rows and columns of the update.
     n: usize,
-    /// Seconds of measuring it on each device.
+    /// Seconds of its repetitions on each device.
     costs_s: Vec<f64>,
 }
 
-/// The output of `devices bench --json`, as far as it is needed.
+/// The output of `measure mxm --json`, as far as it is needed.
 #[derive(Deserialize)]
 struct BuiltModels {
-    devices: Vec<BuiltDevice>,
+    ranks: Vec<BuiltModel>,
+}
+
+/// The model of a device.
+#[derive(Deserialize)]
+struct BuiltModel {
+    points: Vec<BuiltPoint>,
 }
 
 #[derive(Deserialize)]
-struct BuiltDevice {
-    sizes: Vec<MeasuredSize>,
-}
-
-#[derive(Deserialize)]
-struct MeasuredSize {
-    n: usize,
-    alone: MeasuredCost,
-    together: Option<MeasuredCost>,
-}
-
-#[derive(Deserialize)]
-struct MeasuredCost {
-    cost_s: f64,
+struct BuiltPoint {
+    /// Blocks of C.
+    d: u64,
+    t_s: f64,
+    /// 0 for a size that was given up after these seconds.
+    reps: u32,
 }
 
 /// A multiplication.
@@ -371,8 +368,9 @@ fn build_models(
     models: &Path,
     size: usize,
 ) -> anyhow::Result<(f64, Vec<BuiltSize>)> {
+    let largest = (size / BLOCK).pow(2);
     let words: Vec<String> = format!(
-        "devices bench --platform {PLATFORM} --block {BLOCK} --to {size} --budget 60 --json --out"
+        "measure mxm --platform {PLATFORM} --block {BLOCK} --to {largest} --budget 60 --store none --json --out"
     )
     .split(' ')
     .map(str::to_owned)
@@ -386,13 +384,13 @@ fn build_models(
     Ok((build_s, list_built_sizes(&found)))
 }
 
-/// Lists the sizes of models with their costs on every device. `mxm` takes the times of devices together, or alone on a host
-/// with one device.
+/// Lists the sizes of models with their costs on every device.
 fn list_built_sizes(models: &BuiltModels) -> Vec<BuiltSize> {
     let mut costs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
-    for size in models.devices.iter().flat_map(|device| &device.sizes) {
-        let taken = size.together.as_ref().unwrap_or(&size.alone);
-        costs.entry(size.n).or_default().push(taken.cost_s);
+    for point in models.ranks.iter().flat_map(|model| &model.points) {
+        let side = (point.d as f64).sqrt() * BLOCK as f64;
+        let cost_s = point.t_s * f64::from(point.reps.max(1));
+        costs.entry(side as usize).or_default().push(cost_s);
     }
     costs
         .into_iter()
@@ -468,26 +466,24 @@ mod tests {
 
     #[test]
     fn a_matrix_needs_the_models_up_to_its_size() -> anyhow::Result<()> {
-        let [one, other] = [0.5, 2.0].map(|cost_s| {
-            let sizes = [4, 8, 16].map(|n| {
-                format!(
-                    r#"{{"n": {n}, "alone": {{"cost_s": 9.0}}, "together": {{"cost_s": {cost_s}}}}}"#
-                )
-            });
-            format!(r#"{{"sizes": [{}]}}"#, sizes.join(","))
+        let [one, other] = [0.5, 2.0].map(|t_s| {
+            let points = [1, 4, 9].map(|d| format!(r#"{{"d": {d}, "t_s": {t_s}, "reps": 2}}"#));
+            format!(r#"{{"points": [{}]}}"#, points.join(","))
         });
-        let models = serde_json::from_str(&format!(r#"{{"devices": [{one}, {other}]}}"#))?;
+        let models = serde_json::from_str(&format!(r#"{{"ranks": [{one}, {other}]}}"#))?;
+        let mut run = make_run(KnownBy::Full, 0.25, 0.5);
+        run.size = 2 * BLOCK;
         let mut samples = CostSamples {
             built: list_built_sizes(&models),
-            runs: vec![make_run(KnownBy::Full, 0.25, 0.5)],
+            runs: vec![run],
             ..CostSamples::default()
         };
         let text = samples.format_tables();
-        assert!(text.contains("| 8 | 4.0 | 0.250"), "{text}");
+        assert!(text.contains("| 128 | 8.0 | 0.250"), "{text}");
         // Samples that do not tell the sizes apart.
         samples.built.clear();
         let text = samples.format_tables();
-        assert!(text.contains("| 8 | - | 0.250"), "{text}");
+        assert!(text.contains("| 128 | - | 0.250"), "{text}");
         Ok(())
     }
 }

@@ -36,7 +36,7 @@ use crate::team::DeviceTeam;
 /// * **Repetitions**: the papers repeat until the mean is precise, at least 3 times (thesis, section 3.1.4), to 2.5 %
 ///   at 95 % (supplement of the HPOPTA paper, section 1). Here the same, but each measurement costs at most 3.5 % of
 ///   the run's steps, and never fewer than 3 repetitions, because balancing has to win back its cost within one run. In
-///   short runs this limit decides, and not the precision. `isochron devices bench --thorough` repeats as often as the
+///   short runs this limit decides, and not the precision. `isochron measure mxm --thorough` repeats as often as the
 ///   supplement, for models that are kept.
 /// * **Panels while measuring**: the paper's kernel is one iteration with its communication replaced by a copy (thesis,
 ///   section 3.1.4). Here each update announces the next one's panels, so a GPU always copies them while it computes,
@@ -44,7 +44,7 @@ use crate::team::DeviceTeam;
 ///   communication shows as `exposed_s` in the report, and a copy that it delays belongs to the time of its update.
 /// * **C on a GPU**: the paper's times of the kernel include all transfers to and from the GPU (thesis, section 5.2.3).
 ///   Here C is copied once before the first and once after the last update, and the time of these copies is spread over
-///   the run's updates, because a run copies C only once too. `isochron devices bench` knows no run and leaves it out.
+///   the run's updates, because a run copies C only once too. `isochron measure mxm` knows no run and leaves it out.
 ///
 /// # Errors
 /// [`DeviceError::Memory`] if the operands and the devices' own needs do not fit into the free memory, before any of it

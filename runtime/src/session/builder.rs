@@ -115,7 +115,7 @@ impl SessionBuilder {
     }
 
     /// Sets a folder with a full model of every device. They replace measurements and what the store knows. They are points
-    /// files as `isochron measure gemm` and `isochron devices bench` write them.
+    /// files as `isochron measure mxm` and `isochron measure gemm` write them.
     pub fn models(mut self, folder: impl Into<PathBuf>) -> Self {
         self.models = Some(folder.into());
         self

@@ -89,8 +89,8 @@ impl GivenModels {
     }
 }
 
-/// Lists the names that the file of a device may have: those of `isochron devices bench --out`, and that of `isochron
-/// measure --out` if the rank has no other device.
+/// Lists the names that the file of a device may have: those of `isochron measure mxm --out`, and that of `isochron
+/// measure gemm --out` if the rank has no other device.
 fn list_names(ranks: usize, rank: usize, device: &str, devices: usize) -> Vec<String> {
     let device = device.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
     let prefix = match ranks {

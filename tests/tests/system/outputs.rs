@@ -58,7 +58,7 @@ fn one_file_for_two_options_is_refused() {
     symlink("a.points", folder.path("a.svg")).expect("a link");
     fs::write(folder.path("host.xml"), "").expect("a file");
     let factors = "mxm --a @a.mtx --b @a.mtx";
-    let bench = "devices bench --sizes 64 --block 64 --max-reps 3";
+    let bench = "measure mxm --block 64 --to 1 --points 1 --max-reps 3";
     for (line, options) in [
         (format!("{factors} --out @hard.mtx"), ["--out", "--a"]),
         (
@@ -119,10 +119,12 @@ fn points_files_of_two_devices_do_not_replace_each_other() {
     let [one, other] = ["a:0", "a/0"]
         .map(|name| format!("[[node.device]]\nname = \"{name}\"\ncores = [0]\npace = 2.0\n"));
     folder.write("p.toml", &format!("schema = 1\n[[node]]\n{one}{other}"));
-    let line = "devices bench --sizes 64 --block 64 --max-reps 3 --platform @p.toml --out @models";
+    let line =
+        "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --platform @p.toml --out @models";
     let stderr = isochron(&folder.words(line)).failure(2);
     assert!(
-        stderr.contains("--out (device 1) would write the file of --out (device 0)"),
+        stderr.contains("--out (a/0 of rank 0 on ")
+            && stderr.contains("would write the file of --out (a:0"),
         "{stderr}"
     );
 }
@@ -276,7 +278,7 @@ fn outputs_that_cannot_be_written_are_known_before_the_work() {
         "mxm --size 16 --save-plan @",
         "models show @a.points --svg @",
         "topology --synthetic pu:2 --svg @",
-        "devices bench --sizes 64 --block 64 --max-reps 3 --svg @",
+        "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --svg @",
     ] {
         for (setup, file, reason) in [
             ("", "D/none/x.npy", "there is no folder"),
@@ -440,7 +442,7 @@ fn a_document_that_outgrows_the_space_keeps_the_older_one() {
 fn a_folder_that_cannot_be_made_is_known_before_the_work() {
     let folder = Folder::new();
     folder.write("file", "");
-    let bench = "devices bench --sizes 64 --block 64 --max-reps 3 --out @file/points";
+    let bench = "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --out @file/points";
     let stderr = isochron(&folder.words(bench)).failure(2);
     assert!(
         stderr.contains("file/points") && stderr.contains("Not a directory"),
@@ -494,7 +496,7 @@ fn a_folder_removed_during_the_run_makes_it_fail() {
             (format!("{platform} --save-plan"), planned),
             ("topology --svg".to_owned(), "isochron_devices::blas=debug"),
             (
-                "devices bench --sizes 64 --block 64 --max-reps 3 --platform @p.toml --svg"
+                "measure mxm --block 64 --to 1 --points 1 --max-reps 3 --platform @p.toml --svg"
                     .to_owned(),
                 "isochron_devices::measure=trace",
             ),

@@ -15,7 +15,7 @@ use crate::steps::execute;
 /// Some of the manuals, one of each kind.
 const MANUALS: [&str; 5] = [
     "man/man1/isochron.1",
-    "man/man1/isochron-devices-bench.1",
+    "man/man1/isochron-models-show.1",
     "bash-completion/completions/isochron",
     "zsh/site-functions/_isochron",
     "fish/vendor_completions.d/isochron.fish",

@@ -12,7 +12,7 @@ use isochron_hierarchy::model::Point;
 use super::options::RowsArguments;
 use super::stored::StoredSizes;
 use crate::measure::{
-    Campaign, CampaignSizes, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,
+    Campaign, CampaignSizes, Effort, FileKind, OpenKernel, PointsFiles, WIDTH, flatten_point,
 };
 
 /// The measured times of all ranks, the same on every rank.
@@ -88,6 +88,7 @@ fn measure_functions(
         comm,
         work: Box::new(kernel.work),
         config: *config,
+        effort: Effort::Same,
         sizes: CampaignSizes::Listed(sizes.clone()),
         own: comm.rank()..comm.rank() + 1,
         points: Vec::new(),

@@ -1,8 +1,8 @@
 //! The `isochron` command: its results as JSON, and its report.
 
+mod alone;
 mod balance;
 mod config;
-mod devices;
 mod jacobi;
 mod layout;
 mod measure;

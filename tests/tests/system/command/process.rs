@@ -70,7 +70,7 @@ fn lines_of_one_process() -> Vec<(String, &'static str)> {
         ("--version", "isochron 0"),
         ("--help", "Usage: isochron"),
         ("help mxm", "Usage: isochron mxm"),
-        ("devices bench --help", "Usage: isochron devices bench"),
+        ("measure --help", "Usage: isochron measure"),
         ("partition --units 9 --models FILE", "9"),
         ("layout 4 2 1", "64×37"),
         ("models show FILE", "units/s"),
@@ -96,10 +96,9 @@ const REFUSED: [(&str, &str); 8] = [
 ];
 
 /// Command lines of all ranks of a job.
-const OF_RANKS: [&str; 9] = [
+const OF_RANKS: [&str; 8] = [
     "mxm --size 50",
     "topology",
-    "devices bench",
     "measure gemm",
     "balance gemm --units 9",
     "app fft2d --size 8",

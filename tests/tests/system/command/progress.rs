@@ -35,7 +35,7 @@ fn show_on_terminal(mpi: &Mpi, columns: usize, line: &str, redirection: &str) ->
 type ProgressCase = (String, &'static [&'static str], &'static str);
 
 /// Lists the commands. The first one needs two ranks.
-fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
+fn list_cases(folder: &Folder) -> [ProgressCase; 7] {
     let platform = write_platform(folder);
     let event = r#"{"name": "step", "ph": "X", "ts": 1, "dur": 2, "pid": 0, "tid": 0}"#;
     let trace = folder.write("trace.json", &format!("[{event}]"));
@@ -68,16 +68,6 @@ fn list_cases(folder: &Folder) -> [ProgressCase; 8] {
                 " s left",
             ],
             "units/s",
-        ),
-        (
-            "devices bench --sizes 32 --block 32 --max-reps 4 --group node".to_owned(),
-            &[
-                "measuring: 1 of ",
-                " s left, now the peak of",
-                " s left, ±",
-                " % at 95 %",
-            ],
-            "% peak",
         ),
         (
             "app jacobi --size 60 --tolerance 0 --max-iterations 5".to_owned(),

@@ -12,14 +12,13 @@ use super::pages::{find_root, read_file};
 use super::schema::Schema;
 
 /// The formats, by the names of their schemas.
-pub const SCHEMAS: [&str; 20] = [
+pub const SCHEMAS: [&str; 19] = [
     "platform",
     "report",
     "check",
     "plan",
     "record",
     "topology",
-    "devices-bench",
     "measure",
     "trace-model",
     "balance",
@@ -165,18 +164,6 @@ fn topologies_are_as_their_schema_says() {
     }
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     check_documents("topology", &run_each(&lines));
-}
-
-#[test]
-fn device_speeds_are_as_their_schema_says() {
-    check_documents(
-        "devices-bench",
-        &run_each(&[
-            "devices bench --sizes 64,128 --block 64 --max-reps 4 \
-             --platform cluster-configs/emulated-hybrid.toml",
-            "devices bench --sizes 64 --block 64 --max-reps 4 --group node",
-        ]),
-    );
 }
 
 #[test]
