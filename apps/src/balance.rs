@@ -26,7 +26,7 @@ use crate::measure::{
 };
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::parse_whole;
-use crate::output;
+use crate::output::Answer;
 use crate::table::TextTable;
 use crate::terminal_line::{TerminalLine, describe_interval, describe_slowest};
 use crate::watch::WatchArguments;
@@ -95,8 +95,8 @@ struct DivisionDocument {
     imbalance: f64,
 }
 
-/// Runs the command on every rank; the head rank steps the algorithm, writes the files and prints.
-pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
+/// Runs the command on every rank; the head rank steps the algorithm, writes the files and has an answer.
+pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     arguments.kernel.check_options()?;
@@ -114,7 +114,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
     let names = head.as_ref().map(|head| head.files.list_paths());
     let balanced = balance_ranks(comm, &mut kernel, &config, &mut head)?;
     if comm.rank() > 0 {
-        return Ok(());
+        return Ok(None);
     }
     let document = BalanceDocument {
         schema: 1,
@@ -133,11 +133,9 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<(), Failure> {
         ),
         history: list_history(&balanced),
     };
-    output::print(&if arguments.json {
-        output::json_line(&document)?
-    } else {
-        document.format(arguments.balancing.make_config().epsilon, output_width())
-    })
+    let epsilon = arguments.balancing.make_config().epsilon;
+    let format = |document: &BalanceDocument| document.format(epsilon, output_width());
+    Answer::new(arguments.json, &document, format).map(Some)
 }
 
 /// The state of the head rank.

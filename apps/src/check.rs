@@ -8,12 +8,11 @@ use isochron_core::internal::input::read_text;
 use isochron_core::matrix::Digest;
 use isochron_core::matrix::file::digest_file;
 use isochron_devices::ElementType;
-use isochron_hierarchy::printable::show_text;
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::Answer;
 
 /// The file, and the report with its digest.
 #[derive(Args)]
@@ -46,8 +45,8 @@ struct CheckAnswer {
     is_same: bool,
 }
 
-/// Runs the command and returns its output.
-pub fn run(arguments: &CheckArguments) -> Result<String, Failure> {
+/// Runs the command.
+pub fn run(arguments: &CheckArguments) -> Result<Answer, Failure> {
     let path = &arguments.report;
     let text = read_text(path).map_err(|error| Error::file(path, error))?;
     let no_report = |reason: String| {
@@ -84,27 +83,28 @@ pub fn run(arguments: &CheckArguments) -> Result<String, Failure> {
         expected,
         found,
     };
-    if !answer.is_same {
-        if arguments.json {
-            output::print(&output::json_line(&answer)?)?;
-        }
-        return Err(Failure::run(format!(
-            "{} is not the result of {}: the digest of its elements is {}, not {}",
-            answer.file,
-            path.display(),
-            answer.found,
-            answer.expected
-        )));
+    if answer.is_same {
+        return Answer::new(
+            arguments.json,
+            &answer,
+            |CheckAnswer { file, found, .. }| {
+                format!(
+                    "{file} is the result of {}: digest {found}\n",
+                    path.display()
+                )
+            },
+        );
     }
-    if arguments.json {
-        return output::json_line(&answer);
-    }
-    let CheckAnswer { file, found, .. } = &answer;
-    let answer = format!(
-        "{file} is the result of {}: digest {found}\n",
-        path.display()
-    );
-    Ok(show_text(&answer).into_owned())
+    let failure = Failure::run(format!(
+        "{} is not the result of {}: the digest of its elements is {}, not {}",
+        answer.file,
+        path.display(),
+        answer.found,
+        answer.expected
+    ));
+    // For people the failure says it all.
+    let answer = Answer::new(arguments.json, &answer, |_| String::new())?;
+    Ok(answer.with_failure(failure))
 }
 
 /// Returns the rows and columns of the matrix in the file, and the digest of its elements.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::named_values::name_all;
-use crate::output;
+use crate::output::{self, Answer, escape_toml};
 
 /// The rule by which devices are made, and the file.
 #[derive(Args)]
@@ -54,7 +54,7 @@ struct FoundDevice {
 ///
 /// # Collective
 /// All ranks.
-pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<(), Failure> {
+pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<Option<Answer>, Failure> {
     let file = match comm.rank() {
         0 => output::create_file(arguments.out.as_deref()),
         _ => Ok(None),
@@ -64,15 +64,23 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<(), Failure> 
     let found = FoundDevices::find(comm, &topology, arguments.group)?;
     let nodes = comm.gather(&FoundNode::new(comm.host_name(), found))?;
     if comm.rank() > 0 {
-        return Ok(());
+        return Ok(None);
     }
     let text = write_platform(&nodes);
-    if arguments.json {
-        output::print(&output::json_line(&make_document(&nodes))?)?;
-    } else if file.is_none() {
-        output::print(&text)?;
+    let is_printed = arguments.json || file.is_none();
+    if let Some(file) = file {
+        file.fill(&text)?;
     }
-    file.map_or(Ok(()), |file| Ok(file.fill(&text)?))
+    if !is_printed {
+        return Ok(None);
+    }
+    let answer = if arguments.json {
+        Answer::new(true, &make_document(&nodes), |_| String::new())?
+    } else {
+        // The names in a platform file are whole.
+        Answer::document(text)
+    };
+    Ok(Some(answer))
 }
 
 impl FoundNode {
@@ -111,6 +119,11 @@ impl FoundDevice {
     }
 }
 
+/// Writes a name as a string of TOML.
+fn quote(name: &str) -> String {
+    escape_toml(&json!(name).to_string()).into_owned()
+}
+
 /// Writes the platform in TOML, whose strings and lists of numbers are those of JSON.
 fn write_platform(nodes: &[FoundNode]) -> String {
     let mut text =
@@ -123,10 +136,10 @@ fn write_platform(nodes: &[FoundNode]) -> String {
         let _ = write!(
             text,
             "\n[[node]] # rank {rank}\nhost = {}\n",
-            json!(node.host)
+            quote(&node.host)
         );
         for device in &node.devices {
-            let _ = write!(text, "\n[[node.device]]\nname = {}\n", json!(device.name));
+            let _ = write!(text, "\n[[node.device]]\nname = {}\n", quote(&device.name));
             if let Some((ordinal, model)) = &device.gpu {
                 let model = show_name(model);
                 let _ = write!(text, "kind = \"cuda\"\ngpu = {ordinal} # {model}\n");

@@ -52,8 +52,8 @@ pub use isochron_devices::internal::{ReportingHeap, end_at_once};
 use isochron_devices::kernel;
 use isochron_hierarchy::printable::show_text;
 use launch::Launch;
-use mxm::FinishedRun;
-use output::note;
+use mxm::{FinishedRun, MxmEnding};
+use output::{Answer, note};
 use signal_hook::consts::SIGXFSZ;
 use watch::WatchArguments;
 
@@ -175,6 +175,7 @@ fn describe_exit() -> String {
             describe_phase()
         )
     });
+    let reason = show_text(&reason);
     format!("isochron: rank {}: {reason}\n", launched_rank())
 }
 
@@ -274,7 +275,8 @@ fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
     };
     enter(RankPhase::Write);
     finished
-        .publish()
+        .close()
+        .and_then(Answer::print)
         .map_or_else(|failure| failure.print(), |()| 0)
 }
 
@@ -316,26 +318,26 @@ fn run_command<'a>(
     command: &'a Subcommands,
 ) -> Result<Option<FinishedRun<'a>>, Failure> {
     let answer = match command {
-        Subcommands::Mxm(arguments) => return mxm::run(comm, start, arguments),
-        Subcommands::Measure(arguments) => return measure::run(comm, arguments).map(|()| None),
-        Subcommands::Balance(arguments) => {
-            return balance::run(comm.as_ref(), arguments).map(|()| None);
-        }
-        Subcommands::App(command) => return app::run(comm, command).map(|()| None),
-        Subcommands::Config(arguments) => {
-            return config::run(comm.as_ref(), arguments).map(|()| None);
-        }
+        Subcommands::Mxm(arguments) => match mxm::run(comm, start, arguments)? {
+            Some(MxmEnding::Run(finished)) => return Ok(Some(*finished)),
+            Some(MxmEnding::Answer(answer)) => Some(answer),
+            None => None,
+        },
+        Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
+        Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
+        Subcommands::App(command) => app::run(comm, command)?,
+        Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
-            return topology::run_on_ranks(comm.as_ref(), arguments).map(|()| None);
+            topology::run_on_ranks(comm.as_ref(), arguments)?
         }
         // The other commands are for one process: of several, the first one runs them.
-        _ if comm.rank() != 0 => return Ok(None),
-        Subcommands::Check(arguments) => check::run(arguments),
-        Subcommands::Topology(arguments) => topology::run(arguments),
-        Subcommands::Partition(arguments) => partition::run(arguments),
-        Subcommands::Layout(arguments) => layout::run(arguments),
-        Subcommands::TraceModel(arguments) => trace_model::run(arguments),
-        Subcommands::Models(command) => return models::run(command).map(|()| None),
-    }?;
-    output::print(&answer).map(|()| None)
+        _ if comm.rank() != 0 => None,
+        Subcommands::Check(arguments) => Some(check::run(arguments)?),
+        Subcommands::Topology(arguments) => Some(topology::run(arguments)?),
+        Subcommands::Partition(arguments) => Some(partition::run(arguments)?),
+        Subcommands::Layout(arguments) => Some(layout::run(arguments)?),
+        Subcommands::TraceModel(arguments) => Some(trace_model::run(arguments)?),
+        Subcommands::Models(command) => Some(models::run(command)?),
+    };
+    answer.map_or(Ok(()), Answer::print).map(|()| None)
 }

@@ -9,6 +9,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use crate::output;
+
 /// The environment variable with the filter: `info`, `isochron=debug`, ...
 pub const FILTER_VARIABLE: &str = "ISOCHRON_LOG";
 
@@ -27,10 +29,11 @@ pub fn start(rank: usize) -> Result<(), Error> {
         value: text,
         reason: format!("{error}; use warn, info or isochron=debug"),
     })?;
+    let has_colors = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(move || output::log_output(has_colors))
+        .with_ansi(has_colors)
         .with_timer(RankAndTime(rank))
         .init();
     Ok(())

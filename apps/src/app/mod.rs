@@ -14,6 +14,7 @@ use clap::Subcommand;
 use isochron_core::comm::Comm;
 
 use crate::failure::Failure;
+use crate::output::Answer;
 use crate::watch::WatchArguments;
 
 /// The applications.
@@ -37,11 +38,11 @@ impl AppCommand {
     }
 }
 
-/// Runs the application on every rank; the head rank prints.
+/// Runs the application on every rank; the head rank has an answer.
 ///
 /// # Collective
 /// All ranks.
-pub fn run(comm: &Arc<dyn Comm>, command: &AppCommand) -> Result<(), Failure> {
+pub fn run(comm: &Arc<dyn Comm>, command: &AppCommand) -> Result<Option<Answer>, Failure> {
     match command {
         AppCommand::Fft2d(arguments) => rows::run::<fft2d::Fft2d>(comm.as_ref(), arguments),
         AppCommand::Dgemv(arguments) => rows::run::<dgemv::MatrixVector>(comm.as_ref(), arguments),

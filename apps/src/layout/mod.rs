@@ -15,7 +15,7 @@ use self::choice::{Columns, LayoutMethod, name_methods, parse_columns};
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::{parse_number, parse_whole};
-use crate::output;
+use crate::output::Answer;
 use crate::points;
 use crate::table::TextTable;
 
@@ -106,8 +106,8 @@ impl Times {
     }
 }
 
-/// Runs the command and returns its output.
-pub fn run(arguments: &LayoutArguments) -> Result<String, Failure> {
+/// Runs the command.
+pub fn run(arguments: &LayoutArguments) -> Result<Answer, Failure> {
     let by_models = !arguments.models.is_empty();
     let default = if by_models {
         LayoutMethod::FpmBr
@@ -126,17 +126,17 @@ pub fn run(arguments: &LayoutArguments) -> Result<String, Failure> {
     } else {
         (arrange_areas(arguments, method)?, None)
     };
-    if arguments.json {
-        return output::json_line(&LayoutAnswer {
-            schema: 1,
-            half_perimeters: layout.half_perimeter_sum(),
-            lower_bound: layout.lower_bound(),
-            layout: &layout,
-            method: method.to_string(),
-            times: times.as_ref(),
-        });
-    }
-    Ok(format_text(arguments, &layout, times.as_ref()))
+    let answer = LayoutAnswer {
+        schema: 1,
+        half_perimeters: layout.half_perimeter_sum(),
+        lower_bound: layout.lower_bound(),
+        layout: &layout,
+        method: method.to_string(),
+        times: times.as_ref(),
+    };
+    Answer::new(arguments.json, &answer, |answer| {
+        format_text(arguments, answer.layout, answer.times)
+    })
 }
 
 impl LayoutArguments {

@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
 use crate::numbers::{parse_positive, parse_whole};
-use crate::output::{self, name_path};
+use crate::output::{self, Answer, name_path};
 use crate::watch::WatchArguments;
 use devices::DeviceArguments;
 use kernel::MXM;
@@ -139,8 +139,8 @@ fn name_mxm(mut argument: Arg) -> Arg {
     argument.help(help)
 }
 
-/// Runs the command on every rank; the head rank writes the files and prints.
-pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Failure> {
+/// Runs the command on every rank; the head rank writes the files and has an answer.
+pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<Option<Answer>, Failure> {
     let begun = Instant::now();
     let config = arguments.make_config();
     config.validate().map_err(Failure::input)?;
@@ -179,16 +179,13 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<(), Fai
         ranks: list_models(&mut campaign, &parts, names.unwrap_or_default())?,
     };
     if comm.rank() > 0 {
-        return Ok(());
+        return Ok(None);
     }
     if let Some(file) = svg {
         file.fill(&draw_plots(&document.make_plots()))?;
     }
-    output::print(&if arguments.json {
-        output::json_line(&document)?
-    } else {
-        document.format(output_width())
-    })
+    let format = |document: &MeasureDocument| document.format(output_width());
+    Answer::new(arguments.json, &document, format).map(Some)
 }
 
 /// Returns the parts of a rank, among all.

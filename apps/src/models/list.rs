@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use isochron_core::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
-use isochron_hierarchy::printable::show_text;
 use serde::Serialize;
 
 use super::{Folders, SCHEMA, list_fields, list_runs, merge, name_path};
@@ -207,7 +206,7 @@ impl ModelList {
             } else {
                 "does not exist".to_owned()
             };
-            let _ = writeln!(text, "{} ({role}): {segments}", show_text(&folder.path));
+            let _ = writeln!(text, "{} ({role}): {segments}", folder.path);
         }
         text
     }

@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Answer};
 use diff::ModelDifference;
 use edit::StoreChange;
 use list::ModelList;
@@ -88,17 +88,13 @@ pub struct FileArguments {
 }
 
 impl FormArguments {
-    /// Writes a document as JSON, or as `format` does for people.
-    fn write<D: Serialize>(
+    /// Answers by a document as JSON, or as `format` writes it for people.
+    fn answer<D: Serialize>(
         &self,
         document: &D,
         format: impl FnOnce(&D) -> String,
-    ) -> Result<String, Failure> {
-        if self.json {
-            output::json_line(document)
-        } else {
-            Ok(format(document))
-        }
+    ) -> Result<Answer, Failure> {
+        Answer::new(self.json, document, format)
     }
 }
 
@@ -143,43 +139,41 @@ fn describe_model(key: &StoreKey) -> String {
     format!("model {} ({})", key.name(), key.identity.describe_work())
 }
 
-/// Runs the command and prints its answer.
-pub fn run(command: &ModelsCommand) -> Result<(), Failure> {
-    let text = match command {
+/// Runs the command.
+pub fn run(command: &ModelsCommand) -> Result<Answer, Failure> {
+    match command {
         ModelsCommand::List(form) => {
             let list = ModelList::read(&Folders::find()?)?;
-            form.write(&list, ModelList::format)
+            form.answer(&list, ModelList::format)
         }
-        ModelsCommand::Show(arguments) => return show::run(arguments),
+        ModelsCommand::Show(arguments) => show::run(arguments),
         ModelsCommand::Diff(arguments) => {
             let names = [&*arguments.first, &*arguments.second];
             let difference = ModelDifference::read(&Folders::find()?, names)?;
-            arguments.form.write(&difference, ModelDifference::format)
+            arguments.form.answer(&difference, ModelDifference::format)
         }
         ModelsCommand::Prune(arguments) => {
             let (older_than, model) = (arguments.older_than, arguments.model.as_deref());
             let change = edit::prune(&Folders::find()?, older_than, model)?;
-            arguments.form.write(&change, StoreChange::format)
+            arguments.form.answer(&change, StoreChange::format)
         }
         ModelsCommand::Compact(form) => {
             let change = edit::compact(&Folders::find()?)?;
-            form.write(&change, StoreChange::format)
+            form.answer(&change, StoreChange::format)
         }
         ModelsCommand::Export(arguments) => {
             let change = edit::export(&Folders::find()?, &arguments.file)?;
-            arguments.form.write(&change, StoreChange::format)
+            arguments.form.answer(&change, StoreChange::format)
         }
         ModelsCommand::Import(arguments) => {
             let change = edit::import(&Folders::find()?, &arguments.file)?;
-            arguments.form.write(&change, StoreChange::format)
+            arguments.form.answer(&change, StoreChange::format)
         }
         ModelsCommand::Verify(form) => {
             let check = StoreCheck::read(&Folders::find()?)?;
-            let text = form.write(&check, StoreCheck::format)?;
-            check.end(form.json, text)
+            check.answer(form.json)
         }
-    }?;
-    output::print(&text)
+    }
 }
 
 /// The folders of the store, the user's first.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Folders, SCHEMA, name_path};
 use crate::failure::Failure;
 use crate::lines::count;
-use crate::output;
+use crate::output::Answer;
 
 /// The findings of a check.
 #[derive(Serialize)]
@@ -92,15 +92,17 @@ impl StoreCheck {
         text
     }
 
-    /// Ends the command with its text: a store that is not sound is a failure, whose JSON is printed all the same.
-    pub(super) fn end(&self, is_json: bool, text: String) -> Result<String, Failure> {
-        match (self.is_sound, is_json) {
-            (true, _) => Ok(text),
-            (false, false) => Err(Failure::run(text.trim_end())),
-            (false, true) => {
-                output::print(&text)?;
-                Err(Failure::run("the store is not sound"))
-            }
+    /// Answers by the findings; a store that is not sound is a failure, whose text is the answer for people.
+    pub(super) fn answer(&self, is_json: bool) -> Result<Answer, Failure> {
+        if self.is_sound {
+            return Answer::new(is_json, self, Self::format);
         }
+        let failure = if is_json {
+            Failure::run("the store is not sound")
+        } else {
+            Failure::run(self.format().trim_end())
+        };
+        let answer = Answer::new(is_json, self, |_| String::new())?;
+        Ok(answer.with_failure(failure))
     }
 }

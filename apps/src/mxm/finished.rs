@@ -9,7 +9,15 @@ use super::options::MxmArguments;
 use super::text;
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::output;
+use crate::output::{self, Answer};
+
+/// What a multiplication leaves to the head rank.
+pub enum MxmEnding<'a> {
+    /// A plan, or a result that is wrong.
+    Answer(Answer),
+    /// A report that is printed after the end of MPI.
+    Run(Box<FinishedRun<'a>>),
+}
 
 /// The report of a multiplication on the head rank, with its time account still open.
 pub struct FinishedRun<'a> {
@@ -22,20 +30,19 @@ pub struct FinishedRun<'a> {
 }
 
 impl FinishedRun<'_> {
-    /// Closes the time account, writes the report and prints it.
-    pub fn publish(mut self) -> Result<(), Failure> {
+    /// Closes the time account, writes the report and answers by it.
+    pub fn close(mut self) -> Result<Answer, Failure> {
         self.report.account = Some(self.watch.close());
         if let Some(file) = self.file {
             output::fill_json(file, &self.report)?;
         }
-        let (arguments, report) = (self.arguments, &self.report);
-        if arguments.json {
-            output::print(&output::json_lines(report)?)
-        } else if arguments.quiet {
-            output::print(&text::format_line(report))
-        } else {
-            let layout = self.plan.layout();
-            output::print(&text::format_report(report, layout, output_width()))
-        }
+        let arguments = self.arguments;
+        Answer::in_lines(arguments.json, &self.report, |report| {
+            if arguments.quiet {
+                text::format_line(report)
+            } else {
+                text::format_report(report, self.plan.layout(), output_width())
+            }
+        })
     }
 }

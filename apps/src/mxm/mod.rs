@@ -33,10 +33,10 @@ use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::output::{self, create_file, name_path};
+use crate::output::{self, Answer, create_file, name_path};
 use account::{AccountPhase, Stopwatch};
 use check::Check;
-pub use finished::FinishedRun;
+pub use finished::{FinishedRun, MxmEnding};
 use given::GivenPlan;
 pub use options::MxmArguments;
 use options::Verify;
@@ -52,7 +52,7 @@ pub fn run<'a>(
     comm: &Arc<dyn Comm>,
     start: Instant,
     arguments: &'a MxmArguments,
-) -> Result<Option<FinishedRun<'a>>, Failure> {
+) -> Result<Option<MxmEnding<'a>>, Failure> {
     let shared = comm;
     let comm = shared.as_ref();
     let mut watch = Stopwatch::started_at(start);
@@ -96,8 +96,10 @@ pub fn run<'a>(
     }
     if arguments.plan {
         session.save_models()?;
-        print_plan(comm, arguments, &session.describe(&plan)?)?;
-        return Ok(None);
+        let plan = session.describe(&plan)?;
+        let is_head = comm.rank() == 0;
+        let answer = is_head.then(|| show_plan(arguments, &plan)).transpose()?;
+        return Ok(answer.map(MxmEnding::Answer));
     }
     if arguments.record.is_some() {
         session.keep_records();
@@ -126,24 +128,24 @@ pub fn run<'a>(
     let finished = (comm.rank() == 0).then_some(finished);
     if is_wrong {
         // A rank that fails after the end of MPI would end the job before the head rank has printed.
-        finished.map_or(Ok(()), FinishedRun::publish)?;
-        return Err(failure);
+        let Some(finished) = finished else {
+            return Err(failure);
+        };
+        let answer = finished.close()?.with_failure(failure);
+        return Ok(Some(MxmEnding::Answer(answer)));
     }
-    Ok(finished)
+    Ok(finished.map(Box::new).map(MxmEnding::Run))
 }
 
-/// Prints the plan on the head rank.
-fn print_plan(
-    comm: &dyn Comm,
-    arguments: &MxmArguments,
-    plan: &PlanDocument,
-) -> Result<(), Failure> {
-    match comm.rank() {
-        0 if arguments.json => output::print(&output::json_lines(plan)?),
-        0 if arguments.quiet => output::print(&plan::format_line(plan)),
-        0 => output::print(&plan::format_plan(plan, output_width())),
-        _ => Ok(()),
-    }
+/// Answers by the plan.
+fn show_plan(arguments: &MxmArguments, plan: &PlanDocument) -> Result<Answer, Failure> {
+    Answer::in_lines(arguments.json, plan, |plan| {
+        if arguments.quiet {
+            plan::format_line(plan)
+        } else {
+            plan::format_plan(plan, output_width())
+        }
+    })
 }
 
 /// Refuses to record a run that has nothing to learn. Before the plan is made, its strategy tells.

@@ -18,7 +18,7 @@ use self::limits::LimitArguments;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
-use crate::output;
+use crate::output::Answer;
 use crate::points::{self, NameKind};
 use crate::table::TextTable;
 
@@ -189,19 +189,17 @@ impl PartitionAnswer {
     }
 }
 
-/// Runs the command; returns the text that it prints.
-pub fn run(arguments: &PartitionArguments) -> Result<String, Failure> {
+/// Runs the command.
+pub fn run(arguments: &PartitionArguments) -> Result<Answer, Failure> {
     arguments.check()?;
     let answer = if arguments.algorithm.takes_sizes() {
         divide_by_times(arguments)?
     } else {
         divide_by_models(arguments)?
     };
-    if arguments.json {
-        output::json_line(&answer)
-    } else {
-        Ok(format_text(arguments, &answer))
-    }
+    Answer::new(arguments.json, &answer, |answer| {
+        format_text(arguments, answer)
+    })
 }
 
 impl PartitionArguments {

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
-use crate::output::{self, name_path};
+use crate::output::{self, Answer, name_path};
 use host::HostReport;
 pub use host::ranges_text;
 
@@ -68,11 +68,15 @@ impl TopologyArguments {
     }
 }
 
-/// Shows the hosts of the job: under a launcher those of all ranks, otherwise this one. The head rank prints.
+/// Shows the hosts of the job: under a launcher those of all ranks, otherwise this one. The head rank has
+/// an answer.
 ///
 /// # Collective
 /// All ranks.
-pub fn run_on_ranks(comm: &dyn Comm, arguments: &TopologyArguments) -> Result<(), Failure> {
+pub fn run_on_ranks(
+    comm: &dyn Comm,
+    arguments: &TopologyArguments,
+) -> Result<Option<Answer>, Failure> {
     let svg = match comm.rank() {
         0 => arguments.create_svg(),
         _ => Ok(None),
@@ -80,13 +84,13 @@ pub fn run_on_ranks(comm: &dyn Comm, arguments: &TopologyArguments) -> Result<()
     let svg = agree(comm, svg)?;
     let hosts = job::describe_hosts(comm, arguments.group)?;
     match comm.rank() {
-        0 => output::print(&show_hosts(&hosts, arguments, svg)?),
-        _ => Ok(()),
+        0 => show_hosts(&hosts, arguments, svg).map(Some),
+        _ => Ok(None),
     }
 }
 
 /// Shows one host as a number of ranks would share it.
-pub fn run(arguments: &TopologyArguments) -> Result<String, Failure> {
+pub fn run(arguments: &TopologyArguments) -> Result<Answer, Failure> {
     let svg = arguments.create_svg()?;
     let topology = read_topology(arguments)?;
     let ranks = usize::from(arguments.ranks_per_host.unwrap_or(1));
@@ -102,17 +106,17 @@ fn show_hosts(
     hosts: &[HostReport],
     arguments: &TopologyArguments,
     svg: Option<PartialFile>,
-) -> Result<String, Failure> {
+) -> Result<Answer, Failure> {
     if let Some(file) = svg {
         file.fill(&picture::draw_hosts(hosts))?;
     }
-    if arguments.json {
-        return output::json_line(&TopologyDocument {
-            schema: 2,
-            nodes: hosts,
-        });
-    }
-    Ok(tree::draw_trees(hosts))
+    let document = TopologyDocument {
+        schema: 2,
+        nodes: hosts,
+    };
+    Answer::new(arguments.json, &document, |document| {
+        tree::draw_trees(document.nodes)
+    })
 }
 
 fn read_topology(arguments: &TopologyArguments) -> Result<Topology, Failure> {

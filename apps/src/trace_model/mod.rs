@@ -32,7 +32,7 @@ use isochron_hierarchy::model::ModelFile;
 
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
-use crate::output;
+use crate::output::{self, Answer};
 use crate::points::today;
 use iterations::{Iterations, TracedModel};
 use kept::KeptReadings;
@@ -41,8 +41,8 @@ use options::TraceOptions;
 use progress::TraceProgress;
 use report::{TraceDocument, TracedDocument};
 
-/// Runs the command; returns the text that it prints.
-pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
+/// Runs the command.
+pub fn run(arguments: &TraceArguments) -> Result<Answer, Failure> {
     let options = arguments.make_options();
     if let Some(folder) = &arguments.out {
         output::make_folder(folder)?;
@@ -64,11 +64,9 @@ pub fn run(arguments: &TraceArguments) -> Result<String, Failure> {
         models: models.map(TracedDocument::new).collect(),
         notices,
     };
-    if arguments.json {
-        output::json_line(&document)
-    } else {
-        Ok(document.format(output_width()))
-    }
+    Answer::new(arguments.json, &document, |document| {
+        document.format(output_width())
+    })
 }
 
 impl TraceArguments {

@@ -36,7 +36,7 @@ use isochron_core::prelude::{ElementType, Platform};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::output;
+use crate::output::Answer;
 use balancing::Balancing;
 use check::{SystemVerdict, check_solution};
 pub use options::JacobiArguments;
@@ -44,11 +44,11 @@ use report::{JacobiDocument, JacobiRank, list_ranks};
 use solve::{JacobiLoop, Solution, SolveConfig};
 use system::LinearSystem;
 
-/// Runs the command on every rank; the head rank prints.
+/// Runs the command on every rank; the head rank has an answer.
 ///
 /// # Collective
 /// All ranks.
-pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Failure> {
+pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<Option<Answer>, Failure> {
     arguments.balancing.check()?;
     arguments.refuse_unknown_solution()?;
     let mut pace = open_pace(&**comm, arguments)?;
@@ -73,14 +73,11 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<(), Fail
     write_solution(&**comm, file, &solution.x)?;
     let ranks = list_ranks(&**comm, &pace, &solution)?;
     if comm.rank() > 0 {
-        return Ok(());
+        return Ok(None);
     }
     let document = arguments.make_document(&system, solution, &verdict, ranks);
-    output::print(&if arguments.json {
-        output::json_line(&document)?
-    } else {
-        document.format(output_width())
-    })
+    let format = |document: &JacobiDocument| document.format(output_width());
+    Answer::new(arguments.json, &document, format).map(Some)
 }
 
 impl JacobiArguments {

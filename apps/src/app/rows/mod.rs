@@ -25,10 +25,13 @@ use timing::time_runs;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::measure::{DEFAULTS, KernelArguments};
-use crate::output;
+use crate::output::Answer;
 
-/// Runs the command on every rank; the head rank prints.
-pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Result<(), Failure> {
+/// Runs the command on every rank; the head rank has an answer.
+pub fn run<A: RowApplication>(
+    comm: &dyn Comm,
+    arguments: &RowsArguments,
+) -> Result<Option<Answer>, Failure> {
     let config = arguments.measuring.apply_to(DEFAULTS);
     config.validate().map_err(Failure::input)?;
     arguments.check(comm.size()).map_err(Failure::input)?;
@@ -44,20 +47,20 @@ pub fn run<A: RowApplication>(comm: &dyn Comm, arguments: &RowsArguments) -> Res
     let runs = time_runs(comm, &mut application, arguments.runs, &hosts)?;
     let residual = arguments.verify.then(|| application.check(comm));
     let residual = residual.transpose()?;
-    if comm.rank() == 0 {
-        let predicted_s = predict_times(&functions, &rows, A::PASSES)?;
-        let document = RowsDocument::new::<A>(arguments, &functions, &parts, (&rows, predicted_s))
-            .with_runs(&runs, config.confidence)
-            .with_check(residual);
-        output::print(&if arguments.json {
-            output::json_line(&document)?
-        } else {
-            document.format(output_width())
-        })?;
+    let failure = residual
+        .filter(|&residual| !is_right(residual))
+        .map(|_| Failure::wrong_result());
+    if comm.rank() > 0 {
+        return failure.map_or(Ok(None), Err);
     }
-    if residual.is_none_or(is_right) {
-        Ok(())
-    } else {
-        Err(Failure::wrong_result())
-    }
+    let predicted_s = predict_times(&functions, &rows, A::PASSES)?;
+    let document = RowsDocument::new::<A>(arguments, &functions, &parts, (&rows, predicted_s))
+        .with_runs(&runs, config.confidence)
+        .with_check(residual);
+    let format = |document: &RowsDocument| document.format(output_width());
+    let answer = Answer::new(arguments.json, &document, format)?;
+    Ok(Some(match failure {
+        Some(failure) => answer.with_failure(failure),
+        None => answer,
+    }))
 }

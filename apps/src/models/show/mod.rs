@@ -19,7 +19,7 @@ use super::{Folders, find_key};
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
-use crate::output::{self, name_path};
+use crate::output::{self, Answer, AnswerForm, name_path};
 use crate::points::{MeasuredFile, read_measured};
 use stored::StoredModel;
 
@@ -137,7 +137,7 @@ enum ModelKey {
 }
 
 /// Runs the command.
-pub fn run(arguments: &ShowArguments) -> Result<(), Failure> {
+pub fn run(arguments: &ShowArguments) -> Result<Answer, Failure> {
     if arguments.time && !arguments.plot && arguments.svg.is_none() {
         return Err(Failure::input("--time: goes with --plot or --svg"));
     }
@@ -170,13 +170,38 @@ pub fn run(arguments: &ShowArguments) -> Result<(), Failure> {
         let plots = models.iter().flat_map(|model| model.plots(arguments.time));
         file.fill(&draw_plots(&plots.collect::<Vec<_>>()))?;
     }
-    output::print_parts(|out| {
-        if arguments.json {
+    if arguments.json {
+        return Ok(Answer::written(AnswerForm::Document, move |out| {
             report::write_json(&models, out)
-        } else {
-            write_texts(&models, arguments, out)
+        }));
+    }
+    let form = TextForm::of(arguments);
+    let escaped = if form.with_plot {
+        AnswerForm::Plot
+    } else {
+        AnswerForm::Text
+    };
+    Ok(Answer::written(escaped, move |out| {
+        write_texts(&models, form, out)
+    }))
+}
+
+/// The parts of a text.
+#[derive(Clone, Copy)]
+struct TextForm {
+    with_repetitions: bool,
+    with_plot: bool,
+    with_time: bool,
+}
+
+impl TextForm {
+    fn of(arguments: &ShowArguments) -> Self {
+        Self {
+            with_repetitions: arguments.runs,
+            with_plot: arguments.plot,
+            with_time: arguments.time,
         }
-    })
+    }
 }
 
 /// Returns `true` if a name is that of a file, readable or not.
@@ -206,18 +231,14 @@ fn blame_name(name: &Path, failure: &Failure) -> Failure {
     Failure::of_file(name, reason)
 }
 
-fn write_texts(
-    models: &[ShownModel],
-    arguments: &ShowArguments,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn write_texts(models: &[ShownModel], form: TextForm, out: &mut dyn Write) -> io::Result<()> {
     for (index, model) in models.iter().enumerate() {
         if index > 0 {
             writeln!(out)?;
         }
-        model.write_text(arguments.runs, out)?;
-        if arguments.plot {
-            for plot in model.plots(arguments.time) {
+        model.write_text(form.with_repetitions, out)?;
+        if form.with_plot {
+            for plot in model.plots(form.with_time) {
                 write!(out, "\n{}", draw_in_terminal(&plot))?;
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use isochron_hierarchy::model::Reason;
-use isochron_hierarchy::printable::escape;
+use isochron_hierarchy::printable::{show_name, show_text};
 use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
@@ -119,9 +119,9 @@ impl ShownModel {
     /// Writes the measured times with their flags, and the values of the models; of a stored model first its key and its
     /// runs, with their repetitions if these are wanted.
     pub(super) fn write_text(&self, with_repetitions: bool, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", escape(&self.describe()))?;
+        writeln!(out, "{}", show_name(&self.describe()))?;
         if let ModelSource::Stored(model) = &self.source {
-            write!(out, "{}", model.format(with_repetitions))?;
+            write!(out, "{}", show_text(&model.format(with_repetitions)))?;
         }
         if self.keys.is_empty() {
             return Ok(());

@@ -8,6 +8,7 @@ mod layout;
 mod measure;
 mod model;
 mod mxm;
+mod names;
 mod output;
 mod partition;
 mod process;

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use isochron_tests::launch::{HANGS, libraries, run};
 
-use super::{Folder, isochron, json, points};
+use super::{Folder, isochron, points};
 
 /// The command with this standard output.
 fn into(stdout: Stdio, arguments: &[&str]) -> Output {
@@ -202,57 +202,4 @@ fn the_help_names_every_variable_that_is_read() {
     for name in names.filter(|name| !hidden.iter().any(|start| name.starts_with(start))) {
         assert!(help.contains(name), "{name}: {help}");
     }
-}
-
-/// A name with characters of no width, that turn the direction of the text and that end lines, and that is long.
-const HOSTILE: &str = "a\u{200b}b\u{202e}c\u{2028}d\u{ad}e\u{feff}";
-
-fn check_shown(text: &str, what: &str) {
-    let is_hidden = |c: char| c != '\n' && (c.is_control() || HOSTILE.contains(c) && !c.is_ascii());
-    assert!(!text.contains(is_hidden), "{what}: {text:?}");
-    assert!(!text.contains(&"x".repeat(80)), "{what}: {text}");
-}
-
-#[test]
-fn names_from_files_are_printed_without_hidden_characters() {
-    let folder = Folder::new();
-    let name = format!("{HOSTILE}{}", "x".repeat(200));
-    let device = format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = 1.0\n");
-    let platform = folder.write("p.toml", &format!("schema = 1\n[[node]]\n{device}"));
-    let run = [
-        "mxm",
-        "--size",
-        "64",
-        "--store",
-        "none",
-        "--platform",
-        &platform,
-    ];
-    let text = isochron(&run).success();
-    check_shown(&text, "the summary");
-    assert!(text.contains("a\\u{200b}b\\u{202e}c\\u{2028}d"), "{text}");
-    let report = json(&isochron(&[&run[..], &["--json"]].concat()).success());
-    assert_eq!(report["nodes"][0]["devices"][0]["name"], *name);
-
-    let points = folder.write(&format!("{HOSTILE}.points"), &format!("1 1\n2 {name}\n"));
-    for line in [
-        "partition --units 9 --models",
-        "models show",
-        "layout --models",
-    ] {
-        let mut words: Vec<&str> = line.split_whitespace().collect();
-        words.push(&points);
-        check_shown(&isochron(&words).failure(2), line);
-    }
-    let points = folder.write(&format!("{HOSTILE}.points"), "1 1\n2 2\n");
-    let svg = folder.path("plot.svg");
-    check_shown(
-        &isochron(&["models", "show", "--plot", "--svg", &svg, &points]).success(),
-        "a plot",
-    );
-    check_shown(&std::fs::read_to_string(svg).expect("a plot"), "a picture");
-    check_shown(
-        &isochron(&["partition", "--units", "9", "--models", &points]).success(),
-        "a table",
-    );
 }

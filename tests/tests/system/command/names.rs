@@ -1,0 +1,306 @@
+//! Names from outside in all that the command prints: of files, devices, kernels, GPUs, hosts, models and settings.
+
+use std::fs;
+use std::process::Command;
+
+use isochron_tests::launch::{HANGS, Outcome, libraries, run};
+use serde_json::Value;
+
+use super::measure::compile;
+use super::{Folder, json};
+
+/// Characters of no width, that turn the direction of the text, that end lines and that control terminals.
+const HIDDEN: &str = "a\u{200b}b\u{202e}c\u{2028}d\u{ad}e\u{feff}f\u{1b}[31m\u{7}\u{7f}\u{e0001}";
+
+/// The beginning of such a name, as people see it.
+const SHOWN: &str = "a\\u{200b}b\\u{202e}";
+
+/// Makes a name of hidden characters that is longer than a line.
+fn make_name() -> String {
+    format!("{HIDDEN}{}", "x".repeat(120))
+}
+
+/// Files whose names, and whose names within, are hostile. `@` in a line stands for the name of each.
+struct HostileFiles {
+    folder: Folder,
+}
+
+impl HostileFiles {
+    fn new() -> Self {
+        let files = Self {
+            folder: Folder::new(),
+        };
+        let name = serde_json::to_string(&make_name()).expect("a string");
+        // A device, and a GPU in XML, cannot have control characters in its name.
+        let printable = make_name().replace(|c: char| c.is_control(), "");
+        let device = format!("[[node.device]]\nname = \"{printable}\"\ncores = 1\npace = 1.0\n");
+        files.write("toml", &format!("schema = 1\n[[node]]\n{device}"));
+        files.write("points", "1 1\n2 2\n8 9\n");
+        files.write("broken", &format!("1 1\n2 {}\n", make_name()));
+        let head = "%%MatrixMarket matrix array real general\n";
+        files.write("mtx", &format!("{head}2 2\n4\n1\n1\n4\n"));
+        let event = format!(
+            "{{\"name\": {name}, \"ph\": \"X\", \"ts\": 1, \"dur\": 2, \"pid\": 0, \"tid\": 0}}"
+        );
+        files.write("trace", &format!("[{event}]"));
+        files.write("xml", &name_gpu(&printable));
+        let kernel = compile(&files.folder, "kernel", "(void)d;");
+        fs::rename(kernel, files.path("so")).expect("a kernel");
+        files
+    }
+
+    /// Returns the path of the file with this ending.
+    fn path(&self, ending: &str) -> String {
+        self.folder.path(&format!("{}.{ending}", make_name()))
+    }
+
+    fn write(&self, ending: &str, text: &str) {
+        fs::write(self.path(ending), text).expect("a writable folder");
+    }
+
+    /// Runs a line, in which `@ENDING` is the path of a file and `@` alone the name.
+    fn run(&self, line: &str) -> Outcome {
+        let [mpi, _] = libraries();
+        let words = line.split(' ').map(|word| match word.strip_prefix('@') {
+            Some("") => make_name(),
+            Some(ending) => self.path(ending),
+            None => word.to_owned(),
+        });
+        let mut command = Command::new(&mpi.isochron);
+        command.args(words);
+        command.env("ISOCHRON_STORE", self.folder.path("store"));
+        run(command, HANGS)
+    }
+}
+
+/// Returns the saved topology of a host whose GPU has this name.
+fn name_gpu(hostile: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../devices/tests/topologies");
+    let text = fs::read_to_string(format!("{root}/gpu-on-second-socket.xml"));
+    let text = text.expect("a topology");
+    let name = "GA100 [A100 PCIe 80GB]";
+    assert!(text.contains(name), "{text}");
+    text.replace(name, hostile)
+}
+
+/// Checks that no line holds a hidden character.
+fn check_lines(outcome: &Outcome, what: &str) {
+    for text in [&outcome.stdout, &outcome.stderr] {
+        let hidden = text
+            .chars()
+            .find(|&c| c != '\n' && (c.is_control() || (!c.is_ascii() && HIDDEN.contains(c))));
+        assert_eq!(hidden, None, "{what}: {text:?}");
+    }
+}
+
+/// Lines that are right, each with the part of the name that its answer has to show.
+const RIGHT: [(&str, bool); 16] = [
+    ("models show @points", true),
+    ("partition --units 9 --models @points", true),
+    ("layout --models @points", false),
+    ("mxm --size 64 --store none --platform @toml", true),
+    ("mxm --size 64 --store none --platform @toml --plan", true),
+    (
+        "mxm --a @mtx --b @mtx --out @result.mtx --report @report",
+        false,
+    ),
+    ("check @result.mtx --report @report", true),
+    (
+        "mxm --size 64 --platform @toml --save-plan @plan --plan",
+        true,
+    ),
+    ("mxm --load-plan @plan --plan --platform @toml", true),
+    ("topology --file @xml", true),
+    ("trace-model @trace --event @ --units 4 --out @traced", true),
+    (
+        "measure @so --to 2 --points 2 --max-reps 2 --out @measured",
+        true,
+    ),
+    ("balance @so --units 4 --max-reps 2", true),
+    (
+        "measure mxm --platform @toml --alone --to 1 --points 1 --max-reps 2",
+        true,
+    ),
+    ("app jacobi --a @mtx", true),
+    (
+        "app dgemv --size 8 --strategy balanced --models @points --runs 1",
+        false,
+    ),
+];
+
+#[test]
+fn right_lines_do_their_work_and_show_no_hidden_character() {
+    let files = HostileFiles::new();
+    for (line, is_named) in RIGHT {
+        let outcome = files.run(line);
+        check_lines(&outcome, line);
+        let text = outcome.success();
+        assert!(!is_named || text.contains(SHOWN), "{line}: {text}");
+        let line = format!("{line} --json");
+        let outcome = files.run(&line);
+        check_lines(&outcome, &line);
+        // Programs get the true name.
+        let found = json(&outcome.success()).to_string();
+        let is_told = found.contains("a\u{200b}b\u{202e}c\u{2028}d");
+        // A partition has no names.
+        let has_none = !is_named || line.starts_with("partition");
+        assert!(has_none || is_told, "{line}: {found}");
+    }
+    for line in [
+        "models show @points --plot --svg @svg",
+        "topology --file @xml --svg @svg",
+    ] {
+        let outcome = files.run(line);
+        check_lines(&outcome, line);
+        outcome.success();
+        let picture = fs::read_to_string(files.path("svg")).expect("a picture");
+        assert!(
+            !picture.contains('\u{200b}') && picture.contains(SHOWN),
+            "{line}"
+        );
+    }
+    check_store(&files);
+}
+
+/// Checks the commands about the store, which has the times of a kernel with a hostile name.
+fn check_store(files: &HostileFiles) {
+    let listed = json(&files.run("models list --json").success());
+    let models = listed["models"].as_array().expect("models");
+    let of_kernel = |model: &&Value| model["work"].to_string().contains('\u{200b}');
+    let name = models.iter().find(of_kernel).expect("the kernel")["name"].as_str();
+    let name = name.expect("a name");
+    for line in [
+        "models list",
+        &format!("models show {name}"),
+        &format!("models show {name} --plot"),
+        &format!("models diff {name} {name}"),
+        "models export @exported",
+        "models import @exported",
+        "models verify",
+        "models compact",
+    ] {
+        let outcome = files.run(line);
+        check_lines(&outcome, line);
+        outcome.success();
+    }
+}
+
+/// Lines that are wrong.
+const WRONG: [&str; 26] = [
+    "models show @none",
+    "models show @broken",
+    "models show @",
+    "partition --units 9 --models @none",
+    "partition --units 9 --models @broken",
+    "layout --models @broken",
+    "check @none --report @none",
+    "check @mtx --report @mtx",
+    "mxm --size 9 --platform @none",
+    "mxm --size 9 --platform @points",
+    "mxm --load-plan @points",
+    "mxm --a @none --b @mtx",
+    "mxm --size 9 --blas @",
+    "mxm --size 9 --type @",
+    "mxm --size @",
+    "mxm --size 9 --out @none/x.npy",
+    "topology --file @none",
+    "topology --synthetic @",
+    "trace-model @none --event @ --units 4",
+    "measure @none",
+    "measure @points",
+    "app jacobi --a @none",
+    "app dgemv --size 9 --models @broken",
+    "models diff @ @",
+    "models import @points",
+    "@",
+];
+
+#[test]
+fn messages_about_wrong_lines_show_no_hidden_character() {
+    let files = HostileFiles::new();
+    for line in WRONG {
+        let outcome = files.run(line);
+        check_lines(&outcome, line);
+        assert!(
+            matches!(outcome.status, Some(1 | 2)) && outcome.stderr.contains("a\\u{200b}b"),
+            "{line}: {outcome:?}"
+        );
+    }
+    let [mpi, _] = libraries();
+    for variable in [
+        "ISOCHRON_LOG",
+        "ISOCHRON_BLAS",
+        "ISOCHRON_COMM",
+        "ISOCHRON_STORE",
+    ] {
+        for line in ["mxm --size 9", "models list", "topology"] {
+            let mut command = Command::new(&mpi.isochron);
+            command.args(line.split(' '));
+            command.env(variable, format!("/{}", make_name()));
+            check_lines(&run(command, HANGS), &format!("{variable}: {line}"));
+        }
+    }
+    let mut command = Command::new(&mpi.isochron);
+    command.args([
+        "mxm",
+        "--size",
+        "64",
+        "--store",
+        "none",
+        "--platform",
+        &files.path("toml"),
+    ]);
+    command.env("ISOCHRON_LOG", "isochron=debug");
+    let logged = run(command, HANGS);
+    check_lines(&logged, "the log");
+    logged.success();
+}
+
+/// Gives a host this name, and runs a program there.
+const ON_HOST: &str = r#"printf %s "$1" > /proc/sys/kernel/hostname && shift && exec "$@""#;
+
+#[test]
+fn hosts_are_named_without_hidden_characters() {
+    let folder = Folder::new();
+    let [mpi, _] = libraries();
+    let host = HIDDEN;
+    let unshare = ["--map-root-user", "--uts", "sh", "-c", ON_HOST, "sh", host];
+    let trial = Command::new("unshare").args(unshare).arg("true").status();
+    if !trial.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no namespaces here");
+        return;
+    }
+    let run_there = |line: &str| {
+        let mut command = Command::new("unshare");
+        command.args(unshare).arg(&mpi.isochron);
+        command.args(line.split(' '));
+        command.env("ISOCHRON_STORE", folder.path("store"));
+        let outcome = run(command, HANGS);
+        check_lines(&outcome, line);
+        outcome.success()
+    };
+    for line in [
+        "topology",
+        "mxm --size 64",
+        "mxm --size 64 --plan",
+        "measure jacobi --to 4 --points 2 --width 64 --max-reps 2",
+        "measure mxm --alone --to 1 --points 1 --max-reps 2",
+        "balance jacobi --units 4 --width 64 --max-reps 2",
+        "app dgemv --size 16 --max-reps 2 --runs 1",
+        "app jacobi --size 16",
+        "models list",
+    ] {
+        run_there(line);
+        let found = json(&run_there(&format!("{line} --json"))).to_string();
+        assert!(found.contains("a\u{200b}b\u{202e}c"), "{line}: {found}");
+    }
+    let platform: toml::Table = toml::from_str(&run_there("config")).expect("a platform");
+    assert_eq!(platform["node"][0]["host"].as_str(), Some(host));
+    let listed = json(&run_there("models list --json"));
+    for model in listed["models"].as_array().expect("models") {
+        run_there(&format!(
+            "models show {}",
+            model["name"].as_str().expect("a name")
+        ));
+    }
+}
