@@ -554,8 +554,8 @@ impl<K: Term> AddTerms<'_, K> {
     ) {
         let columns = shorten(columns, sums.len());
         let factors = splat(simd, factors);
-        for i in 0..sums.len() {
-            sums[i] = simd.add_f64s(sums[i], K::sum(simd, &factors, &take_line(&columns, i)));
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = simd.add_f64s(*sum, K::sum(simd, &factors, &take_line(&columns, i)));
         }
     }
 }
