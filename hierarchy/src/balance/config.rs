@@ -36,6 +36,35 @@ fn unknown_strategy(name: &str) -> BalanceError {
     BalanceError::UnknownStrategy(name.to_owned())
 }
 
+/// A rule by which measured times divide work. [`BalanceConfig::rule`] tells the rule of a [`Strategy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// The same amount for every part, whatever the times.
+    Even,
+    /// In proportion to the last measured speeds.
+    Constant {
+        /// `true` if the first measured division is the only one.
+        is_single: bool,
+    },
+    /// By functional performance models of the parts.
+    Functional {
+        /// `true` if the steps of the run refine the models. A balancing before the run is the same.
+        learns: bool,
+    },
+}
+
+impl Rule {
+    /// Returns `true` if functional performance models divide.
+    pub(super) fn is_functional(self) -> bool {
+        matches!(self, Self::Functional { .. })
+    }
+
+    /// Returns `true` if the steps of the run refine the models.
+    pub fn learns(self) -> bool {
+        self == Self::Functional { learns: true }
+    }
+}
+
 /// The division that [`Strategy::Fpm`] measures first, after each part's first small point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -93,18 +122,15 @@ impl BalanceConfig {
             ..self
         }
     }
-}
 
-impl BalanceConfig {
-    /// Returns the settings for a balancing that ends before the run.
-    #[must_use]
-    pub(super) fn before_run(self) -> Self {
-        Self {
-            strategy: match self.strategy {
-                Strategy::Adaptive => Strategy::Fpm,
-                strategy => strategy,
-            },
-            ..self
+    /// Returns the rule of the strategy.
+    pub fn rule(&self) -> Rule {
+        match self.strategy {
+            Strategy::Homogeneous => Rule::Even,
+            Strategy::SingleCpm => Rule::Constant { is_single: true },
+            Strategy::MultiCpm => Rule::Constant { is_single: false },
+            Strategy::Fpm => Rule::Functional { learns: false },
+            Strategy::Adaptive => Rule::Functional { learns: true },
         }
     }
 }

@@ -6,7 +6,7 @@
 //!   alone gives to the times comes on top: `√(ε² + noise²)`. It grows with the number of parts, and 90 alike
 //!   parts would never be balanced. A part without units counts with the time of its first one. Balancing
 //!   also ends when a further measurement cannot win back its cost beyond the noise. It ends when iterations
-//!   run out, and when the next division was measured before, since [`Strategy::MultiCpm`] may cycle for
+//!   run out, and when the next division was measured before, since [`Strategy::MultiCpm`](super::Strategy::MultiCpm) may cycle for
 //!   ever.
 //! * **result of balancing**: the thesis takes the last division (4.3). Here the result is the fastest
 //!   measured one, because convergence need not be monotone. An early end takes the next division unmeasured
@@ -27,7 +27,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Strategy,
+    BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Rule,
     imbalance, shrink_alike,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel, StartUp};
@@ -37,7 +37,7 @@ use crate::partition::{Partition, Partitioner, apportion, even, list_falling, pr
 /// one measured division to the next.
 ///
 /// Each iteration measures a division, ends if its times are balanced, adds the measured points to the
-/// parts' models and computes the next division from them. [`Strategy::Fpm`] divides by the configured
+/// parts' models and computes the next division from them. [`Strategy::Fpm`](super::Strategy::Fpm) divides by the configured
 /// [`Partitioner`], the CPM strategies by [`proportional()`] to the last measured speeds. The
 /// [crate's example](crate#example) runs one.
 ///
@@ -75,6 +75,7 @@ use crate::partition::{Partition, Partitioner, apportion, even, list_falling, pr
 #[derive(Debug, Clone)]
 pub struct Dpa {
     config: BalanceConfig,
+    rule: Rule,
     total: u64,
     models: Vec<PiecewiseFpm>,
     /// Last measured speed of each part.
@@ -129,7 +130,8 @@ impl Dpa {
     pub fn new(config: BalanceConfig, n: usize, total: u64) -> Self {
         assert!(n > 0, "work can only be balanced over at least one part");
         let mut dpa = Self {
-            config: config.before_run(),
+            config,
+            rule: config.rule(),
             total,
             models: vec![PiecewiseFpm::new(); n],
             speeds: vec![None; n],
@@ -141,7 +143,7 @@ impl Dpa {
         };
         if total == 0 {
             dpa.end_unmeasured(EndReason::NoWork, dpa.wanted.clone(), vec![0.0; n]);
-        } else if config.strategy == Strategy::Homogeneous {
+        } else if dpa.rule == Rule::Even {
             dpa.end_unmeasured(EndReason::NotMeasured, dpa.wanted.clone(), vec![0.0; n]);
         }
         dpa
@@ -270,8 +272,7 @@ impl Dpa {
     /// Adds the points of these times to the models. Parts of nearly the same size are shrunk towards each
     /// other first, so that alike parts get alike shares.
     fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
-        let is_fpm = self.config.strategy == Strategy::Fpm;
-        let points: Vec<(usize, Point)> = if is_fpm && are_near(units) {
+        let points: Vec<(usize, Point)> = if self.rule.is_functional() && are_near(units) {
             list_points(units, &shrink_per_unit(units, times)).collect()
         } else {
             list_points(units, times).collect()
@@ -289,7 +290,7 @@ impl Dpa {
         let next_s = next.max_time_s();
         let why = if self.is_solution(now, next_s) {
             EndReason::Balanced
-        } else if self.config.strategy == Strategy::SingleCpm {
+        } else if self.rule == (Rule::Constant { is_single: true }) {
             self.end_unmeasured(EndReason::Predicted, next.units, next.times_s);
             return Ok(());
         } else if self.is_known(&next.units) {
@@ -351,7 +352,7 @@ impl Dpa {
 
     /// Returns `true` if a division of equal times is sought, `false` if one that may be faster.
     fn seeks_balance(&self) -> bool {
-        self.config.strategy != Strategy::Fpm || self.config.partitioner != Partitioner::Hpopta
+        !self.rule.is_functional() || self.config.partitioner != Partitioner::Hpopta
     }
 
     /// Returns the seconds of the best measured division; infinite if measuring was given up in all.
@@ -371,9 +372,10 @@ impl Dpa {
             .zip(units)
             .filter(|(_, d)| **d > 0)
             .map(|(model, &d)| model.time_at_most(d as f64));
-        match self.config.strategy {
-            Strategy::Fpm => times_s.fold(0.0, f64::max),
-            _ => f64::INFINITY,
+        if self.rule.is_functional() {
+            times_s.fold(0.0, f64::max)
+        } else {
+            f64::INFINITY
         }
     }
 
@@ -385,7 +387,7 @@ impl Dpa {
     }
 
     fn compute_next(&self) -> Result<Partition, BalanceError> {
-        if self.config.strategy != Strategy::Fpm {
+        if !self.rule.is_functional() {
             return Ok(proportional(&self.assume_speeds(), self.total)?);
         }
         let owned = self.make_functions();
@@ -401,7 +403,7 @@ impl Dpa {
 
     fn make_function<'a>(&'a self, fpm: &'a PiecewiseFpm, speed: f64) -> Box<dyn SpeedModel + 'a> {
         match self.config.fit {
-            _ if self.config.strategy != Strategy::Fpm || fpm.is_empty() => Box::new(Cpm { speed }),
+            _ if !self.rule.is_functional() || fpm.is_empty() => Box::new(Cpm { speed }),
             Fit::PiecewiseSpeed => Box::new(StartUp::new(fpm)),
             // The points were checked when they were added, and there are some.
             fit => (fit.model(fpm.points()))
@@ -410,22 +412,18 @@ impl Dpa {
     }
 
     fn estimate_fixed_s(&self) -> Vec<f64> {
-        let is_fpm = self.config.strategy == Strategy::Fpm;
+        if !self.rule.is_functional() {
+            return vec![0.0; self.models.len()];
+        }
         self.models
             .iter()
-            .map(|fpm| {
-                if is_fpm {
-                    StartUp::new(fpm).fixed_s()
-                } else {
-                    0.0
-                }
-            })
+            .map(|fpm| StartUp::new(fpm).fixed_s())
             .collect()
     }
 
     fn list_falling(&self) -> Vec<usize> {
         let follows = matches!(self.config.fit, Fit::Akima | Fit::RawPiecewise);
-        if !follows || self.config.strategy != Strategy::Fpm || !self.seeks_balance() {
+        if !follows || !self.rule.is_functional() || !self.seeks_balance() {
             return Vec::new();
         }
         let owned = self.make_functions();

@@ -4,7 +4,7 @@
 //!
 //! * **first points of IDPA**: the paper measures one column (step 1). Here each device measures a
 //!   sixteenth of an even share, because so small a measurement says little about the speeds to come.
-//! * **first distribution of IDPA**: the paper starts evenly (step 2). Here [`Strategy::Fpm`] starts
+//! * **first distribution of IDPA**: the paper starts evenly (step 2). Here [`Strategy::Fpm`](super::Strategy::Fpm) starts
 //!   with GPA's division by the first points, because between unlike devices an even one is the most
 //!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`].
 //! * **IDPA, later calls**: the paper starts each call from the beginning (section 3). Here a later call
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, DeviceModels, EndReason,
-    MeasuredDivision, Observation, Strategy, imbalance,
+    MeasuredDivision, Observation, imbalance,
 };
 
 /// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
@@ -168,17 +168,16 @@ impl Idpa {
         (rows, columns): (u64, u64),
         known: Option<&DeviceModels>,
     ) -> Self {
-        let config = config.before_run();
         let mut dpa = Dpa::new(config, n_devices, columns);
-        let is_fpm = config.strategy == Strategy::Fpm;
-        let wanted = is_fpm && n_devices > 1 && columns > 0 && known.is_none();
+        let is_functional = config.rule().is_functional();
+        let wanted = is_functional && n_devices > 1 && columns > 0 && known.is_none();
         let few = match config.start {
             BalanceStart::Even => 1,
             BalanceStart::FirstPoints => (columns / (16 * n_devices as u64)).max(1),
         };
         if let Some(known) = known {
             dpa = dpa.with_prior(&known.speeds);
-            if is_fpm {
+            if is_functional {
                 start_with_points(&mut dpa, known, rows);
             }
         }

@@ -6,8 +6,8 @@
 //!   sixteenth of an even share, because one block fits a first-level cache. Its speed says little about
 //!   the speeds to come, and the larger sub-matrix costs little more. It has the matrix's proportions.
 //! * **first points by strategy**: the paper measures first points in every case (step 1). Here only
-//!   [`Strategy::Fpm`] with more than one node does, because nothing else uses them.
-//! * **first distribution of INPA**: the paper starts evenly (step 3). Here [`Strategy::Fpm`] starts
+//!   [`Strategy::Fpm`](super::Strategy::Fpm) with more than one node does, because nothing else uses them.
+//! * **first distribution of INPA**: the paper starts evenly (step 3). Here [`Strategy::Fpm`](super::Strategy::Fpm) starts
 //!   with GPA's division by the first points, because between unlike nodes an even one is the most
 //!   expensive. The configuration can ask for the paper's start by [`BalanceStart::Even`]. The CPM
 //!   strategies start evenly, as in the paper's comparison (section 4).
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
-    Observation, Strategy, imbalance,
+    Observation, imbalance,
 };
 use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
 
@@ -164,9 +164,8 @@ impl Inpa {
         let Ok(total) = count_blocks(rows, cols) else {
             panic!("{rows} x {cols} blocks are too many to count")
         };
-        let config = config.before_run();
         let dpa = Dpa::new(config, n_nodes, total);
-        let first_points = config.strategy == Strategy::Fpm && n_nodes > 1 && total > 0;
+        let first_points = config.rule().is_functional() && n_nodes > 1 && total > 0;
         let mut inpa = Self {
             config,
             n_nodes,

@@ -21,7 +21,7 @@ mod shrink;
 
 use noise::{expected_range, pool_errors};
 
-pub use config::{BalanceConfig, BalanceStart, Strategy};
+pub use config::{BalanceConfig, BalanceStart, Rule, Strategy};
 pub use device_models::DeviceModels;
 pub use dpa::{Balanced, Dpa};
 pub use idpa::{DeviceBalance, Idpa};

@@ -2,7 +2,7 @@
 
 use super::{Decision, Division, Planner, hold_evenly};
 use crate::balance::{
-    BalanceOutcome, EndReason, NodeBalance, Observation, Strategy, imbalance, shrink_alike,
+    BalanceOutcome, EndReason, NodeBalance, Observation, Rule, imbalance, shrink_alike,
 };
 use crate::layout::{Layout, LayoutError, Method, Way};
 use crate::partition::apportion;
@@ -82,10 +82,14 @@ impl Planner {
         let speeds: Vec<f64> = whole
             .times
             .iter()
-            .map(|time| match time.t_s {
-                _ if self.config.strategy == Strategy::Homogeneous => 1.0,
-                t_s if t_s > 0.0 => 1.0 / t_s,
-                _ => 0.0,
+            .map(|time| {
+                if self.config.rule() == Rule::Even {
+                    1.0
+                } else if time.t_s > 0.0 {
+                    1.0 / time.t_s
+                } else {
+                    0.0
+                }
             })
             .collect();
         Division::K {
@@ -229,6 +233,7 @@ fn move_to_layout(balance: NodeBalance, layout: Layout) -> NodeBalance {
 mod tests {
     use super::super::planner::tests::small;
     use super::*;
+    use crate::balance::Strategy;
     use crate::layout::{br, slice_cols, slice_rows};
 
     fn planner(strategy: Strategy, hidden: f64) -> Planner {

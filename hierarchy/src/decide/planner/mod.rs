@@ -9,7 +9,7 @@ use super::models::{AllOfC, Models};
 use super::{DecideError, Decision, Division, LeftOut};
 use crate::balance::{
     BalanceConfig, BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance,
-    Observation, Strategy,
+    Observation, Rule,
 };
 use crate::layout::{Layout, LayoutError, Rect};
 use crate::predict::{Cluster, Links};
@@ -135,7 +135,7 @@ impl Planner {
             phase: PlanPhase::ConsiderK,
             next: BalanceStep::Measure(PlanRequest::MessageCosts),
         };
-        if config.strategy == Strategy::Homogeneous {
+        if config.rule() == Rule::Even {
             // No time is to be corrected.
             planner.known.byte_s = Some(vec![0.0; cluster.nodes]);
             planner.advance()?;

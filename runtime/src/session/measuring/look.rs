@@ -44,8 +44,15 @@ pub(super) struct Looking {
     limits_s: Vec<Option<f64>>,
 }
 
-/// The first division of a run that learns: the decision, the columns of every rank's devices, and the look at them.
-pub(super) type FirstDivision = (Decision, Vec<Vec<usize>>, FirstLook);
+/// The first division of a run that learns.
+#[derive(Serialize, Deserialize)]
+pub(super) struct FirstDivision {
+    pub decision: Decision,
+    /// Columns of every rank's devices.
+    pub slices: Vec<Vec<usize>>,
+    /// The look at the devices, from which the run learns on.
+    pub look: FirstLook,
+}
 
 /// Returns the settings for a run of this number of steps and devices.
 fn suit(config: AdaptiveConfig, problem: &Problem, steps: u64, devices: u64) -> AdaptiveConfig {
@@ -292,11 +299,19 @@ impl Looking {
         }) = first
         else {
             self.describe_balance(&mut decision, None);
-            return Ok((decision, slices, self.look.clone()));
+            return Ok(FirstDivision {
+                decision,
+                slices,
+                look: self.look.clone(),
+            });
         };
         decision.division = Division::C(assignment.layout);
         self.describe_balance(&mut decision, Some(&laid_out.units));
-        Ok((decision, assignment.slices, self.look.clone()))
+        Ok(FirstDivision {
+            decision,
+            slices: assignment.slices,
+            look: self.look.clone(),
+        })
     }
 
     /// Lets the learner divide the first step; `None` if it has nothing to divide.

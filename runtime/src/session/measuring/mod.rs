@@ -10,7 +10,7 @@ mod node;
 use isochron_devices::internal::{Load, memory_bounds};
 use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
 use isochron_hierarchy::adaptive::FirstLook;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy, imbalance};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Rule, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::predict::{Cluster, Links};
 
@@ -106,10 +106,18 @@ impl PlanningTask {
         let hosts = comm.gather(&comm.host().to_owned())?;
         let is_one_host = hosts.iter().all(|host| *host == hosts[0]);
         let is_decided = problem.flop() == 0.0 || (nodes == 1 && team.len() == 1);
-        let strategy = if is_decided {
-            Strategy::Homogeneous
+        let mut config = BalanceConfig {
+            reps: measure.min_reps,
+            ..config
+        };
+        if is_decided {
+            config.strategy = Strategy::Homogeneous;
+        }
+        // Models answer at once, so that no answer costs more than it saves.
+        config.steps = if config.rule().learns() {
+            0
         } else {
-            config.strategy
+            problem.k().div_ceil(kernel_width.max(1)) as u64
         };
         Ok(Self {
             problem,
@@ -117,16 +125,7 @@ impl PlanningTask {
                 nodes,
                 hidden: if is_one_host { 0.0 } else { 1.0 },
             },
-            config: BalanceConfig {
-                strategy,
-                steps: match strategy {
-                    // Models answer at once, so that no answer costs more than it saves.
-                    Strategy::Adaptive => 0,
-                    _ => problem.k().div_ceil(kernel_width.max(1)) as u64,
-                },
-                reps: measure.min_reps,
-                ..config
-            },
+            config,
             kernel_width,
         })
     }
@@ -155,8 +154,9 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// # Collective
     /// All ranks.
     pub(super) fn decide(mut self) -> Result<Decided, Error> {
+        let learns = self.node.task.config.rule().learns();
         let known = self.share_known()?;
-        if self.node.task.config.strategy == Strategy::Adaptive {
+        if learns {
             self.looking = self.node.look_at_all(&self.known.concat())?;
             self.node.free_operands();
         } else {
@@ -166,9 +166,13 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         if self.node.is_predicting() {
             note_prediction(&mut decision, 0);
         }
-        let first = self.divide_first(&decision)?;
-        if let Some((division, ..)) = &first {
-            decision.clone_from(division);
+        let first = if learns {
+            Some(self.divide_first(&decision)?)
+        } else {
+            None
+        };
+        if let Some(first) = &first {
+            decision.clone_from(&first.decision);
         }
         tracing::info!(division = %decision.division, candidates = ?decision.candidates,
             left_out = ?decision.left_out, "decided");
@@ -180,15 +184,16 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
             links: self.find_links(),
             ladder: self.ladder,
             known: known[rank].iter().map(|device| device.from).collect(),
-            seen: match self.node.task.config.strategy {
-                Strategy::Adaptive => self.looking.map_or_else(Vec::new, |looking| looking.seen),
-                _ => self.node.gather_seen()?,
+            seen: if learns {
+                self.looking.map_or_else(Vec::new, |looking| looking.seen)
+            } else {
+                self.node.gather_seen()?
             },
             slices: match &first {
-                Some((_, slices, _)) => slices[rank].clone(),
+                Some(first) => first.slices[rank].clone(),
                 None => self.node.slice_part(&decision.division),
             },
-            look: first.map(|(.., look)| look),
+            look: first.map(|first| first.look),
             measured: self.node.measured,
             decision,
         })
@@ -200,7 +205,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     /// All ranks.
     fn share_known(&self) -> Result<Vec<Vec<KnownDevice>>, Error> {
         let comm = self.node.comm;
-        if self.node.task.config.strategy == Strategy::Homogeneous {
+        if self.node.task.config.rule() == Rule::Even {
             return Ok(vec![Vec::new(); comm.size()]);
         }
         let mut known = comm.share(0, (comm.rank() == 0).then(|| self.known.clone()))?;
@@ -210,21 +215,18 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         Ok(known)
     }
 
-    /// Divides the first step of a run that learns; `None` if all is decided.
+    /// Divides the first step of a run that learns.
     ///
     /// # Collective
     /// All ranks.
-    fn divide_first(&mut self, decision: &Decision) -> Result<Option<FirstDivision>, Error> {
+    fn divide_first(&mut self, decision: &Decision) -> Result<FirstDivision, Error> {
         let comm = self.node.comm;
-        if self.node.task.config.strategy != Strategy::Adaptive {
-            return Ok(None);
-        }
         let task = self.node.task;
         let first = self
             .looking
             .as_mut()
             .map(|looking| looking.divide_first(&task, decision.clone()));
-        share_outcome(comm, 0, first).map(Some)
+        share_outcome(comm, 0, first)
     }
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {

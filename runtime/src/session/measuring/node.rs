@@ -8,7 +8,7 @@ use isochron_devices::{
     measure_team,
 };
 use isochron_hierarchy::balance::{
-    BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Strategy,
+    BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Rule,
 };
 use isochron_hierarchy::decide::Division;
 use isochron_hierarchy::layout::Rect;
@@ -316,7 +316,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         balance: DeviceBalance,
         rounds: &mut MeasureRounds<'_>,
     ) -> Result<DeviceBalance, Error> {
-        if rows == 0 || cols == 0 || self.task.config.strategy == Strategy::Homogeneous {
+        if rows == 0 || cols == 0 || self.task.config.rule() == Rule::Even {
             return Ok(balance);
         }
         let times = self.measure_devices(rows, depth, &balance.slices, &mut |_needed| {
@@ -421,7 +421,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         )?;
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
             // A look is a few repetitions, and no precision is asked for.
-            let is_look = self.task.config.strategy == Strategy::Adaptive;
+            let is_look = self.task.config.rule().learns();
             if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
                 measurement.outcome = MeasureOutcome::Precise;
             }
