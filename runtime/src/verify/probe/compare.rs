@@ -204,7 +204,6 @@ impl<T: Scalar> Probe<T> {
 
 /// Returns the bound of an element's error in units of `g`, by its number of nonzero real terms.
 pub(super) fn find_element_bound<T: Scalar>(terms: f64) -> f64 {
-    // Both parts of a complex number err.
     let probable = 64.0 * terms.max(1.0).sqrt() * T::EPSILON / 2.0;
     find_worst_bound::<T>(terms).min(probable)
 }

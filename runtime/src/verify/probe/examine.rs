@@ -96,7 +96,7 @@ impl<T: Scalar> Probe<T> {
         };
         let mut elements: Vec<_> = suspects.iter().map(list).collect();
         let mut terms = vec![0.0; suspects.len()];
-        again.factors(&mut |[a, b]| {
+        let mut take = |[a, b]: [Operand<'_, T>; 2]| {
             let (rows, k) = (gather_rows(comm, &a, suspects)?, a.cols());
             for (at, suspect) in suspects.iter().enumerate() {
                 let row = &rows[at * k..(at + 1) * k];
@@ -105,7 +105,10 @@ impl<T: Scalar> Probe<T> {
                 self.compute_again(row, &b, suspect, &mut elements[at]);
             }
             Ok(())
-        })?;
+        };
+        if self.scalars.alpha != T::ZERO {
+            again.factors(&mut take)?;
+        }
         let mut examined = Examined {
             largest: 0.0,
             raised: 1.0,

@@ -43,8 +43,9 @@ use crate::multiply::{Problem, Scalars};
 /// matrices cannot be made again, a result is wrong from 32 times a bound on, or from `(t + 4)/(1.8·(√t + 2))` times it.
 ///
 /// One wrong element is found if it is off by `64·u·√t·(‖a_i‖·‖b_j‖ + |c0_ij|)` or more, with up to 16384 columns, whatever the
-/// scales of rows and columns. If A and B come in parts of k, that holds as far as the columns of the first matrix have the
-/// proportions of all. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
+/// scales of rows and columns. If A and B come in parts of k, the columns are scaled by the first matrix. If they turn out to
+/// have other proportions, the matrices are made again for a vector that is scaled by all; where they cannot be, a column hides
+/// errors of another, and [`Verdict::finds`] tells how large ones. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
 /// the sums of 8 columns in twice double precision.
 ///
 /// # References
@@ -296,7 +297,7 @@ impl<T: Scalar> Probe<T> {
     }
 
     /// Finishes the check with C after the multiplication. Suspicious elements are examined if the other matrices can be
-    /// made again. NaN or infinite residuals do not pass.
+    /// made again, which takes as much memory as C if C was added. NaN or infinite residuals do not pass.
     ///
     /// # Errors
     /// The errors of [`Comm`].
@@ -314,12 +315,68 @@ impl<T: Scalar> Probe<T> {
             .with("again", &again.is_some())
             .enter()?;
         let _entered = tracing::info_span!("verify", rank = comm.rank()).entered();
+        let Some(again) = again else {
+            return self.judge_residuals(comm, c, None);
+        };
+        if self.scaling == Scaling::ByParts && self.has_uneven_columns(comm)? {
+            match self.scale_again(comm, c, again) {
+                Ok(scaled) => return scaled.judge_residuals(comm, c, Some(again)),
+                Err(error) => {
+                    tracing::warn!(%error, "errors in small columns cannot be found");
+                }
+            }
+        }
+        self.judge_residuals(comm, c, Some(again))
+    }
+
+    /// Returns `true` if the columns of all matrices have other proportions than those that scale the vector.
+    fn has_uneven_columns(&self, comm: &dyn Comm) -> Result<bool, Error> {
+        // Ranks may have rounded the sums differently.
+        let is_uneven = (comm.rank() == 0).then(|| self.vector.is_uneven());
+        comm.share(0, is_uneven)
+    }
+
+    /// Begins again with a vector that is scaled by all matrices, which are made again.
+    fn scale_again(
+        &self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+        again: &mut dyn Recall<T>,
+    ) -> Result<Self, Error> {
+        let mut scaled = Self {
+            vector: self.vector.scale_by_all(),
+            scaling: Scaling::Done,
+            k: 0,
+            products: Totals::zeros(self.sizes.len()),
+            turned: self
+                .turned
+                .as_ref()
+                .map(|_| Totals::zeros(self.sizes.len())),
+            sizes: vec![0.0; self.sizes.len()],
+            terms: vec![0.0; self.terms.len()],
+            added: None,
+            ..*self
+        };
+        if self.scalars.beta != T::ZERO {
+            let c = again.c(c.spread().clone())?;
+            scaled.add_c(&Operand::from(&c));
+        }
+        again.factors(&mut |factors| scaled.add(comm, factors))?;
+        Ok(scaled)
+    }
+
+    fn judge_residuals(
+        &self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+        again: Option<&mut dyn Recall<T>>,
+    ) -> Result<Verdict, Error> {
         let Comparison {
             usual,
             certain,
             suspects,
         } = self.compare(comm, c)?;
-        let Some(again) = again.filter(|_| self.scalars.alpha != T::ZERO) else {
+        let Some(again) = again else {
             return Ok(judge(certain.largest, certain.finds));
         };
         if suspects.is_empty() || usual.largest.is_infinite() {

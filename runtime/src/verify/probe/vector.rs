@@ -20,6 +20,8 @@ const GROUP: usize = 512;
 const MOST_GROUPS: usize = 32;
 /// The most by which the sizes of columns differ that are scaled alike.
 const ALIKE: f64 = 1.125;
+/// The ratio of sizes that columns may have after they were scaled by a part of all matrices.
+const UNEVEN: f64 = 2.0;
 
 /// The columns of C, cut into runs that are checked apart.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +55,7 @@ impl ColumnGroups {
 }
 
 /// The numbers of the probe vector, `±(1 + ξ/4)/size` with uniform ξ, where the sizes of columns become known in turn.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ProbeVector {
     /// `±(1 + ξ/4)`. Each group has as many positive signs as negative ones: rounding that is alike in all columns cancels
     /// out but for ξ.
@@ -106,6 +108,27 @@ impl ProbeVector {
         }
     }
 
+    /// Returns `true` if columns are scaled so differently from their sizes over all matrices that one hides errors of
+    /// another.
+    pub(super) fn is_uneven(&self) -> bool {
+        let of_scales = || {
+            self.sizes
+                .iter()
+                .zip(&self.scales)
+                .filter(|(_, scale)| **scale != 0.0)
+                .map(|(size, scale)| size / scale)
+        };
+        of_scales().fold(0.0, f64::max) > UNEVEN * of_scales().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Returns the same draws, scaled by the sizes over all matrices.
+    pub(super) fn scale_by_all(&self) -> Self {
+        Self {
+            scales: self.sizes.clone(),
+            ..self.clone()
+        }
+    }
+
     /// Returns the numbers of the vector.
     pub(super) fn numbers(&self) -> Vec<f64> {
         divide_by_sizes(self.draws.iter().copied(), &self.scales)
@@ -123,7 +146,7 @@ pub(super) fn find_common_scale(sizes: &[f64]) -> Option<f64> {
     let least = nonzero().fold(f64::MAX, f64::min);
     let most = nonzero().fold(0.0, f64::max);
     // Squares of much smaller numbers vanish, and those of much larger ones overflow.
-    let is_alike = most <= ALIKE * least && least > 1e-100 && most < 1e100;
+    let is_alike = most > 0.0 && most <= ALIKE * least && least > 1e-100 && most < 1e100;
     is_alike.then(|| least.log2().round().exp2())
 }
 

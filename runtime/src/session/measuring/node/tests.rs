@@ -102,7 +102,7 @@ fn prepare_measurer<'a>(
     let config = BalanceConfig::default();
     let mut task = PlanningTask::new(comm, team, problem, config, measure).unwrap();
     task.kernel_width = 1;
-    (task.config.strategy, task.config.steps) = (Strategy::Fpm, steps as u64);
+    (task.config.strategy, task.config.steps) = (isochron_hierarchy::balance::Strategy::Fpm, steps as u64);
     NodeMeasurer::new(comm, team, None, measure, task)
 }
 
