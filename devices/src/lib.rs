@@ -60,9 +60,8 @@ mod team;
 pub use blas::{BlasChoice, CblasLibrary, EmbeddedBlas};
 pub use contract::{
     Blas, BlasGemm, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, ElementType,
-    ForkedChild, JobCheck, JobNeeds, JobShape, MatrixView, PanelPair, ReservedThreads,
-    ResidentPeak, Scalar, ThreadPlace, UpdateTime, Updates, View, ViewMut, Worker,
-    leading_dimension,
+    ForkedChild, JobCheck, JobNeeds, JobShape, MatrixView, PanelPair, ReservedThreads, Scalar,
+    ThreadPlace, UpdateTime, Updates, View, ViewMut, Worker, leading_dimension,
 };
 pub use cpu::CpuWorker;
 pub use cuda::{CudaConfig, CudaInfo, CudaWorker};

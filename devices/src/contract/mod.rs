@@ -18,8 +18,8 @@ pub use error::{DeviceError, ForkedChild};
 pub use isochron_hierarchy::problem::ElementType;
 pub use view::{MatrixView, View, ViewMut, leading_dimension};
 pub use worker::{
-    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ResidentPeak,
-    ThreadPlace, UpdateTime, Updates, Worker,
+    Depth, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape, PanelPair, ThreadPlace,
+    UpdateTime, Updates, Worker,
 };
 
 pub(crate) use view::even_widths;

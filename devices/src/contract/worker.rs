@@ -188,15 +188,6 @@ impl UpdateTime {
     }
 }
 
-/// The best speed of a device's library with all operands in the device's own memory.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ResidentPeak {
-    /// Speed in flop/s.
-    pub flops_per_s: f64,
-    /// Side of the square matrices that reached it.
-    pub side: usize,
-}
-
 /// The A (`rows × k`) and the B (`k × cols`) of an update.
 pub type PanelPair<'a, T> = (View<'a, T>, View<'a, T>);
 
@@ -264,15 +255,6 @@ pub trait Worker: Updates<f32> + Updates<f64> + Updates<Complex32> + Updates<Com
 /// times sum up to the device's time for the job. The worker may keep C elsewhere meanwhile, so C is valid only after
 /// `finish`. After an error the job is over: the content of C is unspecified, and the next call is `begin`.
 pub trait Updates<T: Scalar>: Send {
-    /// Measures, between jobs, the speed of the device's library with all operands in the device's own memory. Returns
-    /// `None` for a device that computes in host memory: its updates show that speed.
-    ///
-    /// # Errors
-    /// Errors of the device.
-    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        Ok(None)
-    }
-
     /// Computes `C = beta·C` between jobs, with the threads that will update C; `beta = 0` overwrites C without reading it.
     ///
     /// The system places a page of memory near the thread that writes it first. So this call puts a fresh C next to the

@@ -6,45 +6,13 @@ use super::gpu::OpenGpu;
 use super::plan::SLOTS;
 use super::stream::DevicePlace;
 use super::trial::{TRIAL_PINNED_BYTES, TRIAL_SLOT_BYTES, make_numbers};
-use crate::contract::{DeviceError, ResidentPeak, Scalar, View};
-use std::time::{Duration, Instant};
+use crate::contract::{DeviceError, Scalar, View};
+use std::time::Instant;
 
-/// Sides of the square matrices on which the peak is measured.
-const SIDES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
 /// Columns of a matrix that are copied at a time.
 const STRIPE: usize = 256;
-/// Number of products of each size, of which the fastest counts.
-const PRODUCTS: usize = 5;
-/// A product that takes longer is the last one: larger matrices would show no more.
-const LONG: Duration = Duration::from_millis(200);
 
 impl OpenGpu {
-    /// Measures the best speed of cuBLAS on square matrices in the GPU's memory, within the limits; no job is under
-    /// way. Returns `None` if not even the smallest matrices fit.
-    pub fn resident_peak<T: Scalar>(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        let mut best: Option<ResidentPeak> = None;
-        for side in SIDES {
-            let bytes = (3 * side * side * size_of::<T>()) as u64;
-            if !self.has_room_for(bytes) {
-                break;
-            }
-            let timed = self.run(|gpu| match gpu.time_square::<T>(side, bytes) {
-                // Other programs have taken the memory since the limit was set.
-                Err(error) if error.is_out_of_memory() => Ok(None),
-                timed => timed.map(Some),
-            })?;
-            let Some(fastest_s) = timed else { break };
-            let flops_per_s = T::TYPE.flop() * (side as f64).powi(3) / fastest_s;
-            if best.is_none_or(|best| flops_per_s > best.flops_per_s) {
-                best = Some(ResidentPeak { flops_per_s, side });
-            }
-            if fastest_s > LONG.as_secs_f64() {
-                break;
-            }
-        }
-        Ok(best)
-    }
-
     /// Measures products as [`CudaWorker::time_products`](super::CudaWorker::time_products); no job is under way.
     pub fn time_products<T: Scalar>(
         &mut self,
@@ -71,16 +39,6 @@ impl OpenGpu {
     /// Returns `true` if the limits allow `bytes` of GPU memory, and the staging slots.
     fn has_room_for(&self, bytes: u64) -> bool {
         bytes <= self.limits.device_bytes && TRIAL_PINNED_BYTES <= self.limits.host_bytes
-    }
-
-    /// Returns the seconds of the fastest of [`PRODUCTS`] products of square matrices.
-    fn time_square<T: Scalar>(&mut self, side: usize, bytes: u64) -> CallResult<f64> {
-        let product = self.place_operands::<T>((side, side, side), bytes, TRIAL_SLOT_BYTES)?;
-        let mut fastest_s = f64::INFINITY;
-        for _ in 0..PRODUCTS {
-            fastest_s = fastest_s.min(self.time_burst::<T>(&product, 1)?);
-        }
-        Ok(fastest_s)
     }
 
     /// Returns the seconds until `count` products of the matrices that [`place_operands`](Self::place_operands) has

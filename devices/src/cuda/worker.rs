@@ -7,7 +7,7 @@ use super::memory::PinnedMemory;
 use super::plan::TilePlan;
 use crate::contract::{
     Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobCheck, JobNeeds, JobShape,
-    PanelPair, ResidentPeak, Scalar, ThreadPlace, UpdateTime, Updates, ViewMut, Worker,
+    PanelPair, Scalar, ThreadPlace, UpdateTime, Updates, ViewMut, Worker,
 };
 use crate::host::cpu_time::thread_cpu_time_s;
 use crate::host::threads::{Seen, bind_threads, confine_threads, start_threads};
@@ -184,10 +184,6 @@ impl Worker for CudaWorker {
 }
 
 impl<T: Scalar> Updates<T> for CudaWorker {
-    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        self.run_between_jobs(|engine| engine.abandon()?.resident_peak::<T>())
-    }
-
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
         run_on_first(&self.hands, || c.scale(beta));
     }

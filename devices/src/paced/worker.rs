@@ -1,8 +1,8 @@
 //! A worker that is slower than its hardware on purpose: one machine emulates an unlike cluster.
 
 use crate::contract::{
-    Depth, DeviceClock, DeviceError, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak,
-    Scalar, ThreadPlace, UpdateTime, Updates, ViewMut, Worker,
+    Depth, DeviceClock, DeviceError, DeviceInfo, JobNeeds, JobShape, PanelPair, Scalar,
+    ThreadPlace, UpdateTime, Updates, ViewMut, Worker,
 };
 use crate::paced::model_time::{check_model, model_time_s};
 use crate::paced::turns::Turns;
@@ -169,11 +169,6 @@ impl Worker for PacedWorker {
 }
 
 impl<T: Scalar> Updates<T> for PacedWorker {
-    /// Measures the inner worker, which is not slowed down.
-    fn resident_peak(&mut self) -> Result<Option<ResidentPeak>, DeviceError> {
-        T::updates(self.inner.as_mut()).resident_peak()
-    }
-
     fn scale(&mut self, beta: T, c: ViewMut<'_, T>) {
         T::updates(self.inner.as_mut()).scale(beta, c);
     }

@@ -1,14 +1,14 @@
 //! The devices of one node, driven together.
 
 use crate::contract::{
-    Depth, DeviceError, DeviceInfo, JobNeeds, JobShape, PanelPair, ResidentPeak, Scalar,
-    ThreadPlace, UpdateTime, Updates, ViewMut, Worker, check_size,
+    Depth, DeviceError, DeviceInfo, JobNeeds, JobShape, PanelPair, Scalar, ThreadPlace, UpdateTime,
+    Updates, ViewMut, Worker, check_size,
 };
 use crate::host::fork::HomeProcess;
 use core_turns::take_turn;
 use drive::{Drivers, TeamWorker};
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use sync::lock;
 
 mod core_turns;
@@ -156,22 +156,6 @@ impl DeviceTeam {
             .iter()
             .flat_map(|device| lock(device).notices())
             .collect()
-    }
-
-    /// Measures one device while the others are idle, as [`Updates::resident_peak`].
-    ///
-    /// # Errors
-    /// The errors of the device.
-    ///
-    /// # Panics
-    /// If there is no device of this index.
-    pub fn resident_peak<T: Scalar>(
-        &mut self,
-        index: usize,
-    ) -> Result<Option<ResidentPeak>, DeviceError> {
-        let device = self.devices[index].get_mut();
-        let device = device.unwrap_or_else(PoisonError::into_inner);
-        T::updates(device.as_mut()).resident_peak()
     }
 
     /// Scales `C = beta·C` on all devices at the same time, as [`Updates::scale`].
