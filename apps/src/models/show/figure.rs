@@ -14,6 +14,9 @@ const PLACES: u32 = 400;
 impl ShownModel {
     /// Makes the plot of speed against size, and of time against size if asked for.
     pub(super) fn plots(&self, with_time: bool) -> Vec<Plot> {
+        if self.keys.is_empty() {
+            return Vec::new();
+        }
         let mut plots = vec![self.make_plot("speed, units/s", NamedModel::speed, speed_mark)];
         if with_time {
             plots.push(self.make_plot("time, s", NamedModel::time_s, time_mark));

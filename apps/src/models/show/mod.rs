@@ -26,10 +26,10 @@ use stored::StoredModel;
 /// The models to show, and the form.
 #[derive(Args)]
 pub struct ShowArguments {
-    /// Points files: lines `d t [reps [ci]]`, units, seconds, repetitions, half-width of the
-    /// confidence interval; surface files: first line `# format: isochron-surface 1`, then lines
-    /// `m n t [reps [ci]]` for m rows and n columns of blocks; or, where there is no such file, models of the store
-    /// by their names, as `isochron models list` shows them, or the first digits of these
+    /// Points files, surface files, and stored models by their names. Points files have lines `d t [reps [ci]]`:
+    /// units, seconds, repetitions, half-width of the confidence interval. Surface files have the first line
+    /// `# format: isochron-surface 1`, then lines `m n t [reps [ci]]` for m rows and n columns of blocks. Names, or
+    /// their first digits, are those of `isochron models list`. If there is a file of a name, it is shown
     #[arg(required = true, value_name = "FILE|NAME")]
     names: Vec<PathBuf>,
     /// Sizes in units, or heights of surfaces, to show speed and time at [default: the measured ones]

@@ -248,6 +248,27 @@ fn models_are_listed_compared_moved_and_removed() {
 }
 
 #[test]
+fn a_model_of_sizes_that_were_given_up_has_bounds_alone() {
+    let [mpi, _] = libraries();
+    let folder = make_folder();
+    multiply_by(&mpi, &folder, BRIEF);
+    change_runs(&folder, |run| {
+        for sample in &mut run.samples {
+            sample.at_least = true;
+        }
+    });
+    let svg = folder.path("plot.svg");
+    for run in read_runs(&folder) {
+        let line = format!("show {} --svg {svg}", run.key.name());
+        let shown = models(&folder, "store", &line).success();
+        assert!(shown.contains(" units take at least "), "{shown}");
+        let line = format!("show {} --json", run.key.name());
+        let shown = models(&folder, "store", &line).success();
+        assert!(shown.contains("\"points\":[]"), "{shown}");
+    }
+}
+
+#[test]
 fn wrong_names_and_files_of_models_are_told() {
     let folder = make_folder();
     folder.write("no.models", "x");
