@@ -169,7 +169,7 @@ impl Groups {
         list_processes(&self.top.join(host)).len()
     }
 
-    /// Stops every process of a host, except `holder`.
+    /// Stops every process of a host, except `holder`, and waits until they stand still.
     ///
     /// # Errors
     /// [`ClusterError::System`] if a process cannot be stopped.
@@ -181,7 +181,7 @@ impl Groups {
             let mut left = list_processes(&folder);
             left.retain(|pid| !stopped.contains(pid) && Some(*pid) != holder);
             if left.is_empty() {
-                return Ok(());
+                break;
             }
             for pid in left {
                 match kill_process(pid, Signal::STOP) {
@@ -192,6 +192,11 @@ impl Groups {
                 stopped.push(pid);
             }
         }
+        // The signal works at the next moment of each process.
+        while stopped.iter().any(|pid| runs(*pid)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
     }
 
     /// Ends every process in the groups, except this one, and removes the groups.
@@ -242,6 +247,17 @@ fn list_processes(folder: &Path) -> Vec<Pid> {
         .filter_map(Pid::from_raw)
         .filter(|pid| *pid != rustix::process::getpid())
         .collect()
+}
+
+/// Returns `true` unless the process is stopped or has ended.
+fn runs(pid: Pid) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it may hold brackets.
+    let state = text
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| !"TtZX".contains(state))
 }
 
 /// Lists a folder and all below it, the deepest first.
