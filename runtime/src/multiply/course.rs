@@ -80,7 +80,8 @@ impl<T: Scalar> PartMove<T> {
     /// [`Error::Allocation`], on this rank alone.
     pub(super) fn plan(
         comm: &dyn Comm,
-        (from, to): (&Spread, Spread),
+        from: &Spread,
+        to: Spread,
         frame: Frame,
         allocate: impl FnOnce(Spread, usize) -> Result<Matrix<T>, Error>,
     ) -> Result<Self, Error> {
@@ -444,7 +445,7 @@ impl<T: Scalar> Course<'_, T> {
         if let Some(director) = &mut self.director {
             director.check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
         }
-        agree(self.comm, self.allocate((from, to), size))
+        agree(self.comm, self.allocate(&from, to, size))
     }
 
     /// Counts the elements of the memory that a move of this rank's part of C takes, with its messages.
@@ -472,11 +473,7 @@ impl<T: Scalar> Course<'_, T> {
         RoomSize::of(&schedules, self.plan.panel())
     }
 
-    fn allocate(
-        &self,
-        (from, to): (Spread, Spread),
-        size: RoomSize,
-    ) -> Result<LayoutRoom<T>, Error> {
+    fn allocate(&self, from: &Spread, to: Spread, size: RoomSize) -> Result<LayoutRoom<T>, Error> {
         let rank = self.comm.rank();
         let sets = if size == self.room {
             0
@@ -489,7 +486,7 @@ impl<T: Scalar> Course<'_, T> {
         if from.part(rank) == part {
             return Ok((None, rooms));
         }
-        let part_move = PartMove::plan(self.comm, (&from, to), self.frame, |to, rank| {
+        let part_move = PartMove::plan(self.comm, from, to, self.frame, |to, rank| {
             Matrix::zeros_with_room(to, rank, part.rows / ROW_ROOM)
         })?;
         let frame = match &part_move.aim {

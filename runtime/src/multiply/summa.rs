@@ -224,7 +224,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
             agree(comm, Ok(()))?;
             c.respread(home, rank);
         } else {
-            let part_move = PartMove::plan(comm, (c.spread(), home), c.frame(), Matrix::zeros);
+            let part_move = PartMove::plan(comm, c.spread(), home, c.frame(), Matrix::zeros);
             let part_move = agree(comm, part_move)?;
             self.slices = self.plan.slices(rank);
             self.move_c(part_move, c)?;

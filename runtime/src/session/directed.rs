@@ -174,9 +174,9 @@ impl Session {
         self.check_given(&plan)?;
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         let bytes = plan.memory_bytes(rank);
-        let work = (&job, &slices[..]);
+        let planned = AvailableMemory::new();
         let team = &mut self.team;
-        self.available = make_room(comm.as_ref(), team, bytes, work, &AvailableMemory::new())?;
+        self.available = make_room(comm.as_ref(), team, bytes, &job, &slices, &planned)?;
         self.replay = Some(record);
         Ok(plan)
     }

@@ -108,7 +108,8 @@ pub(super) fn make_room(
     comm: &dyn Comm,
     team: &mut DeviceTeam,
     bytes: u64,
-    (job, slices): (&JobShape, &[usize]),
+    job: &JobShape,
+    slices: &[usize],
     planned: &AvailableMemory,
 ) -> Result<AvailableMemory, Error> {
     let gpus = team
@@ -150,8 +151,8 @@ pub(super) fn look_again(
     planned: &AvailableMemory,
 ) -> Result<(), Error> {
     let rank = comm.rank();
-    let work = (&plan.job_shape(rank), &plan.slices(rank)[..]);
-    make_room(comm, team, plan.memory_bytes(rank), work, planned).map(drop)
+    let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
+    make_room(comm, team, plan.memory_bytes(rank), &job, &slices, planned).map(drop)
 }
 
 /// Makes room for updates of this job on every rank, then writes their operands: writing matrices would disturb ranks that
@@ -171,7 +172,7 @@ pub(super) fn prepare_operands<T: Scalar>(
 ) -> Result<(), Error> {
     let (rows, cols, width) = (job.rows, job.cols, job.depth.k_max);
     let missing = operands.missing_bytes(rows, cols, width);
-    make_room(comm, team, missing, (job, slices), &AvailableMemory::new())?;
+    make_room(comm, team, missing, job, slices, &AvailableMemory::new())?;
     let prepared = operands.prepare(team, job, slices);
     agree(comm, prepared.map_err(Error::from))
 }
@@ -194,7 +195,7 @@ pub(super) fn fit_to_memory(
     loop {
         let (job, slices) = (plan.job_shape(rank), plan.slices(rank));
         let bytes = plan.memory_bytes(rank).saturating_sub(count_lent(&plan));
-        let refused = match make_room(comm, team, bytes, (&job, &slices), &planned) {
+        let refused = match make_room(comm, team, bytes, &job, &slices, &planned) {
             Err(error @ Error::Memory { .. }) => error,
             done => return done.map(|available| (plan, available)),
         };
