@@ -8,7 +8,7 @@ use isochron_devices::{
     DeviceClock, DeviceError, DeviceInfo, DeviceKind, JobNeeds, PanelPair, UpdateTime, Updates,
     ViewMut, Worker,
 };
-use isochron_hierarchy::balance::BalanceConfig;
+use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -102,7 +102,7 @@ fn prepare_measurer<'a>(
     let config = BalanceConfig::default();
     let mut task = PlanningTask::new(comm, team, problem, config, measure).unwrap();
     task.kernel_width = 1;
-    (task.config.strategy, task.config.steps) = (isochron_hierarchy::balance::Strategy::Fpm, steps as u64);
+    (task.config.strategy, task.config.steps) = (Strategy::Fpm, steps as u64);
     NodeMeasurer::new(comm, team, None, measure, task)
 }
 
