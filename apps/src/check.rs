@@ -1,5 +1,6 @@
 //! `isochron check`: a result file, compared with the report of the run that wrote it.
 
+use isochron_hierarchy::printable::show_path;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -67,8 +68,8 @@ pub fn run(arguments: &CheckArguments) -> Result<Answer, Failure> {
     if shape != (written.m, written.n) {
         return Err(Failure::run(format!(
             "{} is not the result of {}: it is {}×{}, not {}×{}",
-            arguments.file.display(),
-            path.display(),
+            show_path(&arguments.file),
+            show_path(path),
             shape.0,
             shape.1,
             written.m,
@@ -84,21 +85,19 @@ pub fn run(arguments: &CheckArguments) -> Result<Answer, Failure> {
         found,
     };
     if answer.is_same {
-        return Answer::new(
-            arguments.json,
-            &answer,
-            |CheckAnswer { file, found, .. }| {
-                format!(
-                    "{file} is the result of {}: digest {found}\n",
-                    path.display()
-                )
-            },
-        );
+        return Answer::new(arguments.json, &answer, |answer| {
+            format!(
+                "{} is the result of {}: digest {}\n",
+                show_path(&arguments.file),
+                show_path(path),
+                answer.found
+            )
+        });
     }
     let failure = Failure::run(format!(
         "{} is not the result of {}: the digest of its elements is {}, not {}",
-        answer.file,
-        path.display(),
+        show_path(&arguments.file),
+        show_path(path),
         answer.found,
         answer.expected
     ));

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use isochron_core::ErrorClass;
-use isochron_hierarchy::printable::show_text;
+use isochron_hierarchy::printable::{show_path, show_text};
 use isochron_hierarchy::problem::ProblemError;
 
 /// A message for the user and the exit status.
@@ -28,7 +28,7 @@ impl Failure {
 
     /// Makes a failure to use the file `path`.
     pub fn of_file(path: &Path, reason: impl Display) -> Self {
-        Self::input(format!("{}: {reason}", path.display()))
+        Self::input(format!("{}: {reason}", show_path(path)))
     }
 
     /// Makes a failure of the run.

@@ -5,6 +5,7 @@
 //! names.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Longest name that is printed, in characters.
 pub const LONGEST: usize = 80;
@@ -19,6 +20,17 @@ pub const LONGEST: usize = 80;
 /// ```
 pub fn show_name(name: &str) -> Cow<'_, str> {
     cut(escape(name))
+}
+
+/// Returns a path for a line: hidden characters escaped, and nothing left out, since a path is needed as it is.
+///
+/// ```
+/// use isochron_hierarchy::printable::show_path;
+///
+/// assert_eq!(show_path("a\nb.npy".as_ref()), "a\\nb.npy");
+/// ```
+pub fn show_path(path: &Path) -> String {
+    escape(&path.to_string_lossy()).into_owned()
 }
 
 /// Returns a text of several lines and words. Hidden characters are escaped, except the ends of lines. A word is cut as a

@@ -1,5 +1,6 @@
 //! Errors of sessions, matrices and multiplications.
 
+use isochron_hierarchy::printable::show_path;
 use std::path::PathBuf;
 
 use isochron_devices::internal::MemoryScope;
@@ -45,7 +46,7 @@ pub enum Error {
         reason: String,
     },
     /// A file cannot be read or written, or has the wrong content.
-    #[error("{}: {reason}", path.display())]
+    #[error("{}: {reason}", show_path(path))]
     File {
         /// The file.
         path: PathBuf,
@@ -53,7 +54,10 @@ pub enum Error {
         reason: String,
     },
     /// A file system has less space than an output needs.
-    #[error("{}: needs {needed_bytes} bytes, and its file system has {free_bytes} free", path.display())]
+    #[error(
+        "{}: needs {needed_bytes} bytes, and its file system has {free_bytes} free",
+        show_path(path)
+    )]
     Space {
         /// The output.
         path: PathBuf,
@@ -63,7 +67,7 @@ pub enum Error {
         free_bytes: u64,
     },
     /// A result could not be written.
-    #[error("cannot write {}: {reason}", path.display())]
+    #[error("cannot write {}: {reason}", show_path(path))]
     Output {
         /// The file.
         path: PathBuf,

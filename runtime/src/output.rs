@@ -1,5 +1,6 @@
 //! Files that carry their final name only once they are complete.
 
+use isochron_hierarchy::printable::show_path;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, ErrorKind, Seek as _, Write};
@@ -345,7 +346,7 @@ pub(crate) fn choose_token() -> u64 {
 
 /// Says why no file could be created: the system speaks of the file where its folder is missing.
 fn blame_folder(path: &Path, error: &io::Error) -> String {
-    let folder = find_folder(path).display();
+    let folder = show_path(find_folder(path));
     match error.kind() {
         ErrorKind::NotFound => format!("there is no folder {folder}: make it first"),
         ErrorKind::NotADirectory => format!("{folder} is no folder"),

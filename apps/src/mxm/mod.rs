@@ -12,6 +12,7 @@ mod progress;
 mod text;
 mod ways;
 
+use isochron_hierarchy::printable::show_path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -164,7 +165,7 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
         _ => return Ok(()),
     };
     let reason = format!("there is nothing to learn: {reason}");
-    Err(Error::parameter("record", path.display(), reason))
+    Err(Error::parameter("record", show_path(path), reason))
 }
 
 /// Refuses models for a strategy that uses none.
@@ -172,7 +173,7 @@ fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
     match &arguments.models {
         Some(folder) if arguments.strategy == Strategy::Homogeneous => {
             let reason = "strategy homogeneous divides evenly, whatever models say";
-            Err(Error::parameter("models", folder.display(), reason))
+            Err(Error::parameter("models", show_path(folder), reason))
         }
         _ => Ok(()),
     }
@@ -405,7 +406,7 @@ impl MatrixSource<'_> {
                 let reason = format!("{found}{lost}; only --verify none multiplies them");
                 return Err(Error::file(path, reason));
             }
-            let notice = format!("{}: {found}", path.display());
+            let notice = format!("{}: {found}", show_path(path));
             self.notices.push(notice);
             self.is_finite = false;
         }

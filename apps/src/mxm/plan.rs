@@ -1,5 +1,6 @@
 //! The plan of a multiplication, printed.
 
+use isochron_hierarchy::printable::show_path;
 use std::collections::BTreeSet;
 
 use isochron_core::multiply::{Making, Plan};
@@ -22,7 +23,7 @@ pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
     let loaded = plan.file().map_or_else(String::new, |file| {
         let hosts = plan.nodes().iter().map(|node| node.host.as_str());
         let origin = describe_making(plan.made(), strategy, hosts);
-        format!("plan loaded from {}, {origin}\n", file.display())
+        format!("plan loaded from {}, {origin}\n", show_path(file))
     });
     format!(
         "{}\n{}{}\n{}",

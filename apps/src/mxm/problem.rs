@@ -1,5 +1,6 @@
 //! The multiplication that the options and files ask for.
 
+use isochron_hierarchy::printable::show_path;
 use std::iter;
 use std::time::Instant;
 
@@ -50,7 +51,7 @@ pub(super) fn find_problem(
         && shape_as(c, Op::N) != (m, n)
     {
         let FileShape { rows, cols, .. } = c.shape();
-        let found = format!("{} is {rows}×{cols}", c.path().display());
+        let found = format!("{} is {rows}×{cols}", show_path(c.path()));
         return Err(Error::Shape(format!("{found}, but A*B is {m}×{n}")).into());
     }
     let of_files = [a, b, c]
@@ -216,7 +217,7 @@ fn shape_of_factors(
     let (m, k) = shape_as(a, op_a);
     let (rows, n) = shape_as(b, op_b);
     if k != rows {
-        let (a, b) = (a.path().display(), b.path().display());
+        let (a, b) = (show_path(a.path()), show_path(b.path()));
         let reason = format!("{a} gives {m}×{k} and {b} gives {rows}×{n}");
         return Err(Error::Shape(reason));
     }

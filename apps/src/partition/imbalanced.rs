@@ -4,6 +4,7 @@ use isochron_hierarchy::model::{Estimate, ModelError, Point, TimeFunction};
 use isochron_hierarchy::partition::{
     HierarchicalPartition, Limits, Partition, SearchOutcome, hipopta, hpopta, hpopta_search, popta,
 };
+use isochron_hierarchy::printable::show_path;
 
 use super::{
     Amounts, NodeDivision, PartitionAlgorithm, PartitionAnswer, PartitionArguments, SearchEnd,
@@ -128,7 +129,7 @@ fn count_identical(
         ));
     }
     if let Some(other) = (1..functions.len()).find(|&i| functions[i] != functions[0]) {
-        let first = arguments.models[0].display();
+        let first = show_path(&arguments.models[0]);
         let reason =
             format!("differs from {first}: popta is for identical devices, hpopta for unlike");
         return Err(Failure::of_file(&arguments.models[other], reason));

@@ -4,6 +4,7 @@ mod balanced;
 mod imbalanced;
 mod limits;
 
+use isochron_hierarchy::printable::show_path;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -274,7 +275,7 @@ fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> Stri
     let n = parts.len();
     let devices = files.zip(parts).zip(&answer.times_s).enumerate();
     for (device, ((path, part), time_s)) in devices {
-        let mut row = vec![path.display().to_string()];
+        let mut row = vec![show_path(path)];
         if answer.nodes.is_some() {
             row.push((device / arguments.models.len()).to_string());
         }
@@ -290,7 +291,7 @@ fn format_text(arguments: &PartitionArguments, answer: &PartitionAnswer) -> Stri
     }
     if let (Some(fit), false) = (answer.fit, answer.falling.is_empty()) {
         let files = answer.falling.iter().map(|&index| &arguments.models[index]);
-        let files: Vec<String> = files.map(|path| path.display().to_string()).collect();
+        let files: Vec<String> = files.map(|path| show_path(path)).collect();
         text += &format!(
             "note: times of {} fall with the size by --fit {fit}, and {} is made for times that grow: \
              the parts may be far from the best\n",

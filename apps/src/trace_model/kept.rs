@@ -1,6 +1,7 @@
 //! The reading of the traces, kept in a file beside the points files until these are written. After a kill the next command
 //! goes on from there.
 
+use isochron_hierarchy::printable::show_path;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -116,7 +117,7 @@ impl<'a> KeptReadings<'a> {
                 let position = kept.reading.position();
                 file.go_to(position).map_err(blame)?;
                 progress.skip_bytes(file.offset);
-                let (name, megabytes) = (path.display(), file.offset / 1_000_000);
+                let (name, megabytes) = (show_path(path), file.offset / 1_000_000);
                 output::note(&format!(
                     "{name}: an earlier command has read {megabytes} MB of it"
                 ));
@@ -218,7 +219,7 @@ fn read_earlier(path: &Path, options: &TraceOptions) -> Vec<KeptTrace> {
     };
     output::note(&format!(
         "{}: {reason}: all traces are read from their beginning",
-        path.display()
+        show_path(path)
     ));
     Vec::new()
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::printable::{show_name, show_path};
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
@@ -50,7 +50,7 @@ impl EventLabels {
                 path: path.display().to_string(),
                 ..Self::default()
             }),
-            Err(error) => Err(format!("{}: {error}", path.display())),
+            Err(error) => Err(format!("{}: {error}", show_path(path))),
         }
     }
 
@@ -81,7 +81,7 @@ impl EventLabels {
                 let line = show_name(line);
                 format!(
                     "{}: line {number}: \"{line}\" names no event",
-                    path.display()
+                    show_path(path)
                 )
             })?;
         }

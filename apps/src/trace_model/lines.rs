@@ -1,5 +1,6 @@
 //! A trace as bytes and lines, read once from its beginning to its end.
 
+use isochron_hierarchy::printable::show_path;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -56,7 +57,7 @@ impl TraceFile {
         Ok(Self {
             reader: BufReader::with_capacity(1 << 18, file),
             progress,
-            name: path.display().to_string(),
+            name: show_path(path),
             line: 0,
             offset: 0,
             pause: u64::MAX,

@@ -23,6 +23,7 @@ mod reading;
 mod report;
 mod spans;
 
+use isochron_hierarchy::printable::show_path;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -87,7 +88,7 @@ impl TraceArguments {
         let mut notices = Vec::new();
         for (path, reading) in self.files.iter().zip(kept.list_readings()) {
             iterations.merge(reading.iterations());
-            let name = path.display();
+            let name = show_path(path);
             if let Some(end) = reading.end() {
                 notices.extend(end.notices.iter().map(|notice| format!("{name}: {notice}")));
                 if end.unfinished > 0 {

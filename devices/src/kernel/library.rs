@@ -4,6 +4,7 @@ use super::KernelPlace;
 use crate::contract::DeviceError;
 use crate::host::file_kind::check_kind;
 use crate::host::loader::find_reason;
+use isochron_hierarchy::printable::show_path;
 use isochron_kernel::{ISOCHRON_KERNEL_ABI, Interrupt, Kernel, KernelError, KernelTable};
 use libloading::Library;
 use std::ffi::{CStr, c_void};
@@ -37,7 +38,7 @@ impl LibraryKernel {
     /// the interface, or lacks a function.
     pub fn open(place: KernelPlace<'_>) -> Result<Self, DeviceError> {
         load_kernel(place).map_err(|reason| DeviceError::KernelLibrary {
-            library: place.file.display().to_string(),
+            library: show_path(place.file),
             reason,
         })
     }

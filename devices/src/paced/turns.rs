@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::printable::{show_name, show_path};
 
 /// Longest wait for a core, once a job: a process that was stopped while it held one must not stop the others.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -174,7 +174,7 @@ fn own_folder() -> Result<PathBuf, std::io::Error> {
     if found.is_dir() && found.uid() == user {
         Ok(folder)
     } else {
-        let reason = format!("{} is not a folder of this user", folder.display());
+        let reason = format!("{} is not a folder of this user", show_path(&folder));
         Err(std::io::Error::other(reason))
     }
 }

@@ -1,6 +1,7 @@
 //! Runs of a loaded plan that take much longer than it predicts.
 
 use crate::multiply::Plan;
+use isochron_hierarchy::printable::show_path;
 
 /// Least ratio of measured to predicted seconds that is worth a notice. On a host with three times as many busy threads as
 /// cores, runs beyond [`LEAST_S`] took up to 2.5 times their prediction.
@@ -12,7 +13,7 @@ const LEAST_S: f64 = 0.1;
 /// Compares the seconds of a multiplication with the prediction of its plan, if that was loaded. Returns the words about a
 /// run that took much longer: its hosts are busier or slower than those that the plan was made on.
 pub(super) fn describe_overrun(plan: &Plan, wall_s: f64) -> Option<String> {
-    let file = plan.file()?.display();
+    let file = show_path(plan.file()?);
     let candidates = &plan.decision().candidates;
     let chosen = candidates
         .iter()

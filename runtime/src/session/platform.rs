@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 pub use isochron_devices::internal::{Cores, DeviceSpec, NodeSpec};
 use isochron_devices::internal::{SavedModel, check_name};
 use isochron_hierarchy::model::{ModelFile, Point};
-use isochron_hierarchy::printable::show_name;
+use isochron_hierarchy::printable::{show_name, show_path};
 use serde::{Deserialize, Serialize};
 
 use super::known::scale;
@@ -249,7 +249,7 @@ impl Platform {
 /// Reads the model of this name from a folder.
 fn read_from(folder: &Path, name: &str) -> Result<SavedModel, String> {
     let path = folder.join(name);
-    read_model(&path).map_err(|reason| format!("{}: {reason}", path.display()))
+    read_model(&path).map_err(|reason| format!("{}: {reason}", show_path(&path)))
 }
 
 /// Reads a points file that names its block size. If the updates had another inner dimension, which the header

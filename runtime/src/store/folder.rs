@@ -1,5 +1,6 @@
 //! The folder of a store: segments that are written once and never changed.
 
+use isochron_hierarchy::printable::show_path;
 use std::fs::{self, File, Metadata};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -99,7 +100,7 @@ impl StoreFolder {
             Err(error) => {
                 words.push(format!(
                     "models in {} are not read: {error}",
-                    self.root.display()
+                    show_path(&self.root)
                 ));
                 Vec::new()
             }
@@ -108,7 +109,7 @@ impl StoreFolder {
             if let Err(reason) = &segment.runs {
                 let aside = segment.is_corrupt && self.set_aside(&segment.path).is_ok();
                 let fate = if aside { "is set aside" } else { "is not read" };
-                words.push(format!("{} {fate}: {reason}", segment.path.display()));
+                words.push(format!("{} {fate}: {reason}", show_path(&segment.path)));
             }
         }
         found
@@ -153,7 +154,7 @@ impl StoreFolder {
         paths
             .iter()
             .map(|path| {
-                let path = path.display();
+                let path = show_path(path);
                 format!("{path} is of a newer version of isochron and is not read")
             })
             .collect()

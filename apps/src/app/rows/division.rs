@@ -9,6 +9,7 @@ use isochron_core::comm::share_outcome;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::{Fit, ModelError, TimeFunction};
 use isochron_hierarchy::partition::{Limits, PartitionError, even, hpopta};
+use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::{SplitOptions, split};
 
 use super::functions::RowFunctions;
@@ -118,10 +119,7 @@ fn minimize_longest(
 
 /// Makes the error of a partitioner, with the option that it comes from.
 fn refuse(arguments: &RowsArguments, error: &PartitionError) -> Error {
-    let files = arguments
-        .models
-        .iter()
-        .map(|path| path.display().to_string());
+    let files = arguments.models.iter().map(|path| show_path(path));
     let files: Vec<String> = files.collect();
     if files.is_empty() || matches!(error, PartitionError::BeyondLimits { .. }) {
         Error::parameter("--size", arguments.size, error.to_string())

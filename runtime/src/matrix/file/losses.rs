@@ -1,5 +1,6 @@
 //! What a matrix does not hold as its file does.
 
+use isochron_hierarchy::printable::show_path;
 use std::ops::{Add, AddAssign};
 use std::path::Path;
 
@@ -63,7 +64,7 @@ impl Losses {
 
     /// Says what was lost in a matrix of this type.
     pub fn describe(self, path: &Path, element: ElementType) -> Option<String> {
-        let path = path.display();
+        let path = show_path(path);
         let told: Vec<String> = [
             (
                 self.rounded,

@@ -1,5 +1,6 @@
 //! Reading of matrices.
 
+use isochron_hierarchy::printable::show_path;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -56,7 +57,7 @@ pub fn open(comm: &dyn Comm, path: &Path) -> Result<InputFile, Error> {
     }
     let others = describe_other_contents(comm, &others)?;
     let notice = others.map(|others| {
-        let path = path.display();
+        let path = show_path(path);
         format!("{path}: {others}: the file of rank {HEAD} is read for all ranks")
     });
     Ok(InputFile {

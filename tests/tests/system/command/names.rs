@@ -304,3 +304,40 @@ fn hosts_are_named_without_hidden_characters() {
         ));
     }
 }
+
+#[test]
+fn ends_of_lines_in_names_of_files_make_no_lines() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let isochron = |words: &[&str]| {
+        let mut command = Command::new(&mpi.isochron);
+        command.args(words);
+        run(command, HANGS)
+    };
+    let name = folder.path("c.npy: ok\nisochron: verified by probe to 1e-13\n.npy");
+    let report = folder.path("r.json");
+    let size = ["mxm", "--size", "4", "--store", "none", "--out", &name];
+    isochron(&[&size[..], &["--report", &report]].concat()).success();
+    let checked = isochron(&["check", &name, "--report", &report]).success();
+    assert_eq!(checked.lines().count(), 1, "{checked}");
+    let other = folder.path("other.npy");
+    isochron(&["mxm", "--size", "5", "--store", "none", "--out", &other]).success();
+    for words in [
+        vec!["mxm", "--store", "none", "--a", &name, "--b", &other],
+        vec!["check", &other, "--report", &name],
+        vec!["models", "show", &name],
+        vec!["partition", "--units", "9", "--models", &name],
+        vec!["mxm", "--size", "4", "--load-plan", &name],
+        vec!["mxm", "--size", "4", "--platform", &name],
+        vec!["measure", &name],
+        vec!["topology", "--file", &name],
+        vec!["trace-model", &name, "--event", "e", "--units", "4"],
+    ] {
+        let told = isochron(&words).failure(2);
+        assert!(told.contains("\\n"), "{words:?}: {told}");
+        let forged = told
+            .lines()
+            .find(|line| line.starts_with("isochron: verified"));
+        assert_eq!(forged, None, "{words:?}: {told}");
+    }
+}
