@@ -21,7 +21,7 @@ pub enum Effort {
         /// Measurements of a size, one after the other.
         turns: usize,
     },
-    /// Those of the literature for squares of as many blocks of C.
+    /// The repetitions that the literature gives, by the size of a square of as many blocks of C.
     Thorough { block: usize },
 }
 
