@@ -8,7 +8,7 @@ use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::KnownKernel;
-use isochron_core::multiply::KnownFrom;
+use isochron_core::plan::KnownFrom;
 use isochron_devices::{MeasureConfig, Measurement};
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,

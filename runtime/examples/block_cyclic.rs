@@ -12,11 +12,11 @@ fn multiply<T: Element>(session: &mut Session) -> Result<(), Error> {
         let blocks = BlockCyclic::new(rows, cols, 32, 24).with_sources(0, ranks - 1);
         Distribution::block_cyclic(&blocks, ProcessGrid::by_rows(1, ranks), ranks).expect("a grid")
     });
-    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &GemmConfig::default())?;
+    let mut product: Product<T> = session.prepare(on.each_ref(), RunConfig::default())?;
     let [a, b, mut c] = on.map(|on| vec![T::ONE; LLD * on.local_shapes(rank)[0].1]);
-    let (a, b) = ((&a, LLD), (&b, LLD));
     for _ in 0..10 {
-        product.run(session, Scalars::UPDATE, a, b, (&mut c, LLD))?;
+        let factors = Factors::of((&a, LLD), (&b, LLD));
+        product.run(session, Scalars::UPDATE, factors, (&mut c, LLD))?;
     }
     let mut sums = c.chunks(LLD).flat_map(|column| &column[..200]);
     assert!(sums.all(|&sum| sum == T::of(3001.0.into())));

@@ -14,25 +14,20 @@ fn prepare<T: Element>(
     session: &mut Session,
     size: usize,
     layout: &str,
-) -> Result<(Gemm<T>, [Distribution; 3]), Box<dyn Error>> {
+) -> Result<(Product<T>, [Distribution; 3]), Box<dyn Error>> {
     let ranks = session.comm().size();
     if layout == "cyclic" {
         let blocks = BlockCyclic::new(size, size, 64, 64).with_sources(0, ranks - 1);
         let on = Distribution::block_cyclic(&blocks, ProcessGrid::by_rows(1, ranks), ranks)?;
         let on = [on.clone(), on.clone(), on];
-        let product = session.prepare_gemm(on.each_ref(), &GemmConfig::default())?;
+        let product = session.prepare(on.each_ref(), RunConfig::default())?;
         return Ok((product, on));
     }
     let block = Problem::choose_block(size, size, ranks);
     let problem = Problem::new(size, size, size, block)?.with_element(T::TYPE);
     let plan = session.plan(problem, &BalanceConfig::default())?;
-    let parts = |spread: Spread| {
-        let regions: Vec<Region> = (0..ranks).map(|rank| spread.part(rank)).collect();
-        Distribution::of_regions(size, size, &regions)
-    };
-    let on = [parts(plan.a())?, parts(plan.b())?, parts(plan.c())?];
-    let product = session.prepare_planned(plan, on.each_ref())?;
-    Ok((product, on))
+    let on = [plan.a(), plan.b(), plan.c()].map(Distribution::from);
+    Ok((session.prepare(plan, RunConfig::default())?, on))
 }
 
 fn run<T: Element>(size: usize, runs: usize, layout: &str) -> Result<(), Box<dyn Error>> {
@@ -48,8 +43,8 @@ fn run<T: Element>(size: usize, runs: usize, layout: &str) -> Result<(), Box<dyn
     for _ in 0..runs {
         session.comm().barrier()?;
         let start = Instant::now();
-        let (a, b) = ((&a, lds[0]), (&b, lds[1]));
-        let run = product.run(&mut session, Scalars::PRODUCT, a, b, (&mut c, lds[2]))?;
+        let factors = Factors::of((&a, lds[0]), (&b, lds[1]));
+        let run = product.run(&mut session, Scalars::PRODUCT, factors, (&mut c, lds[2]))?;
         session.comm().barrier()?;
         calls_s.push(start.elapsed().as_secs_f64());
         multiplications_s.push(run.execution.wall_s);

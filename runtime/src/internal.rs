@@ -9,14 +9,18 @@ pub use crate::comm::standing::{Standing, find_standing, has_other_ranks};
 // For the command, which reads and writes files, and measures outside of a session.
 pub use crate::comm::launched::launched_rank;
 pub use crate::comm::rounds::MeasureRounds;
-pub use crate::multiply::plan::format_utc;
+pub use crate::plan::format_utc;
 pub use crate::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
-pub use crate::session::kernel_store::{KernelStore, KnownKernel};
 pub use crate::session::updates::{keep_samples, prepare_updates};
-// For tests: a session learns by itself.
-pub use crate::multiply::learning::{LearningDirector, LearningSettings};
+pub use crate::store::kernel_store::{KernelStore, KnownKernel};
+// For interfaces to other languages.
+pub use crate::product::any::{AnyProduct, ProductWork};
+// For tests, which force changes of the division, and let made-up times decide.
+pub use crate::product::director::{Director, StepTimes};
+pub use crate::product::learning::{LearningDirector, LearningSettings};
+pub use crate::product::learning_run::run_directed;
 
 // For tests of the command: a bit of a result flips.
 pub use crate::fault::flip_element;

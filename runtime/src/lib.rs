@@ -14,8 +14,8 @@
 //! let (m, n, k) = (60, 40, 50);
 //! let (a_on, b_on, c_on) = (on(m, k)?, on(k, n)?, on(m, n)?);
 //! let (a, b, mut c) = (vec![1.0; m * k], vec![2.0; k * n], vec![0.0; m * n]);
-//! let (a, b) = ((&a_on, (&a, k)), (&b_on, (&b, n)));
-//! let run = session.gemm(&GemmConfig::default(), Scalars::PRODUCT, a, b, (&c_on, (&mut c, n)))?;
+//! let factors = Factors::of((&a, k), (&b, n));
+//! let run = session.gemm([&a_on, &b_on, &c_on], Scalars::PRODUCT, factors, (&mut c, n))?;
 //! assert_eq!(run.in_place, [true; 3]);
 //! assert!(c.iter().all(|&sum| sum == 2.0 * k as f64));
 //! # Ok::<(), Error>(())
@@ -27,9 +27,9 @@
 //! | has ranks over MPI | the crate `isochron`, whose overview is longer |
 //! | has one process, and is built without MPI | this crate with [`LocalComm`](comm::LocalComm) |
 //! | sends messages by a library of its own | this crate with its own [`comm::Comm`] |
-//! | multiplies matrices of its own | [`Session::gemm`](session::Session::gemm), or [`Session::prepare_gemm`](session::Session::prepare_gemm) if the product comes again |
-//! | knows the type of the elements at run time only | [`Session::prepare_any_gemm`](session::Session::prepare_any_gemm) |
-//! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), [`Matrix`](matrix::Matrix), [`Session::multiply`](session::Session::multiply) |
+//! | multiplies once | [`Session::gemm`](session::Session::gemm) |
+//! | multiplies again and again | [`Session::prepare`](session::Session::prepare) and [`Product`](product::Product) |
+//! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), and `prepare` with the plan |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
 //! | only divides work by measured points | [`hierarchy::split`], which needs no ranks |
 //! | only measures the devices of a host | [`devices::Node`] |
@@ -46,12 +46,14 @@ mod input;
 #[doc(hidden)]
 pub mod internal;
 pub mod matrix;
-pub mod multiply;
 mod output;
+pub mod plan;
 mod points;
 pub mod prelude;
+pub mod product;
 pub mod progress;
 pub mod rebalance;
+pub mod report;
 pub mod session;
 pub mod store;
 pub mod verify;

@@ -10,12 +10,16 @@ pub use crate::matrix::{
     BlockCyclic, BlockList, Distribution, Generator, Matrix, Op, Order, Pieces, ProcessGrid,
     Region, Spread, Stored, StoredMut,
 };
-pub use crate::multiply::{Element, Execution, Plan, Problem, Scalars};
+pub use crate::plan::{Plan, Problem};
+pub use crate::product::{Element, Execution, Scalars};
+pub use crate::product::{
+    Factors, Product, ProductConfig, ProductOf, ProductRun, RunConfig, Target,
+};
 pub use crate::progress::{Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory};
+pub use crate::report::Report;
 pub use crate::session::{
-    AnyGemm, Cores, DeviceSpec, Gemm, GemmConfig, GemmRun, HostScope, LogLevel, NodeSpec, Platform,
-    Report, Session, SessionBuilder,
+    Cores, DeviceSpec, HostScope, LogLevel, NodeSpec, Platform, Session, SessionBuilder,
 };
 pub use crate::store::StoreMode;
 pub use crate::{Error, ErrorClass};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use isochron::comm::Comm;
-use isochron::multiply::Problem;
+use isochron::plan::Problem;
+use isochron::session::Session;
 use isochron_devices::DeviceTeam;
 
 use crate::cases::{Case, integers, plan_along_k, plan_on_nth};
@@ -44,10 +45,11 @@ fn misled_team(comm: &dyn Comm, number: &Arc<AtomicUsize>) -> DeviceTeam {
 
 /// Learns with a device whose times are zero, negative, infinite or no number in some steps, or in all: every element
 /// is right, and what was learnt names the device.
-pub fn bad_times(comm: &dyn Comm) -> usize {
+pub fn bad_times(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let misled = comm.size() / 2;
     let told = Arc::new(AtomicUsize::new(0));
-    let mut team = misled_team(comm, &told);
+    let mut session = Session::of_team(Arc::clone(shared), misled_team(comm, &told));
     let rows = Coverage::Pairs.rows_of_library(comm, [TIMES.len(), 2, LIBRARIES.len()]);
     for &[number, splits, _] in &rows {
         told.store(number, Ordering::Relaxed);
@@ -59,10 +61,10 @@ pub fn bad_times(comm: &dyn Comm) -> usize {
             plan_on_nth(comm, problem, 0)
         };
         let mut case: Case = Case::new(comm, name_devices(&leave_to_run(plan, 3)), integers);
-        let (learnt, changes) = case.learn_exactly(comm, &mut team, scalars(number % 2));
-        if comm.rank() != 0 {
+        let (learnt, changes) = case.learn_exactly(&mut session, scalars(number % 2));
+        let Some(learnt) = learnt else {
             continue;
-        }
+        };
         let notices = &learnt.notices;
         assert_eq!(notices.len(), 1, "{notices:?}");
         let named = format!("device second of rank {misled} gave ");

@@ -7,7 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use isochron::comm::{Comm, agree, share_outcome};
 use isochron::matrix::{Generator, Matrix, Op, Operand, Spread, file};
-use isochron::multiply::{Element, Execution, Plan, Problem, Scalars, multiply};
+use isochron::plan::{Plan, Problem};
+use isochron::product::{Element, Execution, Scalars};
+use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
 use isochron::verify::{Exact, Probe};
 use isochron::{Error, ErrorClass};
@@ -72,6 +74,11 @@ pub(crate) fn cpu(name: &str) -> Box<dyn Worker> {
 /// A team of two devices with a thread each, so that slices matter.
 pub(crate) fn team() -> DeviceTeam {
     DeviceTeam::new(vec![cpu("first"), cpu("second")]).unwrap()
+}
+
+/// A session with such a team on each rank.
+pub(crate) fn open(comm: &Arc<dyn Comm>) -> Session {
+    Session::of_team(Arc::clone(comm), team())
 }
 
 /// Layouts of `rows×cols` blocks for `n` ranks: balanced, lopsided, one rank has all, and one that is not made
@@ -207,21 +214,20 @@ impl<T: Element> Case<T> {
         check
     }
 
-    pub(crate) fn multiply(
+    /// Multiplies as planned.
+    pub(crate) fn run(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
-    ) -> Execution {
-        multiply(
-            comm,
-            team,
-            &self.plan,
-            scalars,
-            (&self.a, &self.b),
-            &mut self.c,
-        )
-        .unwrap()
+    ) -> Result<Execution, Error> {
+        let mut product = session.prepare(&self.plan, RunConfig::default())?;
+        let factors = Factors::of(&self.a, &self.b);
+        let run = product.run(session, scalars, factors, &mut self.c)?;
+        Ok(run.execution)
+    }
+
+    pub(crate) fn multiply(&mut self, session: &mut Session, scalars: Scalars<T>) -> Execution {
+        self.run(session, scalars).unwrap()
     }
 
     /// Fills the matrices that must not be read with what would show.
@@ -238,13 +244,14 @@ impl<T: Element> Case<T> {
     /// Multiplies whole numbers, compares every element with a reference, and lets the exact check agree.
     pub(crate) fn multiply_exactly(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
     ) -> Execution {
         self.spoil_unread(scalars);
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
         let check = self.exact_check(comm, scalars, 5);
-        let execution = self.multiply(comm, team, scalars);
+        let execution = self.multiply(session, scalars);
         self.assert_reference(scalars, comm);
         let passed = check.finish(comm, &self.c).unwrap().passed;
         assert!(passed, "{}", self.label(comm));
@@ -354,29 +361,31 @@ fn to_whole<T: Element>(value: T) -> Complex<i64> {
 
 /// Multiplies whole numbers of all shapes, blocks and layouts, with beta = 0 over NaN: every element is compared with a
 /// reference, and the exact check agrees.
-pub fn exact(comm: &dyn Comm, coverage: Coverage) -> usize {
-    let mut team = team();
+pub fn exact(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let levels = [SHAPES.len(), BLOCKS.len(), 4, LIBRARIES.len()];
     let all = coverage.rows_of_library(comm, levels);
     for &[shape, block, layout, _] in &all {
         let (m, n, k) = SHAPES[shape];
         let problem = Problem::new(m, n, k, BLOCKS[block]).unwrap();
         let mut case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
-        case.multiply_exactly(comm, &mut team, OVERWRITE);
+        case.multiply_exactly(&mut session, OVERWRITE);
     }
     all.len()
 }
 
 /// alpha and beta, among them the values for which an operand must not be read.
-pub fn scalars(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn scalars(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let mut count = 0;
     for (m, n, k) in [(29, 31, 37), (6, 5, 0), (1, 40, 3)] {
         for alpha in [0.0, 1.0, -1.0, 3.0] {
             for beta in [0.0, 1.0, -2.0] {
                 let problem = Problem::new(m, n, k, 4).unwrap();
                 let mut case = Case::new(comm, plan_on_nth(comm, problem, 1), integers);
-                case.multiply_exactly(comm, &mut team, scale(alpha, beta));
+                case.multiply_exactly(&mut session, scale(alpha, beta));
                 count += 1;
             }
         }
@@ -385,8 +394,9 @@ pub fn scalars(comm: &dyn Comm) -> usize {
 }
 
 /// Random numbers: the probe's residual stays below its bound.
-pub fn probe(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn probe(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let mut count = 0;
     for (m, n, k) in SHAPES {
         for (scalars, layout) in [(OVERWRITE, 0), (scale(-0.7, 1.3), 1)] {
@@ -395,7 +405,7 @@ pub fn probe(comm: &dyn Comm) -> usize {
             let factors = Some(case.operands());
             let mut check = Probe::begin(comm, scalars, &case.c, factors, 7).unwrap();
             check.add(comm, case.operands()).unwrap();
-            case.multiply(comm, &mut team, scalars);
+            case.multiply(&mut session, scalars);
             let mut again = case.operands();
             let verdict = check.finish(comm, &case.c, Some(&mut again)).unwrap();
             assert!(
@@ -429,11 +439,8 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
         };
         let plan = session.plan(problem, &config).unwrap();
         let mut case = Case::new(comm, plan, integers);
-        let operands = (&case.a, &case.b);
         let check = case.exact_check(comm, OVERWRITE, 8);
-        let execution = session
-            .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
-            .unwrap();
+        let execution = case.multiply(&mut session, OVERWRITE);
         case.assert_reference(OVERWRITE, comm);
         assert!(
             check.finish(comm, &case.c).unwrap().passed,
@@ -446,8 +453,9 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
 }
 
 /// Results that are wrong in one place do not pass: an element that is off, two that changed places, one NaN.
-pub fn wrong_results(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn wrong_results(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let damages: [fn(&mut [f64]); 3] = [
         |c| c[0] += 1.0,
         |c| {
@@ -465,7 +473,7 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
             probe.add(comm, case.operands()).unwrap();
             let is_whole = generator(0) == integers(0);
             let exact = is_whole.then(|| case.exact_check(comm, scalars, 9));
-            case.multiply(comm, &mut team, scalars);
+            case.multiply(&mut session, scalars);
             if comm.rank() == comm.size() - 1 {
                 let part = case.c.part();
                 let mut elements: Vec<f64> = (0..part.cols)
@@ -487,14 +495,15 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
 }
 
 /// The bytes on the way are those that the layout predicts: what each part of C needs less what its rank holds.
-pub fn volume(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn volume(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let problem = Problem::new(61, 59, 67, 4).unwrap();
     let plans = plans_on_all(comm, problem);
     let count = plans.len();
     for plan in plans {
         let mut case = Case::new(comm, plan, integers);
-        let execution = case.multiply(comm, &mut team, OVERWRITE);
+        let execution = case.multiply(&mut session, OVERWRITE);
         let mut sent = [execution.bytes];
         comm.sum_u64(&mut sent).unwrap();
         let ranks = 0..comm.size();

@@ -7,17 +7,18 @@ use std::sync::Arc;
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::{Matrix, Op, Spread, volume};
-use isochron::multiply::{
-    Assignment, Directive, Director, Element, Execution, Factors, MultiplyRun, PartOfK, Plan,
-    Problem, Scalars, StepTimes,
-};
+use isochron::plan::{Assignment, PartOfK, Plan, Problem};
+use isochron::product::{Directive, Element, Execution, Scalars};
+use isochron::product::{Factors, RunConfig};
+use isochron::session::Session;
+use isochron_core::internal::{Director, StepTimes, run_directed};
 use isochron_devices::internal::is_unwritten_memory_free;
 use isochron_devices::{DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::layout::{Layout, slice_cols};
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{
-    Case, SEEDS, cpu, integers, layouts, plan_along_k, plan_on, plan_on_nth, scale, team,
+    Case, SEEDS, cpu, integers, layouts, open, plan_along_k, plan_on, plan_on_nth, scale,
 };
 use crate::covering::{Coverage, LIBRARIES};
 use crate::disturbed::{DeviceCall, failing_team};
@@ -124,7 +125,7 @@ impl Director for Forced {
         for (steps, slices) in at.ranks.iter().zip(&at.assignment.slices) {
             for step in steps {
                 assert_eq!(step.devices.len(), slices.len());
-                assert!(step.k > 0 && step.devices.iter().all(|device| device.busy_s >= 0.0));
+                assert!(step.devices.iter().all(|device| device.busy_s >= 0.0));
             }
         }
         let next = self.decided;
@@ -158,28 +159,33 @@ impl<T: Element> Case<T> {
     /// Multiplies with a director.
     pub(crate) fn multiply_directed(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
-        MultiplyRun::new(comm, team, &self.plan)
-            .with_director(director)
-            .run(scalars, Factors::Held((&self.a, &self.b)), &mut self.c)
+        let mut product = session.prepare(&self.plan, RunConfig::default())?;
+        let factors = Factors::of(&self.a, &self.b);
+        run_directed(
+            &mut product,
+            session,
+            scalars,
+            factors,
+            &mut self.c,
+            director,
+        )
     }
 
     /// Multiplies whole numbers with forced changes, and compares every element with a reference.
     fn change_exactly(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
         director: &mut Forced,
     ) -> Execution {
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
         self.spoil_unread(scalars);
-        let execution = self
-            .multiply_directed(comm, team, scalars, director)
-            .unwrap();
+        let execution = self.multiply_directed(session, scalars, director).unwrap();
         self.assert_reference(scalars, comm);
         assert_eq!(self.c.part(), self.plan.c().part(comm.rank()));
         self.assert_all_products(comm, scalars, &execution);
@@ -236,7 +242,8 @@ pub(crate) fn scalars<T: Element>(number: usize) -> Scalars<T> {
 
 /// Changes the parts of C every few steps, from layout to layout and back, and from no part to the whole: every element
 /// is right, and C is where the plan has it.
-pub fn changed_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
+pub fn changed_parts(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
     let levels = [
         ElementType::ALL.len(),
         SHAPES.len(),
@@ -249,19 +256,21 @@ pub fn changed_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
         LIBRARIES.len(),
     ];
     let rows = coverage.rows_of_library(comm, levels);
-    let mut team = team();
+    let mut session = open(shared);
     for &[element, levels @ .., _] in &rows {
         match ElementType::ALL[element] {
-            ElementType::F32 => change_row::<f32>(comm, &mut team, levels),
-            ElementType::F64 => change_row::<f64>(comm, &mut team, levels),
-            ElementType::C32 => change_row::<Complex32>(comm, &mut team, levels),
-            ElementType::C64 => change_row::<Complex64>(comm, &mut team, levels),
+            ElementType::F32 => change_row::<f32>(&mut session, levels),
+            ElementType::F64 => change_row::<f64>(&mut session, levels),
+            ElementType::C32 => change_row::<Complex32>(&mut session, levels),
+            ElementType::C64 => change_row::<Complex64>(&mut session, levels),
         }
     }
     rows.len()
 }
 
-fn change_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize; 7]) {
+fn change_row<T: Element>(session: &mut Session, levels: [usize; 7]) {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let [shape, ops, layout, every, ahead, slices, number] = levels;
     let (m, n, k) = SHAPES[shape];
     let problem = Problem::new(m, n, k, 4).unwrap().with_panel(3).unwrap();
@@ -274,7 +283,7 @@ fn change_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize
     let scalars = scalars::<T>(number);
     let steps = plan.steps(comm.rank());
     let mut case: Case<T> = Case::new(comm, plan, integers);
-    let execution = case.change_exactly(comm, team, scalars, &mut director);
+    let execution = case.change_exactly(session, scalars, &mut director);
     let decides = steps > EVERY[every] + LOOKAHEADS[ahead] && scalars.alpha != T::ZERO;
     if comm.rank() == 0 {
         assert_eq!(director.decided > 0, decides);
@@ -307,20 +316,27 @@ pub fn changes_within_room(comm: &Arc<dyn Comm>, folder: &Path) -> usize {
         let to = Spread::on_layout(37, 4 * blocks, 4, &after);
         let travel = 8 * volume(&plan.c(), &to)[rank];
         let mut case: Case = Case::new(comm, plan, integers);
-        case.c = session.zeros(&case.plan).unwrap();
+        let runs = RunConfig {
+            leaves_c: true,
+            ..RunConfig::default()
+        };
+        let mut product = session.prepare(&case.plan, runs).unwrap();
+        case.c = product.zeros(&mut session).unwrap();
         case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
         let middle = 4 * (6 * rank + 3);
         let place = find_column(&case.c, middle);
         let scalars = scalars(number % 2);
         case.spoil_unread(scalars);
-        let mut team = team();
-        let run = MultiplyRun::new(comm, &mut team, &case.plan).with_director(&mut director);
-        let factors = Factors::Held((&case.a, &case.b));
-        let changes = run
-            .leaving_c(true)
-            .run(scalars, factors, &mut case.c)
-            .unwrap()
-            .changes;
+        let (factors, c) = (Factors::of(&case.a, &case.b), &mut case.c);
+        let run = run_directed(
+            &mut product,
+            &mut session,
+            scalars,
+            factors,
+            c,
+            &mut director,
+        );
+        let changes = run.unwrap().changes;
         case.assert_reference(scalars, comm);
         assert_eq!(case.c.part(), to.part(rank));
         assert!(
@@ -354,22 +370,24 @@ fn find_column(matrix: &Matrix, col: usize) -> *const f64 {
 }
 
 /// Changes the devices' columns while k is split.
-pub fn changed_slices_along_k(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn changed_slices_along_k(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     for (number, every) in EVERY.into_iter().enumerate() {
         let problem = Problem::new(9, 8, 300, 4).unwrap().with_panel(5).unwrap();
         let plan = plan_along_k(comm, problem.with_ops(OPS[number]));
         let mut director = Forced::new(comm, &plan, every);
         let mut case: Case = Case::new(comm, plan, integers);
-        let execution = case.change_exactly(comm, &mut team, scalars(number), &mut director);
+        let execution = case.change_exactly(&mut session, scalars(number), &mut director);
         assert!(scalars::<f64>(number).alpha == 0.0 || !execution.changes.is_empty());
     }
     EVERY.len()
 }
 
 /// Changes parts while A and B are made in parts of k.
-pub fn changes_in_parts_of_k(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn changes_in_parts_of_k(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let mut count = 0;
     for k_parts in [2, 5, 100] {
         for every in EVERY {
@@ -385,9 +403,16 @@ pub fn changes_in_parts_of_k(comm: &dyn Comm) -> usize {
                 let a = make(comm, part.a(), ops[0], SEEDS[0])?;
                 Ok((a, make(comm, part.b(), ops[1], SEEDS[1])?))
             };
-            let done = MultiplyRun::new(comm, &mut team, &case.plan)
-                .with_director(&mut director)
-                .run(scalars, Factors::Made(&mut parts), &mut case.c);
+            let mut product = session.prepare(&case.plan, RunConfig::default()).unwrap();
+            let (factors, c) = (Factors::made(&mut parts), &mut case.c);
+            let done = run_directed(
+                &mut product,
+                &mut session,
+                scalars,
+                factors,
+                c,
+                &mut director,
+            );
             assert!(!done.unwrap().changes.is_empty());
             case.assert_reference(scalars, comm);
             count += 1;
@@ -403,14 +428,15 @@ fn long_plan(comm: &dyn Comm, layout: usize) -> Plan {
 }
 
 /// A director that changes nothing costs no message of the panels.
-pub fn no_change_sends_nothing_more(comm: &dyn Comm) -> usize {
+pub fn no_change_sends_nothing_more(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     for layout in 0..4 {
         let plan = long_plan(comm, layout);
         let mut case: Case = Case::new(comm, plan.clone(), integers);
-        let alone = case.multiply(comm, &mut team(), scalars(0));
+        let alone = case.multiply(&mut open(shared), scalars(0));
         let mut case: Case = Case::new(comm, plan.clone(), integers);
         let mut director = Forced::still(comm, &plan);
-        let still = case.change_exactly(comm, &mut team(), scalars(0), &mut director);
+        let still = case.change_exactly(&mut open(shared), scalars(0), &mut director);
         assert_eq!((still.messages, still.bytes), (alone.messages, alone.bytes));
         assert!(still.changes.is_empty() && still.changing_s == 0.0);
     }
@@ -418,7 +444,8 @@ pub fn no_change_sends_nothing_more(comm: &dyn Comm) -> usize {
 }
 
 /// A change without memory on one rank is refused on all, and the multiplication goes on as before.
-pub fn refused_changes(comm: &dyn Comm) -> usize {
+pub fn refused_changes(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let plan = long_plan(comm, 0);
     let mut director = Forced {
         lacks_memory: true,
@@ -427,13 +454,14 @@ pub fn refused_changes(comm: &dyn Comm) -> usize {
     // The slices alone need no memory.
     director.assignments.rotate_left(1);
     let mut case: Case = Case::new(comm, plan, integers);
-    case.change_exactly(comm, &mut team(), scalars(1), &mut director);
+    case.change_exactly(&mut open(shared), scalars(1), &mut director);
     assert_eq!(director.refused > 0, comm.size() > 1);
     1
 }
 
 /// A director that fails, and one that decides on what does not fit: all ranks leave with that error.
-pub fn failing_directors(comm: &dyn Comm) -> usize {
+pub fn failing_directors(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     struct Failing(Option<Assignment>);
     impl Director for Failing {
         fn count_first_steps(&mut self) -> usize {
@@ -465,7 +493,7 @@ pub fn failing_directors(comm: &dyn Comm) -> usize {
     for (change, expected) in all {
         let mut case: Case = Case::new(comm, plan.clone(), integers);
         let error = case
-            .multiply_directed(comm, &mut team(), scalars(0), &mut Failing(change))
+            .multiply_directed(&mut open(shared), scalars(0), &mut Failing(change))
             .unwrap_err()
             .to_string();
         assert!(error.contains(expected), "{error}");
@@ -474,7 +502,8 @@ pub fn failing_directors(comm: &dyn Comm) -> usize {
 }
 
 /// A device of one rank fails between two changes, or in one: all ranks leave with its name.
-pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
+pub fn devices_that_fail_between_changes(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let all = [
         DeviceCall::Update(0),
         DeviceCall::Update(7),
@@ -484,9 +513,9 @@ pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
         let plan = long_plan(comm, 0);
         let mut director = Forced::new(comm, &plan, 3);
         let mut case: Case = Case::new(comm, plan, integers);
-        let mut team = failing_team(comm, at);
+        let mut session = Session::of_team(Arc::clone(shared), failing_team(comm, at));
         let error = case
-            .multiply_directed(comm, &mut team, scalars(0), &mut director)
+            .multiply_directed(&mut session, scalars(0), &mut director)
             .unwrap_err()
             .to_string();
         assert!(
@@ -499,7 +528,8 @@ pub fn devices_that_fail_between_changes(comm: &dyn Comm) -> usize {
 }
 
 /// Devices that are slowed down on purpose change their parts as others do.
-pub fn paced_changes(comm: &dyn Comm) -> usize {
+pub fn paced_changes(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     for layout in 0..2 {
         let plan = long_plan(comm, layout);
         let mut director = Forced::new(comm, &plan, 2);
@@ -510,16 +540,18 @@ pub fn paced_changes(comm: &dyn Comm) -> usize {
         };
         let slowdown = 1.0 + comm.rank() as f64;
         let workers = vec![paced("first", slowdown), paced("second", 2.0 * slowdown)];
-        let mut team = DeviceTeam::new(workers).unwrap();
+        let team = DeviceTeam::new(workers).unwrap();
+        let mut session = Session::of_team(Arc::clone(shared), team);
         let mut case: Case = Case::new(comm, plan, integers);
-        case.change_exactly(comm, &mut team, scalars(1), &mut director);
+        case.change_exactly(&mut session, scalars(1), &mut director);
     }
     2
 }
 
 /// Changes the columns of GPUs and of the ranks that drive them, with C on the GPU and streaming through it. Without a
 /// GPU there is no case.
-pub fn changes_of_gpus(comm: &dyn Comm) -> usize {
+pub fn changes_of_gpus(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     if cuda::survey().devices.is_empty() {
         return 0;
     }
@@ -532,9 +564,10 @@ pub fn changes_of_gpus(comm: &dyn Comm) -> usize {
                 _ => Forced::new(comm, &plan, every),
             };
             let gpu = gpu::worker(limit).unwrap();
-            let mut team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
+            let team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
+            let mut session = Session::of_team(Arc::clone(shared), team);
             let mut case: Case = Case::new(comm, plan, integers);
-            case.change_exactly(comm, &mut team, scalars(1), &mut director);
+            case.change_exactly(&mut session, scalars(1), &mut director);
         }
     }
     limits.len() * EVERY.len()

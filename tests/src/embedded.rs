@@ -16,9 +16,12 @@ use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, Message, Transfer, connect};
 use isochron::matrix::{Generator, Matrix};
 use isochron::mpi::ffi;
-use isochron::multiply::{Directive, Director, Factors, Problem, Scalars, StepTimes};
+use isochron::plan::Problem;
+use isochron::product::{Directive, Scalars};
+use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
 use isochron::{Error, ErrorClass};
+use isochron_core::internal::{Director, StepTimes, run_directed};
 use isochron_devices::BlasChoice;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 
@@ -262,10 +265,19 @@ fn multiply_and_panic(comm: &Arc<dyn Comm>) -> Result<(), Error> {
     let plan = session.plan(problem, &unmeasured())?;
     let a = Matrix::generate(plan.a(), comm.rank(), Generator::Uniform { seed: 1 })?;
     let b = Matrix::generate(plan.b(), comm.rank(), Generator::Uniform { seed: 2 })?;
-    let mut c = session.zeros(&plan)?;
-    let factors = Factors::Held((&a, &b));
-    session.multiply_directed(&plan, SCALARS, factors, &mut c, &mut Panicking)?;
-    Ok(())
+    let mut product = session.prepare(plan, RunConfig::default())?;
+    let mut c = product.zeros(&mut session)?;
+    let factors = Factors::of(&a, &b);
+    let director = &mut Panicking;
+    run_directed(
+        &mut product,
+        &mut session,
+        SCALARS,
+        factors,
+        &mut c,
+        director,
+    )
+    .map(drop)
 }
 
 /// A panic that the program catches ends neither the job nor the waiting of the others: they get its rank.
@@ -349,8 +361,10 @@ fn multiply_ones(session: &mut Session) {
     let ones =
         |spread| Matrix::<f64>::generate(spread, comm.rank(), Generator::Constant(1.0)).unwrap();
     let (a, b) = (ones(plan.a()), ones(plan.b()));
-    let mut c = session.zeros(&plan).unwrap();
-    session.multiply(&plan, SCALARS, (&a, &b), &mut c).unwrap();
+    let mut product = session.prepare(plan, RunConfig::default()).unwrap();
+    let mut c = product.zeros(session).unwrap();
+    let factors = Factors::of(&a, &b);
+    product.run(session, SCALARS, factors, &mut c).unwrap();
     assert!(c.local().data().iter().all(|&value| value == 512.0));
 }
 

@@ -1,11 +1,14 @@
 //! Multiplications with operations on the factors, and with k divided.
 
+use std::sync::Arc;
+
 use isochron::comm::Comm;
 use isochron::matrix::{Matrix, Op};
-use isochron::multiply::{Problem, Scalars};
+use isochron::plan::Problem;
+use isochron::product::Scalars;
 use isochron_hierarchy::predict::Traffic;
 
-use crate::cases::{Case, assert_counted, integers, plan_on_nth, plan_shares, scale, team};
+use crate::cases::{Case, assert_counted, integers, open, plan_on_nth, plan_shares, scale};
 use crate::covering::{Coverage, LIBRARIES};
 
 const SHAPES: [(usize, usize, usize); 6] = [
@@ -22,8 +25,9 @@ const OPS: [Op; 3] = [Op::N, Op::T, Op::C];
 const SCALARS: [Scalars; 3] = [scale(1.0, 0.0), scale(-2.0, 3.0), scale(0.0, 1.0)];
 
 /// Multiplies with every operation on both factors, on every kind of layout.
-pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
-    let mut team = team();
+pub fn operations(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let levels = [
         SHAPES.len(),
         OPS.len(),
@@ -39,7 +43,7 @@ pub fn operations(comm: &dyn Comm, coverage: Coverage) -> usize {
         let problem = Problem::new(m, n, k, 8).unwrap().with_ops(ops);
         let problem = problem.with_panel(5).unwrap();
         let mut case: Case = Case::new(comm, plan_on_nth(comm, problem, layout), integers);
-        case.multiply_exactly(comm, &mut team, SCALARS[scalars]);
+        case.multiply_exactly(&mut session, SCALARS[scalars]);
     }
     rows.len()
 }
@@ -57,8 +61,9 @@ fn shares_of(blocks: u64, ranks: usize) -> [Vec<u64>; 3] {
 }
 
 /// k divided over the ranks: results, and the bytes that travel are those that are predicted.
-pub fn along_k(comm: &dyn Comm) -> usize {
-    let mut team = team();
+pub fn along_k(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let mut count = 0;
     for (m, n, k) in SHAPES {
         for block in [1, 8] {
@@ -69,7 +74,7 @@ pub fn along_k(comm: &dyn Comm) -> usize {
                 let plan = plan_shares(problem, shares, 3);
                 let predicted = Traffic::total(&plan.traffic()).elements;
                 let mut case: Case = Case::new(comm, plan, integers);
-                let done = case.multiply_exactly(comm, &mut team, SCALARS[count % 3]);
+                let done = case.multiply_exactly(&mut session, SCALARS[count % 3]);
                 assert_counted(comm, &case.plan, &done);
                 let mut sent = [done.bytes];
                 comm.sum_u64(&mut sent).unwrap();
@@ -84,14 +89,13 @@ pub fn along_k(comm: &dyn Comm) -> usize {
 }
 
 /// A matrix stands where it is spread as the plan says: its transpose does not.
-pub fn wrong_spread(comm: &dyn Comm) -> usize {
+pub fn wrong_spread(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let problem = Problem::new(20, 24, 28, 4).unwrap();
     let plan = plan_on_nth(comm, problem.with_ops([Op::T, Op::N]), 0);
     let mut case = Case::new(comm, plan.clone(), integers);
     case.a = Matrix::zeros(plan.a().transposed(), comm.rank()).unwrap();
-    let operands = (&case.a, &case.b);
-    let refused =
-        isochron::multiply::multiply(comm, &mut team(), &plan, SCALARS[0], operands, &mut case.c);
+    let refused = case.run(&mut open(shared), SCALARS[0]);
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("matrix A is not spread"), "{error}");
     1

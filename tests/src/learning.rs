@@ -1,9 +1,13 @@
 //! Multiplications that learn from their steps, with changes forced every few steps. Functions are as in
 //! [`cases`](crate::cases).
 
+use std::sync::Arc;
+
 use isochron::comm::Comm;
-use isochron::multiply::{Element, Factors, Learnt, MultiplyRun, PartOfK, Plan, Problem, Scalars};
-use isochron_core::internal::{LearningDirector, LearningSettings};
+use isochron::plan::{PartOfK, Plan, Problem};
+use isochron::product::{Element, Learnt, Scalars};
+use isochron::product::{Factors, RunConfig};
+use isochron::session::Session;
 use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
 use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
@@ -54,40 +58,39 @@ pub(crate) fn name_devices(plan: &Plan) -> Plan {
 }
 
 impl<T: Element> Case<T> {
-    /// Multiplies, and learns meanwhile. A and B are made in their parts of k. Returns what was learnt, and the number of
-    /// changes.
+    /// Multiplies, and learns meanwhile. A and B are made in their parts of k. Returns what was learnt, on the head rank, and
+    /// the number of changes.
     pub(crate) fn learn(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
-    ) -> (Learnt, usize) {
-        let plan = self.plan.clone();
-        let mut director = LearningDirector::new(&plan, LearningSettings::default()).unwrap();
-        let run = MultiplyRun::new(comm, team, &plan).with_director(&mut director);
-        let [op_a, op_b] = plan.problem().ops();
+    ) -> (Option<Learnt>, usize) {
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
+        let mut product = session.prepare(&self.plan, RunConfig::default()).unwrap();
+        let [op_a, op_b] = self.plan.problem().ops();
         let mut parts = |part: &PartOfK| {
             let a = make(comm, part.a(), op_a, SEEDS[0])?;
             Ok((a, make(comm, part.b(), op_b, SEEDS[1])?))
         };
-        let factors = match plan.k_parts() {
-            1 => Factors::Held((&self.a, &self.b)),
-            _ => Factors::Made(&mut parts),
+        let factors = match self.plan.k_parts() {
+            1 => Factors::of(&self.a, &self.b),
+            _ => Factors::made(&mut parts),
         };
-        let execution = run.run(scalars, factors, &mut self.c).unwrap();
-        let learnt = director.finish(execution.changing_s).0;
-        (learnt, execution.changes.len())
+        let run = product.run(session, scalars, factors, &mut self.c).unwrap();
+        (run.execution.learnt, run.execution.changes.len())
     }
 
     /// Multiplies whole numbers while learning, and compares every element with a reference.
     pub(crate) fn learn_exactly(
         &mut self,
-        comm: &dyn Comm,
-        team: &mut DeviceTeam,
+        session: &mut Session,
         scalars: Scalars<T>,
-    ) -> (Learnt, usize) {
+    ) -> (Option<Learnt>, usize) {
         self.spoil_unread(scalars);
-        let done = self.learn(comm, team, scalars);
+        let done = self.learn(session, scalars);
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
         self.assert_reference(scalars, comm);
         assert_eq!(self.c.part(), self.plan.c().part(comm.rank()));
         done
@@ -105,7 +108,8 @@ const WORKERS: usize = 3;
 
 /// Learns on all layouts and along k, for every element type, operation and pace of the devices, with A and B whole and in
 /// parts: every element is right, and C is where the plan has it.
-pub fn learning(comm: &dyn Comm, coverage: Coverage) -> usize {
+pub fn learning(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
     let levels = [
         ElementType::ALL.len(),
         WORKERS,
@@ -119,20 +123,22 @@ pub fn learning(comm: &dyn Comm, coverage: Coverage) -> usize {
         LIBRARIES.len(),
     ];
     let rows = coverage.rows_of_library(comm, levels);
-    let mut teams = [0, 1, 2].map(team_of);
+    let mut sessions = [0, 1, 2].map(|kind| Session::of_team(Arc::clone(shared), team_of(kind)));
     for &[element, workers, levels @ .., _] in &rows {
-        let team = &mut teams[workers];
+        let session = &mut sessions[workers];
         match ElementType::ALL[element] {
-            ElementType::F32 => learn_row::<f32>(comm, team, levels),
-            ElementType::F64 => learn_row::<f64>(comm, team, levels),
-            ElementType::C32 => learn_row::<Complex32>(comm, team, levels),
-            ElementType::C64 => learn_row::<Complex64>(comm, team, levels),
+            ElementType::F32 => learn_row::<f32>(session, levels),
+            ElementType::F64 => learn_row::<f64>(session, levels),
+            ElementType::C32 => learn_row::<Complex32>(session, levels),
+            ElementType::C64 => learn_row::<Complex64>(session, levels),
         }
     }
     rows.len()
 }
 
-fn learn_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize; 7]) {
+fn learn_row<T: Element>(session: &mut Session, levels: [usize; 7]) {
+    let shared = Arc::clone(session.comm());
+    let comm = shared.as_ref();
     let [shape, ops, division, k_parts, every, ahead, number] = levels;
     let (m, n, k) = SHAPES[shape];
     let problem = Problem::new(m, n, k, 4).unwrap().with_panel(5).unwrap();
@@ -147,8 +153,8 @@ fn learn_row<T: Element>(comm: &dyn Comm, team: &mut DeviceTeam, levels: [usize;
     let decides = plan.steps(comm.rank()) > LOOKAHEADS[ahead] + 1 + EVERY[every];
     let scalars = scalars::<T>(number);
     let mut case: Case<T> = Case::new(comm, plan, integers);
-    let (learnt, changes) = case.learn_exactly(comm, team, scalars);
-    if comm.rank() == 0 && decides && scalars.alpha != T::ZERO {
+    let (learnt, changes) = case.learn_exactly(session, scalars);
+    if let Some(learnt) = learnt.filter(|_| decides && scalars.alpha != T::ZERO) {
         assert!(learnt.decisions > 0, "{}", case.label(comm));
         // Two devices of a column or more always have another division.
         let is_divisible = m * n > 4 && division < 2;
@@ -189,19 +195,21 @@ fn team_of(workers: usize) -> DeviceTeam {
 }
 
 /// Devices without arithmetic learn as others do: C changes its parts, and comes back as it was.
-pub fn recorded_devices(comm: &dyn Comm) -> usize {
+pub fn recorded_devices(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let unit_s = 1e-3 * (1 + comm.rank()) as f64;
     let workers = [unit_s, 2.0 * unit_s].map(|unit_s| -> Box<dyn Worker> {
         RecordedWorker::new("recorded", DeviceKind::Cpu, model(unit_s), 4)
             .unwrap()
             .into()
     });
-    let mut team = DeviceTeam::new(workers.into()).unwrap();
+    let team = DeviceTeam::new(workers.into()).unwrap();
+    let mut session = Session::of_team(Arc::clone(shared), team);
     for layout in 0..4 {
         let problem = Problem::new(37, 41, 140, 4).unwrap().with_panel(4).unwrap();
         let plan = leave_to_run(plan_on_nth(comm, problem, layout), 5);
         let mut case: Case = Case::new(comm, plan, integers);
-        let (_, changes) = case.learn(comm, &mut team, scale(1.0, 1.0));
+        let (_, changes) = case.learn(&mut session, scale(1.0, 1.0));
         assert!(changes > 0);
         case.assert_reference(scale(0.0, 1.0), comm);
     }
@@ -209,7 +217,8 @@ pub fn recorded_devices(comm: &dyn Comm) -> usize {
 }
 
 /// Learns with GPUs that keep C, and with GPUs that C streams through. Without a GPU there is no case.
-pub fn learning_on_gpus(comm: &dyn Comm) -> usize {
+pub fn learning_on_gpus(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     if cuda::survey().devices.is_empty() {
         return 0;
     }
@@ -223,8 +232,9 @@ pub fn learning_on_gpus(comm: &dyn Comm) -> usize {
             };
             let mut case: Case = Case::new(comm, leave_to_run(plan, every as u64), integers);
             let gpu = gpu::worker(limit).unwrap();
-            let mut team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
-            case.learn_exactly(comm, &mut team, scalars(number));
+            let team = DeviceTeam::new(vec![cpu("first"), gpu.into()]).unwrap();
+            let mut session = Session::of_team(Arc::clone(shared), team);
+            case.learn_exactly(&mut session, scalars(number));
             count += 1;
         }
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use isochron::Error;
 use isochron::comm::{Comm, agree};
 use isochron::matrix::Op;
-use isochron::multiply::{Execution, PartOfK, Plan, Problem, RunRecord, Scalars};
+use isochron::plan::{PartOfK, Plan, Problem};
+use isochron::product::{Execution, RunRecord, Scalars};
+use isochron::product::{Factors, ProductOf, RunConfig};
 use isochron::session::Session;
 use isochron_devices::BlasChoice;
 use isochron_hierarchy::adaptive::AdaptiveConfig;
@@ -63,26 +65,30 @@ fn problem(split: Split) -> Problem {
         .with_split(split)
 }
 
-/// Multiplies whole numbers as planned, with A and B in their parts of k, and compares every element with a reference.
+/// Multiplies whole numbers as planned.
 fn multiply_exactly(session: &mut Session, plan: &Plan) -> Execution {
+    run_exactly(session, plan.into(), RunConfig::default())
+}
+
+/// Multiplies whole numbers, with A and B in their parts of k, and compares every element with a reference.
+fn run_exactly(session: &mut Session, of: ProductOf<'_>, runs: RunConfig) -> Execution {
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
-    let mut case: Case = Case::new(comm, plan.clone(), integers);
-    case.c = session.zeros(plan).unwrap();
+    let mut product = session.prepare(of, runs).unwrap();
+    let mut case: Case = Case::new(comm, product.plan().clone(), integers);
+    case.c = product.zeros(session).unwrap();
     case.c.fill(|row, col| integers(SEEDS[2]).element(row, col));
-    let done = match plan.k_parts() {
-        1 => session.multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c),
-        _ => {
-            let mut parts = |part: &PartOfK| {
-                let a = make(comm, part.a(), Op::N, SEEDS[0])?;
-                Ok((a, make(comm, part.b(), Op::N, SEEDS[1])?))
-            };
-            session.multiply_in_parts(plan, SCALARS, &mut parts, &mut case.c)
-        }
+    let mut parts = |part: &PartOfK| {
+        let a = make(comm, part.a(), Op::N, SEEDS[0])?;
+        Ok((a, make(comm, part.b(), Op::N, SEEDS[1])?))
     };
-    let execution = done.unwrap();
+    let factors = match case.plan.k_parts() {
+        1 => Factors::of(&case.a, &case.b),
+        _ => Factors::made(&mut parts),
+    };
+    let run = product.run(session, SCALARS, factors, &mut case.c).unwrap();
     case.assert_reference(SCALARS, comm);
-    execution
+    run.execution
 }
 
 /// Sessions that plan with the default strategy learn; their plans and records can be kept and used again. MPI
@@ -149,9 +155,12 @@ fn kept_plans(session: &mut Session, plan: &Plan, folder: &Path) -> usize {
 }
 
 /// Returns the record of a run on the head rank, as a document.
-fn record_run(session: &mut Session, plan: &Plan) -> (Option<Value>, Execution) {
-    session.keep_records();
-    let execution = multiply_exactly(session, plan);
+fn record_run(session: &mut Session, of: ProductOf<'_>) -> (Option<Value>, Execution) {
+    let runs = RunConfig {
+        keeps_record: true,
+        ..RunConfig::default()
+    };
+    let execution = run_exactly(session, of, runs);
     let record = execution.record.as_ref();
     let document = record.map(|record| serde_json::to_value(record).unwrap());
     (document, execution)
@@ -178,11 +187,10 @@ fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &P
         .filter(|(number, _)| coverage.has_turn(comm, number + comm.size()));
     let mut count = 0;
     for (_, plan) in dealt {
-        let (document, first) = record_run(session, plan);
+        let (document, first) = record_run(session, plan.into());
         write(comm, &path, document.as_ref().map(Value::to_string));
         let record = RunRecord::load(comm, &path).unwrap();
-        let plan = session.replay(record).unwrap();
-        let (repeated, again) = record_run(session, &plan);
+        let (repeated, again) = record_run(session, record.into());
         let [steps, steps_again] = [&first, &again].map(|execution| {
             execution
                 .changes
@@ -190,7 +198,7 @@ fn replays(session: &mut Session, coverage: Coverage, plans: &[Plan], folder: &P
                 .map(|change| (change.step, change.bytes))
                 .collect::<Vec<_>>()
         });
-        assert!(may_stay(comm, &plan) || !steps.is_empty());
+        assert!(may_stay(comm, plan) || !steps.is_empty());
         assert_eq!(steps, steps_again);
         if let (Some(document), Some(repeated)) = (document, repeated) {
             assert_eq!(list_directives(&document), list_directives(&repeated));
@@ -272,13 +280,13 @@ fn refused_records(session: &mut Session, coverage: Coverage, plan: &Plan, folde
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
     let path = folder.join("refused-record.json");
-    let (document, _) = record_run(session, plan);
+    let (document, _) = record_run(session, plan.into());
     for (tamper, reason) in REFUSED {
         let mut changed = document.clone();
         changed.iter_mut().for_each(tamper);
         write(comm, &path, changed.map(|changed| changed.to_string()));
         let refusal = RunRecord::load(comm, &path)
-            .and_then(|record| session.replay(record))
+            .and_then(|record| session.prepare::<f64>(record, RunConfig::default()))
             .unwrap_err()
             .to_string();
         assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
@@ -291,15 +299,9 @@ fn refused_records(session: &mut Session, coverage: Coverage, plan: &Plan, folde
         let mut changed = document.clone();
         changed.iter_mut().for_each(tamper);
         write(comm, &path, changed.map(|changed| changed.to_string()));
-        let refusal = refuse_run(session, &path, None);
+        let refusal = refuse_run(session, &path);
         assert!(refusal.contains(reason), "{reason:?} in {refusal:?}");
     }
-    write(comm, &path, document.as_ref().map(Value::to_string));
-    let other = Problem::new(60, 59, 167, 4).unwrap();
-    let other = session.plan(other.with_panel(5).unwrap(), &config());
-    let refusal = refuse_run(session, &path, Some(&other.unwrap()));
-    let reason = "it is of another multiplication: 61×59×167";
-    assert!(refusal.contains(reason), "{refusal}");
     let text = document.map(|document| document.to_string());
     let half = text.map(|text| text[..text.len() / 2].to_owned());
     write(comm, &path, half);
@@ -307,20 +309,19 @@ fn refused_records(session: &mut Session, coverage: Coverage, plan: &Plan, folde
     assert!(refusal.contains("no record of a run: "), "{refusal}");
     // The session multiplies as before.
     multiply_exactly(session, plan);
-    REFUSED.len() + DIFFERENT.len() + 2
+    REFUSED.len() + DIFFERENT.len() + 1
 }
 
-/// Returns the refusal of a run that repeats a record, with another plan if one is given.
-fn refuse_run(session: &mut Session, path: &Path, other: Option<&Plan>) -> String {
+/// Returns the refusal of a run that repeats a record.
+fn refuse_run(session: &mut Session, path: &Path) -> String {
     let shared = Arc::clone(session.comm());
     let comm = shared.as_ref();
     let record = RunRecord::load(comm, path).unwrap();
-    let plan = session.replay(record).unwrap();
-    let plan = other.unwrap_or(&plan);
-    let mut case: Case = Case::new(comm, plan.clone(), integers);
-    session
-        .multiply(plan, SCALARS, (&case.a, &case.b), &mut case.c)
-        .map(|_| ())
+    let mut product = session.prepare(record, RunConfig::default()).unwrap();
+    let mut case: Case = Case::new(comm, product.plan().clone(), integers);
+    let factors = Factors::of(&case.a, &case.b);
+    product
+        .run(session, SCALARS, factors, &mut case.c)
         .unwrap_err()
         .to_string()
 }

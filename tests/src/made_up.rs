@@ -2,10 +2,9 @@
 
 use isochron::Error;
 use isochron::matrix::Spread;
-use isochron::multiply::{
-    Assignment, DeviceStep, Director, Learnt, Plan, Problem, RankStep, RunRecord, StepTimes,
-};
-use isochron_core::internal::{LearningDirector, LearningSettings};
+use isochron::plan::{Assignment, Plan, Problem};
+use isochron::product::{DeviceStep, Learnt, RankStep, RunRecord};
+use isochron_core::internal::{Director, LearningDirector, LearningSettings, StepTimes};
 use isochron_hierarchy::adaptive::Observed;
 use isochron_hierarchy::layout::slice_cols;
 
@@ -427,28 +426,4 @@ fn a_replay_that_lacks_memory_names_it_and_no_other_decision() {
         .unwrap();
         assert!(refusal.contains("no memory is left"), "{refusal}");
     }
-}
-
-#[test]
-fn a_record_of_something_else_is_refused() {
-    let time: ElementTime = |_, rank, _| [12.0, 4.0][rank] * NS;
-    let plan_2 = plan(2, 200);
-    let record = run(&plan_2, keep(), time, None).unwrap().record.unwrap();
-    for other in [plan(2, 201), plan(4, 200), plan(1, 200)] {
-        let refusal = run(&other, repeat(&record), time, None)
-            .err()
-            .map(|error| error.to_string());
-        assert!(
-            refusal
-                .as_ref()
-                .is_some_and(|text| text.contains("another multiplication")),
-            "{refusal:?}"
-        );
-    }
-    let stays = leave_to_run(plan_2, 7);
-    let refusal = run(&stays, repeat(&record), time, None)
-        .err()
-        .map(|error| error.to_string())
-        .unwrap();
-    assert!(refusal.contains("another plan"), "{refusal}");
 }

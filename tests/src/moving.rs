@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use isochron::Error;
 use isochron::comm::{Comm, agree};
@@ -9,10 +10,11 @@ use isochron::matrix::redistribute::{Moved, RedistributeConfig, Redistribution, 
 use isochron::matrix::{
     BlockCyclic, Generator, Matrix, Order, ProcessGrid, Spread, Stored, StoredMut, file, volume,
 };
-use isochron::multiply::{Problem, multiply};
+use isochron::plan::Problem;
+use isochron::product::{Factors, RunConfig};
 use num_complex::{Complex32, ComplexFloat};
 
-use crate::cases::{layouts, plans_on_all, scale, team};
+use crate::cases::{layouts, open, plans_on_all, scale};
 
 /// The value of gaps in local memory, and of elements that have not arrived.
 const UNTOUCHED: i64 = -5;
@@ -252,7 +254,8 @@ pub fn conjugated(comm: &dyn Comm) -> usize {
 
 /// Multiplies a program's block-cyclic operands, one of them transposed and by rows, on our layouts. The product
 /// returns to its submatrix.
-pub fn embedded(comm: &dyn Comm) -> usize {
+pub fn embedded(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let (rank, n) = (comm.rank(), comm.size());
     let (p, q) = grid(n);
     let problem = Problem::new(31, 29, 37, 4).unwrap();
@@ -293,21 +296,21 @@ pub fn embedded(comm: &dyn Comm) -> usize {
         let (a, _) = Matrix::from_spread(comm, a_source, plan.a(), &turned).unwrap();
         let config = RedistributeConfig::default();
         let (b, _) = Matrix::from_spread(comm, b_source, plan.b(), &config).unwrap();
-        let mut product = Matrix::zeros(plan.c(), rank).unwrap();
-        let (mut team, operands) = (team(), (&a, &b));
-        multiply(
-            comm,
-            &mut team,
-            &plan,
-            scale(1.0, 0.0),
-            operands,
-            &mut product,
-        )
-        .unwrap();
+        let mut session = open(shared);
+        let mut product = session.prepare(&plan, RunConfig::default()).unwrap();
+        let mut planned_c = Matrix::zeros(plan.c(), rank).unwrap();
+        product
+            .run(
+                &mut session,
+                scale(1.0, 0.0),
+                Factors::of(&a, &b),
+                &mut planned_c,
+            )
+            .unwrap();
         let (rows, cols) = c.local_shape(rank);
         let mut found = vec![-1.0; rows * cols];
         let target = (&c, StoredMut::by_rows(&mut found, cols));
-        product.to_spread(comm, target).unwrap();
+        planned_c.to_spread(comm, target).unwrap();
         let mut wanted = vec![-1.0; rows * cols];
         let local = StoredMut::by_rows(&mut wanted, cols);
         c.fill(rank, local, |row, col| {

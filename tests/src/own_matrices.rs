@@ -81,22 +81,16 @@ impl<T: Element> Stock<T> {
         }
     }
 
-    fn shown(&self) -> Pieces<&[T]> {
-        let pieces = self.pieces.iter();
-        Pieces::from(
-            pieces
-                .map(|(data, ld)| (&data[..], *ld))
-                .collect::<Vec<_>>(),
-        )
+    fn shown(&self) -> Vec<(&[T], usize)> {
+        (self.pieces.iter())
+            .map(|(data, ld)| (&data[..], *ld))
+            .collect()
     }
 
-    fn lent(&mut self) -> Pieces<&mut [T]> {
-        let pieces = self.pieces.iter_mut();
-        Pieces::from(
-            pieces
-                .map(|(data, ld)| (&mut data[..], *ld))
-                .collect::<Vec<_>>(),
-        )
+    fn lent(&mut self) -> Vec<(&mut [T], usize)> {
+        (self.pieces.iter_mut())
+            .map(|(data, ld)| (&mut data[..], *ld))
+            .collect()
     }
 }
 
@@ -174,9 +168,9 @@ fn product_at<T: Element>(row: usize, col: usize) -> T {
 /// Runs a prepared product ten times, each time with other scalars, and compares every element and every gap.
 fn run_ten_times<T: Element>(
     session: &mut Session,
-    product: &mut Gemm<T>,
+    product: &mut Product<T>,
     [a, b, c]: [&mut Stock<T>; 3],
-) -> GemmRun {
+) -> ProductRun {
     a.fill(|row, col| element(1, row, col));
     b.fill(|row, col| element(2, row, col));
     c.fill(|_, _| T::of(f64::NAN.into()));
@@ -202,7 +196,12 @@ fn run_ten_times<T: Element>(
             };
             expected[piece].0[place] = scalars.alpha * sum + before;
         }
-        let run = product.run(session, scalars, a.shown(), b.shown(), c.lent());
+        let run = product.run(
+            session,
+            scalars,
+            Factors::of(a.shown(), b.shown()),
+            c.lent(),
+        );
         last = Some(run.unwrap());
         assert!(c.pieces == expected, "{} in turn {turn}", T::TYPE);
     }
@@ -217,17 +216,19 @@ fn multiply_own<T: Element>(session: &mut Session, ways: [usize; 3], measured: &
     let mut a = stock::<T>(comm, (m, k), ways[0]);
     let mut b = stock::<T>(comm, (k, n), ways[1]);
     let mut c = stock::<T>(comm, (m, n), ways[2]);
-    let config = GemmConfig {
+    let config = ProductConfig {
         block: Some(8),
         balance: BalanceConfig {
             strategy: Strategy::Fpm,
             max_iterations: 2,
             ..BalanceConfig::default()
         },
-        ..GemmConfig::default()
+        ..ProductConfig::default()
     };
     let on = [&a, &b, &c].map(|stock| stock.on.clone());
-    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let mut product: Product<T> = session
+        .prepare((on.each_ref(), config), RunConfig::default())
+        .unwrap();
     let (plan, before) = (product.plan().clone(), measured.0.get());
     run_ten_times(session, &mut product, [&mut a, &mut b, &mut c]);
     assert_eq!(
@@ -251,8 +252,7 @@ fn multiply_in_place<T: Element>(session: &mut Session, plan: Plan) {
         let lines = (part.row_range().collect(), part.col_range().collect());
         Stock::<T>::new(spread.into(), rank, &[lines])
     });
-    let on = stocks.each_ref().map(|stock| stock.on.clone());
-    let mut product = session.prepare_planned::<T>(plan, on.each_ref()).unwrap();
+    let mut product = session.prepare::<T>(plan, RunConfig::default()).unwrap();
     let run = run_ten_times(session, &mut product, stocks.each_mut());
     assert_eq!(run.in_place, [true; 3]);
     assert_eq!(run.moved.bytes, 0);
@@ -266,7 +266,7 @@ fn multiply_dealt<T: Element>(
     session: &mut Session,
     (shape, source, ops): DealtProduct,
     balance: BalanceConfig,
-) -> GemmRun {
+) -> ProductRun {
     let (rank, n) = (session.comm().rank(), session.comm().size());
     // An even number of blocks of 8 for each rank, of which the last is shorter.
     let (m, n_cols, k) = (16 * n - 3, 16 * n - 3, 24 * n - 1);
@@ -292,7 +292,7 @@ fn multiply_dealt<T: Element>(
     let mut a = stock(turn(ops[0], (m, k)));
     let mut b = stock(turn(ops[1], (k, n_cols)));
     let mut c = stock((m, n_cols));
-    let config = GemmConfig {
+    let config = ProductConfig {
         ops,
         block: Some(8),
         panel: Some(16),
@@ -300,7 +300,9 @@ fn multiply_dealt<T: Element>(
         balance,
     };
     let on = [&a, &b, &c].map(|stock| stock.on.clone());
-    let mut product: Gemm<T> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let mut product: Product<T> = session
+        .prepare((on.each_ref(), config), RunConfig::default())
+        .unwrap();
     let stored = |seed: u64, op: Op, row, col| match op {
         Op::N => element::<T>(seed, row, col),
         Op::T => element(seed, col, row),
@@ -310,7 +312,12 @@ fn multiply_dealt<T: Element>(
     b.fill(|row, col| stored(2, ops[1], row, col));
     c.fill(|row, col| element(3, row, col));
     let scalars = scale(T::of(2.0.into()), T::of((-1.0).into()));
-    let run = product.run(session, scalars, a.shown(), b.shown(), c.lent());
+    let run = product.run(
+        session,
+        scalars,
+        Factors::of(a.shown(), b.shown()),
+        c.lent(),
+    );
     let run = run.unwrap();
     let [of_a, of_b] = [(m, k), (k, n_cols)].map(|(height, width)| (0..height * width, height));
     let (of_a, of_b): (Vec<T>, Vec<T>) = (
@@ -402,9 +409,14 @@ fn refuse_other_ranks(session: &mut Session) {
         .unwrap();
     let square = Distribution::on_one(2, 2, 0, 1).unwrap();
     let on = [&square; 3];
-    let mut product: Gemm<f64> = alone.prepare_gemm(on, &GemmConfig::default()).unwrap();
+    let mut product: Product<f64> = alone.prepare(on, RunConfig::default()).unwrap();
     let (a, mut c) = ([1.0; 4], [0.0; 4]);
-    let run = product.run(session, Scalars::PRODUCT, (&a, 2), (&a, 2), (&mut c, 2));
+    let run = product.run(
+        session,
+        Scalars::PRODUCT,
+        Factors::of((&a, 2), (&a, 2)),
+        (&mut c, 2),
+    );
     let ranks = SpreadError::Ranks {
         spread: 1,
         ranks: session.comm().size(),
@@ -424,7 +436,6 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
     }
     let square = |rows, cols| Distribution::on_one(rows, cols, 0, n).unwrap();
     let (usual, other) = (square(8, 8), square(8, 8 + rank % 2));
-    let config = GemmConfig::default();
     for (on, name) in [
         (
             [&other, &usual, &usual],
@@ -440,22 +451,22 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
         ),
     ] {
         let text = session
-            .prepare_gemm::<f64>(on, &config)
+            .prepare::<f64>(on, RunConfig::default())
             .unwrap_err()
             .to_string();
         assert!(text.contains(name) && text.contains("8×9"), "{text}");
     }
-    let blocks = GemmConfig {
+    let blocks = ProductConfig {
         block: Some(8 + rank % 2),
-        ..config
+        ..ProductConfig::default()
     };
     let on = [&usual; 3];
     let text = session
-        .prepare_gemm::<f64>(on, &blocks)
+        .prepare::<f64>((on, blocks), RunConfig::default())
         .unwrap_err()
         .to_string();
     assert!(text.contains("block is 8 on"), "{text}");
-    let mut product: Gemm<f64> = session.prepare_gemm(on, &config).unwrap();
+    let mut product: Product<f64> = session.prepare(on, RunConfig::default()).unwrap();
     let data = vec![0.0; 64 * usize::from(rank == 0)];
     // Rank 0 gives too little of C.
     let mut c = vec![0.0; 63 * usize::from(rank == 0)];
@@ -463,8 +474,7 @@ pub fn unlike_arguments(world: &Arc<dyn Comm>) -> usize {
         .run(
             &mut session,
             Scalars::PRODUCT,
-            (&data, 8),
-            (&data, 8),
+            Factors::of((&data, 8), (&data, 8)),
             (&mut c, 8),
         )
         .unwrap_err()

@@ -1,13 +1,18 @@
 //! A and B in parts of k, each made in its turn and held no longer. Functions are as in [`cases`](crate::cases).
 
+use std::sync::Arc;
+
 use isochron::Error;
 use isochron::comm::Comm;
 use isochron::matrix::{Generator, Matrix, Op, Spread};
-use isochron::multiply::{Element, MakePart, PartOfK, Plan, Problem, Scalars, multiply_in_parts};
-use isochron_devices::{DeviceTeam, Scalar};
+use isochron::plan::{PartOfK, Plan, Problem};
+use isochron::product::{Element, MakePart, Scalars};
+use isochron::product::{Factors, RunConfig};
+use isochron::session::Session;
+use isochron_devices::Scalar;
 use num_complex::Complex64;
 
-use crate::cases::{Case, SEEDS, assert_counted, integers, plan_on_nth, scale, team};
+use crate::cases::{Case, SEEDS, assert_counted, integers, open, plan_on_nth, scale};
 use crate::covering::{Coverage, LIBRARIES};
 use crate::disturbed::{DeviceCall, failing_team};
 
@@ -51,8 +56,9 @@ fn plan(comm: &dyn Comm, ops: [Op; 2], layout: usize, k_parts: usize) -> Plan {
 
 /// Multiplies with several operations on all layouts, in one part, some, and one for each step. Every element is right,
 /// A and B are made once, and no more of them is held than the plan says.
-pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
-    let mut team = team();
+pub fn in_parts(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let levels = [OPS.len(), 4, K_PARTS.len(), LIBRARIES.len()];
     let rows = coverage.rows_of_library(comm, levels);
     for &[ops, layout, k_parts, _] in &rows {
@@ -74,8 +80,10 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
             Ok(factors)
         };
         let plan = &case.plan;
-        let execution =
-            multiply_in_parts(comm, &mut team, plan, SCALARS, &mut parts, &mut case.c).unwrap();
+        let mut product = session.prepare(plan, RunConfig::default()).unwrap();
+        let factors = Factors::made(&mut parts);
+        let run = product.run(&mut session, SCALARS, factors, &mut case.c);
+        let execution = run.unwrap().execution;
         assert_counted(comm, plan, &execution);
         comm.sum_u64(&mut elements).unwrap();
         assert_eq!((next, elements), (53, [37 * 53, 53 * 41]));
@@ -91,19 +99,20 @@ pub fn in_parts(comm: &dyn Comm, coverage: Coverage) -> usize {
 
 /// Returns the message of a multiplication that fails.
 fn failure(
-    comm: &dyn Comm,
-    team: &mut DeviceTeam,
+    session: &mut Session,
     case: &mut Case<Complex64>,
     parts: &mut MakePart<'_, Complex64>,
 ) -> String {
-    multiply_in_parts(comm, team, &case.plan, SCALARS, parts, &mut case.c)
-        .unwrap_err()
-        .to_string()
+    let mut product = session.prepare(&case.plan, RunConfig::default()).unwrap();
+    let factors = Factors::made(parts);
+    let run = product.run(session, SCALARS, factors, &mut case.c);
+    run.unwrap_err().to_string()
 }
 
 /// A part that one rank cannot make is an error of all of them, and so is one that is not what the plan says; the next
 /// multiplication is right.
-pub fn parts_that_fail(comm: &dyn Comm) -> usize {
+pub fn parts_that_fail(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let last = comm.size() - 1;
     for is_wrong in [false, true] {
         let mut case: Case<Complex64> = Case::new(comm, plan(comm, [Op::N; 2], 0, 3), integers);
@@ -119,8 +128,8 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
             }
             Ok((make(comm, part.a(), Op::N, SEEDS[0])?, b))
         };
-        let mut team = team();
-        let text = failure(comm, &mut team, &mut case, &mut parts);
+        let mut session = open(shared);
+        let text = failure(&mut session, &mut case, &mut parts);
         let expected = if is_wrong {
             "matrix A is not spread"
         } else {
@@ -130,14 +139,15 @@ pub fn parts_that_fail(comm: &dyn Comm) -> usize {
         assert_eq!(made, 2);
         let whole = case.plan.clone().with_k_parts(1).unwrap();
         let mut case: Case<Complex64> = Case::new(comm, whole, integers);
-        case.multiply(comm, &mut team, SCALARS);
+        case.multiply(&mut session, SCALARS);
         case.assert_reference(SCALARS, comm);
     }
     2
 }
 
 /// A device of one rank fails in the second part: all ranks leave with its name, and no further part is made.
-pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
+pub fn devices_that_fail_in_a_part(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let mut case: Case<Complex64> = Case::new(comm, plan(comm, [Op::N; 2], 0, 3), integers);
     let mut made = 0;
     let mut parts = |part: &PartOfK| {
@@ -148,8 +158,11 @@ pub fn devices_that_fail_in_a_part(comm: &dyn Comm) -> usize {
         ))
     };
     // Of nine steps the fourth to the sixth are in the second part.
-    let mut team = failing_team(comm, DeviceCall::Update(4));
-    let text = failure(comm, &mut team, &mut case, &mut parts);
+    let mut session = Session::of_team(
+        Arc::clone(shared),
+        failing_team(comm, DeviceCall::Update(4)),
+    );
+    let text = failure(&mut session, &mut case, &mut parts);
     assert!(
         text.contains("second") && text.contains("made to fail"),
         "{text}"

@@ -12,16 +12,17 @@ use std::sync::Arc;
 
 use isochron::comm::Comm;
 use isochron::matrix::Op;
-use isochron::multiply::{Element, Problem, Scalars};
+use isochron::plan::Problem;
+use isochron::product::{Element, Scalars};
 use isochron::session::Session;
 use isochron_devices::blas::{self, BlasChoice};
-use isochron_devices::{Blas, DeviceTeam, ElementType, View, ViewMut};
+use isochron_devices::{Blas, ElementType, View, ViewMut};
 use isochron_hierarchy::adaptive::AdaptiveConfig;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
 
-use crate::cases::{Case, SEEDS, plan_along_k, plan_on_nth, scale, team, uniform};
+use crate::cases::{Case, SEEDS, open, plan_along_k, plan_on_nth, scale, uniform};
 use crate::changes::Forced;
 use crate::covering::{Coverage, LIBRARIES, number_library};
 use crate::learning::leave_to_run;
@@ -217,20 +218,19 @@ fn rows(coverage: Coverage, library: usize, ranks: usize) -> Vec<TableRow> {
 /// and other numbers of ranks, run those of the first library and of one rank.
 pub fn multiplications(comm: &Arc<dyn Comm>, coverage: Coverage) -> usize {
     let session = Session::builder().build(Arc::clone(comm)).unwrap();
-    let comm = comm.as_ref();
     let ranks = RANKS.iter().position(|&ranks| ranks == comm.size());
-    let rows = rows(coverage, number_library(comm), ranks.unwrap_or(0));
+    let rows = rows(coverage, number_library(comm.as_ref()), ranks.unwrap_or(0));
     let mut devices = Devices {
         session,
-        team: team(),
+        threads: open(comm),
         library: blas::choose_blas(&BlasChoice::default()).unwrap(),
     };
     for row in &rows {
         match row.element {
-            ElementType::F32 => devices.multiply::<f32>(comm, row),
-            ElementType::F64 => devices.multiply::<f64>(comm, row),
-            ElementType::C32 => devices.multiply::<Complex32>(comm, row),
-            ElementType::C64 => devices.multiply::<Complex64>(comm, row),
+            ElementType::F32 => devices.multiply::<f32>(row),
+            ElementType::F64 => devices.multiply::<f64>(row),
+            ElementType::C32 => devices.multiply::<Complex32>(row),
+            ElementType::C64 => devices.multiply::<Complex64>(row),
         }
     }
     rows.len()
@@ -239,13 +239,15 @@ pub fn multiplications(comm: &Arc<dyn Comm>, coverage: Coverage) -> usize {
 /// The devices that multiply rows: this machine's if they are planned, and otherwise two threads.
 struct Devices {
     session: Session,
-    team: DeviceTeam,
+    threads: Session,
     /// The BLAS of the whole matrices. Choosing one measures those that are installed, which takes longer than a row.
     library: Arc<dyn Blas>,
 }
 
 impl Devices {
-    fn multiply<T: Element>(&mut self, comm: &dyn Comm, row: &TableRow) {
+    fn multiply<T: Element>(&mut self, row: &TableRow) {
+        let shared = Arc::clone(self.session.comm());
+        let comm = shared.as_ref();
         let scalars = scalars::<T>(row.number);
         let (m, n, k) = row.shape;
         let problem = Problem::new(m, n, k, 8).unwrap();
@@ -271,26 +273,17 @@ impl Devices {
         let expected = Expected::new(row.shape, scalars, self.library.as_ref());
         let mut case = Case::new(comm, plan, uniform);
         case.spoil_unread(scalars);
-        let is_planned = matches!(row.division, Division::Planned(..));
-        if is_planned {
-            let operands = (&case.a, &case.b);
-            (self.session)
-                .multiply(&case.plan, scalars, operands, &mut case.c)
-                .unwrap();
-        } else {
-            case.multiply(comm, &mut self.team, scalars);
-        }
-        expected.assert_close(&case, comm);
-        let team = if is_planned {
-            self.session.team()
-        } else {
-            &mut self.team
+        let session = match row.division {
+            Division::Planned(..) => &mut self.session,
+            _ => &mut self.threads,
         };
+        case.multiply(session, scalars);
+        expected.assert_close(&case, comm);
         let mut director = Forced::new(comm, &case.plan, 1 + row.number % 3);
         let mut changed = Case::new(comm, case.plan, uniform);
         changed.spoil_unread(scalars);
         changed
-            .multiply_directed(comm, team, scalars, &mut director)
+            .multiply_directed(session, scalars, &mut director)
             .unwrap();
         expected.assert_close(&changed, comm);
         let plan = match changed.plan.look() {
@@ -299,7 +292,7 @@ impl Devices {
         };
         let mut learning = Case::new(comm, plan, uniform);
         learning.spoil_unread(scalars);
-        learning.learn(comm, team, scalars);
+        learning.learn(session, scalars);
         expected.assert_close(&learning, comm);
     }
 }

@@ -1,16 +1,19 @@
 //! Traps that multiplications are known to fall into without a word, each by its name, for every type of elements.
 
+use std::sync::Arc;
+
 use isochron::comm::Comm;
 use isochron::matrix::Op;
-use isochron::multiply::{Element, Problem, Scalars};
+use isochron::plan::Problem;
+use isochron::product::{Element, Scalars};
 use isochron_hierarchy::problem::ProblemError;
 use num_complex::Complex64;
 
-use crate::cases::{Case, integers, plan_along_k, plans_on_all, scale, team};
+use crate::cases::{Case, integers, open, plan_along_k, plans_on_all, scale};
 use crate::moving;
 
 /// A trap: collective; it panics if the multiplication falls into it, and returns the number of cases.
-pub type Trap = fn(&dyn Comm) -> usize;
+pub type Trap = fn(&Arc<dyn Comm>) -> usize;
 
 /// The traps by their names.
 pub const TRAPS: [(&str, Trap); 5] = [
@@ -22,8 +25,8 @@ pub const TRAPS: [(&str, Trap); 5] = [
 ];
 
 /// With `beta = 0` C is written and never read, also where there is nothing to add to it.
-fn beta_0_reads_c(comm: &dyn Comm) -> usize {
-    fn of<T: Element>(comm: &dyn Comm) -> usize {
+fn beta_0_reads_c(comm: &Arc<dyn Comm>) -> usize {
+    fn of<T: Element>(comm: &Arc<dyn Comm>) -> usize {
         let scalars = scale(T::ONE, T::ZERO);
         exact(comm, Problem::new(13, 11, 17, 4), Op::N, scalars)
             + exact(comm, Problem::new(13, 11, 0, 4), Op::N, scalars)
@@ -32,8 +35,8 @@ fn beta_0_reads_c(comm: &dyn Comm) -> usize {
 }
 
 /// With `k = 0`, or `alpha = 0` over anything, the rest is `C = beta·C`.
-fn k_0_leaves_c_unscaled(comm: &dyn Comm) -> usize {
-    fn of<T: Element>(comm: &dyn Comm) -> usize {
+fn k_0_leaves_c_unscaled(comm: &Arc<dyn Comm>) -> usize {
+    fn of<T: Element>(comm: &Arc<dyn Comm>) -> usize {
         let beta = T::of(Complex64::new(-2.0, 3.0));
         exact(comm, Problem::new(13, 11, 0, 4), Op::N, scale(T::ONE, beta))
             + exact(
@@ -47,8 +50,8 @@ fn k_0_leaves_c_unscaled(comm: &dyn Comm) -> usize {
 }
 
 /// The conjugate transpose is neither the transpose nor the conjugate.
-fn conjugate_transpose(comm: &dyn Comm) -> usize {
-    fn of<T: Element>(comm: &dyn Comm) -> usize {
+fn conjugate_transpose(comm: &Arc<dyn Comm>) -> usize {
+    fn of<T: Element>(comm: &Arc<dyn Comm>) -> usize {
         let scalars = scale(T::of(Complex64::new(1.0, -2.0)), T::ONE);
         exact(comm, Problem::new(10, 14, 12, 4), Op::C, scalars)
     }
@@ -56,8 +59,8 @@ fn conjugate_transpose(comm: &dyn Comm) -> usize {
 }
 
 /// Blocks and panels of one row and column.
-fn small_blocks(comm: &dyn Comm) -> usize {
-    fn of<T: Element>(comm: &dyn Comm) -> usize {
+fn small_blocks(comm: &Arc<dyn Comm>) -> usize {
+    fn of<T: Element>(comm: &Arc<dyn Comm>) -> usize {
         let problem = Problem::new(7, 9, 8, 1).unwrap().with_panel(1);
         exact(comm, problem, Op::N, scale(T::ONE, T::ONE))
     }
@@ -67,12 +70,13 @@ fn small_blocks(comm: &dyn Comm) -> usize {
 /// Multiplies whole numbers with this operation on both factors: C divided in every kind of layout, and k. Matrices
 /// that must not be read are spoiled.
 fn exact<T: Element>(
-    comm: &dyn Comm,
+    shared: &Arc<dyn Comm>,
     problem: Result<Problem, ProblemError>,
     op: Op,
     scalars: Scalars<T>,
 ) -> usize {
-    let mut team = team();
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let problem = problem.unwrap().with_element(T::TYPE).with_ops([op, op]);
     let mut plans = Vec::from(plans_on_all(comm, problem));
     plans.push(plan_along_k(comm, problem));
@@ -80,7 +84,7 @@ fn exact<T: Element>(
     for plan in plans {
         let mut case = Case::new(comm, plan, integers);
         case.spoil_unread(scalars);
-        case.multiply(comm, &mut team, scalars);
+        case.multiply(&mut session, scalars);
         case.assert_reference(scalars, comm);
     }
     count

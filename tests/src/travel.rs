@@ -2,13 +2,16 @@
 //! as in [`cases`](crate::cases).
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use isochron::comm::Comm;
-use isochron::multiply::{Plan, Problem, Scalars, multiply};
+use isochron::plan::{Plan, Problem};
+use isochron::product::Scalars;
+use isochron::session::Session;
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::predict::{Links, Traffic};
 
-use crate::cases::{Case, assert_counted, integers, plan_on, plan_on_nth, scale, team};
+use crate::cases::{Case, assert_counted, integers, open, plan_on, plan_on_nth, scale};
 use crate::covering::{Coverage, LIBRARIES};
 use crate::disturbed::{DeviceCall, failing_team};
 
@@ -62,7 +65,8 @@ fn count_passed_on(member: usize, n: usize) -> usize {
 
 /// Counts the messages of each rank. If the links favour relays, each piece is passed on in a binomial tree, and each
 /// rank receives it once.
-pub fn relays(comm: &dyn Comm) -> usize {
+pub fn relays(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let (n, rank) = (comm.size(), comm.rank());
     for (links, is_passed_on) in LINKS.into_iter().zip([true, false]) {
         let plan = in_slices(comm).with_links(links);
@@ -76,7 +80,7 @@ pub fn relays(comm: &dyn Comm) -> usize {
         let expected: usize = sent.sum();
         let problem = *plan.problem();
         let mut case: Case = Case::new(comm, plan, integers);
-        let execution = case.multiply(comm, &mut team(), SCALARS);
+        let execution = case.multiply(&mut open(shared), SCALARS);
         case.assert_reference(SCALARS, comm);
         assert_eq!(execution.messages as usize, expected, "rank {rank} of {n}");
         let mut sent = [execution.bytes];
@@ -88,8 +92,9 @@ pub fn relays(comm: &dyn Comm) -> usize {
 
 /// Multiplies with few and many steps ahead, more than there are, with pieces passed on and not. Every element is
 /// right, and the traffic is that predicted where pieces are whole.
-pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
-    let mut team = team();
+pub fn steps_ahead(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
+    let comm = shared.as_ref();
+    let mut session = open(shared);
     let all = coverage.rows_of_library(comm, [LINKS.len(), 7, 5, LIBRARIES.len()]);
     for &[links, ahead, layout, _] in &all {
         let ahead = ahead + 2;
@@ -105,7 +110,7 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
         let whole = plan.problem().k() == 8 * STEPS;
         let predicted = 8.0 * Traffic::total(&plan.traffic()).elements;
         let mut case: Case = Case::new(comm, plan, integers);
-        let execution = case.multiply(comm, &mut team, SCALARS);
+        let execution = case.multiply(&mut session, SCALARS);
         case.assert_reference(SCALARS, comm);
         assert_counted(comm, &case.plan, &execution);
         let mut sent = [execution.bytes];
@@ -117,7 +122,8 @@ pub fn steps_ahead(comm: &dyn Comm, coverage: Coverage) -> usize {
 
 /// Lets a device of one rank fail at the beginning, in the middle or at the end. All ranks leave with its name, none
 /// waits, and the next multiplication is right.
-pub fn failing_devices(comm: &dyn Comm) -> usize {
+pub fn failing_devices(shared: &Arc<dyn Comm>) -> usize {
+    let comm = shared.as_ref();
     let all = [
         DeviceCall::Begin,
         DeviceCall::Update(0),
@@ -125,26 +131,17 @@ pub fn failing_devices(comm: &dyn Comm) -> usize {
         DeviceCall::Finish,
     ];
     for (links, at) in LINKS.iter().flat_map(|links| all.map(|at| (links, at))) {
-        let mut failing_team = failing_team(comm, at);
+        let team = failing_team(comm, at);
+        let mut session = Session::of_team(Arc::clone(shared), team);
         let plan = in_slices(comm).with_links(*links).with_lookahead(4);
         let mut case: Case = Case::new(comm, plan, integers);
-        let operands = (&case.a, &case.b);
-        let error = multiply(
-            comm,
-            &mut failing_team,
-            &case.plan,
-            SCALARS,
-            operands,
-            &mut case.c,
-        )
-        .unwrap_err()
-        .to_string();
+        let error = case.run(&mut session, SCALARS).unwrap_err().to_string();
         assert!(
             error.contains("second") && error.contains("made to fail"),
             "{error}"
         );
         let mut again: Case = Case::new(comm, case.plan, integers);
-        again.multiply(comm, &mut team(), SCALARS);
+        again.multiply(&mut open(shared), SCALARS);
         again.assert_reference(SCALARS, comm);
     }
     LINKS.len() * all.len()

@@ -8,7 +8,7 @@ use clap::Args;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::{MeasureRounds, keep_samples, prepare_updates};
-use isochron_core::multiply::Problem;
+use isochron_core::plan::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
 use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};

@@ -262,16 +262,17 @@ impl MeasureArguments {
             return Err(Failure::input(message));
         }
         let step = self.step.unwrap_or(((to - from) / 100).max(1));
-        let rule = match self.adaptive {
-            _ if is_surface => {
-                let sizes = SurfaceSizes::new((from, to), self.points);
-                return Ok(CampaignSizes::Surface(sizes));
-            }
-            true => SizeRule::Adaptive {
+        if is_surface {
+            let sizes = SurfaceSizes::new((from, to), self.points);
+            return Ok(CampaignSizes::Surface(sizes));
+        }
+        let rule = if self.adaptive {
+            SizeRule::Adaptive {
                 step,
                 tolerance: self.tolerance,
-            },
-            false => SizeRule::Even(self.points),
+            }
+        } else {
+            SizeRule::Even(self.points)
         };
         Ok(CampaignSizes::Line(ModelSizes::new((from, to), rule)))
     }

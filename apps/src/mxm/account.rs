@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::progress::ProgressLine;
 use isochron_core::internal::watch::{self, RankPhase};
-use isochron_core::session::Account;
+use isochron_core::report::Account;
 
 /// A phase of the process; [`Account`] has the seconds of each.
 #[derive(Clone, Copy)]

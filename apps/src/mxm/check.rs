@@ -3,8 +3,8 @@
 use isochron_core::Error;
 use isochron_core::comm::Comm;
 use isochron_core::matrix::{Matrix, Operand};
-use isochron_core::multiply::Scalars;
-use isochron_core::session::VerifyReport;
+use isochron_core::product::Scalars;
+use isochron_core::report::VerifyReport;
 use isochron_core::verify::{Exact, Probe, Recall};
 use isochron_devices::Scalar;
 

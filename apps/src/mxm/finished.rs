@@ -1,8 +1,8 @@
 //! A finished multiplication, whose report is written and printed after the end of MPI.
 
 use isochron_core::internal::output::PartialFile;
-use isochron_core::multiply::Plan;
-use isochron_core::session::Report;
+use isochron_core::plan::Plan;
+use isochron_core::report::Report;
 
 use super::account::Stopwatch;
 use super::options::MxmArguments;

@@ -2,7 +2,8 @@
 
 use isochron_core::Error;
 use isochron_core::comm::Comm;
-use isochron_core::multiply::{Plan, RunRecord};
+use isochron_core::plan::Plan;
+use isochron_core::product::RunRecord;
 use isochron_core::session::Session;
 
 use super::options::MxmArguments;
@@ -40,15 +41,12 @@ impl GivenPlan {
         }
     }
 
-    /// Takes the plan over. The decisions of a record are repeated in the next multiplication.
+    /// Takes the plan over.
     ///
     /// # Collective
     /// All ranks.
-    pub(super) fn adopt(self, session: &mut Session) -> Result<Plan, Error> {
-        match self {
-            Self::Saved(plan) => session.adopt(plan),
-            Self::Recorded(record) => session.replay(record).map_err(blame_record),
-        }
+    pub(super) fn adopt(&self, session: &mut Session) -> Result<Plan, Error> {
+        (session.adopt(self.plan().clone())).map_err(|error| self.name_file(error))
     }
 
     /// Names the kind of the file in the reason why its plan is refused.

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use isochron_core::multiply::{Learnt, LearntChange, LearntDrift};
-use isochron_core::session::{NodeReport, Report};
+use isochron_core::product::{Learnt, LearntChange, LearntDrift};
+use isochron_core::report::{NodeReport, Report};
 use isochron_hierarchy::adaptive::{ChangeReason, PartModel};
 
 use crate::table::TextTable;

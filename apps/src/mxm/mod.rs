@@ -25,8 +25,11 @@ use isochron_core::internal::watch::expect_work;
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
 use isochron_core::matrix::{Generator, Matrix, Operand, Spread, file};
-use isochron_core::multiply::{Element, PartOfK, Plan, Problem, RunRecord, Scalars};
-use isochron_core::session::{PlanDocument, Report, Session};
+use isochron_core::plan::{PartOfK, Plan, Problem};
+use isochron_core::product::{Element, RunRecord, Scalars};
+use isochron_core::product::{Factors, ProductOf, RunConfig};
+use isochron_core::report::Report;
+use isochron_core::session::Session;
 use isochron_core::verify::{Recall, TakeFactors};
 use isochron_devices::ElementType;
 use isochron_hierarchy::balance::Strategy;
@@ -81,9 +84,8 @@ pub fn run<'a>(
     if let Some(line) = &line {
         session.observe_progress(line.clone());
     }
-    session.leave_c();
     watch.enter(AccountPhase::Plan);
-    let plan = match given {
+    let plan = match &given {
         Some(given) => given.adopt(&mut session)?,
         None => session.plan(problem, &arguments.balance_config())?,
     };
@@ -93,24 +95,25 @@ pub fn run<'a>(
     }
     watch.enter(AccountPhase::Write);
     if arguments.save_plan.is_some() {
-        output::write_json(comm, outputs.save_plan, &session.describe(&plan)?)?;
+        output::write_json(comm, outputs.save_plan, &plan)?;
     }
     if arguments.plan {
         session.save_models()?;
-        let plan = session.describe(&plan)?;
         let is_head = comm.rank() == 0;
         let answer = is_head.then(|| show_plan(arguments, &plan)).transpose()?;
         return Ok(answer.map(MxmEnding::Answer));
     }
-    if arguments.record.is_some() {
-        session.keep_records();
-    }
+    let element = plan.problem().element();
+    let of = match given {
+        Some(GivenPlan::Recorded(record)) => record.into(),
+        _ => plan.clone().into(),
+    };
     let (run, out) = ((&mut session, &mut watch), outputs.out);
-    let (report, record) = match plan.problem().element() {
-        ElementType::F32 => multiply_as::<f32>(run, arguments, &plan, files, out),
-        ElementType::F64 => multiply_as::<f64>(run, arguments, &plan, files, out),
-        ElementType::C32 => multiply_as::<Complex32>(run, arguments, &plan, files, out),
-        ElementType::C64 => multiply_as::<Complex64>(run, arguments, &plan, files, out),
+    let (report, record) = match element {
+        ElementType::F32 => multiply_as::<f32>(run, arguments, of, files, out),
+        ElementType::F64 => multiply_as::<f64>(run, arguments, of, files, out),
+        ElementType::C32 => multiply_as::<Complex32>(run, arguments, of, files, out),
+        ElementType::C64 => multiply_as::<Complex64>(run, arguments, of, files, out),
     }?;
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
@@ -139,7 +142,7 @@ pub fn run<'a>(
 }
 
 /// Answers by the plan.
-fn show_plan(arguments: &MxmArguments, plan: &PlanDocument) -> Result<Answer, Failure> {
+fn show_plan(arguments: &MxmArguments, plan: &Plan) -> Result<Answer, Failure> {
     Answer::in_lines(arguments.json, plan, |plan| {
         if arguments.quiet {
             plan::format_line(plan)
@@ -179,11 +182,11 @@ fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
     }
 }
 
-/// Runs the plan, with elements of its type. Returns the report, and on the head rank the record if one is kept.
+/// Multiplies with elements of the plan's type. Returns the report, and on the head rank the record if one is kept.
 fn multiply_as<T: Element>(
     (session, watch): (&mut Session, &mut Stopwatch<'_>),
     arguments: &MxmArguments,
-    plan: &Plan,
+    of: ProductOf<'_>,
     files: MatrixFiles,
     out: Option<OutputFile>,
 ) -> Result<(Report, Option<RunRecord>), Error> {
@@ -198,8 +201,12 @@ fn multiply_as<T: Element>(
         beta: T::of(arguments.beta.unwrap_or(beta)),
     };
     watch.enter(AccountPhase::Matrices);
-    session.check_memory(plan)?;
-    session.reserve::<T>(plan)?;
+    let runs = RunConfig {
+        leaves_c: true,
+        keeps_record: arguments.record.is_some(),
+    };
+    let mut product = session.prepare::<T>(of, runs)?;
+    let plan = &product.plan().clone();
     let mut source = MatrixSource {
         comm,
         arguments,
@@ -210,7 +217,7 @@ fn multiply_as<T: Element>(
         files,
     };
     let mut c = if scalars.beta == T::ZERO {
-        agree(comm, session.zeros(plan))?
+        agree(comm, product.zeros(session))?
     } else {
         source.make_matrix(plan.c(), 2)?
     };
@@ -224,31 +231,27 @@ fn multiply_as<T: Element>(
     let factors = whole.as_ref().map(|(a, b)| plan.operands((a, b)));
     watch.enter(AccountPhase::Check);
     let mut check = Check::begin(comm, arguments, scalars, &c, factors)?;
-    let execution = if let Some((a, b)) = &whole {
+    let run = if let Some((a, b)) = &whole {
         check.add(comm, plan.operands((a, b)))?;
         // So that no rank's multiplication counts the wait for another rank's check.
         comm.barrier()?;
         watch.enter(AccountPhase::Multiply);
-        session.multiply(plan, scalars, (a, b), &mut c)?
+        product.run(session, scalars, Factors::of(a, b), &mut c)?
     } else {
         watch.enter(AccountPhase::Multiply);
-        let execution = session.multiply_in_parts(
-            plan,
-            scalars,
-            &mut |part: &PartOfK| {
-                watch.enter(AccountPhase::Matrices);
-                let (a, b) = source.make_factors(part.a(), part.b())?;
-                let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
-                watch.enter(AccountPhase::Check);
-                check.add(comm, part.plan().operands((&a, &b)))?;
-                watch.enter(AccountPhase::Multiply);
-                Ok((a, b))
-            },
-            &mut c,
-        )?;
+        let mut make = |part: &PartOfK| {
+            watch.enter(AccountPhase::Matrices);
+            let (a, b) = source.make_factors(part.a(), part.b())?;
+            let (a, b) = (a.alone(comm.rank()), b.alone(comm.rank()));
+            watch.enter(AccountPhase::Check);
+            check.add(comm, part.plan().operands((&a, &b)))?;
+            watch.enter(AccountPhase::Multiply);
+            Ok((a, b))
+        };
+        let run = product.run(session, scalars, Factors::made(&mut make), &mut c)?;
         watch.enter(AccountPhase::Matrices);
         source.finish_reading()?;
-        execution
+        run
     };
     watch.enter(AccountPhase::Check);
     // Before the check: what is written has to be what was checked.
@@ -273,7 +276,7 @@ fn multiply_as<T: Element>(
         session.save_models()?;
     }
     let mut moved = source.moved;
-    let mut report = Report::gather(session, plan, &execution, verdict)?;
+    let mut report = Report::gather(session, plan, &run.execution, verdict)?;
     if let (Some(out), Some(digest), Some(true) | None) = (out, digest, report.verified) {
         let c_bytes = plan.problem().m() * plan.problem().n() * size_of::<T>();
         expect_work(0.0, c_bytes as f64 / SLOWEST_DISK_BYTES_S);
@@ -283,7 +286,7 @@ fn multiply_as<T: Element>(
     report.add_redistribution(comm, moved)?;
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
-    Ok((report, execution.record))
+    Ok((report, run.execution.record))
 }
 
 /// Checks before the work that no file is written that is another output or is read.

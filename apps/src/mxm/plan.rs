@@ -3,8 +3,7 @@
 use isochron_hierarchy::printable::show_path;
 use std::collections::BTreeSet;
 
-use isochron_core::multiply::{Making, Plan};
-use isochron_core::session::PlanDocument;
+use isochron_core::plan::{Making, Plan, PredictedNode};
 
 use super::text::{describe_left_out, draw_layout};
 use super::ways::{compare_candidates, describe_way};
@@ -12,9 +11,8 @@ use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
 /// Formats the plan for people. Prose has at most `width` characters a line.
-pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
-    let plan = &document.plan;
-    let above = describe_division(document);
+pub(super) fn format_plan(plan: &Plan, width: usize) -> String {
+    let above = describe_division(plan);
     let left_out = plan.decision().left_out.as_ref();
     let left_out = left_out.map_or_else(String::new, |left_out| {
         format!("note: {}\n", describe_left_out(left_out))
@@ -29,9 +27,9 @@ pub(super) fn format_plan(document: &PlanDocument, width: usize) -> String {
         "{}\n{}{}\n{}",
         wrap(&above, width),
         draw_layout(plan.layout(), width),
-        node_table(document),
+        node_table(plan),
         wrap(
-            &(describe_needs(document) + &left_to_run(plan) + &left_out + &loaded),
+            &(describe_needs(plan) + &left_to_run(plan) + &left_out + &loaded),
             width
         )
     )
@@ -89,8 +87,7 @@ pub(super) fn describe_making<'a>(
 }
 
 /// Describes the multiplication and its division.
-fn describe_division(document: &PlanDocument) -> String {
-    let plan = &document.plan;
+fn describe_division(plan: &Plan) -> String {
     let problem = plan.problem();
     let (m, n, k, block) = (problem.m(), problem.n(), problem.k(), problem.block());
     let division = match plan.division().shares() {
@@ -112,29 +109,25 @@ fn describe_division(document: &PlanDocument) -> String {
          {division}{in_parts}; {}\n{}",
         problem.element(),
         plan.panel(),
-        describe_seconds(document),
+        describe_seconds(plan),
         compare_candidates(&plan.decision().candidates)
     )
 }
 
 /// Formats the predictions of the plan in one line.
-pub(super) fn format_line(document: &PlanDocument) -> String {
-    format!(
-        "{}; {}",
-        describe_seconds(document),
-        describe_needs(document)
-    )
+pub(super) fn format_line(plan: &Plan) -> String {
+    format!("{}; {}", describe_seconds(plan), describe_needs(plan))
 }
 
-fn describe_seconds(document: &PlanDocument) -> String {
-    document.predicted.arithmetic_s.map_or_else(
+fn describe_seconds(plan: &Plan) -> String {
+    plan.predicted_s().map_or_else(
         || "nothing was measured".to_owned(),
         |seconds| format!("{seconds:.3} s of arithmetic predicted"),
     )
 }
 
-fn describe_needs(document: &PlanDocument) -> String {
-    let nodes = &document.predicted.nodes;
+fn describe_needs(plan: &Plan) -> String {
+    let nodes = list_predicted(plan);
     let bytes: u64 = nodes.iter().map(|node| node.bytes).sum();
     let messages = nodes.iter().map(|node| node.messages).sum();
     let memory: f64 = nodes.iter().map(|node| node.memory_bytes as f64).sum();
@@ -146,14 +139,19 @@ fn describe_needs(document: &PlanDocument) -> String {
     )
 }
 
+/// Returns the predictions for the nodes; none for a plan that no session has made.
+fn list_predicted(plan: &Plan) -> &[PredictedNode] {
+    plan.predicted().map_or(&[], |predicted| &predicted.nodes)
+}
+
 pub(super) fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
-fn node_table(document: &PlanDocument) -> TextTable {
+fn node_table(plan: &Plan) -> TextTable {
     let heading = "node|device|k|cols|units|pred. s|MiB in|messages|MiB held";
     let mut table = TextTable::new(3, heading);
-    for (planned, node) in document.plan.nodes().iter().zip(&document.predicted.nodes) {
+    for (planned, node) in plan.nodes().iter().zip(list_predicted(plan)) {
         let [first, end] = node.k;
         table.add_row([
             format!("{} {}", planned.rank, planned.host),

@@ -8,7 +8,7 @@ use isochron_core::Error;
 use isochron_core::comm::Comm;
 use isochron_core::matrix::Op;
 use isochron_core::matrix::file::{self, FileShape, InputFile};
-use isochron_core::multiply::{Plan, Problem};
+use isochron_core::plan::{Plan, Problem};
 use isochron_devices::{ElementType, Scalar};
 use isochron_hierarchy::problem::Split;
 use num_complex::{Complex32, Complex64};

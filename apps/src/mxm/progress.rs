@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use isochron_core::comm::Comm;
-use isochron_core::multiply::Plan;
+use isochron_core::plan::Plan;
 use isochron_core::progress::{Observer, Progress};
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 

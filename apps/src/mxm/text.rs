@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use isochron_core::session::{Account, KnownFrom, Report};
+use isochron_core::plan::KnownFrom;
+use isochron_core::report::{Account, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
 use isochron_hierarchy::decide::LeftOut;

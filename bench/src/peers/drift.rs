@@ -79,7 +79,7 @@ struct QuotaCut {
 const LOG: [(&str, &str); 2] = [
     (
         "ISOCHRON_LOG",
-        "isochron_core::multiply=info,isochron_core::multiply::summa=trace",
+        "isochron_core::product=info,isochron_core::product::summa=trace",
     ),
     ("NO_COLOR", "1"),
 ];
@@ -354,7 +354,7 @@ mod tests {
     fn the_quota_is_cut_once_after_a_third_of_the_steps() {
         let line = |rank: usize, step: usize| {
             format!(
-                "rank {rank} 2026-01-01T10:00:00Z TRACE multiply{{rank={rank}}}:step{{step={step}}}: isochron_core::multiply::summa: the devices' times times=[]"
+                "rank {rank} 2026-01-01T10:00:00Z TRACE multiply{{rank={rank}}}:step{{step={step}}}: isochron_core::product::summa: the devices' times times=[]"
             )
         };
         let begin = "rank 0 2026-01-01T10:00:00Z  INFO multiply{rank=0}: isochron_core::multiply: multiplying steps=10 width=128";

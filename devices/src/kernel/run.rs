@@ -41,10 +41,12 @@ impl RunQuota {
     #[must_use]
     pub fn sustained_s(&self, wall_s: f64, cpu_s: f64) -> f64 {
         let paid_s = cpu_s / self.cores;
-        match self.has_threads {
-            true => paid_s.max(wall_s),
-            false if self.cores < 1.0 => paid_s,
-            false => wall_s,
+        if self.has_threads {
+            paid_s.max(wall_s)
+        } else if self.cores < 1.0 {
+            paid_s
+        } else {
+            wall_s
         }
     }
 }

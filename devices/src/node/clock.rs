@@ -32,11 +32,47 @@ const UNEXPLAINED: f64 = 1.3;
 const MOST_UNEXPLAINED: f64 = 5.0;
 
 /// The clock of a rank's devices in a run.
+pub struct NodeClock {
+    host: HostClock,
+    visits: Vec<VisitTimes>,
+}
+
+impl NodeClock {
+    /// Begins with the share of time that each thread has now. `threads` are those of each rank of this host, and
+    /// `updates_per_visit` the number of updates that belong together on each device.
+    pub fn new(
+        devices: &[DeviceInfo],
+        threads: &[usize],
+        share: f64,
+        updates_per_visit: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        Self {
+            host: HostClock::new(devices, threads, share),
+            visits: updates_per_visit.into_iter().map(VisitTimes::of).collect(),
+        }
+    }
+
+    /// Returns the time of each device's update of its columns, `slices`, in the long run. Returns `None` until the visit of
+    /// every device is over.
+    pub fn read(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
+        let times = self.host.read(times).into_iter().zip(slices);
+        // Every device has to count this step, also if one before it has no mean yet.
+        let means: Vec<Option<DeviceTime>> = (self.visits.iter_mut().zip(times))
+            .map(|(visits, (time, &cols))| {
+                let busy_s = visits.add(cols, time.busy_s)?;
+                Some(DeviceTime { busy_s, ..time })
+            })
+            .collect();
+        means.into_iter().collect()
+    }
+}
+
+/// The clock of a host.
 ///
 /// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over
 /// the share of the quota as it is now. The wall time of many updates may exceed that: messages spend a part of the
 /// quota, or other programs stop the threads. Then all times are as much longer.
-pub struct HostClock {
+struct HostClock {
     clocks: Vec<DeviceClock>,
     /// Number of threads with which each rank of this host computes.
     threads: Vec<usize>,
@@ -49,8 +85,7 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// Begins with the share of time that each thread has now. `threads` are those of each rank of this host.
-    pub fn new(devices: &[DeviceInfo], threads: &[usize], share: f64) -> Self {
+    fn new(devices: &[DeviceInfo], threads: &[usize], share: f64) -> Self {
         Self {
             clocks: devices.iter().map(|device| device.clock).collect(),
             threads: threads.to_vec(),
@@ -65,7 +100,7 @@ impl HostClock {
     }
 
     /// Returns the time of each device's update in the long run.
-    pub fn read(&mut self, times: &[UpdateTime]) -> Vec<DeviceTime> {
+    fn read(&mut self, times: &[UpdateTime]) -> Vec<DeviceTime> {
         if self.renewed.elapsed() >= RENEWAL {
             self.renewed = Instant::now();
             self.renew_share(cpu_quota_cores());
@@ -151,7 +186,7 @@ impl RecentUpdates {
 /// The times of a device that gathers the panels of several updates: the last update of a visit takes nearly all of its
 /// time.
 #[derive(Debug, Clone)]
-pub struct VisitTimes {
+struct VisitTimes {
     /// Updates of a visit.
     updates: usize,
     cols: usize,
@@ -161,7 +196,7 @@ pub struct VisitTimes {
 
 impl VisitTimes {
     /// Begins with a device on which this number of updates belong together.
-    pub fn of(updates: usize) -> Self {
+    fn of(updates: usize) -> Self {
         Self {
             updates,
             cols: 0,
@@ -170,7 +205,7 @@ impl VisitTimes {
     }
 
     /// Adds the time of an update. Returns the mean time of the updates of a visit, once it is complete.
-    pub fn add(&mut self, cols: usize, time_s: f64) -> Option<f64> {
+    fn add(&mut self, cols: usize, time_s: f64) -> Option<f64> {
         if cols != self.cols {
             self.last.clear();
             self.cols = cols;

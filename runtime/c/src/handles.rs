@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use isochron::devices::internal::HomeProcess;
-use isochron::prelude::{Comm, GemmRun, Plan, Rebalancer, Session};
+use isochron::prelude::{Comm, Plan, ProductRun, Rebalancer, Session};
 
-use crate::product::AnyProduct;
+use crate::product::GivenProduct;
 use crate::settings::ProductSettings;
 use crate::status::CallFailure;
 
@@ -56,12 +56,12 @@ impl HandleKind for BalancerHandle {
 pub(crate) struct OpenSession {
     pub session: Session,
     pub products: ProductSettings,
-    pub last_run: Option<(Plan, GemmRun)>,
+    pub last_run: Option<(Plan, ProductRun)>,
 }
 
 impl OpenSession {
     /// Returns the plan and the measurements of the last product.
-    pub(crate) fn find_last_run(&self) -> Result<&(Plan, GemmRun), CallFailure> {
+    pub(crate) fn find_last_run(&self) -> Result<&(Plan, ProductRun), CallFailure> {
         let reason = "has run no product yet";
         (self.last_run.as_ref()).ok_or_else(|| CallFailure::argument("session", reason))
     }
@@ -70,7 +70,7 @@ impl OpenSession {
 /// A product and its session.
 pub(crate) struct PreparedProduct {
     pub session: Rc<Kept<OpenSession>>,
-    pub product: AnyProduct,
+    pub product: GivenProduct,
 }
 
 /// An object that a handle stands for, its process and its ranks.

@@ -8,11 +8,14 @@ use std::time::Instant;
 
 use isochron::Error;
 use isochron::matrix::{MemoryLines, OperandLines};
-use isochron::prelude::{Element, Pieces};
+use isochron::prelude::Element;
 
 use crate::matrix::MemoryPiece;
 use crate::pointers;
 use crate::status::CallFailure;
+
+/// The slice and the leading dimension of each piece of a matrix.
+type SliceList<D> = Vec<(D, usize)>;
 
 /// The memory of A, B and C, checked.
 pub(crate) struct Operands<T> {
@@ -85,15 +88,15 @@ impl<T: Element> Operands<T> {
     ///
     /// # Safety
     /// Nothing else writes the elements of A and B for `'a`, or uses those of C.
-    pub(crate) unsafe fn as_slices(&mut self) -> ([Pieces<&[T]>; 2], Pieces<&mut [T]>) {
+    pub(crate) unsafe fn as_slices(&mut self) -> ([SliceList<&[T]>; 2], SliceList<&mut [T]>) {
         let factors = self.factors.each_ref().map(|pieces| {
             // SAFETY: as the caller says.
             let slices = pieces.iter().map(|piece| unsafe { piece.as_slice() });
-            Pieces::from(slices.collect::<Vec<_>>())
+            slices.collect()
         });
         // SAFETY: as the caller says.
         let slices = (self.result.iter_mut()).map(|piece| unsafe { piece.as_mut_slice() });
-        (factors, Pieces::from(slices.collect::<Vec<_>>()))
+        (factors, slices.collect())
     }
 
     /// Writes the blocks of C that were computed in memory of their own.

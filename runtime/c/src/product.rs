@@ -5,9 +5,9 @@ use std::ptr;
 use std::rc::Rc;
 
 use isochron::prelude::{
-    AnyGemm, Distribution, Element, ElementType, Gemm, GemmConfig, GemmRun, Op, Scalars,
+    Distribution, Element, ElementType, Factors, Op, Product, ProductConfig, ProductRun, Scalars,
 };
-use isochron::session::GemmWork;
+use isochron_core::internal::{AnyProduct, ProductWork};
 
 use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
 use crate::matrix::MatrixTable;
@@ -57,8 +57,8 @@ unsafe impl SizedStruct for LastRunTable {
     const SIZES: &'static [usize] = &[size_of::<Self>()];
 }
 
-impl From<&GemmRun> for LastRunTable {
-    fn from(run: &GemmRun) -> Self {
+impl From<&ProductRun> for LastRunTable {
+    fn from(run: &ProductRun) -> Self {
         let [a, b, c] = run.in_place.map(i64::from);
         Self {
             struct_size: size_of::<Self>() as i64,
@@ -73,8 +73,8 @@ impl From<&GemmRun> for LastRunTable {
 }
 
 /// A product of matrices as a program has them.
-pub(crate) struct AnyProduct {
-    gemm: AnyGemm,
+pub(crate) struct GivenProduct {
+    product: AnyProduct,
     /// The matrices as they were described, without pointers.
     tables: [MatrixTable; 3],
     on: [Distribution; 3],
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn isochron_plan(
         unsafe { pointers::clear(json, ptr::null()) };
         pointers::check(json, "json")?;
         let product = handles::find(product)?;
-        let plan = product.use_object(|product| to_json(product.product.gemm.plan()))?;
+        let plan = product.use_object(|product| to_json(product.product.product.plan()))?;
         // SAFETY: as the caller says.
         unsafe { pointers::write(json, "json", hand_over(plan)) }
     })
@@ -245,7 +245,7 @@ unsafe fn prepare(
     letters: OpLetters,
     operands: GivenMatrices,
     place: Result<(), CallFailure>,
-) -> Result<AnyProduct, CallFailure> {
+) -> Result<GivenProduct, CallFailure> {
     let comm = open.session.comm().clone();
     // SAFETY: as the caller says.
     let described = place.and_then(|()| unsafe { describe_all(operands, comm.size()) });
@@ -257,14 +257,17 @@ unsafe fn prepare(
         Ok((described, ops, read_type(element)?))
     });
     let ((tables, on), ops, element) = agree_on(&*comm, asked)?;
-    let config = GemmConfig {
+    let config = ProductConfig {
         ops,
         ..open.products.to_config()
     };
-    let gemm = open
-        .session
-        .prepare_any_gemm(element, on.each_ref(), &config)?;
-    Ok(AnyProduct { gemm, tables, on })
+    let of = (on.each_ref(), config);
+    let product = AnyProduct::prepare(&mut open.session, element, of)?;
+    Ok(GivenProduct {
+        product,
+        tables,
+        on,
+    })
 }
 
 /// Reads the type of the elements.
@@ -319,7 +322,7 @@ unsafe fn read_all(operands: GivenMatrices) -> Result<[MatrixTable; 3], CallFail
     Ok([read(0)?, read(1)?, read(2)?])
 }
 
-impl AnyProduct {
+impl GivenProduct {
     /// Runs the product, and keeps what its report needs.
     ///
     /// # Safety
@@ -330,14 +333,18 @@ impl AnyProduct {
         scalars: [*const c_void; 2],
         operands: GivenMatrices,
     ) -> Result<(), CallFailure> {
-        let Self { gemm, tables, on } = self;
-        let run = gemm.apply(GivenRun {
+        let Self {
+            product,
+            tables,
+            on,
+        } = self;
+        let run = product.apply(GivenRun {
             open,
             described: (tables, on),
             scalars,
             operands,
         })?;
-        open.last_run = Some((gemm.plan().clone(), run));
+        open.last_run = Some((product.plan().clone(), run));
         Ok(())
     }
 }
@@ -352,10 +359,10 @@ struct GivenRun<'r> {
     operands: GivenMatrices,
 }
 
-impl GemmWork for GivenRun<'_> {
-    type Output = Result<GemmRun, CallFailure>;
+impl ProductWork for GivenRun<'_> {
+    type Output = Result<ProductRun, CallFailure>;
 
-    fn apply_to<T: Element>(self, gemm: &mut Gemm<T>) -> Self::Output {
+    fn apply_to<T: Element>(self, product: &mut Product<T>) -> Self::Output {
         let Self {
             open,
             described,
@@ -369,7 +376,7 @@ impl GemmWork for GivenRun<'_> {
         // SAFETY: nothing else uses the matrices during the call, as the maker of the run promises. What is read and what is
         // written overlaps nowhere: `Operands` has copied what would.
         let ([a, b], c) = unsafe { operands.as_slices() };
-        let mut run = gemm.run(&mut open.session, scalars, a, b, c)?;
+        let mut run = product.run(&mut open.session, scalars, Factors::of(a, b), c)?;
         // SAFETY: as above.
         unsafe { operands.write_back() };
         run.note_copies(operands.list_copied(), operands.copying_s());

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use isochron::hierarchy::SplitOptions;
 use isochron::prelude::{
-    BalanceConfig, GemmConfig, LoopPart, RebalanceConfig, SessionBuilder, Split, Strategy,
+    BalanceConfig, LoopPart, ProductConfig, RebalanceConfig, SessionBuilder, Split, Strategy,
 };
 
 use crate::status::CallFailure;
@@ -140,13 +140,13 @@ pub(crate) struct ProductSettings {
 
 impl Default for ProductSettings {
     fn default() -> Self {
-        let GemmConfig {
+        let ProductConfig {
             block,
             panel,
             split,
             balance,
             ..
-        } = GemmConfig::default();
+        } = ProductConfig::default();
         let BalanceConfig {
             strategy, epsilon, ..
         } = balance;
@@ -187,9 +187,9 @@ impl ProductSettings {
     }
 
     /// Returns the configuration of a product.
-    pub fn to_config(self) -> GemmConfig {
-        let defaults = GemmConfig::default();
-        GemmConfig {
+    pub fn to_config(self) -> ProductConfig {
+        let defaults = ProductConfig::default();
+        ProductConfig {
             block: self.block,
             panel: self.panel,
             split: self.split,

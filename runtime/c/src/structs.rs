@@ -97,19 +97,14 @@ unsafe fn read_size<T: SizedStruct>(from: *const T, name: &str) -> Result<usize,
     let found = unsafe { pointers::read(from.cast::<i64>(), name)? };
     let bytes = usize::try_from(found).unwrap_or(0);
     let (kind, wanted) = (T::NAME, size_of::<T>());
-    match T::SIZES.contains(&bytes) {
-        true => Ok(bytes),
-        false if bytes > wanted => {
-            let reason = format!(
-                "{found}, and sizeof({kind}) of this library is {wanted}: the program needs a newer library"
-            );
-            Err(refuse_size(name, reason))
-        }
-        false => {
-            let reason = format!("{found}, and sizeof({kind}) of this library is {wanted}");
-            Err(refuse_size(name, reason))
-        }
+    if T::SIZES.contains(&bytes) {
+        return Ok(bytes);
     }
+    let mut reason = format!("{found}, and sizeof({kind}) of this library is {wanted}");
+    if bytes > wanted {
+        reason += ": the program needs a newer library";
+    }
+    Err(refuse_size(name, reason))
 }
 
 fn refuse_size(name: &str, reason: String) -> CallFailure {

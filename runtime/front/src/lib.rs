@@ -26,9 +26,9 @@
 //! let mut c = vec![0.0; mine * n];
 //!
 //! // Measured and planned once, and run as often as needed.
-//! let mut product: Gemm<f64> = session.prepare_gemm([&a_on, &b_on, &c_on], &GemmConfig::default())?;
+//! let mut product: Product<f64> = session.prepare([&a_on, &b_on, &c_on], RunConfig::default())?;
 //! for _ in 0..3 {
-//!     product.run(&mut session, Scalars::UPDATE, (&a, k), (&b, k), (&mut c, n))?;
+//!     product.run(&mut session, Scalars::UPDATE, Factors::of((&a, k), (&b, k)), (&mut c, n))?;
 //! }
 //! assert!(c.iter().all(|&sum| sum == 3.0 * 2.0 * k as f64));
 //! # Ok::<(), Error>(())
@@ -38,16 +38,14 @@
 //! | a program | uses |
 //! |---|---|
 //! | multiplies matrices of its own, once | [`Session::gemm`](session::Session::gemm) |
-//! | does so again and again | [`Session::prepare_gemm`](session::Session::prepare_gemm) and [`Gemm`](session::Gemm) |
-//! | knows the type of the elements at run time only | [`Session::prepare_any_gemm`](session::Session::prepare_any_gemm) and [`AnyGemm`](session::AnyGemm) |
-//! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), [`Matrix`](matrix::Matrix), [`Session::multiply`](session::Session::multiply) |
-//! | makes or reads A and B in parts to save memory | [`Session::multiply_in_parts`](session::Session::multiply_in_parts) |
+//! | multiplies them again and again | [`Session::prepare`](session::Session::prepare) and [`Product`](product::Product) |
+//! | keeps its matrices in the runtime's layout | [`Session::plan`](session::Session::plan), and `prepare` with the plan |
+//! | makes or reads A and B in parts to save memory | [`Factors::made`](product::Factors::made) |
 //! | moves matrices between layouts | [`matrix::redistribute`] |
 //! | reads and writes files with matrices | [`matrix::file`](mod@matrix::file) |
 //! | balances a loop of its own | [`rebalance::Rebalancer`] |
 //! | only divides work by measured points | [`hierarchy::split`] |
 //! | measures the devices of a host | [`devices::Node`] |
-//! | decides by itself how a multiplication changes while it runs | [`multiply::Director`] |
 //!
 //! # In a program of yours
 //! * **MPI** stays the program's. [`MpiComm::adopt`](comm::mpi::MpiComm::adopt) duplicates a communicator, which may have some
@@ -65,7 +63,7 @@
 //! A [`session::Session`] joins the ranks of a job (a [`comm::Comm`]) with the devices of each rank's node. It *plans*: it
 //! decides by measured speeds which rectangle of C each node computes, and which slice of the rectangle each device. Then it
 //! *multiplies* by a blocked heterogeneous SUMMA, and learns from the times of the steps. [`verify`] checks the result, and a
-//! [`session::Report`] lists the work and the times of every device.
+//! [`report::Report`] lists the work and the times of every device.
 //! [`Session::save_models`](session::Session::save_models) keeps the times in the model [`store`] for the next run, if the
 //! session was built with a [`StoreMode`](store::StoreMode) that writes.
 //!
@@ -87,7 +85,9 @@ pub mod prelude;
 
 pub use isochron_core::{Error, ErrorClass};
 #[doc(inline)]
-pub use isochron_core::{matrix, multiply, progress, rebalance, session, store, verify};
+pub use isochron_core::{
+    matrix, plan, product, progress, rebalance, report, session, store, verify,
+};
 pub use isochron_devices as devices;
 pub use isochron_hierarchy as hierarchy;
 #[cfg(feature = "mpi")]

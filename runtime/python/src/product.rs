@@ -5,10 +5,10 @@ use std::time::Instant;
 use isochron::hierarchy::balance::BalanceConfig;
 use isochron::matrix::{MemoryLines, OperandLines};
 use isochron::prelude::{
-    AnyGemm, Comm, Complex64, Distribution, Element, ElementType, Error, Gemm, GemmConfig, GemmRun,
-    Op, Order, Scalars, Session,
+    Comm, Complex64, Distribution, Element, ElementType, Error, Factors, Op, Order, Product,
+    ProductConfig, ProductRun, Scalars, Session,
 };
-use isochron::session::GemmWork;
+use isochron_core::internal::{AnyProduct, ProductWork};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -49,9 +49,9 @@ impl ProductKeywords<'_> {
             .map_err(|error: String| Error::parameter("ops", self.ops, error))
     }
 
-    fn read_config(&self) -> Result<GemmConfig, RaisedError> {
-        let defaults = GemmConfig::default();
-        Ok(GemmConfig {
+    fn read_config(&self) -> Result<ProductConfig, RaisedError> {
+        let defaults = ProductConfig::default();
+        Ok(ProductConfig {
             ops: self.read_ops()?,
             block: self.block.map(|width| width.0),
             panel: self.panel.map(|width| width.0),
@@ -310,8 +310,8 @@ pub struct PyLastRun {
     seconds: f64,
 }
 
-impl From<&GemmRun> for PyLastRun {
-    fn from(run: &GemmRun) -> Self {
+impl From<&ProductRun> for PyLastRun {
+    fn from(run: &ProductRun) -> Self {
         Self {
             in_place: run.in_place.into(),
             messages: run.moved.messages,
@@ -335,7 +335,7 @@ impl PyLastRun {
 #[pyclass(name = "Product", module = "isochron", frozen)]
 pub struct PyProduct {
     session: Py<PySession>,
-    gemm: ThreadBound<AnyGemm>,
+    product: ThreadBound<AnyProduct>,
     on: [Distribution; 3],
     element: ElementType,
 }
@@ -388,12 +388,12 @@ impl PyProduct {
     ) -> Result<Self, RaisedError> {
         let mut state = session.get().state().borrow()?;
         let config = agree_on(state.session.comm().as_ref(), keywords.read_config())?;
-        let gemm = run_detached(session.py(), || {
-            (state.session).prepare_any_gemm(element, on.each_ref(), &config)
+        let product = run_detached(session.py(), || {
+            AnyProduct::prepare(&mut state.session, element, (on.each_ref(), config))
         })?;
         Ok(Self {
             session: session.clone().unbind(),
-            gemm: ThreadBound::new("product", gemm),
+            product: ThreadBound::new("product", product),
             on,
             element,
         })
@@ -407,7 +407,7 @@ impl PyProduct {
         scalars: [Option<&Bound<'py, PyAny>>; 2],
     ) -> Result<Bound<'py, PyAny>, RaisedError> {
         let mut state = self.session.get().state().borrow()?;
-        let mut gemm = self.gemm.borrow()?;
+        let mut product = self.product.borrow()?;
         let comm = std::sync::Arc::clone(state.session.comm());
         let fitted = self.fit_matrices(py, given, comm.rank(), scalars);
         let (c, mut locked, scalars) = agree_on(&*comm, fitted)?;
@@ -415,7 +415,7 @@ impl PyProduct {
             session, last_run, ..
         } = &mut *state;
         let mut run = run_detached(py, || {
-            gemm.apply(LockedRun {
+            product.apply(LockedRun {
                 session,
                 locked: &mut locked,
                 scalars,
@@ -423,7 +423,7 @@ impl PyProduct {
         })?;
         let written = locked.write_back(py);
         run.note_copies(locked.copied, locked.copying_s);
-        *last_run = Some((gemm.plan().clone(), run));
+        *last_run = Some((product.plan().clone(), run));
         Ok(written.map(|()| c)?)
     }
 
@@ -503,7 +503,7 @@ impl PyProduct {
 
     /// Returns the plan as a dictionary.
     fn plan<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, RaisedError> {
-        Ok(to_python(py, self.gemm.borrow()?.plan())?)
+        Ok(to_python(py, self.product.borrow()?.plan())?)
     }
 }
 
@@ -514,10 +514,10 @@ struct LockedRun<'r> {
     scalars: [Complex64; 2],
 }
 
-impl GemmWork for LockedRun<'_> {
-    type Output = Result<GemmRun, Error>;
+impl ProductWork for LockedRun<'_> {
+    type Output = Result<ProductRun, Error>;
 
-    fn apply_to<T: Element>(self, gemm: &mut Gemm<T>) -> Self::Output {
+    fn apply_to<T: Element>(self, product: &mut Product<T>) -> Self::Output {
         let [alpha, beta] = self.scalars.map(T::of);
         let scalars = Scalars { alpha, beta };
         let [order_a, order_b, order_c] = self.locked.orders;
@@ -537,7 +537,7 @@ impl GemmWork for LockedRun<'_> {
             )
         };
         let (a, b, c) = (or_nothing(a), or_nothing(b), or_nothing(c));
-        gemm.run(self.session, scalars, a, b, c)
+        product.run(self.session, scalars, Factors::of(a, b), c)
     }
 }
 

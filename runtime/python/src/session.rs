@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use isochron::prelude::{
-    BlasChoice, Comm, GemmRun, Grouping, HostScope, Plan, Report, Session, SessionBuilder,
+    BlasChoice, Comm, Grouping, HostScope, Plan, ProductRun, Report, Session, SessionBuilder,
     StoreMode,
 };
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use crate::thread_bound::{ThreadBound, run_detached};
 /// A session, and its last run.
 pub(crate) struct SessionState {
     pub session: Session,
-    pub last_run: Option<(Plan, GemmRun)>,
+    pub last_run: Option<(Plan, ProductRun)>,
     /// The model store is written.
     keeps_models: bool,
 }

@@ -15,7 +15,7 @@ use super::settings::{
 };
 use crate::error::Error;
 use crate::matrix::Spread;
-use crate::multiply::Scalars;
+use crate::product::Scalars;
 
 /// The name under which the calls themselves are compared.
 const CALL: &str = "the call";
@@ -73,9 +73,9 @@ impl<'c> CollectiveCall<'c> {
     }
 
     /// Adds the factors of a product.
-    pub(crate) fn with_scalars<T: Scalar>(self, scalars: Scalars<T>) -> Self {
-        self.with_text("alpha", show_number(scalars.alpha.value()))
-            .with_text("beta", show_number(scalars.beta.value()))
+    pub(crate) fn with_scalars<T: Scalar>(mut self, scalars: Scalars<T>) -> Self {
+        add_scalars(&mut self.arguments, scalars);
+        self
     }
 
     /// Adds a long argument by words for it, such as `a plan`. It is compared by a number that is the same for equal ones.
@@ -118,31 +118,62 @@ impl<'c> CollectiveCall<'c> {
             name,
             arguments,
         } = self;
-        let mut hasher = DefaultHasher::new();
-        (name, &arguments).hash(&mut hasher);
-        // The hash of every rank, and the number of failures.
-        let mut words = vec![0; comm.size() + 1];
-        words[comm.rank()] = hasher.finish();
-        words[comm.size()] = u64::from(prepared.is_err());
-        if let Err(lost) = comm.sum_u64(&mut words) {
-            return Err(prepared.err().unwrap_or(lost));
-        }
-        let (hashes, failures) = words.split_at(comm.size());
-        if hashes.iter().any(|hash| *hash != hashes[0]) {
-            let calls = comm.gather(&Settings::from([(CALL.to_owned(), name.to_owned())]))?;
-            let all = comm.gather(&arguments)?;
-            let differences = match describe_differences(&calls) {
-                same if same.is_empty() => format!("{name}: {}", describe_differences(&all)),
-                calls => calls,
-            };
-            return Err(Error::Settings(differences));
-        }
-        let prepared = if failures == [0] {
-            prepared?
-        } else {
-            agree(comm, prepared)?
+        let number = hash_arguments(&arguments);
+        enter_call(comm, name, number, || arguments, prepared)
+    }
+}
+
+/// Returns a number that equal arguments have in common.
+pub(crate) fn hash_arguments(arguments: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    arguments.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Enters a call as [`CollectiveCall::enter_with`] does, with arguments that are compared by a number which equal ones have in
+/// common. `describe` is called only if a rank has another number.
+///
+/// # Errors
+/// As [`CollectiveCall::enter_with`].
+///
+/// # Collective
+/// All ranks.
+pub(crate) fn enter_call<'c, V>(
+    comm: &'c dyn Comm,
+    name: &'static str,
+    number: u64,
+    describe: impl FnOnce() -> Settings,
+    prepared: Result<V, Error>,
+) -> Result<(EnteredCall<'c>, V), Error> {
+    // The number of every rank, with that of the call, and the number of failures.
+    let mut words = vec![0; comm.size() + 1];
+    words[comm.rank()] = hash_arguments(&(name, number));
+    words[comm.size()] = u64::from(prepared.is_err());
+    if let Err(lost) = comm.sum_u64(&mut words) {
+        return Err(prepared.err().unwrap_or(lost));
+    }
+    let (numbers, failures) = words.split_at(comm.size());
+    if numbers.iter().any(|number| *number != numbers[0]) {
+        let calls = comm.gather(&Settings::from([(CALL.to_owned(), name.to_owned())]))?;
+        let all = comm.gather(&describe())?;
+        let differences = match describe_differences(&calls) {
+            same if same.is_empty() => format!("{name}: {}", describe_differences(&all)),
+            calls => calls,
         };
-        Ok((EnteredCall { comm, name }, prepared))
+        return Err(Error::Settings(differences));
+    }
+    let prepared = if failures == [0] {
+        prepared?
+    } else {
+        agree(comm, prepared)?
+    };
+    Ok((EnteredCall { comm, name }, prepared))
+}
+
+/// Adds the factors of a product.
+pub(crate) fn add_scalars<T: Scalar>(settings: &mut Settings, scalars: Scalars<T>) {
+    for (name, factor) in [("alpha", scalars.alpha), ("beta", scalars.beta)] {
+        settings.insert(name.to_owned(), show_number(factor.value()));
     }
 }
 

@@ -7,6 +7,7 @@
 mod content;
 mod digest;
 mod file_system;
+pub(crate) mod platform;
 mod seen;
 mod watched;
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use isochron_devices::{BlasChoice, ElementType, Grouping, MeasureConfig};
 
 use super::log::LineLog;
-use super::platform::{NodeSpec, Platform, PlatformSource};
 use super::{HostScope, Session};
 use crate::comm::{Comm, Settings, add_fields, add_setting};
 use crate::error::Error;
-use crate::multiply::{Plan, PlannedNode};
+use crate::input::platform::{NodeSpec, Platform, PlatformSource};
+use crate::plan::{Plan, PlannedNode};
 use crate::progress::Observer;
 use crate::store::StoreMode;
 
@@ -188,8 +188,9 @@ impl SessionBuilder {
     /// let plan = session.plan(problem, &BalanceConfig::default())?;
     /// let a: Matrix = Matrix::generate(plan.a(), 0, Generator::Uniform { seed: 1 })?;
     /// let b = Matrix::generate(plan.b(), 0, Generator::Uniform { seed: 2 })?;
-    /// let mut c = session.zeros(&plan)?;
-    /// session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut c)?;
+    /// let mut product = session.prepare(plan, RunConfig::default())?;
+    /// let mut c = product.zeros(&mut session)?;
+    /// product.run(&mut session, Scalars::PRODUCT, Factors::of(&a, &b), &mut c)?;
     /// assert_eq!(*seen.0.borrow(), [0, 1, 2]);
     /// # Ok::<(), isochron::Error>(())
     /// ```

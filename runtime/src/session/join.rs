@@ -11,16 +11,14 @@ use isochron_devices::{DeviceInfo, Topology};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::copier::SegmentCopier;
-use super::given::GivenModels;
-use super::known::{self, JobStore};
-use super::libraries::{ChoosingRank, choose_library};
 use super::log::LineLog;
-use super::memory::AvailableMemory;
+use super::models::SessionModels;
+use super::node::SessionNode;
 use super::{Session, SessionBuilder};
 use crate::comm::{CollectiveCall, Comm, LinkLadder, agree, launched_place};
 use crate::error::Error;
-use crate::store::{StoreMode, StorePlaces};
+use crate::store::libraries::{ChoosingRank, choose_library};
+use crate::store::{GivenModels, JobStore, SegmentCopier, StoreMode, StorePlaces, known};
 
 impl Session {
     /// Opens a session with these settings.
@@ -78,28 +76,27 @@ impl Session {
         };
         notices.extend(store.iter().flat_map(|store| store.words().to_vec()));
         Ok(Self {
-            store,
-            copier,
-            links,
-            given,
-            has_models: settings.models.is_some(),
-            heat: find_sensors(&topology, team.infos(), &gpus),
-            _share: share,
             comm: Arc::clone(&shared),
-            team,
+            node: SessionNode {
+                name: node.name().to_owned(),
+                blas_known: chosen.known,
+                load,
+                threads,
+                heat: find_sensors(&topology, team.infos(), &gpus),
+                team,
+                _share: Some(share),
+            },
             measure: settings.measure,
-            node_name: node.name().to_owned(),
-            blas_known: chosen.known,
-            notices,
-            load,
-            threads,
-            log: settings.log,
+            models: SessionModels {
+                store,
+                copier,
+                links,
+                given,
+                are_given: settings.models.is_some(),
+            },
             observer: settings.observer,
-            keeps_records: false,
-            leaves_c: false,
-            replay: None,
-            available: AvailableMemory::new(),
-            reserved: None,
+            log: settings.log,
+            notices,
         })
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, JobShape, Scalar};
 
-use super::{Session, memory};
+use super::Session;
 use crate::comm::CollectiveCall;
 use crate::error::Error;
+use crate::plan::host_memory::prepare_operands;
 use crate::store::{KeyedWork, StoredSample};
 
 /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
@@ -29,7 +30,7 @@ pub fn prepare_updates<T: Scalar>(
         .with("element", &T::TYPE)
         .enter()?;
     let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
-    memory::prepare_operands(comm.as_ref(), &mut session.team, operands, &job, slices)
+    prepare_operands(comm.as_ref(), session.team(), operands, &job, slices)
 }
 
 /// Keeps the repetitions of a measured size of each of this rank's devices, for
@@ -46,7 +47,7 @@ pub fn keep_samples(
     samples: &[Option<StoredSample>],
 ) -> Result<(), Error> {
     let samples = session.comm.gather(&samples.to_vec())?;
-    if let Some(store) = &mut session.store {
+    if let Some(store) = &mut session.models.store {
         store.keep_samples(work, samples.concat());
     }
     Ok(())

@@ -10,19 +10,33 @@
 //! * `segment.rs`: the text of a segment, with its checksum;
 //! * `folder.rs`: writing, reading and setting aside;
 //! * `models.rs`: medians, doubt, staleness, and the curves of a class;
-//! * `places.rs`: where stores lie.
+//! * `places.rs`: where stores lie;
+//! * `known.rs`: the store of a job, with the keys of its devices and links;
+//! * `kernel_store.rs`: the store of measurements of kernels;
+//! * `steady.rs`: the times of a run's steps;
+//! * `libraries.rs`: the choice of a BLAS by kept times;
+//! * `given.rs`: models given by hand, in place of the store;
+//! * `copier.rs`: copies of a segment on other hosts.
 
+mod copier;
 mod folder;
+mod given;
 mod kernel_key;
+pub(crate) mod kernel_store;
 mod key;
+pub(crate) mod known;
+pub(crate) mod libraries;
 mod models;
 mod places;
 mod segment;
+mod steady;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use copier::SegmentCopier;
 pub use folder::{FoundSegment, StoreFolder, name_writer};
+pub(crate) use given::GivenModels;
 pub use kernel_key::{
     KernelIdentity, KernelSource, KernelWork, hash_library, list_thread_settings,
 };
@@ -31,12 +45,14 @@ pub use key::{
     StoreKey,
 };
 pub(crate) use key::{KeySource, LinkTimes, make_link_key};
+pub(crate) use known::{JobStore, KnownDevice, scale};
 #[cfg(test)]
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
 pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
 pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
 pub(crate) use segment::{SegmentFile, add_sample};
+pub(crate) use steady::SteadyTimes;
 
 #[cfg(test)]
 pub(crate) use kernel_key::tests::make_source as make_kernel_source;

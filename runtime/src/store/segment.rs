@@ -168,15 +168,15 @@ pub fn parse_segment(bytes: &[u8]) -> Result<Vec<StoredRun>, SegmentError> {
     let runs = runs
         .map(|run| run.and_then(check_run))
         .collect::<Result<Vec<StoredRun>, _>>()?;
-    match runs.len() == trailer.runs {
-        true if header.version > WITH_BLOCKS => Ok(runs),
-        true => Ok(join_blocks(runs)),
-        false => Err(corrupt(format!(
-            "{} runs, not {}",
-            runs.len(),
-            trailer.runs
-        ))),
+    if runs.len() != trailer.runs {
+        let (found, told) = (runs.len(), trailer.runs);
+        return Err(corrupt(format!("{found} runs, not {told}")));
     }
+    Ok(if header.version > WITH_BLOCKS {
+        runs
+    } else {
+        join_blocks(runs)
+    })
 }
 
 /// Reads a run, without the block size of the problem in the key of a device.

@@ -7,7 +7,7 @@ use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, hash};
-use crate::multiply::Scalars;
+use crate::product::Scalars;
 
 /// The Mersenne prime 2⁶¹ - 1.
 const PRIME: u64 = (1 << 61) - 1;
@@ -83,7 +83,7 @@ impl<T: Scalar> Exact<T> {
     /// As [`begin`](Self::begin), and [`Error::Shape`] on every rank for factors of another product than C.
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::plan::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
         let _call = enter_factors(

@@ -21,7 +21,7 @@ use isochron_devices::Scalar;
 use crate::comm::{CollectiveCall, Comm, EnteredCall};
 use crate::error::Error;
 use crate::matrix::Operand;
-use crate::multiply::Scalars;
+use crate::product::Scalars;
 
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -55,17 +55,22 @@ impl CaseArguments {
 
 /// Runs groups of cases, and prints a line for each on the head rank.
 struct CaseGroups<'c> {
-    comm: &'c dyn Comm,
+    comm: &'c Arc<dyn Comm>,
     only: &'c str,
 }
 
 impl CaseGroups<'_> {
+    /// Runs cases that need a session.
+    fn run_shared(&self, name: &str, cases: impl FnOnce(&Arc<dyn Comm>) -> usize) {
+        self.run(name, |_| cases(self.comm));
+    }
+
     fn run(&self, name: &str, cases: impl FnOnce(&dyn Comm) -> usize) {
         if !name.contains(self.only) {
             return;
         }
         let start = Instant::now();
-        let count = cases(self.comm);
+        let count = cases(self.comm.as_ref());
         if self.comm.rank() == 0 {
             let (n, seconds) = (self.comm.size(), start.elapsed().as_secs_f64());
             let library = self.comm.implementation();
@@ -85,113 +90,94 @@ fn main() {
     };
     let comm = MpiComm::initialize().expect("MPI");
     abort_on_panic();
-    run_long_messages(&comm.with_longest_message(longest));
+    run_long_messages(&(Arc::new(comm.with_longest_message(longest)) as Arc<dyn Comm>));
 }
 
-fn run_long_messages(comm: &dyn Comm) {
+fn run_long_messages(comm: &Arc<dyn Comm>) {
     let groups = CaseGroups { comm, only: "" };
     groups.run("redistribution", moving::redistribution);
-    groups.run("volume", cases::volume);
-    groups.run("relays", travel::relays);
+    groups.run_shared("volume", cases::volume);
+    groups.run_shared("relays", travel::relays);
     groups.run("short pieces", moving::short_pieces);
 }
 
 fn run_own_loops(comm: &Arc<dyn Comm>, only: &str) {
-    let groups = CaseGroups {
-        comm: &**comm,
-        only,
-    };
-    groups.run("loops that move", |_| own_loops::loops_that_move(comm));
-    groups.run("loops of a few sweeps", |_| {
-        own_loops::loops_of_a_few_sweeps(comm)
-    });
-    groups.run("loops from checkpoints", |_| {
-        own_loops::loops_from_checkpoints(comm)
-    });
-    groups.run("loops from other checkpoints", |_| {
-        own_loops::loops_from_other_checkpoints(comm)
-    });
-    groups.run("loops of unlike arguments", |_| {
-        own_loops::loops_of_unlike_arguments(comm)
-    });
-    groups.run("loops with bad times", |_| {
-        own_loops::loops_with_bad_times(comm)
-    });
-    groups.run("loops within limits", |_| {
-        own_loops::loops_within_limits(comm)
-    });
-    groups.run("loops of rugged times", |_| {
-        own_loops::loops_of_rugged_times(comm)
-    });
-    groups.run("rows of own divisions", |_| {
-        own_loops::rows_of_own_divisions(comm)
-    });
-    groups.run("rows that stay in place", |_| {
-        own_loops::rows_that_stay_in_place(comm)
-    });
-    groups.run("rows without memory", |_| {
-        own_loops::rows_without_memory(comm)
-    });
-    groups.run("loops of few units", |_| {
-        own_loops::loops_of_few_units(comm)
-    });
+    let groups = CaseGroups { comm, only };
+    groups.run_shared("loops that move", own_loops::loops_that_move);
+    groups.run_shared("loops of a few sweeps", own_loops::loops_of_a_few_sweeps);
+    groups.run_shared("loops from checkpoints", own_loops::loops_from_checkpoints);
+    groups.run_shared(
+        "loops from other checkpoints",
+        own_loops::loops_from_other_checkpoints,
+    );
+    groups.run_shared(
+        "loops of unlike arguments",
+        own_loops::loops_of_unlike_arguments,
+    );
+    groups.run_shared("loops with bad times", own_loops::loops_with_bad_times);
+    groups.run_shared("loops within limits", own_loops::loops_within_limits);
+    groups.run_shared("loops of rugged times", own_loops::loops_of_rugged_times);
+    groups.run_shared("rows of own divisions", own_loops::rows_of_own_divisions);
+    groups.run_shared(
+        "rows that stay in place",
+        own_loops::rows_that_stay_in_place,
+    );
+    groups.run_shared("rows without memory", own_loops::rows_without_memory);
+    groups.run_shared("loops of few units", own_loops::loops_of_few_units);
 }
 
-fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
-    let comm = shared.as_ref();
+fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     let (coverage, folder) = (arguments.coverage, arguments.folder.as_path());
     let only = &arguments.only;
     let groups = CaseGroups { comm, only };
-    groups.run("exact", |comm| cases::exact(comm, coverage));
-    groups.run("scalars", cases::scalars);
-    groups.run("probe", cases::probe);
-    groups.run("measured", |_| cases::measured(shared));
-    groups.run("wrong results", cases::wrong_results);
-    groups.run("volume", cases::volume);
-    groups.run("in parts", |comm| parts::in_parts(comm, coverage));
-    groups.run("parts that fail", parts::parts_that_fail);
-    groups.run(
+    groups.run_shared("exact", |comm| cases::exact(comm, coverage));
+    groups.run_shared("scalars", cases::scalars);
+    groups.run_shared("probe", cases::probe);
+    groups.run_shared("measured", cases::measured);
+    groups.run_shared("wrong results", cases::wrong_results);
+    groups.run_shared("volume", cases::volume);
+    groups.run_shared("in parts", |comm| parts::in_parts(comm, coverage));
+    groups.run_shared("parts that fail", parts::parts_that_fail);
+    groups.run_shared(
         "devices that fail in a part",
         parts::devices_that_fail_in_a_part,
     );
-    groups.run("changed parts", |comm| {
+    groups.run_shared("changed parts", |comm| {
         changes::changed_parts(comm, coverage)
     });
-    groups.run("changes within room", |_| {
-        changes::changes_within_room(shared, folder)
+    groups.run_shared("changes within room", |comm| {
+        changes::changes_within_room(comm, folder)
     });
-    groups.run("changed slices along k", changes::changed_slices_along_k);
-    groups.run("changes in parts of k", changes::changes_in_parts_of_k);
-    groups.run("no change", changes::no_change_sends_nothing_more);
-    groups.run("refused changes", changes::refused_changes);
-    groups.run("failing directors", changes::failing_directors);
-    groups.run(
+    groups.run_shared("changed slices along k", changes::changed_slices_along_k);
+    groups.run_shared("changes in parts of k", changes::changes_in_parts_of_k);
+    groups.run_shared("no change", changes::no_change_sends_nothing_more);
+    groups.run_shared("refused changes", changes::refused_changes);
+    groups.run_shared("failing directors", changes::failing_directors);
+    groups.run_shared(
         "devices that fail between changes",
         changes::devices_that_fail_between_changes,
     );
-    groups.run("paced changes", changes::paced_changes);
-    groups.run("changes of GPUs", changes::changes_of_gpus);
-    groups.run("learning", |comm| learning::learning(comm, coverage));
-    groups.run("recorded devices", learning::recorded_devices);
-    groups.run("learning on GPUs", learning::learning_on_gpus);
-    groups.run("bad times", bad_times::bad_times);
-    groups.run("sessions that learn", |_| {
-        learning_sessions::sessions_that_learn(shared, coverage, folder)
+    groups.run_shared("paced changes", changes::paced_changes);
+    groups.run_shared("changes of GPUs", changes::changes_of_gpus);
+    groups.run_shared("learning", |comm| learning::learning(comm, coverage));
+    groups.run_shared("recorded devices", learning::recorded_devices);
+    groups.run_shared("learning on GPUs", learning::learning_on_gpus);
+    groups.run_shared("bad times", bad_times::bad_times);
+    groups.run_shared("sessions that learn", |comm| {
+        learning_sessions::sessions_that_learn(comm, coverage, folder)
     });
-    groups.run("relays", travel::relays);
-    groups.run("steps ahead", |comm| travel::steps_ahead(comm, coverage));
-    groups.run("failing devices", travel::failing_devices);
-    groups.run("operations", |comm| general::operations(comm, coverage));
-    groups.run("table", |_| table::multiplications(shared, coverage));
-    groups.run("own matrices", |_| own_matrices::own_matrices(shared));
-    groups.run("agreeing blocks", |_| own_matrices::agreeing_blocks(shared));
-    groups.run("unlike arguments", |_| {
-        own_matrices::unlike_arguments(shared)
-    });
-    groups.run("along k", general::along_k);
-    groups.run("wrong spread", general::wrong_spread);
+    groups.run_shared("relays", travel::relays);
+    groups.run_shared("steps ahead", |comm| travel::steps_ahead(comm, coverage));
+    groups.run_shared("failing devices", travel::failing_devices);
+    groups.run_shared("operations", |comm| general::operations(comm, coverage));
+    groups.run_shared("table", |comm| table::multiplications(comm, coverage));
+    groups.run_shared("own matrices", own_matrices::own_matrices);
+    groups.run_shared("agreeing blocks", own_matrices::agreeing_blocks);
+    groups.run_shared("unlike arguments", own_matrices::unlike_arguments);
+    groups.run_shared("along k", general::along_k);
+    groups.run_shared("wrong spread", general::wrong_spread);
     for (name, trap) in TRAPS {
-        groups.run(name, trap);
+        groups.run_shared(name, trap);
     }
     groups.run("files", |comm| cases::files(comm, folder));
     groups.run("separate files", |comm| {
@@ -205,7 +191,7 @@ fn run_all(shared: &Arc<dyn Comm>, arguments: &CaseArguments) {
     if !only.is_empty() {
         return;
     }
-    match scalapack::agrees(comm, moving::grid(comm.size())) {
+    match scalapack::agrees(comm.as_ref(), moving::grid(comm.size())) {
         Some(count) => groups.run("ScaLAPACK", |_| count),
         None if comm.rank() == 0 => {
             println!("ScaLAPACK: skipped, it is not installed for this MPI");

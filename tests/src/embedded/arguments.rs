@@ -5,9 +5,12 @@ use std::sync::Arc;
 use isochron::comm::{Comm, LocalComm, share_outcome};
 use isochron::matrix::redistribute::RedistributeConfig;
 use isochron::matrix::{Generator, Matrix, Spread, Stored};
-use isochron::multiply::{Plan, Problem, Scalars};
+use isochron::plan::{Plan, Problem};
+use isochron::product::Scalars;
+use isochron::product::{Factors, Product, RunConfig};
 use isochron::rebalance::measure_move_unit_s;
-use isochron::session::{Report, Session};
+use isochron::report::Report;
+use isochron::session::Session;
 use isochron::verify::Probe;
 use isochron::{Error, ErrorClass};
 use isochron_devices::MeasureConfig;
@@ -76,15 +79,12 @@ pub(super) fn compare_arguments() {
     refuse_foreign_plan(&mut session, &plans[0]);
     compare_low_calls(comm.as_ref(), odd);
     let unlike = match odd {
-        1 => session.describe(&plans[0]).map(|_| ()),
+        1 => session.save_models(),
         _ => session.adopt(plans[0].clone()).map(|_| ()),
     };
     assert_refused(
         unlike,
-        &[
-            "the call is adopting a plan on",
-            "describing a plan on rank 1",
-        ],
+        &["the call is adopting a plan on", "saving models on rank 1"],
     );
     mpi.meet();
     drop(session);
@@ -100,24 +100,26 @@ fn refuse_foreign_plan(session: &mut Session, own: &Plan) {
     let plan = open_session(&alone).plan(problem, &unmeasured()).unwrap();
     let plan = comm.share(0, (comm.rank() == 0).then_some(plan)).unwrap();
     let words = ["spread over 1 ranks", "by"];
-    assert_refused(session.zeros::<f64>(&plan), &words);
-    assert_refused(session.describe(&plan), &words);
-    assert_refused(session.check_memory(&plan), &words);
-    assert_refused(session.reserve::<f64>(&plan), &words);
+    assert_refused(prepare(session, &plan), &words);
     assert_refused(session.adopt(plan.clone()), &["plan"]);
     let generate = |plan: &Plan, side: fn(&Plan) -> Spread| {
         let spread = side(plan);
         Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap()
     };
     let (a, b) = (generate(own, Plan::a), generate(own, Plan::b));
-    let mut c = session.zeros(own).unwrap();
-    assert_refused(session.multiply(&plan, SCALARS, (&a, &b), &mut c), &words);
-    let run = session.multiply(own, SCALARS, (&a, &b), &mut c).unwrap();
-    assert_refused(Report::gather(session, &plan, &run, None), &words);
+    let mut product = prepare(session, own).unwrap();
+    let mut c = product.zeros(session).unwrap();
+    let run = product.run(session, SCALARS, Factors::of(&a, &b), &mut c);
+    let execution = run.unwrap().execution;
+    assert_refused(Report::gather(session, &plan, &execution, None), &words);
     let mut probe = Probe::begin(comm.as_ref(), SCALARS, &c, None, 7).unwrap();
     let [wrong_a, wrong_b] = own.operands((&a, &b));
     let swapped = [wrong_b, wrong_a];
     assert_refused(probe.add(comm.as_ref(), swapped), &["op(A) is 48×40"]);
+}
+
+fn prepare(session: &mut Session, plan: &Plan) -> Result<Product<f64>, Error> {
+    session.prepare(plan, RunConfig::default())
 }
 
 fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan; 2], odd: usize) {
@@ -125,21 +127,21 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
     let generate =
         |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
     let (a, b) = (generate(plan.a()), generate(plan.b()));
-    let mut c = session.zeros(plan).unwrap();
+    let words = [
+        "plan is a plan on",
+        "another plan on rank 1",
+        "m is 32 on",
+        "24 on rank 1",
+    ];
+    assert_refused(prepare(session, &plans[odd]), &words);
+    let mut products = [0, 1].map(|index| prepare(session, &plans[index]).unwrap());
+    let mut c = products[0].zeros(session).unwrap();
     let alpha = 1.0 + odd as f64;
     let scalars = Scalars { alpha, beta: 0.0 };
-    let refused = session.multiply(plan, scalars, (&a, &b), &mut c);
+    let refused = products[0].run(session, scalars, Factors::of(&a, &b), &mut c);
     assert_refused(refused, &["multiplying: alpha is 1 on", "2 on rank 1"]);
-    let refused = session.multiply(&plans[odd], SCALARS, (&a, &b), &mut c);
-    assert_refused(
-        refused,
-        &[
-            "plan is a plan on",
-            "another plan on rank 1",
-            "m is 32 on",
-            "24 on rank 1",
-        ],
-    );
+    let refused = products[odd].run(session, SCALARS, Factors::of(&a, &b), &mut c);
+    assert_refused(refused, &words);
     let refused = Probe::begin(comm, SCALARS, &c, None, 7 + odd as u64);
     assert_refused(refused, &["beginning a check: seed is", "on rank 1"]);
     let size = comm.size();
@@ -159,7 +161,8 @@ fn compare_multiplications(comm: &dyn Comm, session: &mut Session, plans: &[Plan
     let refused = Matrix::<f64>::from_spread(comm, source, plan.c(), &config);
     assert_refused(refused, &["limit_bytes is 1000 on", "1001 on rank 1"]);
     // All is as before.
-    session.multiply(plan, SCALARS, (&a, &b), &mut c).unwrap();
+    let factors = Factors::of(&a, &b);
+    products[0].run(session, SCALARS, factors, &mut c).unwrap();
 }
 
 fn compare_low_calls(comm: &dyn Comm, odd: usize) {

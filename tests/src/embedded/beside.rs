@@ -8,8 +8,9 @@ use isochron::comm::Comm;
 use isochron::comm::mpi::MpiComm;
 use isochron::matrix::{Distribution, Region};
 use isochron::mpi::ffi;
-use isochron::multiply::Scalars;
-use isochron::session::{Gemm, GemmConfig, Session};
+use isochron::product::Scalars;
+use isochron::product::{Factors, Product, ProductConfig, RunConfig};
+use isochron::session::Session;
 
 use super::{OwnMpi, list_cores, open_session, unmeasured};
 
@@ -74,14 +75,15 @@ fn multiply_indexed(session: &mut Session, seed: usize) {
             .collect::<Vec<f64>>()
     });
     let mut c = vec![f64::NAN; on[2].local_shapes(rank)[0].0 * n];
-    let config = GemmConfig {
+    let config = ProductConfig {
         block: Some(8),
         balance: unmeasured(),
-        ..GemmConfig::default()
+        ..ProductConfig::default()
     };
-    let mut product: Gemm<f64> = session.prepare_gemm(on.each_ref(), &config).unwrap();
+    let (of, factors) = ((on.each_ref(), config), Factors::of((&a, k), (&b, n)));
+    let mut product: Product<f64> = session.prepare(of, RunConfig::default()).unwrap();
     product
-        .run(session, Scalars::PRODUCT, (&a, k), (&b, n), (&mut c, n))
+        .run(session, Scalars::PRODUCT, factors, (&mut c, n))
         .unwrap();
     let first = cut(m, rank, ranks);
     for (place, &found) in c.iter().enumerate() {

@@ -6,11 +6,12 @@ use isochron::Error;
 use isochron::comm::mpi::MpiComm;
 use isochron::comm::{Comm, LocalComm, Message, Transfer, connect};
 use isochron::matrix::{Distribution, Generator, Matrix};
-use isochron::multiply::{Plan, Problem};
+use isochron::plan::Problem;
+use isochron::product::{Factors, Product, RunConfig};
 use isochron::rebalance::{
     LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory, measure_move_unit_s,
 };
-use isochron::session::{GemmConfig, Session};
+use isochron::session::Session;
 use isochron_devices::{BlasChoice, Grouping, MeasureConfig, Node};
 
 use super::{OwnMpi, SCALARS, multiply_ones, open_session, unmeasured};
@@ -19,7 +20,7 @@ use super::{OwnMpi, SCALARS, multiply_ones, open_session, unmeasured};
 struct Made {
     comm: Arc<dyn Comm>,
     session: Session,
-    plan: Plan,
+    product: Product<f64>,
     balancer: Rebalancer,
 }
 
@@ -29,12 +30,13 @@ impl Made {
         let plan = session
             .plan(Problem::new(32, 32, 32, 8).unwrap(), &unmeasured())
             .unwrap();
+        let product = session.prepare(plan, RunConfig::default()).unwrap();
         let config = RebalanceConfig::default();
         let balancer = Rebalancer::new(Arc::clone(&comm), 60, &config, LoopPart::default());
         Self {
             comm,
             session,
-            plan,
+            product,
             balancer: balancer.unwrap(),
         }
     }
@@ -79,29 +81,24 @@ fn refuse_each_call(made: Made) {
     let Made {
         comm,
         mut session,
-        plan,
+        mut product,
         mut balancer,
     } = made;
     refuse_messages(comm.as_ref());
     let refuse = |outcome: Result<(), Error>| assert_forked(outcome);
-    let config = GemmConfig::default();
+    let (plan, runs) = (product.plan().clone(), RunConfig::default());
     let on = Distribution::on_one(8, 8, 0, comm.size()).unwrap();
     refuse(session.plan(*plan.problem(), &unmeasured()).map(|_| ()));
-    refuse(session.prepare_gemm::<f64>([&on; 3], &config).map(|_| ()));
-    refuse(session.check_memory(&plan));
-    refuse(session.reserve::<f64>(&plan));
-    refuse(session.zeros::<f64>(&plan).map(|_| ()));
-    refuse(session.describe(&plan).map(|_| ()));
+    refuse(session.prepare::<f64>([&on; 3], runs).map(|_| ()));
+    refuse(session.prepare::<f64>(&plan, runs).map(|_| ()));
+    refuse(product.zeros(&mut session).map(|_| ()));
     refuse(session.adopt(plan.clone()).map(|_| ()));
     refuse(session.save_models());
     let generate =
         |spread| Matrix::generate(spread, comm.rank(), Generator::Uniform { seed: 1 }).unwrap();
     let (a, b, mut c) = (generate(plan.a()), generate(plan.b()), generate(plan.c()));
-    refuse(
-        session
-            .multiply(&plan, SCALARS, (&a, &b), &mut c)
-            .map(|_| ()),
-    );
+    let run = product.run(&mut session, SCALARS, Factors::of(&a, &b), &mut c);
+    refuse(run.map(|_| ()));
     let builder = Session::builder().blas(BlasChoice::Embedded);
     refuse(builder.build(Arc::clone(&comm)).map(|_| ()));
     // Most calls of `balance` send no message.

@@ -1,6 +1,7 @@
 //! Matrices of every element type on the command line: computed, checked, kept in files, and refused where types do not fit.
 
-use isochron::session::{PlanDocument, Report};
+use isochron::plan::Plan;
+use isochron::report::Report;
 use isochron_devices::{DeviceKind, ElementType};
 use isochron_tests::emulator::emulate;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, SOON, libraries, run};
@@ -137,8 +138,8 @@ fn a_plan_is_for_one_type() {
         .split(' ')
         .chain([path])
         .collect();
-    let document: PlanDocument = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
-    assert_eq!(document.plan.problem().element(), ElementType::C32);
+    let document: Plan = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
+    assert_eq!(document.problem().element(), ElementType::C32);
     let words = ["mxm", "--load-plan", path, "--json", "--verify", "exact"];
     let report: Report = serde_json::from_str(&mpi.isochron(2, &words).success()).unwrap();
     assert_eq!(

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use isochron::session::Report;
+use isochron::report::Report;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, Running, SOON, libraries, processes, run};
 
 use crate::command::{Folder, compile};

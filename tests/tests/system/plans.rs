@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use isochron::session::{PlanDocument, Report};
+use isochron::plan::Plan;
+use isochron::report::Report;
 use isochron_devices::{Blas as _, EmbeddedBlas};
 use isochron_hierarchy::layout::Way;
 use isochron_tests::launch::{Mpi, SOON, cluster_configs, libraries, run};
@@ -15,14 +16,11 @@ fn mxm<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [&["mxm"], arguments].concat()
 }
 
-fn keep_plan(mpi: &Mpi, shape: &[&str], path: &Path) -> PlanDocument {
+fn keep_plan(mpi: &Mpi, shape: &[&str], path: &Path) -> Plan {
     let keep = ["--plan", "--json", "--save-plan", path.to_str().unwrap()];
     let printed = mpi.isochron(2, &mxm(&[shape, &keep].concat())).success();
-    let kept: PlanDocument = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    assert_eq!(
-        serde_json::from_str::<PlanDocument>(&printed).unwrap(),
-        kept
-    );
+    let kept: Plan = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    assert_eq!(serde_json::from_str::<Plan>(&printed).unwrap(), kept);
     kept
 }
 
@@ -35,10 +33,7 @@ fn a_plan_is_kept_and_used_again() {
         let shape = "--m 300 --n 210 --k 500 --op-a t --split c --strategy fpm";
         let shape: Vec<&str> = shape.split(' ').collect();
         let kept = keep_plan(&mpi, &shape, &path);
-        assert_eq!(
-            (kept.plan.nodes().len(), kept.plan.division().shares()),
-            (2, None)
-        );
+        assert_eq!((kept.nodes().len(), kept.division().shares()), (2, None));
         let use_again = [
             "--load-plan",
             path.to_str().unwrap(),
@@ -50,7 +45,7 @@ fn a_plan_is_kept_and_used_again() {
         let report: Report = serde_json::from_str(&report).unwrap();
         assert_eq!((report.m, report.n, report.k), (300, 210, 500));
         assert_eq!(report.verified, Some(true));
-        for (node, planned) in report.nodes.iter().zip(&kept.predicted.nodes) {
+        for (node, planned) in report.nodes.iter().zip(&kept.predicted().unwrap().nodes) {
             assert_eq!(node.part, planned.part);
             assert_eq!(node.measured.measurements, 0);
         }
@@ -58,7 +53,7 @@ fn a_plan_is_kept_and_used_again() {
         let loaded = report.loaded.expect("a plan of a file");
         assert_eq!(
             (Path::new(&loaded.file), &loaded.made),
-            (&*path, kept.plan.made())
+            (&*path, kept.made())
         );
     }
 }
@@ -92,13 +87,13 @@ fn k_is_divided_where_that_is_asked_for_or_pays() {
             alike,
         ];
         let kept = keep_plan(&mpi, &long, &path);
-        assert!(kept.plan.division().shares().is_some(), "{kept:?}");
-        assert_eq!(kept.plan.way(), Way::K);
+        assert!(kept.division().shares().is_some(), "{kept:?}");
+        assert_eq!(kept.way(), Way::K);
         assert_eq!(
-            kept.plan.decision().candidates[0].way,
+            kept.decision().candidates[0].way,
             Way::K,
             "{:?}",
-            kept.plan.decision().candidates
+            kept.decision().candidates
         );
         let asked = mxm(&[
             "--size", "100", "--split", "k", "--block", "8", "--verify", "exact",
@@ -121,16 +116,17 @@ fn a_and_b_that_do_not_fit_are_planned_in_parts() {
     let kept = keep_plan(mpi, &long, &path);
     let whole = 2 * 8 * 256 * 75_000_000;
     let needed: u64 = kept
-        .predicted
+        .predicted()
+        .unwrap()
         .nodes
         .iter()
         .map(|node| node.memory_bytes)
         .sum();
-    assert!(kept.plan.k_parts() > 4 && needed < whole / 2, "{kept:?}");
+    assert!(kept.k_parts() > 4 && needed < whole / 2, "{kept:?}");
     let text = mpi.isochron(2, &mxm(&[&["--plan"], &long[..]].concat()));
     let text = text.success();
     assert!(
-        text.contains(&format!("in {} parts of k", kept.plan.k_parts())),
+        text.contains(&format!("in {} parts of k", kept.k_parts())),
         "{text}"
     );
     // Where k itself is divided, A and B stay where they are.
@@ -186,10 +182,10 @@ fn a_plan_counts_the_messages_of_the_run() {
     ] {
         let keep = [&shape[..], &division, &even].concat();
         let text = mpi.isochron(3, &mxm(&keep)).success();
-        let kept: PlanDocument = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let kept: Plan = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         let report = mpi.isochron(3, &mxm(&["--load-plan", file, "--json"]));
         let report: Report = serde_json::from_str(&report.success()).unwrap();
-        let nodes = &kept.predicted.nodes;
+        let nodes = &kept.predicted().unwrap().nodes;
         let messages: u64 = nodes.iter().map(|node| node.messages).sum();
         let bytes: u64 = nodes.iter().map(|node| node.bytes).sum();
         assert!(
@@ -221,9 +217,8 @@ fn a_plan_says_what_it_was_chosen_from() {
     for mpi in libraries() {
         let shape = ["--size", "64", "--block", "8", "--platform", slow];
         let kept = keep_plan(&mpi, &shape, &path);
-        assert!(kept.plan.decision().candidates.len() > 1, "{kept:?}");
+        assert!(kept.decision().candidates.len() > 1, "{kept:?}");
         let seconds: Vec<f64> = kept
-            .plan
             .decision()
             .candidates
             .iter()
@@ -231,11 +226,10 @@ fn a_plan_says_what_it_was_chosen_from() {
             .collect();
         assert!(seconds.is_sorted() && seconds[0] > 0.0, "{seconds:?}");
         assert!(
-            kept.plan
-                .decision()
+            kept.decision()
                 .candidates
                 .iter()
-                .any(|way| way.way == kept.plan.way())
+                .any(|way| way.way == kept.way())
         );
         // Read back it says the same in words, and hands it to the report.
         let file = path.to_str().unwrap();
@@ -247,7 +241,7 @@ fn a_plan_says_what_it_was_chosen_from() {
         let report: Report = serde_json::from_str(&report.success()).unwrap();
         assert_eq!(
             (report.way, &report.candidates),
-            (kept.plan.way(), &kept.plan.decision().candidates)
+            (kept.way(), &kept.decision().candidates)
         );
         let asked = mxm(&["--size", "100", "--split", "c", "--block", "8", "--plan"]);
         let text = mpi.isochron(2, &asked).success();

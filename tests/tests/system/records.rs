@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use isochron::multiply::RunRecord;
-use isochron::session::Report;
+use isochron::product::RunRecord;
+use isochron::report::Report;
 use isochron_hierarchy::adaptive::ChangeReason;
 use isochron_tests::launch::{Mpi, SOON, libraries, run};
 use serde_json::{Value, json};

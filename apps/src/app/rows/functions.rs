@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use isochron_core::comm::{agree, share_outcome};
 use isochron_core::internal::read_points;
-use isochron_core::multiply::KnownFrom;
+use isochron_core::plan::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::Point;
 

@@ -1,6 +1,6 @@
 //! The result of an application, as a table and as JSON.
 
-use isochron_core::multiply::KnownFrom;
+use isochron_core::plan::KnownFrom;
 use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Estimate;
 use serde::Serialize;

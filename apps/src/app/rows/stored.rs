@@ -1,7 +1,7 @@
 //! Times of the model store, in place of measurements.
 
 use isochron_core::internal::KnownKernel;
-use isochron_core::multiply::KnownFrom;
+use isochron_core::plan::KnownFrom;
 use isochron_core::prelude::*;
 use isochron_hierarchy::model::{Point, SurfacePoint};
 

@@ -35,10 +35,11 @@
 //! let b = Stored::by_columns(&b, b_spread.local_shape(comm.rank()).0);
 //! let (a, _) = Matrix::from_spread(comm.as_ref(), (&a_spread, a), plan.a(), &config)?;
 //! let (b, _) = Matrix::from_spread(comm.as_ref(), (&b_spread, b), plan.b(), &config)?;
-//! let mut product = session.zeros(&plan)?;
-//! session.multiply(&plan, Scalars::PRODUCT, (&a, &b), &mut product)?;
+//! let mut product = session.prepare(plan, RunConfig::default())?;
+//! let mut planned_c = product.zeros(&mut session)?;
+//! product.run(&mut session, Scalars::PRODUCT, Factors::of(&a, &b), &mut planned_c)?;
 //! let ld = c_spread.local_shape(comm.rank()).0;
-//! let moved = product.to_spread(comm.as_ref(), (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
+//! let moved = planned_c.to_spread(comm.as_ref(), (&c_spread, StoredMut::by_columns(&mut c, ld)))?;
 //! assert!(c.iter().all(|&value| value == 2.0 * k as f64));
 //! assert_eq!(moved.bytes, 0, "a single rank sends nothing");
 //! # Ok::<(), isochron::Error>(())

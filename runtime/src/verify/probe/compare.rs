@@ -9,7 +9,7 @@ use super::batches::{Terms, count_parts};
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand};
-use crate::multiply::Scalars;
+use crate::product::Scalars;
 
 /// Rounding of one element in units of `u·√t·g`: the residuals of random matrices stay below it.
 const ROUNDING: f64 = 1.8;

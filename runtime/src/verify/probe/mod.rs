@@ -19,7 +19,8 @@ use super::{SEED, Verdict, enter_factors};
 use crate::comm::{CollectiveCall, Comm};
 use crate::error::Error;
 use crate::matrix::{HeldMatrix, Operand, Region, hash};
-use crate::multiply::{Problem, Scalars};
+use crate::plan::Problem;
+use crate::product::Scalars;
 
 /// A check in floating point.
 ///
@@ -166,7 +167,7 @@ impl<T: Scalar> Probe<T> {
     /// On every rank: [`Error::Shape`] for factors of another product than C; those of [`Comm`].
     ///
     /// # Collective
-    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::multiply::Plan::operands) gives the
+    /// All ranks, with their parts of the same matrices; [`Plan::operands`](crate::plan::Plan::operands) gives the
     /// factors.
     pub fn add(&mut self, comm: &dyn Comm, [a, b]: [Operand<'_, T>; 2]) -> Result<(), Error> {
         let _call = enter_factors(

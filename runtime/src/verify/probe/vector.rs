@@ -11,7 +11,7 @@ use super::compare::fold;
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::matrix::{Operand, hash};
-use crate::multiply::Scalars;
+use crate::product::Scalars;
 
 /// Columns of a group: rounding adds up to `√GROUP` times that of one element.
 const GROUP: usize = 512;

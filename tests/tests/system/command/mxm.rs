@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use isochron::session::{Account, Report};
+use isochron::report::{Account, Report};
 use isochron_tests::launch::{HANGS, Mpi, cluster_configs, libraries, python, run};
 
 use super::{Folder, isochron, json, refused};

@@ -15,7 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use isochron::session::{KnownFrom, Report};
+use isochron::plan::KnownFrom;
+use isochron::report::Report;
 use isochron::store::{Identity, StoreFolder, StoredRun, StoredSample};
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 

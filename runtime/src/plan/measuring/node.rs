@@ -1,0 +1,435 @@
+//! The measurement of a node's time: IDPA on its devices, in step with the other nodes.
+
+use std::collections::HashMap;
+
+use isochron_devices::measure::{InStep, UpdateOperands};
+use isochron_devices::{
+    Depth, DeviceTeam, JobShape, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, Scalar,
+    measure_team,
+};
+use isochron_hierarchy::balance::{
+    BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Rule,
+};
+use isochron_hierarchy::decide::Division;
+use isochron_hierarchy::layout::Rect;
+use isochron_hierarchy::model::{Fit, SpeedModel};
+use isochron_hierarchy::partition::apportion;
+
+use super::{MEASUREMENT_SHARE, PlanningTask};
+use crate::comm::{Comm, MeasureRounds, agree};
+use crate::error::Error;
+use crate::plan::host_memory;
+use crate::progress::{Observer, Progress, tell};
+use crate::store::{KnownDevice, StoredSample, add_sample};
+
+/// Logs a measurement, and its problems at a higher level.
+fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+    let Measurement {
+        t_s,
+        ci_s,
+        reps,
+        outliers,
+        normal,
+        outcome,
+        ..
+    } = *measurement;
+    tracing::debug!(device, rows, columns, t_s, ci_s, reps, outliers, ?normal, %outcome, "measured");
+    match outcome {
+        MeasureOutcome::Bounded => {
+            tracing::warn!(
+                device,
+                rows,
+                columns,
+                at_least_s = t_s,
+                "hopeless: not measured"
+            );
+        }
+        MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime => {
+            tracing::info!(device, rows, columns, t_s, ci_s, %outcome, "the precision was not reached");
+        }
+        MeasureOutcome::Idle | MeasureOutcome::Precise => {}
+    }
+    if normal == Some(false) {
+        tracing::info!(
+            device,
+            rows,
+            columns,
+            reps,
+            "the times are not normally distributed"
+        );
+    }
+}
+
+/// Limits the repetitions to those that a run of `steps` steps can win back.
+///
+/// A repetition costs `updates` of the run's updates: several if a device of the team gathers them, less than one for a
+/// part of a node's share.
+fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig {
+    let reps = (MEASUREMENT_SHARE * steps as f64 / updates) as u32;
+    let max_reps = reps.clamp(measure.min_reps, measure.max_reps);
+    MeasureConfig {
+        max_reps,
+        ..measure
+    }
+}
+
+/// The results of IDPA on this node's sub-matrices, and the models of its devices.
+#[derive(Default)]
+struct NodeMemory {
+    found: HashMap<Extent, DeviceBalance>,
+    known: Option<DeviceModels>,
+}
+
+/// Divides columns in proportion to these weights.
+pub(crate) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
+    apportion(columns as u64, weights)
+        .into_iter()
+        .map(|columns| columns as usize)
+        .collect()
+}
+
+/// Makes the models of devices.
+fn fit_models(fit: Fit, devices: &[KnownDevice]) -> Result<Vec<Box<dyn SpeedModel>>, Error> {
+    devices
+        .iter()
+        .map(|device| fit.model(&device.points))
+        .map(|model| model.map_err(|error| Error::parameter("fit", fit, error.to_string())))
+        .collect()
+}
+
+/// The measurement of a node's devices.
+pub(crate) struct NodeMeasurer<'a, T> {
+    pub comm: &'a dyn Comm,
+    pub team: &'a mut DeviceTeam,
+    pub observer: Option<&'a dyn Observer>,
+    /// Repetitions of a measurement; a short run allows fewer.
+    pub measure: MeasureConfig,
+    pub task: PlanningTask,
+    /// Tally of this node's measurements.
+    pub measured: MeasureTally,
+    pub(crate) operands: UpdateOperands<T>,
+    /// Knowledge of the devices if C is divided, and if k is.
+    memories: [NodeMemory; 2],
+    /// Number of times that all nodes were measured.
+    iterations: u32,
+    /// `true` if times of a device fall with the size, and the partitioner needs times that grow.
+    pub falls: bool,
+    /// The devices' models if nothing is to be measured; else empty.
+    models: Vec<Box<dyn SpeedModel>>,
+    /// The repetitions of every size that was measured, by device.
+    seen: Vec<Vec<StoredSample>>,
+}
+
+impl<'a, T: Scalar> NodeMeasurer<'a, T> {
+    /// Prepares measurements for this task.
+    pub(crate) fn new(
+        comm: &'a dyn Comm,
+        team: &'a mut DeviceTeam,
+        observer: Option<&'a dyn Observer>,
+        measure: MeasureConfig,
+        task: PlanningTask,
+    ) -> Self {
+        Self {
+            models: Vec::new(),
+            seen: vec![Vec::new(); team.len()],
+            comm,
+            team,
+            observer,
+            measure,
+            task,
+            measured: MeasureTally::default(),
+            operands: UpdateOperands::default(),
+            memories: Default::default(),
+            iterations: 0,
+            falls: false,
+        }
+    }
+
+    /// Takes what is known of each rank's devices. If it is certain for all, their models replace all measurements.
+    /// Else balancing starts with the points of this rank's devices, if all of them have some.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Parameter`] if points make no model.
+    ///
+    /// # Collective
+    /// All ranks, with the same.
+    pub(crate) fn take_known(&mut self, ranks: &[Vec<KnownDevice>]) -> Result<(), Error> {
+        let mine = &ranks[self.comm.rank()];
+        if mine.is_empty() || mine.iter().any(|device| device.points.is_empty()) {
+            return agree(self.comm, Ok(()));
+        }
+        let mut all = ranks.iter().flatten();
+        let models = if all.all(KnownDevice::is_certain) {
+            fit_models(self.task.config.fit, mine)
+        } else {
+            Ok(Vec::new())
+        };
+        self.models = agree(self.comm, models)?;
+        let points = mine.iter().map(|device| device.points.clone()).collect();
+        let known = DeviceModels::from_points(points);
+        for memory in &mut self.memories {
+            memory.known = Some(known.clone());
+        }
+        Ok(())
+    }
+
+    /// Returns `true` if models replace all measurements.
+    pub(crate) fn is_predicting(&self) -> bool {
+        !self.models.is_empty()
+    }
+
+    /// Gathers the repetitions that were measured, of all ranks' devices in order.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(crate) fn gather_seen(&mut self) -> Result<Vec<Vec<StoredSample>>, Error> {
+        Ok(self.comm.gather(&self.seen)?.concat())
+    }
+
+    /// Gives back the memory of measuring.
+    pub(crate) fn free_operands(&mut self) {
+        self.operands = UpdateOperands::default();
+    }
+
+    /// Runs IDPA on a sub-matrix of this node and returns the node's time, that of its slowest device.
+    ///
+    /// All nodes repeat their updates in step, as the multiplication will. A node that has finished goes on until the
+    /// last one has. So resources that nodes share, such as a host's memory bandwidth and caches, are loaded as in the
+    /// run. The extra repetitions also make the means of fast nodes more precise.
+    ///
+    /// # Collective
+    /// All ranks, each with its own extent.
+    pub(crate) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Observation, Error> {
+        if !self.is_predicting() {
+            self.note_iteration();
+        }
+        let area = self
+            .task
+            .problem
+            .size_in_elements((extent.rows, extent.cols));
+        // IDPA will measure about these slices.
+        let slices = self.slice_columns(area, along_k);
+        let depth = self.depth(along_k);
+        let job = JobShape::of::<T>((area.0, slices.iter().sum()), depth);
+        if !self.is_predicting() {
+            host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
+        }
+        let mut rounds = MeasureRounds::new(self.comm);
+        let outcome = self
+            .balance_devices(area, along_k, &mut rounds)
+            .and_then(|balance| self.keep_repeating(area, depth, balance, &mut rounds));
+        // A node without work, or one that failed, takes part too.
+        while rounds.ask_for_round(false) {}
+        let balance = agree(self.comm, outcome)?;
+        let observed = balance.to_observation();
+        self.falls |= !balance.falling.is_empty();
+        if area.0 > 0 && area.1 > 0 {
+            let memory = &mut self.memories[usize::from(along_k)];
+            memory.known = Some(balance.models.clone());
+            memory.found.insert(extent, balance);
+        }
+        Ok(observed)
+    }
+
+    /// Counts a measurement of all nodes, and tells the observer.
+    pub(crate) fn note_iteration(&mut self) {
+        self.iterations += 1;
+        let iteration = self.iterations;
+        tell(self.observer, Progress::Measuring { iteration });
+    }
+
+    /// Tells the observer which of these values of the nodes is largest, with their imbalance if they are the times of a
+    /// division. Values of 0 are of nodes that were not measured.
+    pub(crate) fn note_measured(&self, values: &[f64], imbalance: Option<f64>) {
+        let slowest = (0..values.len())
+            .filter(|&rank| values[rank] > 0.0)
+            .max_by(|&a, &b| values[a].total_cmp(&values[b]));
+        if let Some(slowest) = slowest {
+            tell(self.observer, Progress::Measured { slowest, imbalance });
+        }
+    }
+
+    /// Returns the inner dimensions of the updates that are measured.
+    pub(crate) fn depth(&self, along_k: bool) -> Depth {
+        let (nodes, k) = (self.task.cluster.nodes, self.task.problem.k());
+        Depth {
+            k_max: self.task.kernel_width,
+            k_total: if along_k { k / nodes } else { k },
+        }
+    }
+
+    /// Divides a number of columns of `rows` rows among the devices, by their models. The division is even if nothing
+    /// is known.
+    fn slice_columns(&self, (rows, columns): (usize, usize), along_k: bool) -> Vec<usize> {
+        match &self.memories[usize::from(along_k)].known {
+            Some(models) => {
+                let area = (rows as u64, columns as u64);
+                models
+                    .divide(self.task.config, area)
+                    .into_iter()
+                    .map(|columns| columns as usize)
+                    .collect()
+            }
+            None => apportion_columns(columns, &vec![1.0; self.team.len()]),
+        }
+    }
+
+    /// Returns the columns of this node's devices in a division: as measured, or by the devices' models if a part of
+    /// this size was not measured.
+    pub(crate) fn slice_part(&self, division: &Division) -> Vec<usize> {
+        let (rank, problem) = (self.comm.rank(), &self.task.problem);
+        let Division::C(layout) = division else {
+            let has_work = division.shares().is_some_and(|shares| shares[rank] > 0);
+            return self.slice_columns((problem.m(), if has_work { problem.n() } else { 0 }), true);
+        };
+        let rect = &layout.rects()[rank];
+        let area = self.cut(rect);
+        match self.memories[0].found.get(&Extent::from(rect)) {
+            // The slices keep their proportions if the last block column is cut short.
+            Some(found) => {
+                let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
+                apportion_columns(area.1, &measured)
+            }
+            None => self.slice_columns(area, false),
+        }
+    }
+
+    /// Returns the height and the width of a rectangle of C in elements.
+    fn cut(&self, rect: &Rect) -> (usize, usize) {
+        let Rect {
+            row,
+            col,
+            rows,
+            cols,
+        } = *rect;
+        let [first, end] = [(row, col), (row + rows, col + cols)]
+            .map(|blocks| self.task.problem.size_in_elements(blocks));
+        (end.0 - first.0, end.1 - first.1)
+    }
+
+    /// Repeats the slices that IDPA found for as long as any node measures.
+    fn keep_repeating(
+        &mut self,
+        (rows, cols): (usize, usize),
+        depth: Depth,
+        balance: DeviceBalance,
+        rounds: &mut MeasureRounds<'_>,
+    ) -> Result<DeviceBalance, Error> {
+        if rows == 0 || cols == 0 || self.task.config.rule() == Rule::Even {
+            return Ok(balance);
+        }
+        let times = self.measure_devices(rows, depth, &balance.slices, &mut |_needed| {
+            rounds.ask_for_round(false)
+        })?;
+        Ok(balance.refine_times(&times))
+    }
+
+    fn balance_devices(
+        &mut self,
+        (rows, cols): (usize, usize),
+        along_k: bool,
+        rounds: &mut MeasureRounds<'_>,
+    ) -> Result<DeviceBalance, Error> {
+        let span = tracing::info_span!("model", rows, cols);
+        let _entered = span.enter();
+        let columns = if rows == 0 { 0 } else { cols as u64 };
+        let (config, depth) = (self.task.config.for_devices(), self.depth(along_k));
+        let known = self.memories[usize::from(along_k)].known.as_ref();
+        let mut machine = Idpa::new(config, self.team.len(), (rows as u64, columns), known);
+        loop {
+            match machine.step() {
+                BalanceStep::Done(balance) => return Ok(balance),
+                BalanceStep::Measure(columns) => {
+                    // Another measurement may follow this one, so its end does not end the rounds.
+                    let times = self.measure_devices(rows, depth, &columns, &mut |needed| {
+                        needed && rounds.ask_for_round(true)
+                    })?;
+                    machine.observe(&times)?;
+                }
+            }
+        }
+    }
+
+    fn measure_devices(
+        &mut self,
+        rows: usize,
+        depth: Depth,
+        columns: &[u64],
+        in_step: &mut InStep<'_>,
+    ) -> Result<Vec<Observation>, Error> {
+        let units = columns.iter().map(|&columns| columns * rows as u64);
+        if self.is_predicting() {
+            let times = units.zip(&self.models).map(|(units, model)| match units {
+                0 => Observation::default(),
+                _ => Observation::measured(model.time_s(units as f64), self.task.config.reps, 0.0),
+            });
+            return Ok(times.collect());
+        }
+        let measured = self.repeat_updates(rows, depth, columns, in_step)?;
+        let times = measured.iter().zip(self.operands.times_s());
+        for ((seen, units), (measured, times_s)) in self.seen.iter_mut().zip(units).zip(times) {
+            let mut seconds = if measured.is_bound() {
+                vec![measured.t_s]
+            } else {
+                times_s.clone()
+            };
+            // A store has no time of 0.
+            seconds.retain(|&time_s| time_s > 0.0);
+            if units > 0 && !seconds.is_empty() {
+                let at_least = measured.is_bound();
+                add_sample(
+                    seen,
+                    StoredSample {
+                        units,
+                        seconds,
+                        at_least,
+                    },
+                );
+            }
+        }
+        Ok(measured.iter().map(Measurement::to_observation).collect())
+    }
+
+    /// Measures the devices together on a part of C with `rows` rows, each on its columns.
+    pub(crate) fn repeat_updates(
+        &mut self,
+        rows: usize,
+        depth: Depth,
+        columns: &[u64],
+        in_step: &mut InStep<'_>,
+    ) -> Result<Vec<Measurement>, Error> {
+        let span = tracing::info_span!("measure", rows, ?columns);
+        let _entered = span.enter();
+        let slices: Vec<usize> = columns.iter().map(|&n| n as usize).collect();
+        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        let updates = self.team.updates_per_visit(&job, &slices)?;
+        let problem = &self.task.problem;
+        let even_share = (problem.m() * problem.n()) as f64 / self.task.cluster.nodes as f64;
+        let area = job.rows as f64 * job.cols as f64;
+        let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
+        let steps = self.task.config.steps;
+        let config = limit_reps(self.measure, steps, updates as f64 * part);
+        let mut measured = measure_team(
+            self.team,
+            rows,
+            &slices,
+            job.depth,
+            &config,
+            &mut self.operands,
+            in_step,
+        )?;
+        for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
+            // A look is a few repetitions, and no precision is asked for.
+            let is_look = self.task.config.rule().learns();
+            if is_look && measurement.outcome == MeasureOutcome::OutOfRepetitions {
+                measurement.outcome = MeasureOutcome::Precise;
+            }
+            self.measured.count(measurement);
+            log_measurement(&self.team.infos()[device].name, rows, columns, measurement);
+        }
+        Ok(measured)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,511 @@
+//! The assignments in the course of a multiplication: when they are decided on, and what a change needs.
+//!
+//! A decision on the steps from `b` on is taken when the panels of step `b` are to be sent for: the lookahead before
+//! it. Panels therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have
+//! computed with the same pieces of k when step `b` begins.
+
+use isochron_devices::internal::DeviceTime;
+use isochron_devices::{Scalar, UpdateTime};
+use isochron_hierarchy::layout::Layout;
+
+use super::director::{DeviceStep, Directive, RankStep, Steering, StepTimes};
+use super::panels::{PanelRoom, RoomSize};
+use super::step_log::{StepLog, find_changing_s, find_slowest};
+use crate::comm::{Comm, agree, share_outcome};
+use crate::error::Error;
+use crate::matrix::redistribute::Movement;
+use crate::matrix::{Frame, Matrix, Order, Region, Spread};
+use crate::plan::Assignment;
+use crate::plan::Plan;
+use crate::plan::schedule::StepSchedule;
+use crate::progress::{Observer, Progress, tell};
+
+/// The assignments of a multiplication, and their director if there is one.
+pub(super) struct Course<'d, T: 'static> {
+    comm: &'d dyn Comm,
+    plan: &'d Plan,
+    steering: Option<Steering<'d>>,
+    /// Told which node is slowest.
+    observer: Option<&'d dyn Observer>,
+    /// The last one that was decided on.
+    assignment: Assignment,
+    /// The steps of the rank with the most, and of this rank. They differ only if k is split.
+    steps: [usize; 2],
+    /// The first step, of those of the rank with the most, whose assignment is to be decided on; `None` if there is
+    /// none.
+    undecided: Option<usize>,
+    /// The change that waits for its step.
+    ahead: Option<PreparedChange<T>>,
+    /// Number of changes of the layout.
+    layouts: usize,
+    /// The place of this rank's part of C after the last change.
+    frame: Frame,
+    /// The size of each set's room.
+    room: RoomSize,
+    /// The last layout, in the order of changes, that needed more room, and the new room of each set: a set takes one
+    /// when it is used for that layout or a later one.
+    rooms: (usize, Vec<PanelRoom<T>>),
+    log: StepLog,
+}
+
+/// A change that all ranks have made room for.
+pub(super) struct PreparedChange<T: 'static> {
+    /// The step of this rank that it comes before.
+    pub step: usize,
+    /// The columns of this rank's devices.
+    pub slices: Vec<usize>,
+    /// The spread of C; `None` if only slices change.
+    pub spread: Option<Spread>,
+    /// The move of this rank's part of C; `None` if it stays.
+    pub part_move: Option<PartMove<T>>,
+}
+
+/// The move of a rank's part of C to another spread.
+pub(super) struct PartMove<T: 'static> {
+    pub movement: Movement<T>,
+    pub aim: MoveAim<T>,
+}
+
+/// The memory that a part of C moves to.
+pub(super) enum MoveAim<T: 'static> {
+    /// Its own, which has room for the part on this spread.
+    Here(Spread),
+    New(Matrix<T>),
+}
+
+impl<T: Scalar> PartMove<T> {
+    /// Plans the move of a part that lies in `frame`. `allocate` makes new memory for it, if it needs any.
+    ///
+    /// # Errors
+    /// [`Error::Allocation`], on this rank alone.
+    pub(super) fn plan(
+        comm: &dyn Comm,
+        from: &Spread,
+        to: Spread,
+        frame: Frame,
+        allocate: impl FnOnce(Spread, usize) -> Result<Matrix<T>, Error>,
+    ) -> Result<Self, Error> {
+        let limit = MOVEMENT_BYTES / size_of::<T>();
+        let movement = Movement::new(comm, from, (&to, Order::Columns), limit)?;
+        let aim = match frame.move_to(to.part(comm.rank())) {
+            Some(_) => MoveAim::Here(to),
+            None => MoveAim::New(allocate(to, comm.rank())?),
+        };
+        Ok(Self { movement, aim })
+    }
+}
+
+impl<'d, T: Scalar> Course<'d, T> {
+    /// Begins with the assignment of the plan, C in this place, and this room for each set of panels.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks, if there is a director.
+    pub(super) fn begin(
+        comm: &'d dyn Comm,
+        plan: &'d Plan,
+        mut steering: Option<Steering<'d>>,
+        c: Frame,
+        room: RoomSize,
+    ) -> Result<Self, Error> {
+        let mut undecided = None;
+        if let Some(steering) = &mut steering {
+            let first = comm.share(0, Some(steering.director.count_first_steps()))?;
+            undecided = Some(first.max(1).saturating_add(plan.lookahead()));
+        }
+        let mut course = Self {
+            comm,
+            plan,
+            steering,
+            observer: None,
+            assignment: plan.assignment(),
+            steps: count_steps(plan, comm.rank()),
+            undecided: None,
+            ahead: None,
+            layouts: 0,
+            frame: c,
+            room,
+            rooms: (0, Vec::new()),
+            log: StepLog::default(),
+        };
+        course.decide_from(undecided);
+        Ok(course)
+    }
+
+    /// Tells an observer which node is slowest.
+    pub(super) fn with_observer(self, observer: Option<&'d dyn Observer>) -> Self {
+        Self { observer, ..self }
+    }
+
+    /// Lets the next decision be on the steps from this one on, if there are any.
+    fn decide_from(&mut self, step: Option<usize>) {
+        self.undecided = step.filter(|&step| step < self.steps[0]);
+    }
+
+    /// Returns the step of this rank whose assignment is to be decided on first, or all its steps.
+    pub(super) fn count_decided(&self) -> usize {
+        let [most, mine] = self.steps;
+        match self.undecided {
+            Some(step) => (step as u128 * mine as u128).div_ceil(most as u128) as usize,
+            None => mine,
+        }
+    }
+
+    /// Returns `true` if a decision is due before panels are sent for this step.
+    pub(super) fn is_due(&self, step: usize) -> bool {
+        self.undecided.is_some() && self.count_decided() <= step
+    }
+
+    /// Returns the number of this rank's steps.
+    pub(super) fn count_steps(&self) -> usize {
+        self.steps[1]
+    }
+
+    /// Returns `true` if there is a director.
+    pub(super) fn is_directed(&self) -> bool {
+        self.steering.is_some()
+    }
+
+    /// Returns the number of changes of the layout so far.
+    pub(super) fn layouts(&self) -> usize {
+        self.layouts
+    }
+
+    /// Takes new room for a set that has the room for an earlier layout, in the order of changes, if there is any.
+    pub(super) fn take_room(&mut self, layout: usize) -> Option<PanelRoom<T>> {
+        let (first, rooms) = &mut self.rooms;
+        if layout < *first { rooms.pop() } else { None }
+    }
+
+    /// Returns `true` if the layout changes before this step.
+    pub(super) fn moves_at(&self, step: usize) -> bool {
+        let change = self.ahead.as_ref().filter(|change| change.step == step);
+        change.is_some_and(|change| change.spread.is_some())
+    }
+
+    /// Takes the change that comes before this step.
+    pub(super) fn take_change(&mut self, step: usize) -> Option<PreparedChange<T>> {
+        self.ahead.take_if(|change| change.step == step)
+    }
+
+    /// Makes the schedule of a part of k for the last assignment.
+    pub(super) fn make_schedule(&self, part: &Plan) -> StepSchedule {
+        let rank = self.comm.rank();
+        match self.layouts {
+            0 => StepSchedule::new(part, rank),
+            _ => StepSchedule::on_parts(part, &self.list_parts(), rank),
+        }
+    }
+
+    /// Returns the parts of C that the ranks compute from the last change on.
+    fn list_parts(&self) -> Vec<Region> {
+        let spread = self.spread_c(&self.assignment.layout);
+        let ranks = 0..self.comm.size();
+        ranks.map(|rank| spread.part(rank)).collect()
+    }
+
+    fn spread_c(&self, layout: &Layout) -> Spread {
+        let problem = self.plan.problem();
+        Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
+    }
+
+    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; `None`
+    /// after a failure.
+    pub(super) fn log_step(
+        &mut self,
+        k: usize,
+        rows: usize,
+        slices: &[usize],
+        times: Option<&[UpdateTime]>,
+    ) {
+        self.log.k += k;
+        self.log.has_failed |= times.is_none();
+        let Some(steering) = &mut self.steering else {
+            return;
+        };
+        let times = steering.clock.read(slices, times.unwrap_or_default());
+        let k = if times.is_some() { k } else { 0 };
+        let times = times.unwrap_or_default().into_iter();
+        let devices = slices
+            .iter()
+            .zip(times.chain(std::iter::repeat(DeviceTime::default())));
+        let devices = devices.map(|(&cols, DeviceTime { busy_s, stopped })| DeviceStep {
+            cols,
+            busy_s,
+            stopped,
+        });
+        self.log.steps.push(RankStep {
+            k,
+            rows,
+            devices: devices.collect(),
+        });
+    }
+
+    /// Notes the seconds of a change, and if this rank's part of C moved.
+    pub(super) fn log_change(&mut self, seconds: f64, moves: bool) {
+        self.log.changing_s = seconds;
+        self.log.has_moved = moves;
+    }
+
+    /// Returns the sum of the inner dimensions of this rank's updates so far.
+    pub(super) fn k_done(&self) -> usize {
+        self.log.k
+    }
+
+    /// Decides on the steps from `step` of this rank on. Returns `true` if the layout changes.
+    ///
+    /// # Errors
+    /// On every rank: those of the director, and [`Error::Shape`] for an assignment that does not fit. No decision
+    /// follows.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub(super) fn decide(&mut self, step: usize) -> Result<bool, Error> {
+        let Some(now) = self.undecided.take() else {
+            return Ok(false);
+        };
+        let logs = self.gather_logs()?;
+        // After a failure the steps go on without arithmetic: there is nothing to learn.
+        if logs.iter().any(|log| log.has_failed) {
+            return Ok(false);
+        }
+        let Directive { change, steps } = self.ask_director(now, logs)?;
+        let next = now.saturating_add(steps.max(1));
+        let change = change.filter(|next| *next != self.assignment);
+        let is_made = match change {
+            Some(next) => self.prepare(step, next)?,
+            None => None,
+        };
+        self.decide_from(Some(match is_made {
+            Some(_) => next.saturating_add(self.plan.lookahead()),
+            None => next,
+        }));
+        Ok(is_made.unwrap_or(false))
+    }
+
+    /// Hands the steps since the last decision to the director of the head rank. None is left to decide on.
+    ///
+    /// # Collective
+    /// All ranks, if there is a director.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        if self.steering.is_none() {
+            return Ok(());
+        }
+        let logs = self.gather_logs()?;
+        let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
+        if let Some(steering) = self.steering.as_mut().filter(|_| is_head) {
+            let ranks: Vec<Vec<RankStep>> = logs.into_iter().map(|log| log.steps).collect();
+            steering.director.note_last_steps(&ranks);
+        }
+        Ok(())
+    }
+
+    /// Gathers what each rank has done since the last decision, and begins the next log.
+    fn gather_logs(&mut self) -> Result<Vec<StepLog>, Error> {
+        let mine = self.log.encode();
+        self.log = StepLog {
+            k: self.log.k,
+            ..StepLog::default()
+        };
+        Ok(self
+            .comm
+            .all_gather(bytemuck::cast_slice(&mine))?
+            .iter()
+            .zip(&self.assignment.slices)
+            .map(|(bytes, slices)| StepLog::decode(bytes, slices.len()))
+            .collect())
+    }
+
+    /// Lets the director of the head rank decide.
+    fn ask_director(&mut self, step: usize, logs: Vec<StepLog>) -> Result<Directive, Error> {
+        let changing_s = find_changing_s(&logs);
+        self.tell_slowest(&logs);
+        let times = StepTimes {
+            step,
+            steps: self.steps[0],
+            assignment: &self.assignment,
+            ranks: logs.into_iter().map(|log| log.steps).collect(),
+            changing_s,
+        };
+        let steering = self.steering.as_mut().filter(|_| self.comm.rank() == 0);
+        let decided = steering.map(|steering| steering.director.decide(&times));
+        let decision = share_outcome(self.comm, 0, decided)?;
+        match decision.change.as_ref().map(|next| self.check(next)) {
+            Some(Err(reason)) => Err(Error::Shape(reason)),
+            _ => Ok(decision),
+        }
+    }
+
+    /// Tells the observer of the head rank which node took longest since the last decision.
+    fn tell_slowest(&self, logs: &[StepLog]) {
+        if let Some(rank) = find_slowest(logs).filter(|_| self.comm.rank() == 0) {
+            tell(self.observer, Progress::Slowest { rank });
+        }
+    }
+
+    /// Checks that an assignment is one of this plan's C, ranks and devices.
+    fn check(&self, next: &Assignment) -> Result<(), String> {
+        let (layout, old) = (&next.layout, &self.assignment);
+        let sizes = [layout, &old.layout]
+            .map(|layout| (layout.rows(), layout.cols(), layout.rects().len()));
+        if sizes[0] != sizes[1] {
+            return Err("the layout to change to is not one of this C and these ranks".to_owned());
+        }
+        let divides_k = self.plan.division().shares().is_some();
+        if divides_k && *layout != old.layout {
+            return Err("the parts of C that are held stay if k is split".to_owned());
+        }
+        if !next
+            .slices
+            .iter()
+            .map(Vec::len)
+            .eq(old.slices.iter().map(Vec::len))
+        {
+            return Err("the slices to change to are those of other devices".to_owned());
+        }
+        let spread = self.spread_c(layout);
+        for (rank, slices) in next.slices.iter().enumerate() {
+            let wanted = if divides_k {
+                self.plan.computed(rank).cols
+            } else {
+                spread.part(rank).cols
+            };
+            let found = slices.iter().copied().fold(0, usize::saturating_add);
+            if found != wanted {
+                return Err(format!(
+                    "the slices of rank {rank} have {found} columns, the part has {wanted}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room for a change before `step` on all ranks. Returns `true` if it changes the layout, and `None` if it
+    /// found no room on some rank.
+    fn prepare(&mut self, step: usize, next: Assignment) -> Result<Option<bool>, Error> {
+        let rank = self.comm.rank();
+        let mut change = PreparedChange {
+            step,
+            slices: next.slices[rank].clone(),
+            spread: None,
+            part_move: None,
+        };
+        let moves = next.layout != self.assignment.layout;
+        if moves {
+            match self.make_room(&next.layout) {
+                Ok((moved, rooms)) => {
+                    if let Some((part_move, frame)) = moved {
+                        change.part_move = Some(part_move);
+                        self.frame = frame;
+                    }
+                    if let Some(room) = rooms.first() {
+                        self.room = room.size();
+                        self.rooms = (self.layouts + 1, rooms);
+                    }
+                }
+                Err(error) => {
+                    tracing::info!(%error, "a change of the layout finds no room");
+                    if let Some(steering) = &mut self.steering {
+                        steering.director.note_refusal(&error);
+                    }
+                    return Ok(None);
+                }
+            }
+            self.layouts += 1;
+            change.spread = Some(self.spread_c(&next.layout));
+        }
+        self.assignment = next;
+        self.ahead = Some(change);
+        Ok(Some(moves))
+    }
+}
+
+/// Room on a rank for a layout: the move of its part of C with its new place, and room for panels.
+type LayoutRoom<T> = (Option<(PartMove<T>, Frame)>, Vec<PanelRoom<T>>);
+
+impl<T: Scalar> Course<'_, T> {
+    /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other memory for it.
+    ///
+    /// # Errors
+    /// On every rank: those of [`Director::check_memory`], and [`Error::Allocation`].
+    fn make_room(&mut self, layout: &Layout) -> Result<LayoutRoom<T>, Error> {
+        let rank = self.comm.rank();
+        let [from, to] = [&self.assignment.layout, layout].map(|layout| self.spread_c(layout));
+        let parts = [&from, &to].map(|spread| spread.part(rank));
+        let size = self.room.grow_to(&self.size_room(&to));
+        let mut elements = 0;
+        if parts[0] != parts[1] {
+            elements += self.count_moving(parts);
+        }
+        if size != self.room {
+            elements += self.plan.panel_sets() * size.count();
+        }
+        if let Some(steering) = &mut self.steering {
+            (steering.director).check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
+        }
+        agree(self.comm, self.allocate(&from, to, size))
+    }
+
+    /// Counts the elements of the memory that a move of this rank's part of C takes, with its messages.
+    fn count_moving(&self, [from, to]: [Region; 2]) -> usize {
+        let kept = from.intersection(&to).len();
+        let sent = from.len() + to.len() - 2 * kept;
+        let written = match self.frame.move_to(to) {
+            // Memory that has been written once stays.
+            Some(frame) => frame.count_covered().saturating_sub(kept),
+            None => to.len() + 2 * to.cols * (to.rows / ROW_ROOM),
+        };
+        written + sent.min(MOVEMENT_BYTES / size_of::<T>())
+    }
+
+    /// Returns the room that a set of panels needs if C is computed on this spread.
+    fn size_room(&self, c: &Spread) -> RoomSize {
+        let rank = self.comm.rank();
+        let parts: Vec<Region> = (0..self.comm.size()).map(|rank| c.part(rank)).collect();
+        let schedules: Vec<StepSchedule> = self
+            .plan
+            .unlike_parts()
+            .into_iter()
+            .map(|(part, _)| StepSchedule::on_parts(part.plan(), &parts, rank))
+            .collect();
+        RoomSize::of(&schedules, self.plan.panel())
+    }
+
+    fn allocate(&self, from: &Spread, to: Spread, size: RoomSize) -> Result<LayoutRoom<T>, Error> {
+        let rank = self.comm.rank();
+        let sets = if size == self.room {
+            0
+        } else {
+            self.plan.panel_sets()
+        };
+        let rooms = (0..sets).map(|_| PanelRoom::allocate(size));
+        let rooms = rooms.collect::<Result<_, Error>>()?;
+        let part = to.part(rank);
+        if from.part(rank) == part {
+            return Ok((None, rooms));
+        }
+        let part_move = PartMove::plan(self.comm, from, to, self.frame, |to, rank| {
+            Matrix::zeros_with_room(to, rank, part.rows / ROW_ROOM)
+        })?;
+        let frame = match &part_move.aim {
+            MoveAim::New(target) => Some(target.frame()),
+            MoveAim::Here(_) => self.frame.move_to(part),
+        };
+        Ok((frame.map(|frame| (part_move, frame)), rooms))
+    }
+}
+
+/// Bytes of messages of C that a rank packs or waits for at a time. More would only be fresh memory, whose pages cost
+/// more than the messages.
+const MOVEMENT_BYTES: usize = 8 << 20;
+
+/// New memory for a part of C has room for one of this number of its rows above, and below.
+const ROW_ROOM: usize = 8;
+
+/// Counts the steps of the rank with the most, and those of `rank`.
+fn count_steps(plan: &Plan, rank: usize) -> [usize; 2] {
+    let steps: Vec<usize> = (0..plan.n_ranks()).map(|rank| plan.steps(rank)).collect();
+    [steps.iter().copied().max().unwrap_or(0), steps[rank]]
+}

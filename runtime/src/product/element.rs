@@ -1,0 +1,84 @@
+//! The types of elements that are multiplied.
+
+use isochron_devices::{DeviceTeam, Scalar};
+use num_complex::{Complex32, Complex64};
+
+use super::multiplication::Multiplication;
+use super::summa::FactorSource;
+use super::{Execution, RunMemory, Scalars};
+use crate::error::Error;
+use crate::matrix::HeldMatrix;
+use crate::plan::Plan;
+
+/// A type of elements that are multiplied: `f32`, `f64`, and complex numbers of them.
+///
+/// The multiplication is compiled for each of them in this crate, and not again in every program that uses it.
+pub trait Element: Scalar + Compiled {}
+
+/// What is compiled in this crate for every type of elements. No other crate can name it.
+pub trait Compiled: Sized + 'static {
+    /// Does what [`RunMemory::make`] does.
+    fn make(
+        memory: &mut RunMemory<Self>,
+        team: &mut DeviceTeam,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<(), Error>;
+
+    /// Does what [`RunMemory::renew`] does.
+    fn renew(
+        memory: &mut RunMemory<Self>,
+        team: &mut DeviceTeam,
+        plan: &Plan,
+        rank: usize,
+    ) -> Result<(), Error>;
+
+    /// Does what [`Multiplication::run_in`] does.
+    fn run(
+        run: Multiplication<'_>,
+        memory: &mut RunMemory<Self>,
+        scalars: Scalars<Self>,
+        factors: FactorSource<'_, '_, Self>,
+        c: &mut HeldMatrix<'_, Self>,
+    ) -> Result<Execution, Error>;
+}
+
+macro_rules! compile {
+    ($($element:ty)*) => {
+        $(
+            impl Element for $element {}
+
+            impl Compiled for $element {
+                fn make(
+                    memory: &mut RunMemory<Self>,
+                    team: &mut DeviceTeam,
+                    plan: &Plan,
+                    rank: usize,
+                ) -> Result<(), Error> {
+                    memory.make(team, plan, rank)
+                }
+
+                fn renew(
+                    memory: &mut RunMemory<Self>,
+                    team: &mut DeviceTeam,
+                    plan: &Plan,
+                    rank: usize,
+                ) -> Result<(), Error> {
+                    memory.renew(team, plan, rank)
+                }
+
+                fn run(
+                    run: Multiplication<'_>,
+                    memory: &mut RunMemory<Self>,
+                    scalars: Scalars<Self>,
+                    factors: FactorSource<'_, '_, Self>,
+                    c: &mut HeldMatrix<'_, Self>,
+                ) -> Result<Execution, Error> {
+                    run.run_in(memory, scalars, factors, c)
+                }
+            }
+        )*
+    };
+}
+
+compile!(f32 f64 Complex32 Complex64);

@@ -1,0 +1,292 @@
+//! The matrices of a run: in the program's memory, in the runtime's, or made part by part.
+
+use std::fmt;
+use std::ops::Deref;
+
+use super::check::check_part;
+use super::{Element, MakePart, Product};
+use crate::error::Error;
+use crate::matrix::{Distribution, HeldMatrix, LocalMemory, Matrix, Pieces, Stored, StoredMut};
+use crate::plan::{A, B};
+
+/// The factors A and B of a run.
+pub struct Factors<'m, T: 'static>(Source<'m, T>);
+
+enum Source<'m, T: 'static> {
+    Whole([Lent<'m, T>; 2]),
+    Made(&'m mut MakePart<'m, T>),
+}
+
+impl<'m, T> Factors<'m, T> {
+    /// Takes whole matrices A and B.
+    pub fn of(a: impl Into<Lent<'m, T>>, b: impl Into<Lent<'m, T>>) -> Self {
+        Self(Source::Whole([a.into(), b.into()]))
+    }
+
+    /// Takes A and B in parts of k, for memory that cannot hold them whole. `make` makes or reads each part in its turn, and
+    /// returns this rank's share of A and of B, spread as [`PartOfK::a`](crate::plan::PartOfK::a) and
+    /// [`PartOfK::b`](crate::plan::PartOfK::b) say or [alone](HeldMatrix::alone).
+    pub fn made(make: &'m mut MakePart<'m, T>) -> Self {
+        Self(Source::Made(make))
+    }
+
+    /// Returns the place of a factor, which is the same on all ranks.
+    pub(super) fn place(&self, side: usize) -> &'static str {
+        match &self.0 {
+            Source::Whole(factors) => factors[side].place(),
+            Source::Made(_) => "made in parts of k",
+        }
+    }
+}
+
+impl<T> fmt::Debug for Factors<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = [A, B].map(|side| self.place(side));
+        f.debug_struct("Factors")
+            .field("a", &a)
+            .field("b", &b)
+            .finish()
+    }
+}
+
+/// A matrix that is read: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
+///
+/// It is made from `(&data, ld)`, from a list of them for blocks, or from `&matrix`.
+#[derive(Debug)]
+pub struct Lent<'m, T>(Memory<Pieces<&'m [T]>, &'m HeldMatrix<'m, T>>);
+
+/// The matrix C of a run: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
+///
+/// It is made from `(&mut data, ld)`, from a list of them for blocks, or from `&mut matrix`.
+#[derive(Debug)]
+pub struct Target<'m, T: 'static>(Memory<Pieces<&'m mut [T]>, &'m mut Matrix<T>>);
+
+#[derive(Debug)]
+enum Memory<P, M> {
+    Pieces(P),
+    Matrix(M),
+}
+
+impl<P, M> Memory<P, M> {
+    fn place(&self) -> &'static str {
+        match self {
+            Self::Pieces(_) => "in the program's memory",
+            Self::Matrix(_) => "a matrix of the runtime",
+        }
+    }
+}
+
+impl<T> Lent<'_, T> {
+    fn place(&self) -> &'static str {
+        self.0.place()
+    }
+}
+
+impl<T> Target<'_, T> {
+    /// Returns the place of C, which is the same on all ranks.
+    pub(super) fn place(&self) -> &'static str {
+        self.0.place()
+    }
+}
+
+impl<'m, T, D: AsRef<[T]> + ?Sized> From<(&'m D, usize)> for Lent<'m, T> {
+    fn from(piece: (&'m D, usize)) -> Self {
+        Self(Memory::Pieces(piece.into()))
+    }
+}
+
+impl<'m, T> From<Vec<(&'m [T], usize)>> for Lent<'m, T> {
+    fn from(pieces: Vec<(&'m [T], usize)>) -> Self {
+        Self(Memory::Pieces(pieces.into()))
+    }
+}
+
+impl<'m, T> From<&'m HeldMatrix<'m, T>> for Lent<'m, T> {
+    fn from(matrix: &'m HeldMatrix<'m, T>) -> Self {
+        Self(Memory::Matrix(matrix))
+    }
+}
+
+impl<'m, T, D: AsMut<[T]> + ?Sized> From<(&'m mut D, usize)> for Target<'m, T> {
+    fn from(piece: (&'m mut D, usize)) -> Self {
+        Self(Memory::Pieces(piece.into()))
+    }
+}
+
+impl<'m, T> From<Vec<(&'m mut [T], usize)>> for Target<'m, T> {
+    fn from(pieces: Vec<(&'m mut [T], usize)>) -> Self {
+        Self(Memory::Pieces(pieces.into()))
+    }
+}
+
+impl<'m, T> From<&'m mut Matrix<T>> for Target<'m, T> {
+    fn from(matrix: &'m mut Matrix<T>) -> Self {
+        Self(Memory::Matrix(matrix))
+    }
+}
+
+/// A matrix of a run on this rank.
+pub(super) enum MatrixPlace<M, P> {
+    /// The matrix is used where it lies.
+    Here(M),
+    /// The pieces are moved to the plan's layout and, for C, back.
+    Elsewhere(P),
+}
+
+impl<M, P> MatrixPlace<M, P> {
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self, Self::Here(_))
+    }
+}
+
+/// A factor of a run on this rank.
+pub(super) type PlacedFactor<'m, T> = MatrixPlace<FactorHere<'m, T>, Vec<Stored<'m, T>>>;
+
+/// C of a run on this rank.
+pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<StoredMut<'m, T>>>;
+
+/// A factor where the plan has it.
+pub(super) enum FactorHere<'m, T: 'static> {
+    Matrix(&'m HeldMatrix<'m, T>),
+    Shown(HeldMatrix<'m, T>),
+}
+
+impl<'m, T> Deref for FactorHere<'m, T> {
+    type Target = HeldMatrix<'m, T>;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Matrix(matrix) => matrix,
+            Self::Shown(matrix) => matrix,
+        }
+    }
+}
+
+/// C where the plan has it.
+pub(super) enum CHere<'m, T: 'static> {
+    Matrix(&'m mut Matrix<T>),
+    Lent(HeldMatrix<'m, T>),
+}
+
+/// The factors of a run on this rank, in the order of the plan's problem.
+pub(super) enum FactorsHere<'m, T: 'static> {
+    Whole([PlacedFactor<'m, T>; 2]),
+    Made(&'m mut MakePart<'m, T>),
+}
+
+/// The matrices of a run on this rank.
+pub(super) struct PlacedProduct<'m, T: 'static> {
+    pub factors: FactorsHere<'m, T>,
+    pub c: PlacedC<'m, T>,
+}
+
+impl<T: Element> Product<T> {
+    /// Finds the places of A and B on this rank, in the order of the plan's problem.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for whole factors where the plan has them in parts of k, and for a matrix or memory that does not suit
+    /// the product, on this rank alone.
+    pub(super) fn place_factors<'m>(
+        &self,
+        factors: Factors<'m, T>,
+        rank: usize,
+    ) -> Result<FactorsHere<'m, T>, Error> {
+        let [a, b] = match factors.0 {
+            Source::Whole(factors) => factors,
+            Source::Made(make) => return Ok(FactorsHere::Made(make)),
+        };
+        self.plan.check_whole()?;
+        let turn = usize::from(self.is_transposed);
+        let a = self.place_factor("A", a, turn, rank)?;
+        let b = self.place_factor("B", b, 1 - turn, rank)?;
+        Ok(FactorsHere::Whole(if self.is_transposed {
+            [b, a]
+        } else {
+            [a, b]
+        }))
+    }
+
+    /// Finds the place of the factor that is called `name`, and is on this side of the plan's problem.
+    fn place_factor<'m>(
+        &self,
+        name: &'static str,
+        factor: Lent<'m, T>,
+        side: usize,
+        rank: usize,
+    ) -> Result<PlacedFactor<'m, T>, Error> {
+        let pieces = match factor.0 {
+            Memory::Matrix(matrix) => {
+                self.check_matrix(name, matrix, side, rank)?;
+                return Ok(MatrixPlace::Here(FactorHere::Matrix(matrix)));
+            }
+            Memory::Pieces(pieces) => fit_pieces(name, pieces, &self.on[side], rank)?,
+        };
+        if !self.in_place[side] {
+            return Ok(MatrixPlace::Elsewhere(pieces));
+        }
+        let (on, spread) = (&self.on[side], self.planned[side].clone());
+        let piece = pieces
+            .first()
+            .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
+        let is_scattered = self.plan.scattered()[side];
+        let shown = match on.only_spread().filter(|_| is_scattered) {
+            Some(has) => HeldMatrix::show_scattered(spread, has, rank, piece),
+            None => HeldMatrix::show(spread, rank, piece),
+        };
+        Ok(MatrixPlace::Here(FactorHere::Shown(shown?)))
+    }
+
+    /// Finds the place of C on this rank.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a matrix or memory that does not suit the product, on this rank alone.
+    pub(super) fn place_c<'m>(
+        &self,
+        c: Target<'m, T>,
+        rank: usize,
+    ) -> Result<PlacedC<'m, T>, Error> {
+        let pieces = match c.0 {
+            Memory::Matrix(matrix) => {
+                self.check_matrix("C", matrix, 2, rank)?;
+                return Ok(MatrixPlace::Here(CHere::Matrix(matrix)));
+            }
+            Memory::Pieces(pieces) => fit_pieces("C", pieces, &self.on[2], rank)?,
+        };
+        if !self.in_place[2] {
+            return Ok(MatrixPlace::Elsewhere(pieces));
+        }
+        let piece = pieces.into_iter().next();
+        let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
+        let lent = HeldMatrix::lend(self.planned[2].clone(), rank, piece)?;
+        Ok(MatrixPlace::Here(CHere::Lent(lent)))
+    }
+
+    /// Checks that a matrix of the runtime is spread as the plan says, and that the product is one of a plan: the plan of other
+    /// products may number rows and columns in another way, or be that of the transposed product.
+    fn check_matrix(
+        &self,
+        name: &'static str,
+        matrix: &HeldMatrix<'_, T>,
+        side: usize,
+        rank: usize,
+    ) -> Result<(), Error> {
+        if !self.is_of_plan {
+            let reason = "the product was prepared for distributions of the program's own memory";
+            return Err(Error::Shape(format!(
+                "{name} is a matrix of the runtime, and {reason}"
+            )));
+        }
+        check_part(name, matrix, &self.planned[side], rank)
+    }
+}
+
+fn fit_pieces<T, D: Deref<Target = [T]> + Default>(
+    name: &str,
+    pieces: Pieces<D>,
+    on: &Distribution,
+    rank: usize,
+) -> Result<Vec<LocalMemory<D>>, Error> {
+    pieces
+        .fit_to(on, rank)
+        .map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
+}

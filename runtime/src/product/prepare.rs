@@ -1,0 +1,297 @@
+//! The preparation of products.
+
+use std::sync::Arc;
+
+use super::agreement::{fit_block, note_scattered, renumber, suit_plan};
+use super::check::{check_element, describe_multiplication};
+use super::config::{ProductConfig, ProductOf, RunConfig};
+use super::factors::{Factors, Target};
+use super::{Element, Product, ProductRun, RunMemory, RunRecord, Scalars};
+use crate::comm::{CollectiveCall, Comm, Settings, agree, hash_arguments};
+use crate::error::Error;
+use crate::matrix::{Distribution, Op, Order, SpreadError};
+use crate::plan::{A, B, Plan, Problem};
+use crate::session::{PlacedMatrices, Session};
+
+impl Session {
+    /// Prepares a product: plans it, and takes the memory that it needs beside its matrices.
+    ///
+    /// * For [distributions](ProductOf::Matrices) of A, B and C it measures and partitions, as [`plan`](Self::plan) does.
+    /// * A [plan](ProductOf::Plan) is used as it is. One that was read from a file must be for these hosts and devices, and
+    ///   becomes leaner if memory has become short.
+    /// * A [record](ProductOf::Record) must be for these hosts and devices, and have the memory that its run had: a leaner plan
+    ///   leads to other decisions.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Shape`] for shapes that do not fit together, and for elements of another type than the plan's;
+    /// [`Error::Settings`] for arguments that differ between ranks; [`Error::Spread`] for distributions or a plan of another
+    /// number of ranks; [`Error::Plan`] or [`Error::Record`] with the difference for a plan or a record of other hosts or
+    /// devices; [`Error::Memory`] and [`Error::Allocation`] when memory is missing; and as [`plan`](Self::plan).
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn prepare<'p, T: Element>(
+        &mut self,
+        of: impl Into<ProductOf<'p>>,
+        config: RunConfig,
+    ) -> Result<Product<T>, Error> {
+        let _log = self.begin_log();
+        let mut product = match of.into() {
+            ProductOf::Matrices(on, settings) => self.plan_product::<T>(on, &settings)?,
+            ProductOf::Plan(plan) => self.take_plan::<T>(plan)?,
+            ProductOf::Record(record) => self.take_record::<T>(record)?,
+        };
+        product.config = config;
+        let comm = Arc::clone(self.comm());
+        let rank = comm.rank();
+        let made = T::make(&mut product.memory, self.team(), &product.plan, rank);
+        agree(comm.as_ref(), made)?;
+        Ok(product)
+    }
+
+    /// Multiplies once: [prepares](Self::prepare) a product and [runs](Product::run) it. A product that comes again should be
+    /// prepared.
+    ///
+    /// ```
+    /// use isochron::prelude::*;
+    ///
+    /// let mut session = Session::builder().build(LocalComm::new())?;
+    /// let square = Distribution::on_one(2, 2, 0, 1)?.row_major();
+    /// let (a, b) = ([1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]);
+    /// let mut c = [1.0; 4];
+    /// let scalars = Scalars { alpha: 1.0, beta: 10.0 };
+    /// session.gemm([&square; 3], scalars, Factors::of((&a, 2), (&b, 2)), (&mut c, 2))?;
+    /// assert_eq!(c, [29.0, 32.0, 53.0, 60.0]);
+    /// # Ok::<(), isochron::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare) and [`Product::run`].
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments but for their memory.
+    pub fn gemm<'p, 'm, T: Element>(
+        &mut self,
+        of: impl Into<ProductOf<'p>>,
+        scalars: Scalars<T>,
+        factors: Factors<'m, T>,
+        c: impl Into<Target<'m, T>>,
+    ) -> Result<ProductRun, Error> {
+        let mut product = self.prepare(of, RunConfig::default())?;
+        product.run(self, scalars, factors, c)
+    }
+
+    /// Plans a product of matrices of these distributions.
+    fn plan_product<T: Element>(
+        &mut self,
+        on: [&Distribution; 3],
+        config: &ProductConfig,
+    ) -> Result<Product<T>, Error> {
+        let rank = self.comm().rank();
+        check_distributions::<T>(self.comm().as_ref(), on, config.describe())?;
+        let block = config.block.unwrap_or_else(|| {
+            let [.., c] = on;
+            Problem::choose_block(c.rows(), c.cols(), self.comm().size())
+        });
+        find_problem(on, config.ops, block)?;
+        let straight = StraightProduct::new::<T>(on, config.ops);
+        let (on, ops) = (renumber(straight.on, straight.ops), straight.ops);
+        let block = fit_block(block, &on[2]);
+        let problem = find_problem(on.each_ref(), ops, block)?;
+        let mut problem = problem.with_element(T::TYPE).with_split(config.split);
+        if let Some(panel) = config.panel {
+            problem = problem.with_panel(panel)?;
+        }
+        let places = PlacedMatrices {
+            suit: &|plan| suit_plan(plan, &on),
+            count_lent: &|plan| count_lent::<T>(plan, &on, rank),
+        };
+        let plan = self.plan_beside(problem, &config.balance, &places)?;
+        let product = Product::new(plan, on);
+        Ok(Product {
+            is_transposed: straight.is_transposed,
+            is_of_plan: false,
+            ..product
+        })
+    }
+
+    /// Takes a plan, with its matrices where it has them.
+    fn take_plan<T: Element>(&mut self, plan: Plan) -> Result<Product<T>, Error> {
+        let comm = Arc::clone(self.comm());
+        let _call = CollectiveCall::new(comm.as_ref(), "preparing a product")
+            .with_settings(describe_multiplication::<T>(&plan))
+            .enter()?;
+        plan.check_ranks(comm.size())?;
+        check_element::<T>(&plan)?;
+        let plan = self.make_room_for(plan)?;
+        Ok(Product::of_plan(plan))
+    }
+
+    /// Takes a record, whose decisions the first run repeats.
+    fn take_record<T: Element>(&mut self, record: RunRecord) -> Result<Product<T>, Error> {
+        let comm = Arc::clone(self.comm());
+        let _call = CollectiveCall::new(comm.as_ref(), "preparing a product")
+            .with("type", &T::TYPE)
+            .with_long("record", "a record", &record)
+            .enter()?;
+        let plan = record.plan().clone();
+        plan.check_ranks(comm.size())?;
+        check_element::<T>(&plan)?;
+        self.check_given(&plan).map_err(|error| match error {
+            Error::Plan(reason) => Error::Record(reason),
+            error => error,
+        })?;
+        self.look_again(&plan)?;
+        Ok(Product {
+            replay: Some(record),
+            repeats: true,
+            ..Product::of_plan(plan)
+        })
+    }
+}
+
+impl<T: Element> Product<T> {
+    /// Takes a plan for matrices that the program has on these distributions.
+    fn new(plan: Plan, on: [Distribution; 3]) -> Self {
+        let planned = [plan.a(), plan.b(), plan.c()];
+        let arguments = describe_multiplication::<T>(&plan);
+        let [scattered_a, scattered_b] = plan.scattered();
+        let is_like = |side: usize| on[side].is_like(&planned[side]);
+        Self {
+            config: RunConfig::default(),
+            replay: None,
+            repeats: false,
+            number: hash_arguments(&arguments),
+            arguments,
+            in_place: [
+                scattered_a || is_like(A),
+                scattered_b || is_like(B),
+                is_like(2),
+            ],
+            plan,
+            on,
+            planned,
+            is_transposed: false,
+            is_of_plan: true,
+            rooms: [None, None, None],
+            moves: [None, None, None, None],
+            buffers: Vec::new(),
+            memory: RunMemory::default(),
+            has_run: false,
+        }
+    }
+
+    /// Takes a plan for matrices that lie where it has them.
+    fn of_plan(plan: Plan) -> Self {
+        let on = [plan.a(), plan.b(), plan.c()].map(Distribution::from);
+        Self::new(note_scattered(plan, &on), on)
+    }
+}
+
+/// Checks that all ranks give the same arguments, `settings` among them, and that the distributions are over these ranks.
+///
+/// # Errors
+/// On every rank: [`Error::Settings`], [`Error::Spread`].
+///
+/// # Collective
+/// All ranks.
+fn check_distributions<T: Element>(
+    comm: &dyn Comm,
+    on: [&Distribution; 3],
+    settings: Settings,
+) -> Result<(), Error> {
+    let [a, b, c] = on.map(Distribution::describe);
+    let _call = CollectiveCall::new(comm, "preparing a product")
+        .with_settings(settings)
+        .with_text("A", a)
+        .with_text("B", b)
+        .with_text("C", c)
+        .with("type", &T::TYPE)
+        .enter()?;
+    let ranks = comm.size();
+    let mut others = on
+        .iter()
+        .map(|on| on.n_ranks())
+        .filter(|&spread| spread != ranks);
+    match others.next() {
+        Some(spread) => Err(SpreadError::Ranks { spread, ranks }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Makes the problem of matrices of these distributions.
+///
+/// # Errors
+/// [`Error::Shape`], [`Error::Parameter`].
+fn find_problem(on: [&Distribution; 3], ops: [Op; 2], block: usize) -> Result<Problem, Error> {
+    let shapes = on.map(|on| (on.rows(), on.cols()));
+    let [a, b] = [0, 1].map(|side| match (shapes[side], ops[side].transposes()) {
+        ((rows, cols), true) => (cols, rows),
+        (shape, false) => shape,
+    });
+    let c = shapes[2];
+    if a.1 != b.0 || c != (a.0, b.1) {
+        let texts = [a, b, c].map(|(rows, cols)| format!("{rows}×{cols}"));
+        let [a, b, c] = texts;
+        let reason = format!("op(A) is {a}, op(B) is {b}, and C is {c}");
+        return Err(Error::Shape(reason));
+    }
+    Ok(Problem::new(a.0, b.1, a.1, block)?.with_ops(ops))
+}
+
+/// Counts the bytes of this rank's matrices that a plan uses in place.
+fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
+    let planned = [plan.a(), plan.b(), plan.c()];
+    let lent = planned.iter().zip(on).zip([true, true, false]);
+    let lent = lent.filter(|((spread, on), is_factor)| {
+        if *is_factor {
+            on.covers(spread)
+        } else {
+            on.is_like(spread)
+        }
+    });
+    let elements: usize = lent.map(|((spread, _), _)| spread.part(rank).len()).sum();
+    (elements * size_of::<T>()) as u64
+}
+
+/// A product of column-major matrices, as far as that needs no complex conjugate: a row-major matrix is the transposed one,
+/// column-major.
+struct StraightProduct {
+    on: [Distribution; 3],
+    ops: [Op; 2],
+    /// `true` if C was row-major, so that the product is the transposed one.
+    is_transposed: bool,
+}
+
+impl StraightProduct {
+    fn new<T: Element>([a, b, c]: [&Distribution; 3], [op_a, op_b]: [Op; 2]) -> Self {
+        let flipped = (c.order(), transpose_op::<T>(op_a), transpose_op::<T>(op_b));
+        let (mut factors, c, is_transposed) = match flipped {
+            (Order::Rows, Some(flip_a), Some(flip_b)) => {
+                let factors = [(b.clone(), flip_b), (a.clone(), flip_a)];
+                (factors, c.transposed(), true)
+            }
+            _ => ([(a.clone(), op_a), (b.clone(), op_b)], c.clone(), false),
+        };
+        for (on, op) in &mut factors {
+            if let (Order::Rows, Some(flipped)) = (on.order(), transpose_op::<T>(*op)) {
+                (*on, *op) = (on.transposed(), flipped);
+            }
+        }
+        let [(a, op_a), (b, op_b)] = factors;
+        Self {
+            on: [a, b, c],
+            ops: [op_a, op_b],
+            is_transposed,
+        }
+    }
+}
+
+/// Returns the operation on X that gives the transpose of `op(X)`; `None` if it would be the complex conjugate alone.
+fn transpose_op<T: Element>(op: Op) -> Option<Op> {
+    match op {
+        Op::N => Some(Op::T),
+        Op::T => Some(Op::N),
+        Op::C => (!T::TYPE.is_complex()).then_some(Op::N),
+    }
+}

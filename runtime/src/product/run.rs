@@ -1,0 +1,177 @@
+//! The run of a product: the places of its matrices, their moves, and the multiplication.
+
+use std::sync::Arc;
+
+use super::director::Director;
+use super::factors::{CHere, FactorsHere, MatrixPlace, PlacedProduct};
+use super::memory::RunMemory;
+use super::mover::{MatrixMover, take_kept};
+use super::summa::FactorSource;
+use super::{Element, Factors, Product, ProductRun, RunConfig, RunRecord, Scalars, Target};
+use crate::comm::{Comm, EnteredCall, add_scalars, add_setting, enter_call, hash_arguments};
+use crate::error::Error;
+use crate::matrix::redistribute::Moved;
+use crate::matrix::{Stored, StoredMut};
+use crate::plan::{A, B, Plan};
+use crate::session::Session;
+
+impl<T: Element> Product<T> {
+    /// Runs the product as [`run`](Self::run) does, with a division that `director` changes, if there is one.
+    pub(super) fn run_with<'m>(
+        &mut self,
+        session: &mut Session,
+        scalars: Scalars<T>,
+        factors: Factors<'m, T>,
+        c: Target<'m, T>,
+        director: Option<&mut dyn Director>,
+    ) -> Result<ProductRun, Error> {
+        let _log = session.begin_log();
+        let comm = Arc::clone(session.comm());
+        self.plan.check_ranks(comm.size())?;
+        let places = [factors.place(A), factors.place(B), c.place()];
+        let prepared = self.prepare_run(session, factors, c);
+        let (_call, placed) = self.enter(comm.as_ref(), scalars, places, prepared)?;
+        self.multiply(session, scalars, placed, director)
+    }
+
+    /// Checks the memory of this rank, and makes what the multiplication lacks. Returns A and B in the order of the plan's
+    /// problem, and C, on this rank alone.
+    fn prepare_run<'m>(
+        &mut self,
+        session: &mut Session,
+        factors: Factors<'m, T>,
+        c: Target<'m, T>,
+    ) -> Result<PlacedProduct<'m, T>, Error> {
+        if self.repeats && self.replay.is_none() {
+            let reason = "its decisions have been repeated: prepare another product of it";
+            return Err(Error::Record(reason.to_owned()));
+        }
+        let rank = session.comm().rank();
+        let placed = PlacedProduct {
+            factors: self.place_factors(factors, rank)?,
+            c: self.place_c(c, rank)?,
+        };
+        T::renew(&mut self.memory, session.team(), &self.plan, rank)?;
+        Ok(placed)
+    }
+
+    /// Enters the run, if all ranks have the same product, scalars and places of matrices, and none has failed to prepare it.
+    fn enter<'c, V>(
+        &self,
+        comm: &'c dyn Comm,
+        scalars: Scalars<T>,
+        places: [&'static str; 3],
+        prepared: Result<V, Error>,
+    ) -> Result<(EnteredCall<'c>, V), Error> {
+        let bits = [scalars.alpha, scalars.beta].map(|factor| {
+            let factor = factor.value();
+            [factor.re, factor.im].map(f64::to_bits)
+        });
+        let number = hash_arguments(&(self.number, places, bits));
+        let describe = || {
+            let mut arguments = self.arguments.clone();
+            add_setting(&mut arguments, "places of A, B and C", &places);
+            add_scalars(&mut arguments, scalars);
+            arguments
+        };
+        enter_call(comm, "multiplying", number, describe, prepared)
+    }
+
+    /// Brings A and B to their places in the plan, multiplies, and brings C back.
+    fn multiply(
+        &mut self,
+        session: &mut Session,
+        scalars: Scalars<T>,
+        placed: PlacedProduct<'_, T>,
+        director: Option<&mut dyn Director>,
+    ) -> Result<ProductRun, Error> {
+        let shared = Arc::clone(session.comm());
+        let comm = shared.as_ref();
+        let mut mover = MatrixMover {
+            comm,
+            buffers: &mut self.buffers,
+            moved: Moved::default(),
+        };
+        let mut in_place = [true, true, placed.c.is_here()];
+        let [room_a, room_b, room_c] = &mut self.rooms;
+        let [moves_a, moves_b, moves_c, returns_c] = &mut self.moves;
+        let [of_a, of_b, of_c] = &self.planned;
+        let (a, b);
+        let source = match placed.factors {
+            FactorsHere::Made(make) => FactorSource::Made(make),
+            FactorsHere::Whole([placed_a, placed_b]) => {
+                (in_place[A], in_place[B]) = (placed_a.is_here(), placed_b.is_here());
+                let is_read = scalars.alpha != T::ZERO;
+                a = mover.bring(placed_a, &self.on[A], of_a, room_a, moves_a, is_read)?;
+                b = mover.bring(placed_b, &self.on[B], of_b, room_b, moves_b, is_read)?;
+                FactorSource::Held(&a, &b)
+            }
+        };
+        let mut run = RunSetup {
+            plan: &self.plan,
+            scalars,
+            source,
+            memory: &mut self.memory,
+            // Moving a matrix lets ranks begin at different times.
+            is_in_step: in_place == [true; 3],
+            has_run: std::mem::replace(&mut self.has_run, true),
+            config: self.config,
+            replay: self.replay.take(),
+            director: director.map(|director| director as &mut dyn Director),
+        };
+        let execution = match placed.c {
+            MatrixPlace::Here(CHere::Matrix(c)) => session.run_product(run, c)?,
+            MatrixPlace::Here(CHere::Lent(mut c)) => {
+                run.config.leaves_c = false;
+                let execution = session.run_product(run, &mut c)?;
+                c.return_to_lender();
+                execution
+            }
+            MatrixPlace::Elsewhere(pieces) => {
+                run.config.leaves_c = false;
+                let room = take_kept(room_c, || session.make_zeros(&self.plan), comm)?;
+                if scalars.beta != T::ZERO {
+                    let shown = pieces.iter().map(show_piece).collect();
+                    mover.gather(&self.on[2], shown, of_c, room, moves_c)?;
+                }
+                let execution = session.run_product(run, room)?;
+                mover.scatter(of_c, room, &self.on[2], pieces, returns_c)?;
+                execution
+            }
+        };
+        if self.is_transposed {
+            in_place.swap(A, B);
+        }
+        Ok(ProductRun {
+            execution,
+            moved: mover.moved,
+            in_place,
+        })
+    }
+}
+
+/// A run of a product whose ranks have agreed on plan, scalars and memory.
+pub(crate) struct RunSetup<'r, 'm, T: 'static> {
+    pub plan: &'r Plan,
+    pub scalars: Scalars<T>,
+    pub source: FactorSource<'r, 'm, T>,
+    pub memory: &'r mut RunMemory<T>,
+    /// `true` if the ranks have just agreed, and need not wait for each other.
+    pub is_in_step: bool,
+    /// `true` if the product has run before.
+    pub has_run: bool,
+    pub config: RunConfig,
+    /// The record whose decisions are repeated.
+    pub replay: Option<RunRecord>,
+    /// The director of a test; without it the run learns if the plan leaves something to it.
+    pub director: Option<&'r mut dyn Director>,
+}
+
+/// Returns the same memory, to be read.
+fn show_piece<'s, T>(piece: &'s StoredMut<'_, T>) -> Stored<'s, T> {
+    Stored {
+        data: piece.data,
+        ld: piece.ld,
+        order: piece.order,
+    }
+}

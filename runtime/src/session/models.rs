@@ -1,0 +1,79 @@
+//! What a session knows of its devices and links: models given by hand, and the model store.
+
+use super::Session;
+use crate::comm::{CollectiveCall, LinkLadder};
+use crate::error::Error;
+use crate::plan::Problem;
+use crate::store::{GivenModels, JobStore, KnownDevice, SegmentCopier};
+use std::sync::Arc;
+
+/// The models of a session.
+#[derive(Default)]
+pub(crate) struct SessionModels {
+    /// The model store, on the head rank.
+    pub store: Option<JobStore>,
+    pub(super) copier: SegmentCopier,
+    /// The links between ranks, as far as they are known.
+    pub(crate) links: LinkLadder,
+    /// The models given by hand, on the head rank.
+    pub(super) given: Option<GivenModels>,
+    /// `true`, on all ranks, if models are given by hand.
+    pub(super) are_given: bool,
+}
+
+impl Session {
+    /// Finds the knowledge of each rank's devices, on the head rank; empty without any. Notes unusual findings.
+    pub(super) fn find_known(
+        &mut self,
+        problem: &Problem,
+        width: usize,
+    ) -> Result<Vec<Vec<KnownDevice>>, Error> {
+        if let Some(given) = &self.models.given {
+            return given.find_devices(problem.element(), width);
+        }
+        let Some(store) = &self.models.store else {
+            return Ok(Vec::new());
+        };
+        let (known, words) = store.find_devices(problem, width);
+        self.notices.extend(words);
+        Ok(known)
+    }
+
+    /// Writes the times of this session's multiplications to the model store, if it is used and they learnt. A later call
+    /// replaces the file of an earlier one, so that a session counts as one run.
+    ///
+    /// The head rank writes. Then one rank of each other host adds the same file to the store of its host, unless that
+    /// store has it because it is shared. A host that cannot keep them is no error of the job: it becomes a notice of the
+    /// head rank.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Settings`] if not all ranks call it, and as [`Comm`](crate::comm::Comm).
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn save_models(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.comm);
+        let comm = shared.as_ref();
+        let _call = CollectiveCall::new(comm, "saving models").enter()?;
+        let store = self.models.store.as_mut();
+        let saved = store.map(|store| store.save(comm.host()));
+        let written = match saved.transpose() {
+            Ok(written) => written.flatten(),
+            Err(error) => {
+                self.note_once(format!("models are not kept: {error}"));
+                None
+            }
+        };
+        if let Some((path, _)) = &written {
+            tracing::info!(path = %path.display(), "models are kept");
+        }
+        let segment = written.map(|(_, segment)| segment);
+        let reasons = self.models.copier.copy(comm, segment)?;
+        if comm.rank() == 0 {
+            reasons
+                .into_iter()
+                .for_each(|reason| self.note_once(reason));
+        }
+        Ok(())
+    }
+}

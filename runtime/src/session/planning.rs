@@ -1,0 +1,260 @@
+//! Plans: made for a problem, or taken from a file.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use isochron_devices::{ElementType, MeasureTally, Scalar};
+use isochron_hierarchy::balance::BalanceConfig;
+use num_complex::{Complex32, Complex64};
+
+use super::Session;
+use crate::comm::{CollectiveCall, agree};
+use crate::error::Error;
+use crate::plan::host_memory;
+use crate::plan::measuring::{Decided, NodeMeasurer, PlanMeasurer, PlanningTask};
+use crate::plan::{
+    Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
+    find_difference,
+};
+use crate::product::check_epsilon;
+
+/// The places of matrices that the program holds already.
+pub(crate) struct PlacedMatrices<'p> {
+    /// Suits a plan to them.
+    pub suit: &'p dyn Fn(Plan) -> Plan,
+    /// Counts the bytes of those on this rank that a plan needs no memory for.
+    pub count_lent: &'p dyn Fn(&Plan) -> u64,
+}
+
+impl Session {
+    /// Measures and partitions: decides which rank and device computes which part. [`prepare`](Self::prepare) takes the plan.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Parameter`] when epsilon is no positive number, [`Error::Memory`] when the matrices or a
+    /// measurement do not fit, [`Error::Device`] or
+    /// [`Error::Balance`] when measuring fails.
+    ///
+    /// # Collective
+    /// All ranks, with the same arguments.
+    pub fn plan(&mut self, problem: Problem, config: &BalanceConfig) -> Result<Plan, Error> {
+        let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let _call = CollectiveCall::new(comm.as_ref(), "planning")
+            .with_fields(&problem)
+            .with_fields(config)
+            .enter()?;
+        host_memory::check_total(self.comm.as_ref(), problem.matrix_bytes())?;
+        let places = PlacedMatrices {
+            suit: &|plan| plan,
+            count_lent: &|_| 0,
+        };
+        self.plan_beside(problem, config, &places)
+    }
+
+    /// Plans as [`plan`](Self::plan) does, for matrices that are held already.
+    pub(crate) fn plan_beside(
+        &mut self,
+        problem: Problem,
+        config: &BalanceConfig,
+        places: &PlacedMatrices<'_>,
+    ) -> Result<Plan, Error> {
+        check_epsilon(config.epsilon)?;
+        let start = Instant::now();
+        let Decided {
+            decision,
+            slices,
+            measured,
+            links,
+            look,
+            falls,
+            known,
+            ..
+        } = match problem.element() {
+            ElementType::F32 => self.decide::<f32>(problem, *config),
+            ElementType::F64 => self.decide::<f64>(problem, *config),
+            ElementType::C32 => self.decide::<Complex32>(problem, *config),
+            ElementType::C64 => self.decide::<Complex64>(problem, *config),
+        }?;
+        if falls {
+            self.note_falling_times(config);
+        }
+        let mut node = self.describe_node(&slices, measured);
+        for (device, from) in node.devices.iter_mut().zip(known) {
+            device.known = Some(from);
+        }
+        let made = Making::now(start.elapsed().as_secs_f64(), self.measure);
+        let described = self.comm.gather(&(node, made))?;
+        let (nodes, mades): (Vec<PlannedNode>, Vec<Making>) = described.into_iter().unzip();
+        let made = mades[0].clone();
+        let plan = Plan::new(problem, decision, links, nodes, made).with_look(look);
+        self.fit_to_memory((places.suit)(plan), places.count_lent)
+    }
+
+    /// Makes a plan fit the memory, and notes in it how much there is and its predictions.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    fn fit_to_memory(
+        &mut self,
+        plan: Plan,
+        count_lent: &dyn Fn(&Plan) -> u64,
+    ) -> Result<Plan, Error> {
+        let comm = Arc::clone(&self.comm);
+        let plan =
+            host_memory::fit_to_memory(comm.as_ref(), &mut self.node.team, plan, count_lent)?;
+        let mine = agree(comm.as_ref(), self.predict_node(&plan))?;
+        let prediction = Prediction {
+            arithmetic_s: plan.predicted_s(),
+            nodes: comm.gather(&mine)?,
+        };
+        Ok(plan.with_prediction(prediction))
+    }
+
+    fn predict_node(&self, plan: &Plan) -> Result<PredictedNode, Error> {
+        let rank = self.comm.rank();
+        let (k, slices) = (plan.k_range(rank), plan.slices(rank));
+        let received = plan.count_received(rank);
+        let needs = (self.node.team).job_needs(&plan.job_shape(rank), &slices)?;
+        let of_devices: u64 = needs.iter().map(|needs| needs.host_bytes).sum();
+        let devices = slices.iter().zip(&needs);
+        let devices = devices.map(|(&columns, needs)| PredictedDevice {
+            units: plan.units_of(rank, columns),
+            memory_bytes: needs.own_bytes,
+        });
+        Ok(PredictedNode {
+            part: plan.c().part(rank),
+            k: [k.start, k.end],
+            units: plan.units(rank),
+            arithmetic_s: plan.node_s(rank),
+            bytes: received.bytes,
+            messages: received.messages,
+            memory_bytes: plan.memory_bytes(rank).saturating_add(of_devices),
+            devices: devices.collect(),
+        })
+    }
+
+    /// Takes over a plan that was [read](Plan::load), if it was made for these ranks and devices. Nothing is measured. It becomes
+    /// leaner if memory is short. [`prepare`](Self::prepare) does the same; this call is for programs that show the plan first.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes or
+    /// devices, and [`Error::Plan`] or [`Error::Parameter`] when it is impossible; [`Error::Memory`] when the matrices
+    /// do not fit.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub fn adopt(&mut self, plan: Plan) -> Result<Plan, Error> {
+        let _log = self.begin_log();
+        let comm = Arc::clone(&self.comm);
+        let _call = CollectiveCall::new(comm.as_ref(), "adopting a plan")
+            .with_long("plan", "a plan", &plan)
+            .enter()?;
+        self.check_given(&plan)?;
+        self.fit_to_memory(plan, &|_| 0)
+    }
+
+    /// Makes room for the matrices of a plan. A plan of this session fits if no other program has taken memory since it was made.
+    /// Another plan is made to fit; if it comes from a file, it must be for these hosts and devices.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Plan`], [`Error::Parameter`], [`Error::Memory`].
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub(crate) fn make_room_for(&mut self, plan: Plan) -> Result<Plan, Error> {
+        if plan.available().is_some() {
+            self.look_again(&plan)?;
+            return Ok(plan);
+        }
+        if plan.file().is_some() {
+            self.check_given(&plan)?;
+        }
+        self.fit_to_memory(plan, &|_| 0)
+    }
+
+    /// Looks at the memory of all hosts, just before the matrices of a plan are made: other programs may have taken some since
+    /// it was planned.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Memory`] with the memory that was available when it was planned, and now.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub(crate) fn look_again(&mut self, plan: &Plan) -> Result<(), Error> {
+        host_memory::look_again(self.comm.as_ref(), &mut self.node.team, plan)
+    }
+
+    /// Checks that a plan is possible, and was made for these ranks and devices.
+    ///
+    /// # Errors
+    /// On every rank: [`Error::Plan`], [`Error::Parameter`].
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    pub(crate) fn check_given(&self, plan: &Plan) -> Result<(), Error> {
+        plan.check()?;
+        let slices = vec![0; self.node.team.len()];
+        let mine = self.describe_node(&slices, MeasureTally::default());
+        let here = self.comm.gather(&mine)?;
+        find_difference(plan.nodes(), &here)
+            .map_or(Ok(()), |difference| Err(Error::Plan(difference)))
+    }
+
+    /// Describes this rank's node with these columns for its devices.
+    fn describe_node(&self, slices: &[usize], measured: MeasureTally) -> PlannedNode {
+        let devices = self.node.team.infos().iter().zip(slices);
+        let devices = devices.map(|(info, &columns)| PlannedDevice::new(info, columns));
+        PlannedNode {
+            rank: self.comm.rank(),
+            host: self.comm.host().to_owned(),
+            name: self.node.name.clone(),
+            measured,
+            devices: devices.collect(),
+        }
+    }
+
+    /// Notes that a model of this rank's times suits the partitioner badly.
+    fn note_falling_times(&mut self, config: &BalanceConfig) {
+        let notice = format!(
+            "times fall with the size by --fit {}, and {} is made for times that grow: the parts may be far from the best",
+            config.fit, config.partitioner
+        );
+        tracing::warn!("{notice}");
+        self.note_once(notice);
+    }
+
+    /// Decides for elements of type `T`.
+    fn decide<T: Scalar>(
+        &mut self,
+        problem: Problem,
+        config: BalanceConfig,
+    ) -> Result<Decided, Error> {
+        let (shared, measure) = (Arc::clone(&self.comm), self.measure);
+        let comm = shared.as_ref();
+        let task = PlanningTask::new(comm, &self.node.team, problem, config, measure)?;
+        let known = self.find_known(&problem, task.kernel_width);
+        let known = if self.models.are_given {
+            agree(comm, known)?
+        } else {
+            // Without files nothing can fail.
+            known?
+        };
+        let node = NodeMeasurer::<T>::new(
+            comm,
+            &mut self.node.team,
+            self.observer.as_deref(),
+            measure,
+            task,
+        );
+        let links = self.models.links.clone();
+        let mut decided = PlanMeasurer::new(node, self.node.load, links, known).decide()?;
+        decided.decision.config = config;
+        self.models.links.clone_from(&decided.ladder);
+        if let Some(store) = &mut self.models.store {
+            store.keep_links(&self.models.links);
+            let seen = std::mem::take(&mut decided.seen);
+            store.keep_measured(&problem, task.kernel_width, seen);
+        }
+        Ok(decided)
+    }
+}

@@ -1,0 +1,562 @@
+//! The model store in a session: looks up the job's devices, and adds the job's times.
+//!
+//! The head rank alone reads. It is the one that learns, so it needs what is known, and it has the times of all ranks at
+//! the end. Other ranks see what was found in the plan. It writes one new segment a job, and a rank of each other host
+//! adds it to a store that lies on that host's own disk ([`SegmentCopier`]). One reader and one file spare the file system
+//! of a large job most.
+//!
+//! # Deviations
+//! * **Measuring before the run**: the papers measure before every run (Clarke et al. 2012, section 3). Here
+//!   times of earlier runs replace measurements if all devices are known under equal conditions, because they
+//!   are times of the same work. `--store none` measures as the papers do.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use isochron_devices::DeviceInfo;
+use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
+use isochron_devices::topology::Topology;
+use isochron_hierarchy::adaptive::AdaptivePart;
+use isochron_hierarchy::model::Point;
+use serde::{Deserialize, Serialize};
+
+#[cfg(doc)]
+use super::copier::SegmentCopier;
+use super::steady::SteadyTimes;
+use crate::comm::{Comm, LinkLadder, LinkOrigin};
+use crate::error::Error;
+use crate::plan::{KnownFrom, Plan, Problem};
+use crate::store::{
+    DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
+    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, add_sample,
+    make_link_key, name_writer,
+};
+use isochron_devices::internal::{DeviceSpec, NodeSpec};
+
+/// Ratio of panel widths up to which times of updates of one are used for the other.
+const NEAR_WIDTH: usize = 2;
+
+/// Logarithm of the ratio of their times, each relative to its width, up to which widths count as equal. Runs that
+/// choose their width choose among such.
+const SAME_COST: f64 = 0.05;
+
+/// The least CPU time of messages that is stored.
+const LEAST_CPU_S: f64 = 1e-12;
+
+/// The store of a job.
+pub(crate) struct JobStore {
+    store: ModelStore,
+    /// The message-passing library.
+    mpi: String,
+    /// The devices of every rank.
+    sources: Vec<Vec<KeySource>>,
+    /// The writer of this job's segment; `None` before the first.
+    writer: Option<String>,
+    /// Times that this job has seen.
+    seen: BTreeMap<StoreKey, Vec<StoredSample>>,
+}
+
+/// Describes a device for keys.
+fn describe_source(
+    topology: &Topology,
+    comm: &dyn Comm,
+    device: &DeviceInfo,
+    gpus: &[RankGpu],
+    spec: Option<&DeviceSpec>,
+) -> KeySource {
+    let conditions = HostConditions::read(topology, device);
+    let address = device.bus_id.as_deref();
+    let gpu = address.and_then(|address| gpus.iter().find(|gpu| gpu.info.pci_bus_id == address));
+    let (class, conditions) = match gpu {
+        None => (topology.describe_class(), conditions),
+        Some(RankGpu { info, .. }) => {
+            let state = read_gpu_state(&info.uuid);
+            (
+                info.describe_class(),
+                conditions.with_gpu(&info.uuid, state),
+            )
+        }
+    };
+    let mut device = device.clone();
+    if let Some(hash) = spec.and_then(hash_points) {
+        device.paced = Some(format!("points {hash:08x}"));
+    }
+    KeySource {
+        device,
+        class,
+        host: comm.host_name().to_owned(),
+        place: comm.host().to_owned(),
+        conditions,
+    }
+}
+
+/// Reads the store on the head rank; `None` on the others, and if it is not used. Notes on the head rank that there is no
+/// place for it, unless the user wants none.
+pub(crate) fn read_store(
+    comm: &dyn Comm,
+    mode: StoreMode,
+    places: Result<StorePlaces, NoStorePlace>,
+    notices: &mut Vec<String>,
+) -> Option<ModelStore> {
+    if comm.rank() > 0 || mode == StoreMode::None {
+        return None;
+    }
+    match places {
+        Ok(places) => ModelStore::open(mode, Some(places)),
+        Err(NoStorePlace::Declined) => None,
+        Err(reason @ NoStorePlace::Homeless) => {
+            notices.push(format!("the model store is not used: {reason}"));
+            None
+        }
+    }
+}
+
+impl JobStore {
+    /// Takes the store that the head rank has read, for the devices of all ranks; `None` on the others, and without one.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] on every rank.
+    ///
+    /// # Collective
+    /// All ranks.
+    pub fn take(
+        comm: &dyn Comm,
+        store: Option<ModelStore>,
+        topology: &Topology,
+        node: &NodeSpec,
+        (devices, gpus): (&[DeviceInfo], &[RankGpu]),
+    ) -> Result<Option<Self>, Error> {
+        let mine = devices.iter().enumerate().map(|(index, device)| {
+            describe_source(topology, comm, device, gpus, node.devices().get(index))
+        });
+        let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
+        Ok(store.map(|store| Self {
+            store,
+            mpi: comm.implementation().to_owned(),
+            sources,
+            writer: None,
+            seen: BTreeMap::new(),
+        }))
+    }
+
+    /// Keeps the times of libraries that this job has measured.
+    pub fn with_libraries(mut self, measured: Vec<(StoreKey, StoredSample)>) -> Self {
+        for (key, sample) in measured {
+            add_sample(self.seen.entry(key).or_default(), sample);
+        }
+        self
+    }
+
+    /// Returns the unusual findings of reading, one line each.
+    pub fn words(&self) -> &[String] {
+        self.store.words()
+    }
+
+    /// Makes the key of every device.
+    fn make_keys(&self, work: KeyedWork) -> Vec<StoreKey> {
+        let all: Vec<&KeySource> = self.sources.iter().flatten().collect();
+        all.iter()
+            .enumerate()
+            .map(|(index, source)| {
+                let others = all.iter().enumerate();
+                let beside = others
+                    .filter(|&(other, device)| other != index && device.place == source.place);
+                let beside: Vec<&KeySource> = beside.map(|(_, device)| *device).collect();
+                source.make_key(work, &beside)
+            })
+            .collect()
+    }
+
+    /// Finds the stored times of each rank's devices, as times of updates of `kernel_width`. Returns unusual findings
+    /// too, one line each.
+    ///
+    /// Devices of a host are measured together: if one of them has to be, all are. Devices of several hosts that no fact of
+    /// their keys tells apart are checked, because the times may be those of the other one.
+    pub fn find_devices(
+        &self,
+        problem: &Problem,
+        kernel_width: usize,
+    ) -> (Vec<Vec<KnownDevice>>, Vec<String>) {
+        let mut words = Vec::new();
+        let mut doubtful = Vec::new();
+        let mut devices = Vec::new();
+        // A short k is one panel.
+        let width = problem.learning_panel().min(problem.k().max(1));
+        let keys = self.make_keys(key_work(problem, width));
+        for (source, key) in self.sources.iter().flatten().zip(&keys) {
+            let name = format!("{} of {}", source.device.name, source.place);
+            let Some((width, known)) = self.find_nearest(key) else {
+                doubtful.push(&source.place);
+                devices.push(KnownDevice::fresh());
+                continue;
+            };
+            if let Some(reason) = known.new_mark() {
+                words.push(format!("older models of {name} are stale: {reason}"));
+            }
+            let mut doubts = known.list_doubts();
+            doubts.extend(doubt_width(key, width));
+            if self.has_twin(source, key, &keys) {
+                doubts.push("another host has an equal device and the same name".to_owned());
+            }
+            if !doubts.is_empty() {
+                let doubts = doubts.join(", ");
+                words.push(format!("models of {name} are checked: {doubts}"));
+                doubtful.push(&source.place);
+            }
+            let factor = kernel_width as f64 / width as f64;
+            let points = known.points.into_iter();
+            devices.push(KnownDevice {
+                points: points.map(|point| scale(point, factor)).collect(),
+                from: KnownFrom::Store,
+            });
+        }
+        for (device, source) in devices.iter_mut().zip(self.sources.iter().flatten()) {
+            if device.from == KnownFrom::Store && doubtful.contains(&&source.place) {
+                device.from = KnownFrom::StoreAndProbe;
+            }
+        }
+        let counts = self.sources.iter().map(Vec::len);
+        (split_ranks(devices, counts), words)
+    }
+
+    /// Returns `true` if a device of another host has the key of this one; `keys` are those of all devices.
+    fn has_twin(&self, source: &KeySource, key: &StoreKey, keys: &[StoreKey]) -> bool {
+        let mut others = self.sources.iter().flatten().zip(keys);
+        others.any(|(other, of_other)| of_other == key && other.place != source.place)
+    }
+
+    /// Finds the stored model of a device by updates of the near width that is nearest to its own, and this width.
+    fn find_nearest(&self, key: &StoreKey) -> Option<(usize, KnownModel)> {
+        let Identity::Device(device) = &key.identity else {
+            return None;
+        };
+        self.store
+            .models()
+            .list_widths(device)
+            .into_iter()
+            .filter(|&width| is_near(width, device.width))
+            .filter_map(|width| {
+                let found = StoreKey {
+                    identity: Identity::Device(DeviceIdentity {
+                        width,
+                        ..device.clone()
+                    }),
+                    conditions: key.conditions.clone(),
+                };
+                let known = self.store.find(&found)?;
+                known.is_measured().then_some((width, known))
+            })
+            .min_by(|(a, _), (b, _)| {
+                let [a, b] = [*a, *b].map(|width| find_distance(width as f64, device.width as f64));
+                a.total_cmp(&b)
+            })
+    }
+
+    /// Finds the stored times of the links between ranks; `None` if the links are to be measured, because conditions
+    /// differ or the times are old.
+    fn find_links(&self) -> Option<KnownLinks> {
+        let exchange = self.find_fresh(LinkTimes::Exchange)?;
+        let times = exchange.iter().map(|point| (point.d as usize, point.t_s));
+        let mut core_s = Vec::new();
+        for rank in self.list_ranks() {
+            let points = self.find_fresh(LinkTimes::CpuOf(&rank.class));
+            core_s.extend(points.and_then(|points| Some(1.0 / points.last()?.speed())));
+        }
+        // Without the CPU time of a class, that of all is measured.
+        core_s.truncate(if core_s.len() == self.sources.len() {
+            core_s.len()
+        } else {
+            0
+        });
+        Some(KnownLinks {
+            times: times.collect(),
+            core_s,
+        })
+    }
+
+    fn find_fresh(&self, times: LinkTimes<'_>) -> Option<Vec<Point>> {
+        let known = self.store.find(&self.make_link_key(times))?;
+        known.list_doubts().is_empty().then_some(known.points)
+    }
+
+    fn make_link_key(&self, times: LinkTimes<'_>) -> StoreKey {
+        let ranks: Vec<&KeySource> = self.list_ranks().collect();
+        make_link_key(&self.mpi, &ranks, times)
+    }
+
+    /// Returns a device of each rank.
+    fn list_ranks(&self) -> impl Iterator<Item = &KeySource> {
+        self.sources.iter().filter_map(|devices| devices.first())
+    }
+
+    /// Keeps the times of messages, if this job has measured them.
+    pub fn keep_links(&mut self, ladder: &LinkLadder) {
+        let times = ladder.list_times();
+        let Some(&(longest, _)) = times
+            .last()
+            .filter(|_| ladder.origin() == LinkOrigin::Measured)
+        else {
+            return;
+        };
+        let exchange = self.seen.entry(self.make_link_key(LinkTimes::Exchange));
+        let exchange = exchange.or_default();
+        exchange.clear();
+        for (bytes, seconds) in times {
+            add_sample(exchange, time_message(bytes, seconds));
+        }
+        let classes: BTreeMap<String, f64> = self
+            .list_ranks()
+            .zip(ladder.core_s())
+            .map(|(rank, &core_s)| (rank.class.clone(), core_s))
+            .collect();
+        for (class, core_s) in classes {
+            let key = self.make_link_key(LinkTimes::CpuOf(&class));
+            // A store has no time of 0.
+            let seconds = (core_s * longest as f64).max(LEAST_CPU_S);
+            self.seen.insert(key, vec![time_message(longest, seconds)]);
+        }
+    }
+
+    /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
+    /// slowed down.
+    pub fn keep_steps(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
+        let devices = steady.into_iter().zip(slowed).map(|(times, slowed)| {
+            times
+                .by_units
+                .into_iter()
+                .filter(move |_| !slowed)
+                .map(|(units, seconds)| StoredSample {
+                    units,
+                    seconds,
+                    at_least: false,
+                })
+        });
+        self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
+    }
+
+    /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
+    /// written anyway.
+    pub fn explain_losses(&self, steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
+        if !self.store.may_write() {
+            return Vec::new();
+        }
+        let sources = self.sources.iter().enumerate();
+        let names = sources
+            .flat_map(|(rank, devices)| devices.iter().map(move |of| (rank, of)))
+            .map(|(rank, KeySource { device, place, .. })| {
+                format!("{} of rank {rank} on {place}", device.name)
+            });
+        explain_losses(&names.collect::<Vec<String>>(), steady, slowed)
+    }
+
+    /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
+    pub fn keep_measured(
+        &mut self,
+        problem: &Problem,
+        width: usize,
+        measured: Vec<Vec<StoredSample>>,
+    ) {
+        self.keep_samples(key_work(problem, width), measured);
+    }
+
+    /// Keeps repetitions, by device in the order of the ranks.
+    pub fn keep_samples(
+        &mut self,
+        work: KeyedWork,
+        devices: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+    ) {
+        let keys = self.make_keys(work);
+        let places = self.sources.iter().flatten();
+        let places = places.map(|source| source.place.as_str());
+        keep_by_key(&mut self.seen, keys.into_iter().zip(places), devices);
+    }
+
+    /// Writes the times that this job has seen so far. Its next segment replaces this one: a job counts as one run.
+    ///
+    /// # Errors
+    /// As [`ModelStore::write`].
+    pub fn save(&mut self, host: &str) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
+        let writer = self.writer.get_or_insert_with(|| name_writer(host));
+        let seen = self.seen.clone();
+        self.store.write(writer, seen.into_iter().collect())
+    }
+}
+
+/// Explains why no times of steps are kept of devices with these names, one line for each reason. The first device stands
+/// for many.
+fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
+    let (mut stopped, mut hot) = (Vec::new(), Vec::new());
+    for ((name, times), &slowed) in names.iter().zip(steady).zip(slowed) {
+        let has_times = !times.by_units.is_empty();
+        if has_times && slowed {
+            hot.push(name);
+        } else if !has_times && times.stopped > 0 {
+            stopped.push(name);
+        }
+    }
+    [
+        (stopped, "other programs had the cores in every step"),
+        (hot, "heat made it slower"),
+    ]
+    .iter()
+    .filter_map(|(names, reason)| {
+        let (first, others) = names.split_first()?;
+        let others = match others.len() {
+            0 => String::new(),
+            1 => " and of 1 other device".to_owned(),
+            count => format!(" and of {count} other devices"),
+        };
+        Some(format!(
+            "the store keeps no times of this run of {first}{others}: {reason}"
+        ))
+    })
+    .collect()
+}
+
+/// Knowledge of a device before a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KnownDevice {
+    /// Its times, one unit of which is one element of C; empty if it was never seen.
+    pub points: Vec<Point>,
+    /// Their origin.
+    pub from: KnownFrom,
+}
+
+impl KnownDevice {
+    /// Makes a device of which nothing is known.
+    pub fn fresh() -> Self {
+        Self {
+            points: Vec::new(),
+            from: KnownFrom::Fresh,
+        }
+    }
+
+    /// Returns `true` if its times hold without a measurement.
+    pub fn is_certain(&self) -> bool {
+        matches!(self.from, KnownFrom::Models | KnownFrom::Store)
+    }
+
+    /// Adds this knowledge to a part of a run that learns.
+    pub fn add_to(&self, part: &mut AdaptivePart) {
+        part.prior.clone_from(&self.points);
+        part.needs_probe = self.from == KnownFrom::StoreAndProbe;
+    }
+}
+
+/// Stored times of the links between ranks.
+#[derive(Serialize, Deserialize)]
+struct KnownLinks {
+    /// The bytes and the seconds of messages.
+    times: Vec<(usize, f64)>,
+    /// The CPU time of a byte by rank; empty if it is not known.
+    core_s: Vec<f64>,
+}
+
+/// Recalls the times of the links between ranks from the store of the head rank.
+///
+/// # Errors
+/// [`Error::Unreadable`] on every rank.
+///
+/// # Collective
+/// All ranks.
+pub(crate) fn recall_links(comm: &dyn Comm, store: Option<&JobStore>) -> Result<LinkLadder, Error> {
+    let known = (comm.rank() == 0).then(|| store.and_then(JobStore::find_links));
+    let known: Option<KnownLinks> = comm.share(0, known)?;
+    Ok(known
+        .and_then(|known| LinkLadder::recall(&known.times, known.core_s))
+        .unwrap_or_default())
+}
+
+/// Splits the devices of all ranks by these counts, one for each rank.
+pub(crate) fn split_ranks(
+    devices: Vec<KnownDevice>,
+    counts: impl Iterator<Item = usize>,
+) -> Vec<Vec<KnownDevice>> {
+    let mut devices = devices.into_iter();
+    counts
+        .map(|count| devices.by_ref().take(count).collect())
+        .collect()
+}
+
+/// Returns the work of a problem with updates of this width.
+fn key_work(problem: &Problem, width: usize) -> KeyedWork {
+    KeyedWork {
+        element: problem.element(),
+        width,
+    }
+}
+
+/// Scales the time of a point.
+pub(crate) fn scale(point: Point, factor: f64) -> Point {
+    Point {
+        t_s: point.t_s * factor,
+        ci_s: point.ci_s * factor,
+        ..point
+    }
+}
+
+/// Returns a checksum of the times that a device's points prescribe; `None` without points. Their file may change under its
+/// name.
+fn hash_points(spec: &DeviceSpec) -> Option<u32> {
+    let model = serde_json::to_string(spec.saved_model()?).ok()?;
+    Some(crc32fast::hash(model.as_bytes()))
+}
+
+/// Makes the sample of a message.
+fn time_message(bytes: usize, seconds: f64) -> StoredSample {
+    StoredSample {
+        units: bytes as u64,
+        seconds: vec![seconds],
+        at_least: false,
+    }
+}
+
+/// Adds repetitions to those of the same keys, which come with the name of their host. If several hosts have one key, those of
+/// the first one are kept: times of unlike hosts together would be a model of neither.
+pub(crate) fn keep_by_key<'s>(
+    seen: &mut BTreeMap<StoreKey, Vec<StoredSample>>,
+    sources: impl Iterator<Item = (StoreKey, &'s str)>,
+    samples: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+) {
+    let mut holders = BTreeMap::new();
+    for ((key, place), samples) in sources.zip(samples) {
+        let holder = *holders.entry(key.clone()).or_insert(place);
+        if holder != place {
+            continue;
+        }
+        let known = seen.entry(key).or_default();
+        for sample in samples {
+            add_sample(known, sample);
+        }
+    }
+}
+
+/// Returns the reason why stored times of updates of this width need a check before they are used for this key.
+fn doubt_width(key: &StoreKey, width: usize) -> Option<String> {
+    match &key.identity {
+        Identity::Device(device) if !is_alike(device, width) => {
+            Some(format!("panels of {width}, not of {}", device.width))
+        }
+        _ => None,
+    }
+}
+
+/// Returns `true` if times of updates of one width are used for the other.
+fn is_near(one: usize, other: usize) -> bool {
+    one.max(other) <= NEAR_WIDTH * one.min(other)
+}
+
+/// Returns `true` if times of updates of this width are in proportion to those of the device's own width. Those of a GPU
+/// are not: its memory and its link bound narrow updates.
+fn is_alike(device: &DeviceIdentity, width: usize) -> bool {
+    let [own, other] = [device.width, width].map(Problem::relative_cost);
+    device.width == width || (!device.transfers && find_distance(own, other) <= SAME_COST)
+}
+
+/// Returns the distance of two sizes: the logarithm of their ratio.
+fn find_distance(one: f64, other: f64) -> f64 {
+    (one / other).ln().abs()
+}
+
+#[cfg(test)]
+mod tests;
