@@ -91,7 +91,7 @@ pub struct BalanceConfig {
     /// a further measurement would cost more than it can save.
     pub steps: u64,
     /// Least number of repetitions in one measurement. Each is one kernel run, or several if the
-    /// [cost](super::Observation::cost_s) of earlier measurements says so.
+    /// [cost](crate::times::Sample::cost_s) of earlier measurements says so.
     pub reps: u32,
     /// The division that [`Strategy::Fpm`] measures first.
     pub start: BalanceStart,

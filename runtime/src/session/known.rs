@@ -18,6 +18,7 @@ use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
@@ -28,8 +29,8 @@ use crate::error::Error;
 use crate::multiply::{KnownFrom, Plan, Problem, SteadyTimes};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
-    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, add_sample,
-    make_link_key, name_writer,
+    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
+    name_writer,
 };
 
 /// Ratio of panel widths up to which times of updates of one are used for the other.
@@ -52,7 +53,7 @@ pub(super) struct JobStore {
     /// The writer of this job's segment; `None` before the first.
     writer: Option<String>,
     /// Times that this job has seen.
-    seen: BTreeMap<StoreKey, Vec<StoredSample>>,
+    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 /// Describes a device for keys.
@@ -139,9 +140,9 @@ impl JobStore {
     }
 
     /// Keeps the times of libraries that this job has measured.
-    pub fn with_libraries(mut self, measured: Vec<(StoreKey, StoredSample)>) -> Self {
+    pub fn with_libraries(mut self, measured: Vec<(StoreKey, Series)>) -> Self {
         for (key, sample) in measured {
-            add_sample(self.seen.entry(key).or_default(), sample);
+            add_series(self.seen.entry(key).or_default(), sample);
         }
         self
     }
@@ -301,7 +302,7 @@ impl JobStore {
         let exchange = exchange.or_default();
         exchange.clear();
         for (bytes, seconds) in times {
-            add_sample(exchange, time_message(bytes, seconds));
+            add_series(exchange, time_message(bytes, seconds));
         }
         let classes: BTreeMap<String, f64> = self
             .list_ranks()
@@ -324,11 +325,7 @@ impl JobStore {
                 .by_units
                 .into_iter()
                 .filter(move |_| !slowed)
-                .map(|(units, seconds)| StoredSample {
-                    units,
-                    seconds,
-                    at_least: false,
-                })
+                .map(|(units, seconds)| Series::measured(units, seconds))
         });
         self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
     }
@@ -349,12 +346,7 @@ impl JobStore {
     }
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
-    pub fn keep_measured(
-        &mut self,
-        problem: &Problem,
-        width: usize,
-        measured: Vec<Vec<StoredSample>>,
-    ) {
+    pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: Vec<Vec<Series>>) {
         self.keep_samples(key_work(problem, width), measured);
     }
 
@@ -362,7 +354,7 @@ impl JobStore {
     pub fn keep_samples(
         &mut self,
         work: KeyedWork,
-        devices: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+        devices: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
     ) {
         let keys = self.make_keys(work);
         let places = self.sources.iter().flatten();
@@ -500,21 +492,17 @@ fn hash_points(spec: &DeviceSpec) -> Option<u32> {
     Some(crc32fast::hash(model.as_bytes()))
 }
 
-/// Makes the sample of a message.
-fn time_message(bytes: usize, seconds: f64) -> StoredSample {
-    StoredSample {
-        units: bytes as u64,
-        seconds: vec![seconds],
-        at_least: false,
-    }
+/// Makes the series of a message.
+fn time_message(bytes: usize, seconds: f64) -> Series {
+    Series::measured(bytes as u64, vec![seconds])
 }
 
 /// Adds repetitions to those of the same keys, which come with the name of their host. If several hosts have one key, those of
 /// the first one are kept: times of unlike hosts together would be a model of neither.
 pub(super) fn keep_by_key<'s>(
-    seen: &mut BTreeMap<StoreKey, Vec<StoredSample>>,
+    seen: &mut BTreeMap<StoreKey, Vec<Series>>,
     sources: impl Iterator<Item = (StoreKey, &'s str)>,
-    samples: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+    samples: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
 ) {
     let mut holders = BTreeMap::new();
     for ((key, place), samples) in sources.zip(samples) {
@@ -524,7 +512,7 @@ pub(super) fn keep_by_key<'s>(
         }
         let known = seen.entry(key).or_default();
         for sample in samples {
-            add_sample(known, sample);
+            add_series(known, sample);
         }
     }
 }

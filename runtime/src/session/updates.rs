@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, JobShape, Scalar};
+use isochron_hierarchy::times::Series;
 
 use super::{Session, memory};
 use crate::comm::CollectiveCall;
 use crate::error::Error;
-use crate::store::{KeyedWork, StoredSample};
+use crate::store::KeyedWork;
 
 /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
 ///
@@ -43,7 +44,7 @@ pub fn prepare_updates<T: Scalar>(
 pub fn keep_samples(
     session: &mut Session,
     work: KeyedWork,
-    samples: &[Option<StoredSample>],
+    samples: &[Option<Series>],
 ) -> Result<(), Error> {
     let samples = session.comm.gather(&samples.to_vec())?;
     if let Some(store) = &mut session.store {

@@ -22,6 +22,8 @@ mod segment;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use isochron_hierarchy::times::Series;
+
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub use kernel_key::{
     KernelIdentity, KernelSource, KernelWork, hash_library, list_thread_settings,
@@ -35,8 +37,8 @@ pub(crate) use key::{KeySource, LinkTimes, make_link_key};
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
 pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
-pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
-pub(crate) use segment::{SegmentFile, add_sample};
+pub use segment::{SegmentError, StoredRun, format_segment, parse_segment};
+pub(crate) use segment::{SegmentFile, add_series};
 
 #[cfg(test)]
 pub(crate) use kernel_key::tests::make_source as make_kernel_source;
@@ -114,7 +116,7 @@ impl ModelStore {
     pub fn write(
         &self,
         writer: &str,
-        devices: Vec<(StoreKey, Vec<StoredSample>)>,
+        devices: Vec<(StoreKey, Vec<Series>)>,
     ) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let runs = devices
             .into_iter()
@@ -148,8 +150,8 @@ mod tests {
     use super::key::tests::key;
     use super::*;
 
-    fn sample(units: u64, t_s: f64) -> Vec<StoredSample> {
-        vec![StoredSample {
+    fn sample(units: u64, t_s: f64) -> Vec<Series> {
+        vec![Series {
             units,
             seconds: vec![t_s],
             at_least: false,

@@ -232,11 +232,13 @@ fn group_by_conditions(runs: &[RatedRun]) -> Vec<(&Conditions, Vec<&RatedRun>)> 
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::times::Series;
+
     use super::super::kernel_key::KernelSource;
     use super::super::kernel_key::tests::make_source as make_kernel_source;
     use super::super::key::tests::{device_identity, key, library_source, vary};
     use super::super::segment::tests::stored;
-    use super::super::segment::{StoredSample, format_segment, parse_segment};
+    use super::super::segment::{format_segment, parse_segment};
     use super::rates::{MONTH_S, POINTS};
     use super::*;
 
@@ -420,7 +422,7 @@ mod tests {
     #[test]
     fn hopeless_sizes_are_bounds_until_they_are_measured() {
         let mut run = stored("a", 1, &[(100, &[0.5])]);
-        run.samples.push(StoredSample {
+        run.samples.push(Series {
             units: 1000,
             seconds: vec![60.0],
             at_least: true,
@@ -446,7 +448,7 @@ mod tests {
     fn sizes_of_a_kernel_stay_as_they_are() {
         let key = KernelSource::make_keys(&[make_kernel_source()]).remove(0);
         let sizes: Vec<u64> = (1..=60).map(|index| 1000 + index).collect();
-        let rugged = sizes.iter().map(|&units| StoredSample {
+        let rugged = sizes.iter().map(|&units| Series {
             units,
             seconds: vec![1.0 + (units % 2) as f64],
             at_least: false,

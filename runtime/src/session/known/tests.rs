@@ -58,7 +58,7 @@ fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
         run,
         at_s: read_clock_s(),
         key: key.clone(),
-        samples: vec![StoredSample {
+        samples: vec![Series {
             units: 100,
             seconds: vec![seconds],
             at_least: false,

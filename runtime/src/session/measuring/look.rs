@@ -8,9 +8,10 @@ use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind};
 use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
-use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
+use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division};
 use isochron_hierarchy::predict::messages_s;
+use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};
 
 use super::PlanningTask;
@@ -19,7 +20,6 @@ use crate::multiply::{
     ChangeCosts, Making, Placed, Places, Plan, PlannedNode, Problem, RunConditions,
 };
 use crate::session::known::KnownDevice;
-use crate::store::StoredSample;
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
 const FEWEST_DECISIONS: u64 = 64;
@@ -40,7 +40,7 @@ pub(super) struct Looking {
     /// Updates of the measured width.
     steps: u64,
     /// Every time that was measured whole, by device, and the limits of the last request.
-    pub seen: Vec<Vec<StoredSample>>,
+    pub seen: Vec<Vec<Series>>,
     limits_s: Vec<Option<f64>>,
 }
 
@@ -193,11 +193,7 @@ impl Looking {
         {
             // A time beyond its limit follows from updates with few rows of B.
             let is_whole = !Asked { units, limit_s }.is_beyond(seconds);
-            all.extend((units > 0 && is_whole).then(|| StoredSample {
-                units,
-                seconds: vec![seconds],
-                at_least: false,
-            }));
+            all.extend((units > 0 && is_whole).then(|| Series::measured(units, vec![seconds])));
         }
         let (units, times_s) = devices.unzip();
         let observed = Observed {
@@ -213,18 +209,13 @@ impl Looking {
     }
 
     /// Predicts the nodes' times of an update of such parts of C.
-    pub fn predict(
-        &self,
-        task: &PlanningTask,
-        extents: &[Extent],
-    ) -> Result<Vec<Observation>, Error> {
+    pub fn predict(&self, task: &PlanningTask, extents: &[Extent]) -> Result<Vec<Sample>, Error> {
         let mut times = Vec::new();
         for (devices, &extent) in self.devices.iter().zip(extents) {
             let (rows, cols) = task.problem.size_in_elements((extent.rows, extent.cols));
-            let (_, time_s) = self
-                .learner
-                .divide_among(devices.clone(), (rows * cols) as u64)?;
-            times.push(Observation::measured(time_s, task.config.reps, 0.0));
+            let units = (rows * cols) as u64;
+            let (_, time_s) = self.learner.divide_among(devices.clone(), units)?;
+            times.push(Sample::measured(units, time_s, task.config.reps, 0.0));
         }
         Ok(times)
     }

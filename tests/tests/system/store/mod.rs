@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use isochron::session::{KnownFrom, Report};
-use isochron::store::{Identity, StoreFolder, StoredRun, StoredSample};
+use isochron::store::{Identity, StoreFolder, StoredRun};
+use isochron_hierarchy::times::Series;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use crate::command::{Folder, write_platform};
