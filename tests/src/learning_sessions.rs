@@ -10,7 +10,7 @@ use isochron::matrix::Op;
 use isochron::multiply::{Execution, PartOfK, Plan, Problem, RunRecord, Scalars};
 use isochron::session::Session;
 use isochron_devices::BlasChoice;
-use isochron_hierarchy::adaptive::AdaptiveConfig;
+use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::problem::Split;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn config() -> BalanceConfig {
     let default = BalanceConfig::default();
     assert_eq!(default.strategy, Strategy::Adaptive);
     BalanceConfig {
-        adaptive: AdaptiveConfig {
+        adaptive: Tuning {
             force_every: 2,
             ..default.adaptive
         },

@@ -1,8 +1,6 @@
 //! The contender that learns while it runs.
 
-use isochron_hierarchy::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptivePart, LaidOut, Observed, Request,
-};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, LaidOut, Observed, Request, Tuning};
 use isochron_hierarchy::layout::{Layout, br, br_in};
 use isochron_hierarchy::partition::apportion;
 
@@ -85,7 +83,7 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
 /// The errors of the learner.
 pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
     let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
-    let config = AdaptiveConfig::default();
+    let config = Tuning::default();
     let mut learner = Adaptive::new(config, side * side, run.steps_left(), parts)?;
     let mut placer = Placer {
         side,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
-use crate::adaptive::AdaptiveConfig;
+use crate::adaptive::Tuning;
 use crate::layout::Method;
 use crate::model::Fit;
 use crate::partition::Partitioner;
@@ -102,7 +102,7 @@ pub struct BalanceConfig {
     /// The layout that [`Inpa`](super::Inpa) makes of areas.
     pub layout: Method,
     /// The settings of [`Strategy::Adaptive`].
-    pub adaptive: AdaptiveConfig,
+    pub adaptive: Tuning,
 }
 
 impl BalanceConfig {
@@ -149,7 +149,7 @@ impl Default for BalanceConfig {
             fit: Fit::default(),
             partitioner: Partitioner::default(),
             layout: Method::default(),
-            adaptive: AdaptiveConfig::default(),
+            adaptive: Tuning::default(),
         }
     }
 }

@@ -53,6 +53,16 @@ impl Sample {
         }
     }
 
+    /// Makes the sample of a prediction with a standard error of `error_s`.
+    pub fn predicted(units: u64, seconds: f64, error_s: f64) -> Self {
+        Self {
+            units,
+            seconds,
+            error_s,
+            ..Self::default()
+        }
+    }
+
     /// Makes the sample of a measurement that was given up after these seconds.
     pub fn at_least(units: u64, seconds: f64) -> Self {
         Self {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind};
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
 use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division};
 use isochron_hierarchy::predict::messages_s;
@@ -55,10 +55,10 @@ pub(super) struct FirstDivision {
 }
 
 /// Returns the settings for a run of this number of steps and devices.
-fn suit(config: AdaptiveConfig, problem: &Problem, steps: u64, devices: u64) -> AdaptiveConfig {
+fn suit(config: Tuning, problem: &Problem, steps: u64, devices: u64) -> Tuning {
     let finest = (problem.m() * problem.n()) as u64 / (FINENESS * devices.max(1));
     let block = (problem.block() * problem.block()) as u64;
-    AdaptiveConfig {
+    Tuning {
         granule: config.granule.max(block.min(finest)),
         check_every: steps.clamp(
             LEAST_PAUSE * FEWEST_DECISIONS,
