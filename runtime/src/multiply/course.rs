@@ -6,10 +6,9 @@
 
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::times::{Quality, Sample};
 
-use super::director::{
-    Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes,
-};
+use super::director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
 use super::panels::{PanelRoom, RoomSize};
 use super::plan::Plan;
 use super::schedule::StepSchedule;
@@ -230,11 +229,11 @@ impl<'d, T: Scalar> Course<'d, T> {
         let times = times.unwrap_or_default().into_iter();
         let devices = slices
             .iter()
-            .zip(times.chain(std::iter::repeat(DeviceTime::default())));
-        let devices = devices.map(|(&cols, DeviceTime { busy_s, stopped })| DeviceStep {
+            .zip(times.chain(std::iter::repeat(Sample::default())));
+        let devices = devices.map(|(&cols, time)| DeviceStep {
             cols,
-            busy_s,
-            stopped,
+            busy_s: time.seconds,
+            stopped: time.quality == Quality::Disturbed,
         });
         self.log.steps.push(RankStep {
             k,

@@ -5,8 +5,8 @@
 //! [`Execution::changes`](super::Execution::changes) lists the changes that were made.
 
 use isochron_devices::UpdateTime;
-pub use isochron_devices::internal::DeviceTime;
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::times::Sample;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::comm::Comm;
@@ -88,14 +88,12 @@ pub trait Director {
     fn count_first_steps(&mut self) -> usize;
 
     /// Returns the time of each device of this rank for a step with these columns; `None` if it is not known yet.
-    fn time_devices(&mut self, _slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
+    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<Sample>> {
         Some(
             times
                 .iter()
-                .map(|time| DeviceTime {
-                    busy_s: time.busy_s,
-                    stopped: false,
-                })
+                .zip(slices)
+                .map(|(time, &cols)| Sample::measured(cols as u64, time.busy_s, 1, 0.0))
                 .collect(),
         )
     }

@@ -42,7 +42,7 @@ pub use isochron_hierarchy::problem::Problem;
 pub(crate) use isochron_hierarchy::problem::check_widths;
 use serde::{Deserialize, Serialize};
 
-pub use director::{Assignment, DeviceStep, DeviceTime, Directive, Director, RankStep, StepTimes};
+pub use director::{Assignment, DeviceStep, Directive, Director, RankStep, StepTimes};
 pub use element::Element;
 pub(crate) use learning::{
     ChangeCosts, LearningDirector, LearningSettings, Placed, Places, RunConditions, SteadyTimes,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use isochron_devices::internal::{HostClock, VisitTimes, memory_bounds};
+use isochron_devices::internal::{HostClock, memory_bounds};
 use isochron_devices::{DeviceKind, JobNeeds, UpdateTime};
+use isochron_hierarchy::times::Sample;
 
 use super::Session;
 use super::memory::{AvailableMemory, MemoryNeed, make_room, share_memory};
@@ -11,7 +12,7 @@ use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::multiply::{
-    ChangeCost, DeviceTime, Directive, Director, Element, Execution, Factors, LearningDirector,
+    ChangeCost, Directive, Director, Element, Execution, Factors, LearningDirector,
     LearningSettings, MultiplyRun, Plan, RankStep, RunConditions, RunMemory, RunRecord, Scalars,
     StepTimes, enter_multiplication,
 };
@@ -20,21 +21,11 @@ use crate::multiply::{
 struct HostKeeper<'d> {
     director: &'d mut dyn Director,
     clock: HostClock,
-    visits: Vec<VisitTimes>,
 }
 
 impl Director for HostKeeper<'_> {
-    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
-        let times = self.clock.read(times).into_iter().zip(slices);
-        let means = self.visits.iter_mut().zip(times);
-        // Every device has to count this step, also if one before it has no mean yet.
-        let means: Vec<Option<DeviceTime>> = means
-            .map(|(visits, (time, &cols))| {
-                let busy_s = visits.add(cols, time.busy_s)?;
-                Some(DeviceTime { busy_s, ..time })
-            })
-            .collect();
-        means.into_iter().collect()
+    fn time_devices(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<Sample>> {
+        self.clock.read(times, slices)
     }
 
     fn count_first_steps(&mut self) -> usize {
@@ -133,13 +124,10 @@ impl Session {
         run: RunPrepared<'_>,
     ) -> Result<Execution, Error> {
         let leaves_c = self.leaves_c;
+        let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
         let mut keeper = HostKeeper {
             director,
-            clock: HostClock::new(self.devices(), &self.threads, self.load.share),
-            visits: needs
-                .iter()
-                .map(|needs| VisitTimes::of(needs.updates_per_visit))
-                .collect(),
+            clock: HostClock::new(self.devices(), &together, &self.threads, self.load.share),
         };
         let prepared = self.multiplication(plan).with_director(&mut keeper);
         run(prepared.leaving_c(leaves_c))
@@ -313,8 +301,7 @@ mod tests {
         let comm = LocalComm::new();
         let mut keeper = HostKeeper {
             director: &mut Still,
-            clock: HostClock::new(&[], &[], 1.0),
-            visits: Vec::new(),
+            clock: HostClock::new(&[], &[], &[], 1.0),
         };
         assert!(keeper.check_memory(&comm, 1).is_ok());
         let refused = keeper.check_memory(&comm, u64::MAX / 2);

@@ -141,8 +141,8 @@ impl JobStore {
 
     /// Keeps the times of libraries that this job has measured.
     pub fn with_libraries(mut self, measured: Vec<(StoreKey, Series)>) -> Self {
-        for (key, sample) in measured {
-            add_series(self.seen.entry(key).or_default(), sample);
+        for (key, series) in measured {
+            add_series(self.seen.entry(key).or_default(), series);
         }
         self
     }
@@ -327,7 +327,7 @@ impl JobStore {
                 .filter(move |_| !slowed)
                 .map(|(units, seconds)| Series::measured(units, seconds))
         });
-        self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
+        self.keep_series(key_work(plan.problem(), plan.panel()), devices);
     }
 
     /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
@@ -347,11 +347,11 @@ impl JobStore {
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
     pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: Vec<Vec<Series>>) {
-        self.keep_samples(key_work(problem, width), measured);
+        self.keep_series(key_work(problem, width), measured);
     }
 
     /// Keeps repetitions, by device in the order of the ranks.
-    pub fn keep_samples(
+    pub fn keep_series(
         &mut self,
         work: KeyedWork,
         devices: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
@@ -378,10 +378,11 @@ impl JobStore {
 fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
     let (mut stopped, mut hot) = (Vec::new(), Vec::new());
     for ((name, times), &slowed) in names.iter().zip(steady).zip(slowed) {
-        match times.by_units.is_empty() {
-            true if times.stopped > 0 => stopped.push(name),
-            false if slowed => hot.push(name),
-            _ => {}
+        let is_lost = times.by_units.is_empty();
+        if is_lost && times.stopped > 0 {
+            stopped.push(name);
+        } else if !is_lost && slowed {
+            hot.push(name);
         }
     }
     [

@@ -48,7 +48,7 @@ pub fn keep_samples(
 ) -> Result<(), Error> {
     let samples = session.comm.gather(&samples.to_vec())?;
     if let Some(store) = &mut session.store {
-        store.keep_samples(work, samples.concat());
+        store.keep_series(work, samples.concat());
     }
     Ok(())
 }
