@@ -420,4 +420,46 @@ mod tests {
         assert!((curve.line.time_s(40.0) - 3.6).abs() < 0.1, "{curve:?}");
         assert!((curve.line.time_s(200.0) - 20.0).abs() < 0.3);
     }
+
+    /// Fits times that are known to a thousandth.
+    fn fit_exactly(times: &[(f64, f64)], center: f64) -> TimeCurve {
+        let samples: Vec<LogTime> = times
+            .iter()
+            .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-6))
+            .collect();
+        TimeCurve::fit(&samples, center, Expected::Anything, FitTuning::default())
+    }
+
+    #[test]
+    fn a_time_that_falls_with_the_size_is_nearly_all_fixed_cost() {
+        let curve = fit(&[(500.0, 1.62), (660.0, 1.57)], 660.0);
+        let part = curve.slope * 660.0 / 1.57;
+        assert!((part - 0.05).abs() < 1e-9, "{part}");
+    }
+
+    #[test]
+    fn sizes_up_to_those_seen_are_known_and_some_way_before_a_fall() {
+        let smooth = fit(&[(25.0, 2.5), (75.0, 7.5)], 75.0);
+        assert!((smooth.find_known() - 75.4).abs() < 0.1, "{smooth:?}");
+        let cliff = fit(&[(25.0, 2.5), (75.0, 7.5), (150.0, 65.0)], 75.0);
+        let part = cliff.find_known() / cliff.fall.expect("a fall").from;
+        assert!((0.85..0.95).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn a_slight_excess_before_a_fall_belongs_to_it() {
+        let curve = fit_exactly(
+            &[(80.0, 8.0), (90.0, 9.0), (100.0, 10.45), (104.0, 31.0)],
+            90.0,
+        );
+        assert_eq!(curve.seen, 90.0, "{curve:?}");
+    }
+
+    #[test]
+    fn behind_a_fall_the_slope_is_expected_to_double_at_least() {
+        let curve = fit_exactly(&[(25.0, 2.5), (50.0, 5.0), (100.0, 13.0)], 50.0);
+        // The 3 s too many are those of 30 units.
+        let from = curve.fall.expect("a fall").from;
+        assert!((67.0..73.0).contains(&from), "{from}");
+    }
 }

@@ -327,3 +327,64 @@ impl Adaptive {
         (grown as u64 / granule * granule).max(granule)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptive::{AdaptivePart, Observed, Tuning};
+
+    /// Returns a run of 100 steps of 1600 units by two parts, of which these units were seen to take these seconds.
+    fn look(part: AdaptivePart, seen: Option<([u64; 2], [f64; 2])>) -> Adaptive {
+        let mut learner = Adaptive::new(Tuning::default(), 1600, 100, vec![part; 2]).unwrap();
+        if let Some((units, times_s)) = seen {
+            let observed = Observed {
+                is_measurement: true,
+                burst: 0,
+                units: units.to_vec(),
+                times_s: times_s.to_vec(),
+            };
+            learner.observe(&observed).unwrap();
+        }
+        learner
+    }
+
+    fn safe_part(likely_speed: Option<f64>) -> AdaptivePart {
+        AdaptivePart {
+            safe: 1600,
+            likely_speed,
+            ..AdaptivePart::default()
+        }
+    }
+
+    #[test]
+    fn a_look_ends_after_eight_measurements() {
+        let mut learner = look(AdaptivePart::default(), None);
+        learner.looks = 7;
+        assert!(learner.request_measurement().unwrap().is_some());
+        learner.looks = 8;
+        assert_eq!(learner.request_measurement(), Ok(None));
+    }
+
+    #[test]
+    fn a_part_that_seems_500_times_slower_is_looked_at_again() {
+        let mut learner = look(AdaptivePart::default(), Some(([50; 2], [0.1, 50.0])));
+        assert_eq!(learner.request_measurement(), Ok(Some(vec![0, 50])));
+    }
+
+    #[test]
+    fn a_part_that_seems_far_too_slow_does_more_than_before() {
+        let mut learner = look(safe_part(None), Some(([50; 2], [1.0, 7.5])));
+        let units = learner.request_measurement().unwrap().unwrap();
+        assert_eq!(units[1], 51, "{units:?}");
+    }
+
+    #[test]
+    fn a_balanced_look_at_half_of_its_units_is_enough() {
+        let seen = ([30, 30], [1.0, 1.1]);
+        let mut learner = look(safe_part(Some(1.0)), Some(seen));
+        assert_eq!(learner.request_measurement(), Ok(None));
+        let fewer = ([20, 20], [1.0, 1.1]);
+        let mut learner = look(safe_part(None), Some(fewer));
+        assert!(learner.request_measurement().unwrap().is_some());
+    }
+}

@@ -450,3 +450,36 @@ fn list_floors(given_up: &[&Point], doubt: f64) -> Vec<LogTime> {
     floors.sort_by(|a, b| a.d.total_cmp(&b.d));
     floors
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::NoiseRule;
+
+    #[test]
+    fn a_size_tells_the_start_of_sizes_up_to_four_times_as_large() {
+        let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
+        let mut noise = Noise::new(NoiseRule::default());
+        part.observe(10, 1.0, 0, false, &mut noise);
+        assert_eq!(part.find_unsupported(43, 1), None);
+        assert_eq!(part.find_unsupported(39, 1), Some(10));
+    }
+
+    #[test]
+    fn an_earlier_time_without_an_interval_may_be_off_by_five_percent() {
+        let prior = vec![Point {
+            d: 10,
+            t_s: 1.0,
+            reps: 1000,
+            ci_s: 0.0,
+        }];
+        let part = AdaptivePart {
+            prior,
+            ..AdaptivePart::default()
+        };
+        let mut part = PartState::new(part, Tuning::default());
+        part.fit_curve(&Noise::new(NoiseRule::default()));
+        let error = part.curve.expect("a model").variance(10.0).sqrt();
+        assert!((error - 0.051).abs() < 0.002, "{error}");
+    }
+}

@@ -283,4 +283,29 @@ mod tests {
         learner.rate(vec![100; 3], place).unwrap();
         assert_eq!(all_asked[1], [50, 130, 120]);
     }
+
+    #[test]
+    fn a_late_division_is_laid_out_three_times_again() {
+        let parts = vec![AdaptivePart::default(); 2];
+        let mut learner = Adaptive::for_own_loop(Tuning::default(), 200, parts).unwrap();
+        let observed = Observed {
+            is_measurement: false,
+            burst: 0,
+            units: vec![100; 2],
+            times_s: vec![1.0; 2],
+        };
+        learner.observe(&observed).unwrap();
+        learner.fit_models();
+        let mut placed = 0;
+        // Each division is a little less late than the one before.
+        let place = &mut |_: &[u64]| {
+            placed += 1;
+            LaidOut {
+                units: vec![160 - placed, 40 + placed],
+                cost_s: 0.0,
+            }
+        };
+        learner.rate(vec![100; 2], place).unwrap();
+        assert_eq!(placed, 4);
+    }
 }
