@@ -9,12 +9,12 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::KnownKernel;
 use isochron_core::plan::KnownFrom;
-use isochron_devices::{MeasureConfig, Measurement};
+use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
-    imbalance,
+    BalanceConfig, BalanceError, BalanceStep, Balanced, Dpa, EndReason, Strategy, imbalance,
 };
 use isochron_hierarchy::model::{Fit, ModelError, Point};
+use isochron_hierarchy::times::{Measurement, Sample};
 use serde::Serialize;
 
 use crate::choices::BalancingArguments;
@@ -181,10 +181,12 @@ impl DivisionProgress {
 
     /// Describes the progress after these seconds, the most important first: a narrow terminal cuts the end.
     fn describe(&self, found: &[Measurement], elapsed_s: f64) -> String {
-        let times_s: Vec<f64> = found.iter().map(|found| found.t_s).collect();
-        let busy = found.iter().filter(|found| found.t_s > 0.0);
-        let busy_s: Vec<f64> = busy.clone().map(|found| found.t_s).collect();
-        let widest = busy.map(|found| found.ci_s / found.t_s).fold(0.0, f64::max);
+        let times_s: Vec<f64> = found.iter().map(|found| found.sample.seconds).collect();
+        let busy = found.iter().filter(|found| found.sample.seconds > 0.0);
+        let busy_s: Vec<f64> = busy.clone().map(|found| found.sample.seconds).collect();
+        let widest = busy
+            .map(|found| found.ci_s / found.sample.seconds)
+            .fold(0.0, f64::max);
         let left_s =
             elapsed_s / f64::from(self.done) * f64::from(self.most.saturating_sub(self.done));
         format!(
@@ -287,9 +289,13 @@ impl HeadState {
         let points = points.map(|(&d, found)| (d > 0).then(|| make_point((d, 1), found)));
         let lacking = self.files.list_lacking();
         self.files.add(&points.collect(), &lacking)?;
-        let times: Vec<Observation> = found.iter().map(Measurement::to_observation).collect();
+        let times: Vec<Sample> = found
+            .iter()
+            .zip(units)
+            .map(|(found, &d)| found.sample.counted_as(d))
+            .collect();
         self.scale_stored(units, found)?;
-        self.dpa.observe(units, &times)?;
+        self.dpa.observe(&times)?;
         self.progress.show_division(found);
         Ok(())
     }
@@ -298,11 +304,11 @@ impl HeadState {
     fn scale_stored(&mut self, units: &[u64], found: &[Measurement]) -> Result<(), Error> {
         let measured = units.iter().zip(found).enumerate();
         for (rank, (&d, found)) in measured {
-            if d == 0 || found.is_bound() || self.unscaled[rank].is_empty() {
+            if d == 0 || found.sample.is_bound() || self.unscaled[rank].is_empty() {
                 continue;
             }
             let stored = std::mem::take(&mut self.unscaled[rank]);
-            let points = scale_points(&stored, d, found.t_s)?;
+            let points = scale_points(&stored, d, found.sample.seconds)?;
             seed_points(&mut self.dpa, rank, &points)?;
         }
         Ok(())
@@ -427,7 +433,7 @@ mod tests {
             hosts: ["a", "b", "c"].map(str::to_owned).to_vec(),
         };
         let found = [(0.5, 0.01), (0.0, 0.0), (1.0, 0.1)].map(|(t_s, ci_s)| Measurement {
-            t_s,
+            sample: Sample::measured(7, t_s, 3, 0.0),
             ci_s,
             ..Measurement::default()
         });

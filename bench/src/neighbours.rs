@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    BlasChoice, CoreInfo, CpuWorker, Depth, DeviceTeam, MeasureConfig, Measurement, Topology, blas,
-    measure_team,
+    BlasChoice, CoreInfo, CpuWorker, Depth, DeviceTeam, MeasureConfig, Topology, blas, measure_team,
 };
 use isochron_hierarchy::model::{PiecewiseFpm, Point, SpeedModel};
+use isochron_hierarchy::times::Measurement;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -149,12 +149,18 @@ impl MeasuredDevice {
                     let neighbour_bytes = before.map(|before| neighbours.starve() - before);
                     let found = found?;
                     let place = if beside { "beside" } else { "alone" };
-                    eprintln!("round {round} n = {n} {place}: {:.6} s", found.t_s);
+                    eprintln!(
+                        "round {round} n = {n} {place}: {:.6} s",
+                        found.sample.seconds
+                    );
                     samples.push(NeighbourSample {
                         round,
                         n,
                         beside,
-                        measurement: serde_json::from_value(serde_json::to_value(found)?)?,
+                        measurement: AverageTime {
+                            t_s: found.sample.seconds,
+                            rest: serde_json::from_value(serde_json::to_value(&found)?)?,
+                        },
                         neighbour_bytes,
                     });
                 }
@@ -170,7 +176,7 @@ impl MeasuredDevice {
             max_seconds: 2.0,
             ..MeasureConfig::default()
         };
-        let found = measure_team(
+        let mut found = measure_team(
             &mut self.team,
             n,
             &[n],
@@ -179,7 +185,7 @@ impl MeasuredDevice {
             &mut self.operands,
             &mut repeat_alone,
         )?;
-        Ok(found[0])
+        Ok(found.swap_remove(0))
     }
 }
 

@@ -14,7 +14,7 @@ pub use crate::host::file_kind::describe_kind;
 pub use crate::host::huge_pages::{release_elements, try_reserve_matrix, try_zeroed_matrix};
 pub use crate::host::memory::{MemoryBound, MemoryScope, is_unwritten_memory_free, memory_bounds};
 pub use crate::host::topology::Distances;
-pub use crate::node::clock::{DeviceTime, NodeClock};
+pub use crate::node::clock::HostClock;
 pub use crate::node::conditions::HostConditions;
 pub use crate::node::discover::rank_devices;
 pub use crate::node::gpus::{GpuOffers, assign_gpus, offer_gpus};

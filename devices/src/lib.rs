@@ -70,7 +70,7 @@ pub use host::memory::memory_available_bytes;
 pub use host::topology::{
     self, BusId, CoreInfo, DriverGpu, GpuInfo, PciGpu, Topology, TopologySummary,
 };
-pub use measure::{MeasureConfig, MeasureOutcome, MeasureTally, Measurement, measure_team};
+pub use measure::{MeasureConfig, MeasureTally, measure_team};
 pub use node::{CoreGroup, GpuHost, Grouping, Node, RankDevices, host_devices};
 pub use paced::{Pace, PacedWork, PacedWorker};
 pub use team::DeviceTeam;

@@ -94,7 +94,11 @@ fn a_repetition_is_whole_visits() {
             &mut repeat_alone,
         )
         .unwrap();
-        let found = (measured[0].t_s, measured[0].ci_s, measured[0].outliers);
+        let found = (
+            measured[0].sample.seconds,
+            measured[0].ci_s,
+            measured[0].outliers,
+        );
         assert_eq!(found, (1.0, 0.0, 0), "{updates} updates");
     }
 }

@@ -7,9 +7,10 @@
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
     CpuWorker, Depth, DeviceClock, DeviceError, DeviceInfo, DeviceKind, DeviceTeam, EmbeddedBlas,
-    JobNeeds, JobShape, MeasureConfig, Measurement, Pace, PacedWorker, PanelPair, Scalar, Topology,
-    UpdateTime, Updates, View, ViewMut, Worker, measure_team,
+    JobNeeds, JobShape, MeasureConfig, Pace, PacedWorker, PanelPair, Scalar, Topology, UpdateTime,
+    Updates, View, ViewMut, Worker, measure_team,
 };
+use isochron_hierarchy::times::Measurement;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock};
 
@@ -124,9 +125,15 @@ fn updates_that_belong_together_are_measured_together() {
         &mut repeat_alone,
     )
     .unwrap();
-    assert_eq!((found[0].t_s, found[1].t_s), (2.5, 3.0));
+    assert_eq!(
+        (found[0].sample.seconds, found[1].sample.seconds),
+        (2.5, 3.0)
+    );
     // Three repetitions of four updates.
-    assert_eq!((found[0].cost_s, found[1].cost_s), (30.0, 36.0));
+    assert_eq!(
+        (found[0].sample.cost_s, found[1].sample.cost_s),
+        (30.0, 36.0)
+    );
 }
 
 /// A team of devices that copy C at both ends of a job.
@@ -153,15 +160,17 @@ fn measure_copies(depth: Depth) -> Measurement {
         &mut UpdateOperands::<f64>::default(),
         &mut repeat_alone,
     )
-    .unwrap()[0]
+    .unwrap()
+    .remove(0)
 }
 
 #[test]
 fn the_ends_of_a_job_are_spread_over_its_updates() {
     // 10 s and 20 s over 15 updates; the measurement itself has had all of them, and three updates.
     let found = measure_copies(Depth::of(2, 15));
-    assert_eq!((found.t_s, found.fastest_s, found.cost_s), (4.0, 4.0, 36.0));
-    assert_eq!(measure_copies(Depth::endless(2)).t_s, 2.0);
+    assert_eq!((found.sample.seconds, found.fastest_s()), (4.0, 4.0));
+    assert_eq!(found.sample.cost_s, 36.0);
+    assert_eq!(measure_copies(Depth::endless(2)).sample.seconds, 2.0);
     let mut c = [0.0; 32];
     let mut team = copying_team(1);
     let begun = team.begin(ViewMut::new(&mut c, 8, 4, 8), &[4], Depth::of(2, 1));
@@ -403,10 +412,10 @@ fn real_devices_are_measured() {
     )
     .unwrap();
     // Disturbed times add up to half as many.
-    let repetitions = found[0].reps + found[0].outliers;
+    let repetitions = found[0].sample.reps + found[0].outliers;
     assert!(
-        found[0].t_s > 0.0 && (3..=8).contains(&repetitions),
+        found[0].sample.seconds > 0.0 && (3..=8).contains(&repetitions),
         "{found:?}"
     );
-    assert_eq!(found[1].reps, 0);
+    assert_eq!(found[1].sample.reps, 0);
 }

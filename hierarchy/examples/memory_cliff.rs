@@ -13,8 +13,9 @@
 #![allow(clippy::print_stdout, reason = "an example prints its table")]
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, Dpa, Observation, Strategy,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, Dpa, Strategy,
 };
+use isochron_hierarchy::times::Sample;
 
 /// Megabytes of memory and rows of 10 000 doubles per second, P_1 to P_4.
 pub const MACHINES: [(f64, f64); 4] = [
@@ -48,10 +49,14 @@ pub fn balance(strategy: Strategy, n: u64) -> Result<Balanced, BalanceError> {
         match dpa.step() {
             BalanceStep::Done(balanced) => return Ok(balanced),
             BalanceStep::Measure(units) => {
-                let times: Vec<Observation> = (units.iter().enumerate())
-                    .map(|(machine, &rows)| Observation::measured(time_s(machine, n, rows), 3, 0.0))
+                let times: Vec<Sample> = units
+                    .iter()
+                    .enumerate()
+                    .map(|(machine, &rows)| {
+                        Sample::measured(rows, time_s(machine, n, rows), 3, 0.0)
+                    })
                     .collect();
-                dpa.observe(&units, &times)?;
+                dpa.observe(&times)?;
             }
         }
     }

@@ -2,6 +2,7 @@
 //! devices. The crate is pure: no message passing, no hardware, no clock, no files, no threads. It takes
 //! times and returns divisions.
 //!
+//! * [`times`]: samples of times, and their statistics.
 //! * [`model`]: the speed of a device as a function of problem size, from measured
 //!   [`Point`](model::Point)s.
 //! * [`partition`]: the units of each device.
@@ -29,15 +30,16 @@
 //! Two devices, of which the second runs out of memory at 600 units. A few measurements lead to equal
 //! times, although no constant speed describes the second device:
 //! ```
-//! use isochron_hierarchy::balance::{BalanceConfig, Dpa, Observation, BalanceStep};
+//! use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Dpa};
+//! use isochron_hierarchy::times::Sample;
 //!
-//! fn measure(device: usize, units: u64) -> Observation {
+//! fn measure(device: usize, units: u64) -> Sample {
 //!     let d = units as f64;
 //!     let t_s = match device {
 //!         0 => d / 100.0,
 //!         _ => d / 400.0 + (d - 600.0).max(0.0) / 20.0,
 //!     };
-//!     Observation::measured(t_s, 3, 0.0)
+//!     Sample::measured(units, t_s, 3, 0.0)
 //! }
 //!
 //! let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
@@ -46,7 +48,7 @@
 //!         BalanceStep::Done(balanced) => break balanced,
 //!         BalanceStep::Measure(units) => {
 //!             let times: Vec<_> = (0..).zip(&units).map(|(i, &d)| measure(i, d)).collect();
-//!             dpa.observe(&units, &times)?;
+//!             dpa.observe(&times)?;
 //!         }
 //!     }
 //! };
@@ -140,5 +142,6 @@ pub mod predict;
 pub mod printable;
 pub mod problem;
 pub mod rebalance;
+pub mod times;
 
 pub use partition::{SplitOptions, split};

@@ -10,7 +10,7 @@ use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
 use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
-use isochron_hierarchy::adaptive::{AdaptiveConfig, AdaptivePart, FirstLook};
+use isochron_hierarchy::adaptive::{AdaptivePart, FirstLook, Tuning};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use num_complex::{Complex32, Complex64};
 
@@ -30,9 +30,9 @@ pub(crate) fn leave_to_run(plan: Plan, force_every: u64) -> Plan {
         };
         parts.resize(parts.len() + plan.slices(node).len(), part);
     }
-    let config = AdaptiveConfig {
+    let config = Tuning {
         force_every,
-        ..AdaptiveConfig::default()
+        ..Tuning::default()
     };
     plan.with_look(Some(FirstLook {
         config,

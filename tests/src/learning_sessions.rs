@@ -12,7 +12,7 @@ use isochron::product::{Execution, RunRecord, Scalars};
 use isochron::product::{Factors, ProductOf, RunConfig};
 use isochron::session::Session;
 use isochron_devices::BlasChoice;
-use isochron_hierarchy::adaptive::AdaptiveConfig;
+use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::problem::Split;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ fn config() -> BalanceConfig {
     let default = BalanceConfig::default();
     assert_eq!(default.strategy, Strategy::Adaptive);
     BalanceConfig {
-        adaptive: AdaptiveConfig {
+        adaptive: Tuning {
             force_every: 2,
             ..default.adaptive
         },

@@ -17,7 +17,7 @@ use isochron::product::{Element, Scalars};
 use isochron::session::Session;
 use isochron_devices::blas::{self, BlasChoice};
 use isochron_devices::{Blas, ElementType, View, ViewMut};
-use isochron_hierarchy::adaptive::AdaptiveConfig;
+use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use num_complex::{Complex32, Complex64};
@@ -261,9 +261,9 @@ impl Devices {
                     strategy: STRATEGIES[strategy],
                     layout: METHODS[method],
                     max_iterations: 3,
-                    adaptive: AdaptiveConfig {
+                    adaptive: Tuning {
                         force_every,
-                        ..AdaptiveConfig::default()
+                        ..Tuning::default()
                     },
                     ..Default::default()
                 };

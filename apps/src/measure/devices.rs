@@ -10,11 +10,12 @@ use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::{MeasureRounds, keep_samples, prepare_updates};
 use isochron_core::plan::Problem;
 use isochron_core::session::Session;
-use isochron_core::store::{KeyedWork, StoreMode, StoredSample};
+use isochron_core::store::{KeyedWork, StoreMode};
 use isochron_devices::measure::{InStep, UpdateOperands, repeat_alone};
 use isochron_devices::{
-    BlasChoice, Depth, DeviceError, ElementType, MeasureConfig, Measurement, Scalar, measure_team,
+    BlasChoice, Depth, DeviceError, ElementType, MeasureConfig, Scalar, measure_team,
 };
+use isochron_hierarchy::times::{Measurement, Series};
 use num_complex::{Complex32, Complex64};
 
 use super::device_parts::{list_parts, list_turns};
@@ -274,29 +275,20 @@ impl<T: Scalar> DeviceWork<T> {
         prepare_updates(&mut self.session, &mut self.operands, rows, &columns, depth)
     }
 
-    /// Keeps the times of the last measurement for the model store.
+    /// Keeps the times of a measurement for the model store.
     fn keep_times(&mut self, units: &[PartUnits], found: &[Measurement]) -> Result<(), Error> {
-        let samples = units.iter().zip(found).zip(self.operands.times_s()).map(
-            |((units, found), times_s)| {
-                let seconds = if found.is_bound() {
-                    vec![found.t_s]
-                } else {
-                    times_s.clone()
-                };
-                (!units.is_load).then(|| self.make_sample(units.units, seconds, found.is_bound()))
-            },
-        );
-        let samples: Vec<Option<StoredSample>> = samples.collect();
-        keep_samples(&mut self.session, self.updates.work, &samples)
-    }
-
-    fn make_sample(&self, units: u64, seconds: Vec<f64>, at_least: bool) -> StoredSample {
         let block = (self.updates.block * self.updates.block) as u64;
-        StoredSample {
-            units: units.saturating_mul(block),
-            seconds,
-            at_least,
-        }
+        let series: Vec<Option<Series>> = units
+            .iter()
+            .zip(found)
+            .map(|(part, found)| {
+                let series = found.to_series().filter(|_| !part.is_load)?;
+                // A size is as many whole blocks, however nearly square they were laid.
+                let units = part.units.saturating_mul(block);
+                Some(Series { units, ..series })
+            })
+            .collect();
+        keep_samples(&mut self.session, self.updates.work, &series)
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::{KernelStore, MeasureRounds};
-use isochron_core::store::StoredSample;
 use isochron_devices::kernel::KernelRun;
-use isochron_devices::measure::{Repeated, measure_kernel};
-use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig, Measurement};
+use isochron_devices::measure::measure_kernel;
+use isochron_devices::{DeviceError, DeviceInfo, MeasureConfig};
 use isochron_hierarchy::model::{Point, SurfacePoint};
+use isochron_hierarchy::times::Measurement;
 use serde::{Deserialize, Serialize};
 
 /// Height and width in units. Models in one dimension have sizes of width 1.
@@ -154,28 +154,12 @@ impl StoredKernel {
         kept: bool,
         config: &MeasureConfig,
     ) -> Result<Measurement, Error> {
-        let repeated = repeat_in_step(comm, self.run.as_mut(), d, config, false);
-        let repeated = agree(comm, repeated.map_err(Error::from))?;
-        let found = repeated.found;
-        let sample = make_sample(d, repeated).filter(|_| kept);
-        self.store.keep_times(comm, sample)?;
+        let found = repeat_in_step(comm, self.run.as_mut(), d, config, false);
+        let found = agree(comm, found.map_err(Error::from))?;
+        self.store
+            .keep_times(comm, found.to_series().filter(|_| kept))?;
         Ok(found)
     }
-}
-
-/// Returns the repetitions of `d` units for the store; `None` without any.
-fn make_sample(d: u64, repeated: Repeated) -> Option<StoredSample> {
-    let Repeated { found, times_s } = repeated;
-    let seconds = if found.is_bound() {
-        vec![found.t_s]
-    } else {
-        times_s
-    };
-    (!seconds.is_empty()).then(|| StoredSample {
-        units: d,
-        seconds,
-        at_least: found.is_bound(),
-    })
 }
 
 impl MeasuredWork for StoredKernel {
@@ -190,17 +174,17 @@ impl MeasuredWork for StoredKernel {
             panic!("a rank has one kernel");
         };
         let end = match repeat_in_step(comm, self.run.as_mut(), units, config, is_load) {
-            Ok(repeated) => {
-                let end = PartEnd::Measured(repeated.found);
-                Ok((end, make_sample(units, repeated)))
+            Ok(found) => {
+                let series = found.to_series();
+                Ok((PartEnd::Measured(found), series))
             }
             Err(error @ DeviceError::KernelMemory { .. }) => {
                 Ok((PartEnd::NoMemory(Some(error.into())), None))
             }
             Err(error) => Err(error.into()),
         };
-        let (end, sample) = agree(comm, end)?;
-        self.store.keep_times(comm, sample.filter(|_| !is_load))?;
+        let (end, series) = agree(comm, end)?;
+        self.store.keep_times(comm, series.filter(|_| !is_load))?;
         Ok(vec![end])
     }
 
@@ -226,7 +210,7 @@ fn repeat_in_step(
     d: u64,
     config: &MeasureConfig,
     is_load: bool,
-) -> Result<Repeated, DeviceError> {
+) -> Result<Measurement, DeviceError> {
     let mut rounds = MeasureRounds::new(comm);
     let found = measure_kernel(kernel, d, config, &mut |needed| {
         rounds.ask_for_round(needed && !is_load)
@@ -249,8 +233,8 @@ pub fn make_point((m, n): Size, found: &Measurement) -> SurfacePoint {
     SurfacePoint {
         m,
         n,
-        t_s: found.t_s,
-        reps: found.reps,
+        t_s: found.sample.seconds,
+        reps: found.sample.reps,
         ci_s: found.ci_s,
     }
 }

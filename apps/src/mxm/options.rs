@@ -8,7 +8,7 @@ use isochron_core::session::SessionBuilder;
 use isochron_core::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
-use isochron_hierarchy::adaptive::AdaptiveConfig;
+use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
 use isochron_hierarchy::problem::Split;
@@ -177,7 +177,7 @@ impl MxmArguments {
         BalanceConfig {
             strategy: self.strategy,
             layout: self.layout,
-            adaptive: AdaptiveConfig {
+            adaptive: Tuning {
                 force_every: self.force_changes.unwrap_or(0),
                 ..Default::default()
             },

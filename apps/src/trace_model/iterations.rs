@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::RunningMean;
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
@@ -66,7 +66,7 @@ struct ModelTimes {
     pending: VecDeque<Together>,
     /// Number of iterations before them.
     closed: u64,
-    times: BTreeMap<u64, Sample>,
+    times: BTreeMap<u64, RunningMean>,
 }
 
 /// An iteration of several threads.
@@ -159,7 +159,7 @@ impl Iterations {
     }
 }
 
-fn make_point(d: u64, times: &Sample, confidence: f64) -> Point {
+fn make_point(d: u64, times: &RunningMean, confidence: f64) -> Point {
     let ci_s = times.half_width(confidence);
     Point {
         d,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::{ModelFile, Point};
+use isochron_hierarchy::times::RunningMean;
 use serde::{Deserialize, Serialize};
 use strum::VariantArray as _;
 
@@ -146,10 +146,10 @@ pub struct MeanInterval {
 
 impl MeanInterval {
     fn of(values: &[f64]) -> Self {
-        let sample = Sample::of(values);
+        let mean = RunningMean::of(values);
         Self {
-            mean_s: sample.mean,
-            ci_s: sample.half_width(CONFIDENCE),
+            mean_s: mean.mean,
+            ci_s: mean.half_width(CONFIDENCE),
         }
     }
 }
@@ -197,7 +197,10 @@ impl SizeSamples {
         let rounds: Vec<&[f64]> = self.list_runs(division).map(times).collect();
         match rounds[..] {
             [round] => round.to_vec(),
-            _ => rounds.iter().map(|round| Sample::of(round).mean).collect(),
+            _ => rounds
+                .iter()
+                .map(|round| RunningMean::of(round).mean)
+                .collect(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The contenders: ways to find a division and to run on it.
 
 use isochron_devices::MeasureConfig;
+use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Extent, Inpa};
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ impl LearningContender {
     ///
     /// # Errors
     /// The errors of balancing.
-    pub fn run(self, run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
+    pub fn run(self, run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
         let config = BalanceConfig {
             steps: run.steps_left(),
             reps: MeasureConfig::default().min_reps,
@@ -50,7 +51,7 @@ impl LearningContender {
             ),
             Self::FpmBefore => anyhow::bail!("{self} has kept results only"),
             Self::Fpm => balance_before(run, config),
-            Self::Adaptive => learn_in_run(run),
+            Self::Adaptive => learn_in_run(run, tuning),
         }
     }
 }

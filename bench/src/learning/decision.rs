@@ -1,7 +1,7 @@
 //! The CPU seconds of one decision on a large cluster.
 
 use isochron_devices::thread_cpu_time_s;
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, Observed, Request};
+use isochron_hierarchy::adaptive::{Adaptive, Observed, Request, Tuning};
 
 use super::in_run::{Placer, make_parts};
 use super::instance::{KnownCluster, Setting};
@@ -29,7 +29,7 @@ pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
     };
     let total = cluster.side * cluster.side;
     let parts = make_parts(NODES * DEVICES, DEVICES);
-    let mut learner = Adaptive::new(AdaptiveConfig::default(), total, STEPS, parts)?;
+    let mut learner = Adaptive::new(Tuning::default(), total, STEPS, parts)?;
     let mut held = Vec::new();
     let mut decisions_s = Vec::new();
     for burst in 0.. {

@@ -1,8 +1,6 @@
 //! The contender that learns while it runs.
 
-use isochron_hierarchy::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptivePart, LaidOut, Observed, Request,
-};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, LaidOut, Observed, Request, Tuning};
 use isochron_hierarchy::layout::{Layout, br, br_in};
 use isochron_hierarchy::partition::apportion;
 
@@ -79,14 +77,13 @@ pub fn make_parts(parts: usize, devices: usize) -> Vec<AdaptivePart> {
         .collect()
 }
 
-/// Runs all steps, and learns the nodes' times from them.
+/// Runs all steps, and learns the nodes' times from them by this tuning.
 ///
 /// # Errors
 /// The errors of the learner.
-pub fn learn_in_run(run: &mut SimulatedRun<'_>) -> anyhow::Result<()> {
+pub fn learn_in_run(run: &mut SimulatedRun<'_>, tuning: Tuning) -> anyhow::Result<()> {
     let (side, parts) = (run.side(), make_parts(run.n_nodes(), 1));
-    let config = AdaptiveConfig::default();
-    let mut learner = Adaptive::new(config, side * side, run.steps_left(), parts)?;
+    let mut learner = Adaptive::new(tuning, side * side, run.steps_left(), parts)?;
     let mut placer = Placer {
         side,
         devices: 1,

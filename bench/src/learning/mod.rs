@@ -12,11 +12,14 @@ mod noise;
 mod record;
 mod simulation;
 mod table;
+mod vary;
 
 use contender::LearningContender;
 use instance::Setting;
+use isochron_hierarchy::adaptive::Tuning;
 use record::InstanceKind;
 pub use record::LearningResults;
+use vary::Variation;
 
 use crate::results::{CampaignResults, Origin};
 
@@ -41,6 +44,9 @@ pub struct LearningArguments {
     /// Only a tenth of the instances
     #[arg(long)]
     quick: bool,
+    /// A number that the learner decides by, and a factor of it: look.patience=2
+    #[arg(long, value_name = "NAME=FACTOR")]
+    vary: Option<Variation>,
     /// Only make the tables from the samples that are kept
     #[arg(long)]
     table_only: bool,
@@ -62,13 +68,18 @@ pub fn run(arguments: &LearningArguments) -> anyhow::Result<()> {
 }
 
 fn simulate(arguments: &LearningArguments) -> anyhow::Result<LearningResults> {
+    let tuning = match &arguments.vary {
+        Some(variation) => variation.apply_to(Tuning::default())?,
+        None => Tuning::default(),
+    };
     let mut samples = Vec::new();
     for kind in InstanceKind::list_all() {
         for contender in LearningContender::ALL {
             if !arguments.includes(kind, contender) {
                 continue;
             }
-            let sample = kind.run(contender, arguments.list_instances(kind).into_iter())?;
+            let numbers = arguments.list_instances(kind).into_iter();
+            let sample = kind.run(contender, tuning, numbers)?;
             eprintln!("{}", sample.describe());
             samples.push(sample);
         }
@@ -84,7 +95,8 @@ impl LearningArguments {
     /// Returns `true` if this is not the whole campaign.
     fn is_part(&self) -> bool {
         let chosen = self.only.is_some() || self.nodes.is_some() || self.steps.is_some();
-        chosen || self.contender.is_some() || self.instance.is_some() || self.quick
+        let varied = self.quick || self.vary.is_some();
+        chosen || self.contender.is_some() || self.instance.is_some() || varied
     }
 
     fn includes(&self, kind: InstanceKind, contender: LearningContender) -> bool {

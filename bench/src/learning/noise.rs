@@ -1,6 +1,6 @@
 //! Noise of measured times, and the mean that a measurement makes of it.
 
-use isochron_hierarchy::balance::Observation;
+use isochron_hierarchy::times::Sample;
 use isochron_support::simulated::SplitMix;
 
 /// Standard deviation of a repetition or step, as a part of its time.
@@ -72,13 +72,13 @@ impl RepeatedTimes {
         self.squares += t_s * t_s;
     }
 
-    /// Returns the mean with its standard error.
-    pub fn summarize(&self) -> Observation {
+    /// Returns the mean of these units with its standard error.
+    pub fn summarize(&self, units: u64) -> Sample {
         let n = f64::from(self.reps);
         let mean_s = self.sum_s / n.max(1.0);
         let variance = (self.squares - n * mean_s * mean_s) / (n - 1.0).max(1.0);
         let error_s = (variance.max(0.0) / n.max(1.0)).sqrt();
-        Observation::measured(mean_s, self.reps, error_s)
+        Sample::measured(units, mean_s, self.reps, error_s)
     }
 }
 
@@ -143,8 +143,8 @@ mod tests {
         for t_s in [1.0, 2.0, 3.0] {
             times.add(t_s);
         }
-        let found = times.summarize();
-        assert_eq!((found.t_s, found.reps), (2.0, 3));
+        let found = times.summarize(7);
+        assert_eq!((found.seconds, found.reps), (2.0, 3));
         assert!((found.error_s - 1.0 / 3.0_f64.sqrt()).abs() < 1e-12);
     }
 }

@@ -1,5 +1,7 @@
 //! The file of results: the ratios of each contender on the instances of each size.
 
+use isochron_hierarchy::adaptive::Tuning;
+
 use serde::{Deserialize, Serialize};
 
 use super::contender::LearningContender;
@@ -90,13 +92,14 @@ impl InstanceKind {
         }
     }
 
-    /// Runs a contender on the instances of these numbers.
+    /// Runs a contender on the instances of these numbers; one that learns in the run decides by `tuning`.
     ///
     /// # Errors
     /// The errors of the contender.
     pub fn run(
         self,
         contender: LearningContender,
+        tuning: Tuning,
         numbers: impl Iterator<Item = u64>,
     ) -> anyhow::Result<LearningSample> {
         let Self {
@@ -117,7 +120,7 @@ impl InstanceKind {
         for number in numbers {
             let cluster = KnownCluster::draw(setting, nodes, number);
             let mut run = SimulatedRun::new(&cluster, steps, number ^ steps << 32);
-            contender.run(&mut run)?;
+            contender.run(&mut run, tuning)?;
             anyhow::ensure!(run.steps_left() == 0, "{contender} ends before the run");
             sample.add(&run, cluster.ideal_s() * steps as f64);
         }
@@ -215,7 +218,10 @@ mod tests {
             steps: 30,
         };
         for contender in [LearningContender::Paper, LearningContender::Fpm] {
-            let [first, second] = [kind.run(contender, 0..3)?, kind.run(contender, 0..3)?];
+            let [first, second] = [
+                kind.run(contender, Tuning::default(), 0..3)?,
+                kind.run(contender, Tuning::default(), 0..3)?,
+            ];
             assert_eq!(first.over_ideal, second.over_ideal);
             // Nothing undercuts the ideal, and measuring costs something.
             assert!(first.over_ideal.iter().all(|&ratio| ratio > 1.0));
@@ -226,7 +232,8 @@ mod tests {
 
     #[test]
     fn of_ten_instances_nine_are_within_the_ninth_decile() -> anyhow::Result<()> {
-        let mut sample = InstanceKind::list_all()[0].run(LearningContender::Fpm, 0..0)?;
+        let mut sample =
+            InstanceKind::list_all()[0].run(LearningContender::Fpm, Tuning::default(), 0..0)?;
         sample.over_ideal = (1..=10).map(f64::from).collect();
         assert_eq!(
             (sample.mean(), sample.ninth_decile(), sample.worst()),

@@ -1,9 +1,9 @@
 //! A run on a made-up cluster: what a contender sees of it, and what it pays.
 
 use isochron_devices::MeasureConfig;
-use isochron_hierarchy::balance::Observation;
 use isochron_hierarchy::layout::{Layout, Rect};
 use isochron_hierarchy::predict::{Links, Traffic};
+use isochron_hierarchy::times::Sample;
 
 use super::instance::{BLOCK, ELEMENT_BYTES, KnownCluster};
 use super::noise::{NodeNoise, RepeatedTimes, student_t};
@@ -93,7 +93,7 @@ impl<'a> SimulatedRun<'a> {
 
     /// Repeats an update of `blocks` on all nodes in step, until every node knows its mean as precisely as a session asks for,
     /// or has used up its repetitions. All repetitions count as measuring.
-    pub fn measure(&mut self, blocks: &[u64]) -> Vec<Observation> {
+    pub fn measure(&mut self, blocks: &[u64]) -> Vec<Sample> {
         let true_s = self.cluster.times_s(blocks);
         let most_reps: Vec<u32> = blocks.iter().map(|&d| self.limit_reps(d)).collect();
         let mut times = vec![RepeatedTimes::default(); true_s.len()];
@@ -103,7 +103,11 @@ impl<'a> SimulatedRun<'a> {
             for (times, t_s) in times.iter_mut().zip(self.noise.disturb(&true_s)) {
                 times.add(t_s);
             }
-            let found: Vec<Observation> = times.iter().map(RepeatedTimes::summarize).collect();
+            let found: Vec<Sample> = times
+                .iter()
+                .zip(blocks)
+                .map(|(times, &d)| times.summarize(d))
+                .collect();
             let mut nodes = found.iter().zip(&most_reps);
             if nodes.all(|(found, &most)| is_enough(found, most)) {
                 return found;
@@ -175,10 +179,10 @@ fn find_longest(times_s: &[f64]) -> f64 {
 }
 
 /// Returns `true` if a node needs no further repetition.
-fn is_enough(found: &Observation, most_reps: u32) -> bool {
+fn is_enough(found: &Sample, most_reps: u32) -> bool {
     let config = MeasureConfig::default();
     let half_width_s = student_t(found.reps) * found.error_s;
-    let is_precise = half_width_s <= config.precision * found.t_s;
+    let is_precise = half_width_s <= config.precision * found.seconds;
     found.reps >= config.min_reps && (is_precise || found.reps >= most_reps)
 }
 

@@ -357,7 +357,7 @@ mod tests {
                 "rank {rank} 2026-01-01T10:00:00Z TRACE multiply{{rank={rank}}}:step{{step={step}}}: isochron_core::product::summa: the devices' times times=[]"
             )
         };
-        let begin = "rank 0 2026-01-01T10:00:00Z  INFO multiply{rank=0}: isochron_core::multiply: multiplying steps=10 width=128";
+        let begin = "rank 0 2026-01-01T10:00:00Z  INFO multiply{rank=0}: isochron_core::product::multiplication: multiplying steps=10 width=128";
         let mut cut = QuotaCut::default();
         assert!(!cut.is_due(begin) && !cut.is_due(&line(1, 9)));
         let due: Vec<usize> = (0..10).filter(|&step| cut.is_due(&line(0, step))).collect();

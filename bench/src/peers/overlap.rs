@@ -197,7 +197,7 @@ impl TracedRun {
     /// Runs one multiplication of ours with a trace.
     fn new(campaign: &PeerCampaign, start: &RankStart<'_>) -> anyhow::Result<Self> {
         let variables = [
-            ("ISOCHRON_LOG", "isochron_core::multiply=trace".to_owned()),
+            ("ISOCHRON_LOG", "isochron_core::product=trace".to_owned()),
             ("NO_COLOR", "1".to_owned()),
         ];
         let shape = campaign.scale_square(TIMELINE);

@@ -148,7 +148,7 @@ mod tests {
     fn the_trace_becomes_updates_and_journeys() {
         let log = "\
 2026-01-01T23:59:59.500000Z TRACE multiply{rank=1}: isochron_core::product::panels: panels are sent for k=128 messages=1
-2026-01-02T00:00:00.250000Z TRACE multiply{rank=1}:step{step=0}: isochron_core::multiply: the devices' times times=[UpdateTime { busy_s: 0.5 }, UpdateTime { busy_s: 2.5e-1 }]
+2026-01-02T00:00:00.250000Z TRACE multiply{rank=1}:step{step=0}: isochron_core::product::summa: the devices' times times=[UpdateTime { busy_s: 0.5 }, UpdateTime { busy_s: 2.5e-1 }]
 2026-01-02T00:00:00.500000Z TRACE multiply{rank=1}:step{step=1}: isochron_core::product::panels: panels are here k=128
 2026-01-02T00:00:00.600000Z TRACE multiply{rank=1}:step{step=1}: isochron_core::product::panels: panels are sent for k=256 messages=0
 2026-01-02T00:00:00.700000Z TRACE multiply{rank=1}:step{step=1}: isochron_core::product::panels: panels are here k=256

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Dpa, Observation, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Dpa, Strategy};
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::Sample;
 use serde::{Deserialize, Serialize};
 
 use crate::launch::MxmLauncher;
@@ -110,8 +111,8 @@ fn grow_models(launcher: &MxmLauncher) -> anyhow::Result<Vec<GrowthStep>> {
             "division {units:?}: {:.4} s and {:.4} s",
             naive.t_s, blas.t_s
         );
-        let times = [naive, blas].map(|point| Observation::measured(point.t_s, point.reps, 0.0));
-        dpa.observe(&units, &times)?;
+        let times = [(units[0], naive), (units[1], blas)];
+        dpa.observe(&times.map(|(d, point)| Sample::measured(d, point.t_s, point.reps, 0.0)))?;
         steps.push(GrowthStep { naive, blas });
     }
     Ok(steps)

@@ -1,8 +1,10 @@
 //! Repetitions of a kernel, until its mean time is known well enough.
 
+use isochron_hierarchy::times::Measurement;
+
 use super::MeasureConfig;
 use super::deadline::{CAREFREE, HOPELESS};
-use super::repeat::{InStep, Repeated, repeat_until_confident};
+use super::repeat::{InStep, repeat_until_confident};
 use crate::contract::DeviceError;
 use crate::kernel::{KernelRun, RunEnd};
 
@@ -15,8 +17,8 @@ pub fn limit_run_s(config: &MeasureConfig) -> f64 {
 /// Measures a kernel with `d` units: prepares them, warms them up by a run, and repeats until the mean time has the
 /// precision asked for, or the repetitions or the time are used up.
 ///
-/// A run that is stopped because it takes too long makes the size hopeless. Its [record](super::Measurement::lower_bound) is
-/// the time until then. A first run that takes more than a sixteenth of the time is not repeated as a warm-up, and
+/// A run that is stopped because it takes too long makes the size hopeless. Its [measurement](Measurement::at_least)
+/// is the time until then. A first run that takes more than a sixteenth of the time is not repeated as a warm-up, and
 /// counts.
 ///
 /// `in_step` has the last word on every repetition: the kernels of several processes that share memory slow each other
@@ -33,33 +35,33 @@ pub fn measure_kernel(
     d: u64,
     config: &MeasureConfig,
     in_step: &mut InStep<'_>,
-) -> Result<Repeated, DeviceError> {
+) -> Result<Measurement, DeviceError> {
     config.validate()?;
     if d == 0 {
-        return Ok(Repeated::default());
+        return Ok(Measurement::default());
     }
     run.initialize(d)?;
-    let mut sample = KernelSample {
+    let mut times = KernelTimes {
         first: run.execute()?,
         carefree_s: CAREFREE * config.max_seconds,
         stopped_s: None,
     };
-    let found = match sample.first {
-        RunEnd::Stopped(time_s) => Ok(Repeated::lower_bound(time_s)),
-        RunEnd::Done(_) => repeat_until_confident(1, config, &mut || sample.take(run), in_step)
-            .map(|mut repeated| repeated.swap_remove(0)),
+    let found = match times.first {
+        RunEnd::Stopped(time_s) => Ok(Measurement::at_least(d, time_s)),
+        RunEnd::Done(_) => repeat_until_confident(&[d], config, &mut || times.take(run), in_step)
+            .map(|mut measured| measured.swap_remove(0)),
     };
     // An error in its runs says more than one of the end.
     let ended = run.finalize();
-    let found = sample
+    let found = times
         .stopped_s
-        .map(Repeated::lower_bound)
+        .map(|time_s| Measurement::at_least(d, time_s))
         .map_or(found, Ok)?;
     ended.map(|()| found)
 }
 
 /// The times of a kernel's runs.
-struct KernelSample {
+struct KernelTimes {
     /// The run that warms up.
     first: RunEnd,
     /// Seconds up to which it is not counted.
@@ -68,7 +70,7 @@ struct KernelSample {
     stopped_s: Option<f64>,
 }
 
-impl KernelSample {
+impl KernelTimes {
     /// Returns the time of the next run.
     fn take(&mut self, run: &mut dyn KernelRun) -> Result<Vec<f64>, DeviceError> {
         let first = std::mem::replace(&mut self.first, RunEnd::Done(0.0));
@@ -90,8 +92,10 @@ impl KernelSample {
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::times::MeasureOutcome;
+
     use super::*;
-    use crate::measure::{MeasureOutcome, Measurement, repeat_alone};
+    use crate::measure::repeat_alone;
 
     /// Runs with these seconds in turn, which are stopped beyond 4 s.
     struct Recorded(Vec<f64>, usize, Vec<&'static str>);
@@ -132,9 +136,8 @@ mod tests {
             max_seconds: 2.0,
             ..MeasureConfig::default()
         };
-        let Repeated { found, times_s } =
-            measure_kernel(&mut run, 3, &config, &mut repeat_alone).unwrap();
-        assert_eq!(times_s.len(), found.reps as usize);
+        let found = measure_kernel(&mut run, 3, &config, &mut repeat_alone).unwrap();
+        assert_eq!(found.repetitions_s.len(), found.sample.reps as usize);
         assert_eq!(run.2, ["initialize", "finalize"]);
         (found, run.1)
     }
@@ -142,19 +145,25 @@ mod tests {
     #[test]
     fn a_short_first_run_warms_up_and_a_long_one_counts() {
         let (found, runs) = measure(&[0.1, 0.0625]);
-        assert_eq!((found.t_s, found.reps, runs), (0.0625, 3, 4));
+        assert_eq!(
+            (found.sample.seconds, found.sample.reps, runs),
+            (0.0625, 3, 4)
+        );
         let (found, runs) = measure(&[0.25]);
-        assert_eq!((found.t_s, found.reps, runs), (0.25, 3, 3));
+        assert_eq!(
+            (found.sample.seconds, found.sample.reps, runs),
+            (0.25, 3, 3)
+        );
         let (found, runs) = measure(&[3.0]);
-        assert_eq!((found.t_s, found.reps, runs), (3.0, 1, 1));
+        assert_eq!((found.sample.seconds, found.sample.reps, runs), (3.0, 1, 1));
         assert_eq!(found.outcome, MeasureOutcome::OutOfTime);
     }
 
     #[test]
     fn a_run_that_is_stopped_bounds_the_size() {
-        assert_eq!(measure(&[5.0]), (Measurement::lower_bound(5.0), 1));
+        assert_eq!(measure(&[5.0]), (Measurement::at_least(3, 5.0), 1));
         let (found, runs) = measure(&[0.25, 0.25, 6.0]);
-        assert_eq!((found, runs), (Measurement::lower_bound(6.0), 3));
+        assert_eq!((found, runs), (Measurement::at_least(3, 6.0), 3));
     }
 
     #[test]
@@ -162,6 +171,6 @@ mod tests {
         let mut run = Recorded(Vec::new(), 0, Vec::new());
         let config = MeasureConfig::default();
         let found = measure_kernel(&mut run, 0, &config, &mut repeat_alone).unwrap();
-        assert_eq!((found, run.1), (Repeated::default(), 0));
+        assert_eq!((found, run.1), (Measurement::default(), 0));
     }
 }

@@ -18,8 +18,6 @@ pub struct UpdateOperands<T = f64> {
     pub(super) a: RoomyMatrix<T>,
     pub(super) b: RoomyMatrix<T>,
     pub(super) c: RoomyMatrix<T>,
-    /// Seconds of the repetitions of the last measurement, by device.
-    pub(super) times_s: Vec<Vec<f64>>,
 }
 
 /// An operand in memory with room for a larger one.
@@ -161,13 +159,6 @@ impl<T: Scalar> UpdateOperands<T> {
             team.scale(T::ZERO, self.first_columns(slices), slices)?;
         }
         Ok(())
-    }
-
-    /// Returns the seconds of each repetition that the last measurement averaged, by device, with its part of the job's
-    /// beginning and end.
-    #[must_use]
-    pub fn times_s(&self) -> &[Vec<f64>] {
-        &self.times_s
     }
 
     /// Returns a view of the first columns of C, as many as the slices have together.

@@ -1,112 +1,27 @@
 //! Repetitions of an update, until the mean of every device is known well enough.
 
-use super::MeasureConfig;
-use super::outliers::SortedTimes;
-use super::stats::{Sample, looks_normal};
-use crate::contract::DeviceError;
-use isochron_hierarchy::balance::Observation;
-use serde::{Deserialize, Serialize};
 use std::time::Instant;
-use strum::Display;
+
+use isochron_hierarchy::times::{
+    MeasureOutcome, Measurement, OutlierRule, RunningMean, Sample, SortedTimes,
+};
+
+use super::MeasureConfig;
+use crate::contract::DeviceError;
 
 /// Up to this number of repetitions the precision is checked after each. Later it is checked after every sixteenth
 /// more, because a check costs more the more there are.
 const FEW: usize = 64;
 
-/// The end of a measurement, displayed as in JSON: `out-of-time`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, Display)]
-#[serde(rename_all = "kebab-case")]
-#[strum(serialize_all = "kebab-case")]
-pub enum MeasureOutcome {
-    /// The device had no work.
-    #[default]
-    Idle,
-    /// The mean has the precision asked for.
-    Precise,
-    /// The repetitions were used up before the mean was precise.
-    OutOfRepetitions,
-    /// The time was used up before the mean was precise.
-    OutOfTime,
-    /// The size is hopeless: only a lower bound of its time is known.
-    Bounded,
-}
-
-/// Time of an update on one device, with its part of the job's beginning and end.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Measurement {
-    /// Mean time in seconds; the least time of the update for a [bound](Self::is_bound).
-    pub t_s: f64,
-    /// Half-width of its confidence interval in seconds; `t_s` itself after a single repetition, 0 for a bound.
-    pub ci_s: f64,
-    /// Standard error of the mean in seconds, which no confidence changes; 0 for fewer than two repetitions.
-    pub error_s: f64,
-    /// The fastest repetition in seconds; 0 for a bound.
-    pub fastest_s: f64,
-    /// Number of averaged repetitions; 0 for a bound.
-    pub reps: u32,
-    /// Number of disturbed repetitions, which were measured again and not averaged in.
-    pub outliers: u32,
-    /// Cost of the measurement in seconds, without disturbances: all updates of the averaged repetitions, and the
-    /// beginning and the end of their job.
-    pub cost_s: f64,
-    /// `true` if the times look normally distributed, as Student's t assumes; `None` if they are too few or all equal.
-    pub normal: Option<bool>,
-    /// The end of the measurement.
-    pub outcome: MeasureOutcome,
-}
-
-impl Measurement {
-    /// Returns the record of an update that takes at least `t_s` seconds.
-    #[must_use]
-    pub fn lower_bound(t_s: f64) -> Self {
-        Self {
-            t_s,
-            outcome: MeasureOutcome::Bounded,
-            ..Self::default()
-        }
-    }
-
-    /// Returns `true` if `t_s` is only a lower bound.
-    #[must_use]
-    pub fn is_bound(&self) -> bool {
-        self.outcome == MeasureOutcome::Bounded
-    }
-
-    /// Converts the measurement for the balancing machines. One that was cut off becomes a lower bound.
-    #[must_use]
-    pub fn to_observation(&self) -> Observation {
-        if self.is_bound() {
-            Observation::at_least(self.t_s)
-        } else {
-            Observation::measured(self.t_s, self.reps, self.error_s).with_cost(self.cost_s)
-        }
-    }
-
-    /// Returns `true` if the precision was reached.
-    #[must_use]
-    pub fn is_precise(&self) -> bool {
-        self.outcome == MeasureOutcome::Precise
-    }
-}
-
-/// The repetitions of an update on one device, or of a kernel.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Repeated {
-    /// Their measurement.
-    pub found: Measurement,
-    /// Seconds of each repetition that was averaged.
-    pub times_s: Vec<f64>,
-}
-
-impl Repeated {
-    /// Returns the record of work that takes at least `t_s` seconds, and was not repeated.
-    pub(super) fn lower_bound(t_s: f64) -> Self {
-        Self {
-            found: Measurement::lower_bound(t_s),
-            times_s: Vec::new(),
-        }
-    }
-}
+/// Disturbances: far beyond the other times, and rare.
+const DISTURBANCES: OutlierRule = OutlierRule {
+    floor: 1.0,
+    scattered: 4,
+    unusual: 3.5,
+    rare: 1.0 / 3.0,
+    contradiction: 2.0,
+    many: 8,
+};
 
 /// Decides on another repetition, given whether this node needs one.
 pub type InStep<'a> = dyn FnMut(bool) -> bool + 'a;
@@ -116,8 +31,8 @@ pub fn repeat_alone(needed: bool) -> bool {
     needed
 }
 
-/// Repeats `sample` until the mean of every device has the precision, or the repetitions or the time are used up.
-/// `sample` returns the time of each of `n_devices` devices in one common repetition.
+/// Repeats `run` until the mean of every device has the precision, or the repetitions or the time are used up.
+/// `run` returns the time of each device in one common repetition, in which each does its `units`.
 ///
 /// [Disturbances](SortedTimes) are measured again and not averaged in, and few times that contradict each other are not
 /// believed. At most half of `max_reps` repetitions more are spent on both. Without devices nothing is repeated.
@@ -138,25 +53,25 @@ pub fn repeat_alone(needed: bool) -> bool {
 ///   algorithm 1). Here after every sixteenth more from 64 on, because a check reads all times.
 ///
 /// # Errors
-/// [`DeviceError::Measure`] for a configuration out of range; the errors of `sample`, at once.
+/// [`DeviceError::Measure`] for a configuration out of range; the errors of `run`, at once.
 ///
 /// # References
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1.
 pub(super) fn repeat_until_confident(
-    n_devices: usize,
+    units: &[u64],
     config: &MeasureConfig,
-    sample: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
+    run: &mut dyn FnMut() -> Result<Vec<f64>, DeviceError>,
     in_step: &mut InStep<'_>,
-) -> Result<Vec<Repeated>, DeviceError> {
+) -> Result<Vec<Measurement>, DeviceError> {
     config.validate()?;
-    if n_devices == 0 {
+    if units.is_empty() {
         return Ok(Vec::new());
     }
-    let mut repetitions = Repetitions::new(n_devices, config);
+    let mut repetitions = Repetitions::new(units, config);
     while in_step(repetitions.needs_more()) {
-        let times = sample()?;
+        let times = run()?;
         tracing::trace!(times_s = ?times, "repetition");
-        assert_eq!(times.len(), n_devices, "one time for each device");
+        assert_eq!(times.len(), units.len(), "one time for each device");
         repetitions.add_times(&times);
     }
     Ok(repetitions.summarize())
@@ -165,6 +80,8 @@ pub(super) fn repeat_until_confident(
 /// The repetitions so far.
 struct Repetitions<'a> {
     config: &'a MeasureConfig,
+    /// The units of each device.
+    units: &'a [u64],
     start: Instant,
     /// The times of each device.
     times: Vec<Vec<f64>>,
@@ -177,12 +94,13 @@ struct Repetitions<'a> {
 }
 
 impl<'a> Repetitions<'a> {
-    fn new(n_devices: usize, config: &'a MeasureConfig) -> Self {
+    fn new(units: &'a [u64], config: &'a MeasureConfig) -> Self {
         Self {
             config,
+            units,
             start: Instant::now(),
-            times: vec![Vec::new(); n_devices],
-            busy_s: vec![0.0; n_devices],
+            times: vec![Vec::new(); units.len()],
+            busy_s: vec![0.0; units.len()],
             good: false,
             next_check: config.min_reps as usize,
         }
@@ -222,55 +140,54 @@ impl<'a> Repetitions<'a> {
 
     /// Returns `true` if one device's times are good enough.
     fn is_enough(&self, times: &[f64]) -> bool {
-        let sorted = SortedTimes::from_times(times);
+        let sorted = SortedTimes::from_times(times, &DISTURBANCES);
         self.is_precise(&sorted)
             || sorted.own.len() >= self.config.max_reps as usize && !sorted.contradictory
     }
 
     fn is_precise(&self, sorted: &SortedTimes) -> bool {
-        let sample = Sample::of(&sorted.own);
+        let mean = RunningMean::of(&sorted.own);
         sorted.own.len() >= self.config.min_reps as usize
-            && sample.half_width(self.config.confidence) <= self.config.precision * sample.mean
+            && mean.half_width(self.config.confidence) <= self.config.precision * mean.mean
     }
 
     /// Returns the measurement of each device.
-    fn summarize(&self) -> Vec<Repeated> {
+    fn summarize(&self) -> Vec<Measurement> {
         let out_of_time = self.is_out_of_time();
         self.times
             .iter()
-            .map(|times| self.summarize_device(times, out_of_time))
+            .zip(self.units)
+            .map(|(times, &units)| self.summarize_device(units, times, out_of_time))
             .collect()
     }
 
-    fn summarize_device(&self, times: &[f64], out_of_time: bool) -> Repeated {
+    fn summarize_device(&self, units: u64, times: &[f64], out_of_time: bool) -> Measurement {
         if times.is_empty() {
-            return Repeated::default();
+            return Measurement::default();
         }
-        let sorted = SortedTimes::from_times(times);
-        let sample = Sample::of(&sorted.own);
-        let half_width_s = sample.half_width(self.config.confidence);
-        let found = Measurement {
-            t_s: sample.mean,
+        let sorted = SortedTimes::from_times(times, &DISTURBANCES);
+        let outcome = if self.is_precise(&sorted) {
+            MeasureOutcome::Precise
+        } else if out_of_time {
+            MeasureOutcome::OutOfTime
+        } else {
+            MeasureOutcome::OutOfRepetitions
+        };
+        let SortedTimes { own, outliers, .. } = sorted;
+        let mean = RunningMean::of(&own);
+        let half_width_s = mean.half_width(self.config.confidence);
+        let reps = saturate_count(own.len());
+        Measurement {
+            sample: Sample::measured(units, mean.mean, reps, mean.standard_error())
+                .with_cost(own.iter().sum()),
             ci_s: if half_width_s.is_finite() {
                 half_width_s
             } else {
-                sample.mean
+                mean.mean
             },
-            error_s: sample.standard_error(),
-            fastest_s: sorted.own.iter().copied().fold(f64::INFINITY, f64::min),
-            reps: saturate_count(sorted.own.len()),
-            outliers: saturate_count(sorted.outliers),
-            cost_s: sorted.own.iter().sum(),
-            normal: looks_normal(&sorted.own),
-            outcome: match (self.is_precise(&sorted), out_of_time) {
-                (true, _) => MeasureOutcome::Precise,
-                (false, true) => MeasureOutcome::OutOfTime,
-                (false, false) => MeasureOutcome::OutOfRepetitions,
-            },
-        };
-        Repeated {
-            found,
-            times_s: sorted.own,
+            outliers: saturate_count(outliers),
+            repetitions_s: own,
+            outcome,
         }
     }
 }
@@ -287,7 +204,7 @@ mod tests {
     fn replay(config: &MeasureConfig, reps: &[&[f64]]) -> (Vec<Measurement>, usize) {
         let mut asked = 0;
         let found = repeat_until_confident(
-            reps[0].len(),
+            &vec![7; reps[0].len()],
             config,
             &mut || {
                 asked += 1;
@@ -295,8 +212,7 @@ mod tests {
             },
             &mut repeat_alone,
         );
-        let found = found.unwrap().into_iter();
-        (found.map(|repeated| repeated.found).collect(), asked)
+        (found.unwrap(), asked)
     }
 
     /// Repeats times that are made up from the number of the repetition, from 1. Returns the measurement and the number
@@ -308,7 +224,7 @@ mod tests {
     ) -> (Measurement, usize) {
         let mut asked = 0;
         let found = repeat_until_confident(
-            1,
+            &[7],
             config,
             &mut || {
                 asked += 1;
@@ -316,8 +232,8 @@ mod tests {
             },
             in_step,
         );
-        let Repeated { found, times_s } = found.unwrap().remove(0);
-        assert_eq!(times_s.len(), found.reps as usize);
+        let found = found.unwrap().remove(0);
+        assert_eq!(found.repetitions_s.len(), found.sample.reps as usize);
         (found, asked)
     }
 
@@ -325,11 +241,11 @@ mod tests {
     fn equal_times_stop_at_the_minimum() {
         let (found, asked) = replay(&MeasureConfig::default(), &[&[0.5, 0.25]]);
         assert_eq!(asked, 3);
-        assert_eq!(found[1].t_s, 0.25);
+        assert_eq!(found[1].sample.seconds, 0.25);
         assert!(
             found
                 .iter()
-                .all(|m| m.is_precise() && m.reps == 3 && m.ci_s == 0.0)
+                .all(|m| m.is_precise() && m.sample.reps == 3 && m.ci_s == 0.0)
         );
     }
 
@@ -339,9 +255,9 @@ mod tests {
         let (found, asked) = replay(&MeasureConfig::default(), noisy);
         assert!(asked > 4 && asked < 20, "{asked}");
         assert!(found.iter().all(Measurement::is_precise));
-        assert!(found[1].ci_s <= 0.025 * found[1].t_s);
+        assert!(found[1].ci_s <= 0.025 * found[1].sample.seconds);
         // The steady device was averaged over the same repetitions.
-        assert_eq!(found[0].reps as usize, asked);
+        assert_eq!(found[0].sample.reps as usize, asked);
     }
 
     #[test]
@@ -353,8 +269,11 @@ mod tests {
         );
         assert_eq!(asked, 20);
         assert_eq!(found.outcome, MeasureOutcome::OutOfRepetitions);
-        assert_eq!((found.t_s, found.reps, found.outliers), (0.25, 20, 0));
-        assert_eq!((found.normal, found.fastest_s), (Some(false), 0.125));
+        assert_eq!(
+            (found.sample.seconds, found.sample.reps, found.outliers),
+            (0.25, 20, 0)
+        );
+        assert_eq!((found.is_normal(), found.fastest_s()), (Some(false), 0.125));
     }
 
     #[test]
@@ -365,7 +284,11 @@ mod tests {
         );
         assert_eq!(asked, 4);
         assert_eq!(
-            (found[0].t_s, found[0].reps, found[0].outliers),
+            (
+                found[0].sample.seconds,
+                found[0].sample.reps,
+                found[0].outliers
+            ),
             (1.0, 3, 1)
         );
         assert!(found[0].is_precise());
@@ -380,7 +303,11 @@ mod tests {
         let (found, asked) = replay(&config, &[&[1.5], &[0.125], &[1.75], &[0.125]]);
         assert_eq!(asked, 6, "half as many more");
         assert_eq!(
-            (found[0].t_s, found[0].reps, found[0].outliers),
+            (
+                found[0].sample.seconds,
+                found[0].sample.reps,
+                found[0].outliers
+            ),
             (0.125, 4, 2)
         );
         assert!(found[0].is_precise());
@@ -396,7 +323,11 @@ mod tests {
         let (found, asked) = replay(&config, two_speeds);
         assert_eq!(asked, 6, "it was given the chance to be a disturbance");
         assert_eq!(
-            (found[0].t_s, found[0].reps, found[0].outliers),
+            (
+                found[0].sample.seconds,
+                found[0].sample.reps,
+                found[0].outliers
+            ),
             (0.875, 6, 0)
         );
         assert_eq!(found[0].outcome, MeasureOutcome::OutOfRepetitions);
@@ -416,7 +347,7 @@ mod tests {
             &mut repeat_alone,
         );
         assert!(found.is_precise());
-        let enough = f64::from(found.reps);
+        let enough = f64::from(found.sample.reps);
         // t·s/√n = 0.025 at n = (1.98·0.125/0.025)² = 98.
         assert!((98.0..110.0).contains(&enough), "{enough}");
     }
@@ -430,11 +361,11 @@ mod tests {
                 ..MeasureConfig::default()
             };
             let noisy: &[&[f64]] = &[&[0.9], &[1.0], &[1.1]];
-            replay(&config, noisy).0[0]
+            replay(&config, noisy).0.remove(0)
         });
         assert!(found[1].ci_s > 2.3 * found[0].ci_s, "{found:?}");
-        assert_eq!(found[0].error_s, found[1].error_s);
-        assert!((found[0].error_s - 0.1 / 3.0_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(found[0].sample.error_s, found[1].sample.error_s);
+        assert!((found[0].sample.error_s - 0.1 / 3.0_f64.sqrt()).abs() < 1e-12);
     }
 
     #[test]
@@ -442,13 +373,11 @@ mod tests {
         let (found, asked) = replay(&MeasureConfig::default(), &[&[0.1, 11.0]]);
         assert_eq!(asked, 1);
         let once = [0.1, 11.0].map(|t_s| Measurement {
-            t_s,
+            sample: Sample::measured(7, t_s, 1, 0.0).with_cost(t_s),
+            repetitions_s: vec![t_s],
             ci_s: t_s,
-            fastest_s: t_s,
-            reps: 1,
-            cost_s: t_s,
+            outliers: 0,
             outcome: MeasureOutcome::OutOfTime,
-            ..Measurement::default()
         });
         assert_eq!(found, once);
     }
@@ -457,7 +386,7 @@ mod tests {
     fn an_error_ends_it_at_once() {
         let mut asked = 0;
         let found = repeat_until_confident(
-            1,
+            &[7],
             &MeasureConfig::default(),
             &mut || {
                 asked += 1;
@@ -480,7 +409,7 @@ mod tests {
                 needs.len() <= 6
             },
         );
-        assert_eq!((found.reps, found.t_s), (6, 1.0625));
+        assert_eq!((found.sample.reps, found.sample.seconds), (6, 1.0625));
         assert_eq!(needs[..4], [true, true, true, false]);
     }
 

@@ -1,6 +1,6 @@
 //! Counts over a number of measurements.
 
-use super::{MeasureOutcome, Measurement};
+use isochron_hierarchy::times::{MeasureOutcome, Measurement};
 use serde::{Deserialize, Serialize};
 
 /// Counts over a number of measurements, by which a report says how reliable they are.
@@ -29,11 +29,11 @@ impl MeasureTally {
             MeasureOutcome::OutOfRepetitions | MeasureOutcome::OutOfTime
         );
         self.measurements += u64::from(outcome != MeasureOutcome::Idle);
-        self.repetitions += u64::from(measurement.reps);
+        self.repetitions += u64::from(measurement.sample.reps);
         self.outliers += u64::from(measurement.outliers);
         self.imprecise += u64::from(imprecise);
-        self.bounds += u64::from(measurement.is_bound());
-        self.not_normal += u64::from(measurement.normal == Some(false));
+        self.bounds += u64::from(measurement.sample.is_bound());
+        self.not_normal += u64::from(measurement.is_normal() == Some(false));
     }
 
     /// Returns the sum of both.
@@ -52,32 +52,31 @@ impl MeasureTally {
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::times::Sample;
+
     use super::*;
 
     #[test]
     fn every_kind_is_counted_once() {
+        let two_speeds: Vec<f64> = [0.1, 1.9].repeat(10);
         let noisy = Measurement {
-            t_s: 1.0,
+            sample: Sample::measured(7, 1.0, 20, 0.1),
+            repetitions_s: two_speeds,
             ci_s: 0.5,
-            error_s: 0.1,
-            fastest_s: 0.1,
-            reps: 20,
             outliers: 3,
-            cost_s: 23.0,
-            normal: Some(false),
             outcome: MeasureOutcome::OutOfRepetitions,
         };
         let precise = Measurement {
-            outcome: MeasureOutcome::Precise,
-            normal: Some(true),
+            repetitions_s: Vec::new(),
             outliers: 0,
-            ..noisy
+            outcome: MeasureOutcome::Precise,
+            ..noisy.clone()
         };
         let mut tally = MeasureTally::default();
         for found in [
             noisy,
             precise,
-            Measurement::lower_bound(9.0),
+            Measurement::at_least(7, 9.0),
             Measurement::default(),
         ] {
             tally.count(&found);

@@ -2,22 +2,23 @@
 
 use super::deadline::find_reaches;
 use super::operands::UpdateOperands;
-use super::repeat::{Repeated, repeat_until_confident};
-use super::{InStep, MeasureConfig, Measurement};
+use super::repeat::repeat_until_confident;
+use super::{InStep, MeasureConfig};
 use crate::contract::{
     Depth, DeviceError, JobShape, Scalar, UpdateTime, View, ViewMut, leading_dimension,
 };
 use crate::team::DeviceTeam;
+use isochron_hierarchy::times::{Measurement, Sample};
 
 /// Measures the update of `rows × slices[i]` with inner dimension `k = depth.k_max` on every device, all at the same
 /// time, as part of a job of this depth.
 ///
 /// First every element of the operands is written, so that no page fault is timed. An update of a few columns warms the
 /// devices up. Then updates of the whole team are repeated until every mean has the precision of `config`. A device
-/// with 0 columns is not measured, and its [`Measurement`] is the default, all zero. `in_step` decides on every
+/// with 0 columns is not measured, and its [`Measurement`] is the default, all zero. The units are elements of C. `in_step` decides on every
 /// repetition, the first one included, after warming up.
 ///
-/// A slice that would take a device more than twice `max_seconds` gets a [bound](Measurement::lower_bound). If the time
+/// A slice that would take a device more than twice `max_seconds` gets a [bound](Measurement::at_least). If the time
 /// of its first columns raises that doubt, parts of it are run, each 4 times as wide as the last. The other devices are
 /// then measured while this one updates its last part. If all slices are so slow, nothing is repeated and `in_step` is
 /// not asked.
@@ -73,13 +74,17 @@ pub fn measure_team<T: Scalar>(
     let reaches = find_reaches(slices, few, config.max_seconds, &mut |widths| {
         operands.run_job(team, widths, depth)
     })?;
-    // The records of devices that are not measured.
+    // The measurements of devices that are not measured.
     let mut measurements: Vec<Measurement> = reaches
         .iter()
-        .map(|reach| reach.bound_s.map(Measurement::lower_bound))
-        .map(Option::unwrap_or_default)
+        .zip(slices)
+        .map(|(reach, &columns)| {
+            let units = (rows * columns) as u64;
+            reach.bound_s.map_or_else(Measurement::default, |bound_s| {
+                Measurement::at_least(units, bound_s)
+            })
+        })
         .collect();
-    operands.times_s = vec![Vec::new(); slices.len()];
     let measured: Vec<usize> = (0..slices.len())
         .filter(|&i| slices[i] > 0 && reaches[i].bound_s.is_none())
         .collect();
@@ -93,27 +98,33 @@ pub fn measure_team<T: Scalar>(
     Ok(measurements)
 }
 
-impl Repeated {
-    /// Turns repetitions of updates, `together` of them in each, into those of updates in a job. `ends` are the times
-    /// of the job's beginning and end.
-    ///
-    /// Without a repetition there is no update to spread the ends over: their part alone is no time of one.
-    fn in_job(self, ends: [UpdateTime; 2], together: usize, depth: Depth) -> Self {
-        if self.times_s.is_empty() {
-            return self;
-        }
-        let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
-        let part_s = ends_s * depth.part_of_update();
-        let (found, times_s) = (self.found, self.times_s.into_iter());
-        Self {
-            found: Measurement {
-                t_s: found.t_s + part_s,
-                fastest_s: found.fastest_s + part_s,
-                cost_s: found.cost_s * together as f64 + ends_s,
-                ..found
-            },
-            times_s: times_s.map(|time_s| time_s + part_s).collect(),
-        }
+/// Turns repetitions of updates, `together` of them in each, into those of updates in a job. `ends` are the times
+/// of the job's beginning and end.
+///
+/// Without a repetition there is no update to spread the ends over: their part alone is no time of one.
+fn put_in_job(
+    measured: Measurement,
+    ends: [UpdateTime; 2],
+    together: usize,
+    depth: Depth,
+) -> Measurement {
+    if measured.repetitions_s.is_empty() {
+        return measured;
+    }
+    let ends_s: f64 = ends.iter().map(|time| time.busy_s).sum();
+    let part_s = ends_s * depth.part_of_update();
+    Measurement {
+        sample: Sample {
+            seconds: measured.sample.seconds + part_s,
+            cost_s: measured.sample.cost_s * together as f64 + ends_s,
+            ..measured.sample
+        },
+        repetitions_s: measured
+            .repetitions_s
+            .into_iter()
+            .map(|time_s| time_s + part_s)
+            .collect(),
+        ..measured
     }
 }
 
@@ -151,8 +162,12 @@ impl<T: Scalar> UpdateOperands<T> {
             // No update has announced the panels of the first one, so it takes longer than the others.
             self.run_update(team, columns, together)?;
         }
+        let units: Vec<u64> = measured
+            .iter()
+            .map(|&i| (self.rows * columns[i]) as u64)
+            .collect();
         let found = repeat_until_confident(
-            measured.len(),
+            &units,
             config,
             &mut || {
                 let times = self.run_update(team, columns, together)?;
@@ -164,11 +179,7 @@ impl<T: Scalar> UpdateOperands<T> {
         Ok(measured
             .iter()
             .zip(found)
-            .map(|(&i, repeated)| {
-                let repeated = repeated.in_job([begun[i], ended[i]], together, depth);
-                self.times_s[i] = repeated.times_s;
-                repeated.found
-            })
+            .map(|(&i, found)| put_in_job(found, [begun[i], ended[i]], together, depth))
             .collect())
     }
 
@@ -262,23 +273,25 @@ mod tests {
         )
         .unwrap();
         // 16 × 8 and 16 × 4 with b = 4 are 8 and 4 units.
-        assert_eq!((found[0].t_s, found[2].t_s), (2.0, 1.0));
+        assert_eq!(
+            (found[0].sample.seconds, found[2].sample.seconds),
+            (2.0, 1.0)
+        );
         assert_eq!(found[1], Measurement::default());
         assert!(found[0].is_precise() && found[2].is_precise());
     }
 
     #[test]
     fn the_beginning_of_a_job_alone_is_no_time_of_an_update() {
-        assert_eq!(repeat_at_most(0), (Measurement::default(), Vec::new()));
-        let (found, times_s) = repeat_at_most(1);
-        assert_eq!((found.reps, &times_s[..]), (1, &[found.t_s][..]));
-        assert!(found.t_s > 0.005);
+        assert_eq!(repeat_at_most(0), Measurement::default());
+        let found = repeat_at_most(1);
+        assert_eq!(found.repetitions_s, [found.sample.seconds]);
+        assert!(found.sample.reps == 1 && found.sample.seconds > 0.005);
     }
 
-    /// Measures an update of a job of 100 by this number of repetitions. Returns them too.
-    fn repeat_at_most(most: usize) -> (Measurement, Vec<f64>) {
+    /// Measures an update of a job of 100 by this number of repetitions.
+    fn repeat_at_most(most: usize) -> Measurement {
         let mut team = DeviceTeam::new(vec![throttled(DeviceClock::Cores)]).unwrap();
-        let mut operands = UpdateOperands::<f64>::default();
         let mut asked = 0;
         let found = measure_team(
             &mut team,
@@ -286,13 +299,13 @@ mod tests {
             &[8],
             Depth::of(4, 100),
             &MeasureConfig::default(),
-            &mut operands,
+            &mut UpdateOperands::<f64>::default(),
             &mut |_needed| {
                 asked += 1;
                 asked <= most
             },
         );
-        (found.unwrap()[0], operands.times_s()[0].clone())
+        found.unwrap().remove(0)
     }
 
     fn throttled(clock: DeviceClock) -> Box<dyn Worker> {
@@ -358,7 +371,8 @@ mod tests {
             &mut repeat_alone,
         )
         .unwrap()[0]
-            .t_s
+            .sample
+            .seconds
     }
 
     #[test]
@@ -395,14 +409,13 @@ mod tests {
         let workers = vec![recorded("fast", 4096, 1.0), recorded("slow", 1, 1.0)];
         let mut team = DeviceTeam::new(workers).unwrap();
         let (found, asked) = measure_counted(&mut team, &[4096, 4096]);
-        assert_eq!((found[0].t_s, found[0].is_bound(), asked), (1.0, false, 4));
+        let first = found[0].sample;
+        assert_eq!((first.seconds, first.is_bound(), asked), (1.0, false, 4));
         // The first 32 columns took 32 s: the whole takes at least that.
-        assert_eq!(found[1], Measurement::lower_bound(32.0));
+        let slow = Measurement::at_least(16 * 4096, 32.0);
+        assert_eq!(found[1], slow);
         let (found, asked) = measure_counted(&mut team, &[0, 4096]);
-        assert_eq!(
-            found,
-            [Measurement::default(), Measurement::lower_bound(32.0)]
-        );
+        assert_eq!(found, [Measurement::default(), slow]);
         assert_eq!(asked, 0, "there is nothing to repeat");
     }
 

@@ -3,18 +3,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use isochron_hierarchy::times::{Quality, Sample};
+
 use super::load::share_quota;
 use crate::contract::{DeviceClock, DeviceInfo, UpdateTime};
 use crate::host::cpu_quota::cpu_quota_cores;
-
-/// The time of a device for a step.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct DeviceTime {
-    /// Its busy time in seconds, or what that is in the long run.
-    pub busy_s: f64,
-    /// `true` if something else had the device's cores for a good part of these seconds.
-    pub stopped: bool,
-}
 
 /// Time after which a quota is read again.
 const RENEWAL: Duration = Duration::from_millis(200);
@@ -32,47 +25,11 @@ const UNEXPLAINED: f64 = 1.3;
 const MOST_UNEXPLAINED: f64 = 5.0;
 
 /// The clock of a rank's devices in a run.
-pub struct NodeClock {
-    host: HostClock,
-    visits: Vec<VisitTimes>,
-}
-
-impl NodeClock {
-    /// Begins with the share of time that each thread has now. `threads` are those of each rank of this host, and
-    /// `updates_per_visit` the number of updates that belong together on each device.
-    pub fn new(
-        devices: &[DeviceInfo],
-        threads: &[usize],
-        share: f64,
-        updates_per_visit: impl IntoIterator<Item = usize>,
-    ) -> Self {
-        Self {
-            host: HostClock::new(devices, threads, share),
-            visits: updates_per_visit.into_iter().map(VisitTimes::of).collect(),
-        }
-    }
-
-    /// Returns the time of each device's update of its columns, `slices`, in the long run. Returns `None` until the visit of
-    /// every device is over.
-    pub fn read(&mut self, slices: &[usize], times: &[UpdateTime]) -> Option<Vec<DeviceTime>> {
-        let times = self.host.read(times).into_iter().zip(slices);
-        // Every device has to count this step, also if one before it has no mean yet.
-        let means: Vec<Option<DeviceTime>> = (self.visits.iter_mut().zip(times))
-            .map(|(visits, (time, &cols))| {
-                let busy_s = visits.add(cols, time.busy_s)?;
-                Some(DeviceTime { busy_s, ..time })
-            })
-            .collect();
-        means.into_iter().collect()
-    }
-}
-
-/// The clock of a host.
 ///
 /// Under a quota the wall time of one update says little ([`UpdateTime::sustained_s`]), so the CPU time counts, over
 /// the share of the quota as it is now. The wall time of many updates may exceed that: messages spend a part of the
 /// quota, or other programs stop the threads. Then all times are as much longer.
-struct HostClock {
+pub struct HostClock {
     clocks: Vec<DeviceClock>,
     /// Number of threads with which each rank of this host computes.
     threads: Vec<usize>,
@@ -82,10 +39,13 @@ struct HostClock {
     renewed: Instant,
     /// The last updates of each device.
     recent: Vec<RecentUpdates>,
+    visits: Vec<VisitTimes>,
 }
 
 impl HostClock {
-    fn new(devices: &[DeviceInfo], threads: &[usize], share: f64) -> Self {
+    /// Begins with the share of time that each thread has now. `together` are the updates of each device that
+    /// [belong together](crate::DeviceTeam::updates_per_visit), and `threads` those of each rank of this host.
+    pub fn new(devices: &[DeviceInfo], together: &[usize], threads: &[usize], share: f64) -> Self {
         Self {
             clocks: devices.iter().map(|device| device.clock).collect(),
             threads: threads.to_vec(),
@@ -96,18 +56,33 @@ impl HostClock {
             },
             renewed: Instant::now(),
             recent: vec![RecentUpdates::default(); devices.len()],
+            visits: together
+                .iter()
+                .map(|&updates| VisitTimes::of(updates))
+                .collect(),
         }
     }
 
-    /// Returns the time of each device's update in the long run.
-    fn read(&mut self, times: &[UpdateTime]) -> Vec<DeviceTime> {
+    /// Returns the time of each device's update of these columns in the long run; `None` until the visit of every device is
+    /// complete.
+    pub fn read(&mut self, times: &[UpdateTime], columns: &[usize]) -> Option<Vec<Sample>> {
         if self.renewed.elapsed() >= RENEWAL {
             self.renewed = Instant::now();
             self.renew_share(cpu_quota_cores());
         }
-        (0..times.len())
-            .map(|device| self.read_device(device, times[device]))
-            .collect()
+        // Every device has to count this update, also if one before it has no mean yet.
+        let samples: Vec<Option<Sample>> = (0..times.len())
+            .map(|device| {
+                let read = self.read_device(device, times[device]);
+                let seconds = self.visits[device].add(columns[device], read.seconds)?;
+                Some(Sample {
+                    units: columns[device] as u64,
+                    seconds,
+                    ..read
+                })
+            })
+            .collect();
+        samples.into_iter().collect()
     }
 
     /// Takes over the quota as it is now, in cores.
@@ -116,27 +91,30 @@ impl HostClock {
     }
 
     /// Returns the time of one device; an invalid time is returned unchanged.
-    fn read_device(&mut self, device: usize, time: UpdateTime) -> DeviceTime {
+    fn read_device(&mut self, device: usize, time: UpdateTime) -> Sample {
         let is_time = [time.busy_s, time.cpu_s].map(|time_s| time_s.is_finite() && time_s >= 0.0);
-        let mut read = DeviceTime {
-            busy_s: time.busy_s,
-            stopped: false,
-        };
+        let as_measured = Sample::measured(0, time.busy_s, 1, 0.0);
         if is_time != [true; 2] || !self.clocks[device].keeps_cores_busy() {
-            return read;
+            return as_measured;
         }
         let explained_s = time.sustained_s(self.clocks[device], self.share);
-        read.busy_s = explained_s;
-        if self.share >= 1.0 {
-            read.stopped = time.busy_s > UNEXPLAINED * time.cpu_s;
-            return read;
+        let (seconds, is_stopped) = if self.share >= 1.0 {
+            (explained_s, time.busy_s > UNEXPLAINED * time.cpu_s)
+        } else {
+            let recent = &mut self.recent[device];
+            recent.add(time.busy_s.min(MOST_UNEXPLAINED * explained_s), explained_s);
+            let factor = recent.find_factor();
+            (explained_s * factor, factor > UNEXPLAINED)
+        };
+        Sample {
+            seconds,
+            quality: if is_stopped {
+                Quality::Disturbed
+            } else {
+                Quality::Measured
+            },
+            ..as_measured
         }
-        let recent = &mut self.recent[device];
-        recent.add(time.busy_s.min(MOST_UNEXPLAINED * explained_s), explained_s);
-        let factor = recent.find_factor();
-        read.busy_s = explained_s * factor;
-        read.stopped = factor > UNEXPLAINED;
-        read
     }
 }
 
@@ -226,7 +204,7 @@ mod tests {
     fn clock(clock: DeviceClock, share: f64) -> HostClock {
         HostClock {
             clocks: vec![clock],
-            ..HostClock::new(&[], &[1], share)
+            ..HostClock::new(&[], &[], &[1], share)
         }
     }
 
@@ -235,7 +213,7 @@ mod tests {
     }
 
     fn read(clock: &mut HostClock, time: UpdateTime) -> f64 {
-        clock.read_device(0, time).busy_s
+        clock.read_device(0, time).seconds
     }
 
     #[test]
@@ -283,12 +261,14 @@ mod tests {
             host.recent = vec![RecentUpdates::default()];
         }
         let late = update(0.04, 0.01);
-        assert!(free.read_device(0, late).stopped);
-        assert!(!free.read_device(0, update(0.012, 0.01)).stopped);
-        assert!(!gpu.read_device(0, late).stopped);
-        assert!((0..50).all(|_| !quota.read_device(0, late).stopped));
-        let worse = (0..200).map(|_| quota.read_device(0, update(0.09, 0.01)));
-        assert!(worse.last().is_some_and(|last| last.stopped));
+        let is_stopped =
+            |host: &mut HostClock, time| host.read_device(0, time).quality == Quality::Disturbed;
+        assert!(is_stopped(&mut free, late));
+        assert!(!is_stopped(&mut free, update(0.012, 0.01)));
+        assert!(!is_stopped(&mut gpu, late));
+        assert!((0..50).all(|_| !is_stopped(&mut quota, late)));
+        let worse = (0..200).map(|_| is_stopped(&mut quota, update(0.09, 0.01)));
+        assert_eq!(worse.last(), Some(true));
     }
 
     #[test]

@@ -125,11 +125,11 @@ impl Node {
                     .enumerate()
                     .filter(|(i, _)| slices[*i] > 0)
             {
-                is_hopeless[index] = measured.is_bound();
+                is_hopeless[index] = measured.sample.is_bound();
                 points[index].push(Point {
                     d: size as u64,
-                    t_s: measured.t_s,
-                    reps: measured.reps,
+                    t_s: measured.sample.seconds,
+                    reps: measured.sample.reps,
                     ci_s: measured.ci_s,
                 });
             }

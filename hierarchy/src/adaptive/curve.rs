@@ -3,63 +3,10 @@
 use nalgebra::{Matrix2, Vector2};
 use serde::{Deserialize, Serialize};
 
+use super::FitTuning;
 use super::time_line::TimeLine;
 use crate::model::SpeedModel;
-
-/// A measured point, with the logarithm of its time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct TimePoint {
-    pub d: f64,
-    pub log_s: f64,
-    /// Variance of `log_s`.
-    pub variance: f64,
-}
-
-impl TimePoint {
-    pub fn time_s(&self) -> f64 {
-        self.log_s.exp()
-    }
-}
-
-/// Standard deviation by which a speed differs from the model of constant speed and fixed cost, for sizes
-/// that are a factor e apart.
-const ROUGHNESS: f64 = 0.04;
-
-/// Standard deviation of the fixed cost, as a part of the time at the size of interest, before anything
-/// is measured.
-const FIXED_COST: f64 = 0.5;
-
-/// The same in seconds for a [steady](Expected::Steady) part.
-const STEADY_START_S: f64 = 2e-4;
-
-/// Least part of the time at the size of interest that is no fixed cost.
-const LEAST_SLOPE: f64 = 0.05;
-
-/// Excess over the model, as a logarithm, and in standard deviations, that is called a fall of the speed.
-const FALL: f64 = 0.25;
-const CLEARLY: f64 = 4.0;
-
-/// The same if the time grows with the square of the size, or faster.
-const STEEP_FALL: f64 = 0.08;
-const STEEP: f64 = 2.0;
-
-/// The same before a size that has clearly fallen.
-const SLIGHT_FALL: f64 = 0.03;
-
-/// Slopes behind a fall, relative to the slope before it.
-const STEEPNESS: [f64; 2] = [2.0, 40.0];
-
-/// Power of the size with which the speed of a part falls that pages (Clarke's thesis, section 2.3.1).
-const PAGING: f64 = 4.0;
-
-/// Growth up to which a size counts as seen.
-const NEARLY: f64 = 1.005;
-
-/// Part of the least size of a fall up to which times are those before it.
-const BEFORE_FALL: f64 = 0.9;
-
-/// Place in the interval of possible capacities that is taken for the capacity.
-const CAUTION: f64 = 0.35;
+use crate::times::LogTime;
 
 /// The prior of a part's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +36,9 @@ pub(super) struct TimeCurve {
     /// Covariance of fixed cost and slope.
     #[serde(with = "columns")]
     covariance: Matrix2<f64>,
+    /// The numbers that it was fitted by.
+    #[serde(skip)]
+    by: FitTuning,
 }
 
 /// A fall of the speed, as at the end of memory.
@@ -105,20 +55,20 @@ pub(super) struct Fall {
 
 impl TimeCurve {
     /// Fits the samples around the size `center`. There must be one at least, and sizes must ascend.
-    pub fn fit(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
+    pub fn fit(samples: &[LogTime], center: f64, expected: Expected, by: FitTuning) -> Self {
         let before = match expected {
-            Expected::Anything => count_before_fall(samples, center),
+            Expected::Anything => count_before_fall(samples, center, by),
             Expected::Steady => samples.len(),
         };
         let (good, behind) = samples.split_at(before);
-        let mut curve = Self::fit_line(good, center, expected);
+        let mut curve = Self::fit_line(good, center, expected, by);
         curve.fall_off(behind);
         curve
     }
 
     /// Fits the samples without looking for a fall.
-    pub fn fit_line(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
-        let fit = LineFit::solve(samples, center, expected);
+    pub fn fit_line(samples: &[LogTime], center: f64, expected: Expected, by: FitTuning) -> Self {
+        let fit = LineFit::solve(samples, center, expected, by);
         let mut curve = Self {
             line: TimeLine::new(fit.fixed_s, fit.slope),
             fixed_s: fit.fixed_s,
@@ -127,6 +77,7 @@ impl TimeCurve {
             seen: samples.last().map_or(0.0, |sample| sample.d),
             center,
             covariance: fit.covariance,
+            by,
         };
         curve.pass_through(samples, &fit);
         curve
@@ -134,9 +85,9 @@ impl TimeCurve {
 
     /// Bends the line towards the points, as far as the roughness between them and the size of interest
     /// exceeds their noise.
-    fn pass_through(&mut self, samples: &[TimePoint], fit: &LineFit) {
+    fn pass_through(&mut self, samples: &[LogTime], fit: &LineFit) {
         for sample in samples {
-            let rough = roughness(sample.d, self.center);
+            let rough = self.by.roughness_between(sample.d, self.center);
             let residual = sample.log_s - fit.time_s(sample.d).ln();
             let bend = (residual * rough / (rough + sample.variance)).exp();
             self.line
@@ -145,19 +96,21 @@ impl TimeCurve {
     }
 
     /// Lets the line fall off at the capacity that the points behind it suggest, and pass through these.
-    fn fall_off(&mut self, behind: &[TimePoint]) {
+    fn fall_off(&mut self, behind: &[LogTime]) {
         let (Some(first), Some(last)) = (behind.first(), behind.last()) else {
             return;
         };
         let excess_s = (first.time_s() - self.line.time_s(first.d)).max(0.0);
-        let [mut from, mut to] = STEEPNESS
+        let [mut from, mut to] = self
+            .by
+            .steepness
             .map(|steep| first.d - excess_s / ((steep - 1.0) * self.slope))
             .map(|cap| cap.clamp(self.seen, first.d));
         for further in &behind[1..] {
             let [least, most] = self.meet_line(first, further);
             (from, to) = (least.clamp(from, to), most.clamp(from, to));
         }
-        let cap = from + CAUTION * (to - from);
+        let cap = from + self.by.caution * (to - from);
         let before = self.line.clone();
         self.line = before.with_wall(cap, self.slope);
         for sample in behind {
@@ -177,10 +130,10 @@ impl TimeCurve {
     /// Lifts the line to lower bounds of the times of sizes beyond all samples. Sizes must ascend.
     ///
     /// A bound far above the line is a fall of the speed before it.
-    pub fn hold_floors(&mut self, floors: &[TimePoint]) {
+    pub fn hold_floors(&mut self, floors: &[LogTime]) {
         for floor in floors {
             let excess = floor.log_s - self.line.time_s(floor.d).ln();
-            if self.fall.is_none() && excess > FALL {
+            if self.fall.is_none() && excess > self.by.fall {
                 self.fall_off(std::slice::from_ref(floor));
             } else if excess > 0.0 {
                 self.line.lift_to(floor.d, floor.time_s());
@@ -189,7 +142,7 @@ impl TimeCurve {
     }
 
     /// Returns the least and the largest size at which the line through two samples may meet this one.
-    fn meet_line(&self, first: &TimePoint, second: &TimePoint) -> [f64; 2] {
+    fn meet_line(&self, first: &LogTime, second: &LogTime) -> [f64; 2] {
         let [first_s, second_s] =
             [first, second].map(|sample| sample.time_s() - self.line.time_s(sample.d));
         let ahead = (second.d - first.d) / (second_s - first_s);
@@ -206,8 +159,8 @@ impl TimeCurve {
     /// Returns the largest size of which the time is known well enough to notice drift.
     pub fn find_known(&self) -> f64 {
         match self.fall {
-            Some(fall) => BEFORE_FALL * fall.from,
-            None => NEARLY * self.seen,
+            Some(fall) => self.by.before_fall * fall.from,
+            None => self.by.nearly * self.seen,
         }
     }
 
@@ -215,7 +168,7 @@ impl TimeCurve {
     /// was measured; no less than that one.
     pub fn find_endurable(&self, limit_s: f64) -> f64 {
         let ratio = (limit_s / self.line.time_s(self.seen)).max(1.0);
-        self.seen * ratio.powf(1.0 / (1.0 + PAGING))
+        self.seen * ratio.powf(1.0 / (1.0 + self.by.paging))
     }
 
     /// Returns the relative variance of the time of `d` units.
@@ -223,7 +176,7 @@ impl TimeCurve {
         let t_s = (self.fixed_s + self.slope * d).max(f64::MIN_POSITIVE);
         let x = Vector2::new(1.0, d) / t_s;
         let fitted = (x.transpose() * self.covariance * x)[0];
-        fitted + roughness(d, self.center)
+        fitted + self.by.roughness_between(d, self.center)
     }
 }
 
@@ -242,49 +195,52 @@ mod columns {
     }
 }
 
-/// Returns the variance of a speed for its distance to the size of interest.
-fn roughness(d: f64, center: f64) -> f64 {
-    (ROUGHNESS * (d / center).ln()).powi(2)
+impl FitTuning {
+    /// Returns the variance of a speed for its distance to the size of interest.
+    fn roughness_between(&self, d: f64, center: f64) -> f64 {
+        (self.roughness * (d / center).ln()).powi(2)
+    }
 }
 
 /// Returns the number of samples before the first that takes clearly longer than the smaller ones
 /// suggest.
-fn count_before_fall(samples: &[TimePoint], center: f64) -> usize {
-    let whole = LineFit::solve(samples, center, Expected::Anything);
+fn count_before_fall(samples: &[LogTime], center: f64, by: FitTuning) -> usize {
+    let whole = LineFit::solve(samples, center, Expected::Anything, by);
     let is_smooth = samples
         .iter()
-        .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * STEEP_FALL);
+        .all(|sample| (sample.log_s - whole.time_s(sample.d).ln()).abs() < 0.5 * by.steep_fall);
     if is_smooth {
         return samples.len();
     }
-    let clear = (1..samples.len()).find(|&n| falls_after(&samples[..n], &samples[n]));
+    let clear = (1..samples.len()).find(|&n| falls_after(&samples[..n], &samples[n], by));
     let Some(mut first) = clear else {
         return samples.len();
     };
-    while first > 1 && excess_of(&samples[..first - 1], &samples[first - 1]) > SLIGHT_FALL {
+    while first > 1 && excess_of(&samples[..first - 1], &samples[first - 1], by) > by.slight_fall {
         first -= 1;
     }
     first
 }
 
 /// Returns `true` if the speed falls between the samples before and `next`.
-fn falls_after(before: &[TimePoint], next: &TimePoint) -> bool {
+fn falls_after(before: &[LogTime], next: &LogTime, by: FitTuning) -> bool {
     let is_steep = before
         .last()
-        .is_some_and(|last| next.log_s - last.log_s > STEEP * (next.d / last.d).ln());
-    excess_of(before, next) > if is_steep { STEEP_FALL } else { FALL }
+        .is_some_and(|last| next.log_s - last.log_s > by.steep * (next.d / last.d).ln());
+    let limit = if is_steep { by.steep_fall } else { by.fall };
+    excess_of(before, next, by) > limit
 }
 
 /// Returns the logarithm by which `next` exceeds the time that the samples before it suggest; 0 if that may
 /// be noise.
-fn excess_of(before: &[TimePoint], next: &TimePoint) -> f64 {
+fn excess_of(before: &[LogTime], next: &LogTime, by: FitTuning) -> f64 {
     let Some(last) = before.last() else {
         return 0.0;
     };
-    let fit = LineFit::solve(before, last.d, Expected::Anything);
+    let fit = LineFit::solve(before, last.d, Expected::Anything, by);
     let excess = next.log_s - fit.time_s(next.d).ln();
-    let variance = fit.variance(next.d) + roughness(next.d, last.d) + next.variance;
-    if excess > CLEARLY * variance.sqrt() {
+    let variance = fit.variance(next.d) + by.roughness_between(next.d, last.d) + next.variance;
+    if excess > by.clearly * variance.sqrt() {
         excess
     } else {
         0.0
@@ -302,19 +258,19 @@ struct LineFit {
 impl LineFit {
     /// Solves for `t0 + slope · d = t` at the samples, with `t0 ≥ 0` small in the absence of samples that
     /// tell.
-    fn solve(samples: &[TimePoint], center: f64, expected: Expected) -> Self {
+    fn solve(samples: &[LogTime], center: f64, expected: Expected, by: FitTuning) -> Self {
         let scale_s = samples
             .last()
             .map_or(1.0, |last| last.time_s() * center / last.d);
         let fixed_cost = match expected {
-            Expected::Anything => FIXED_COST,
-            Expected::Steady => FIXED_COST.min(STEADY_START_S / scale_s),
+            Expected::Anything => by.fixed_cost,
+            Expected::Steady => by.fixed_cost.min(by.steady_start_s / scale_s),
         };
         let unit = Vector2::new(scale_s, scale_s / center);
         let mut normal = Matrix2::new(fixed_cost.powi(-2), 0.0, 0.0, 0.0);
         let mut right = Vector2::zeros();
         for sample in samples {
-            let weight = 1.0 / (sample.variance + roughness(sample.d, center));
+            let weight = 1.0 / (sample.variance + by.roughness_between(sample.d, center));
             let row = Vector2::new(scale_s, scale_s * sample.d / center) / sample.time_s();
             normal += weight * row * row.transpose();
             right += weight * row;
@@ -323,9 +279,9 @@ impl LineFit {
         let mut solution = inverse * right;
         if solution.x < 0.0 {
             solution = Vector2::new(0.0, right.y / normal.m22);
-        } else if solution.y < LEAST_SLOPE {
-            let fixed = (right.x - normal.m12 * LEAST_SLOPE) / normal.m11;
-            solution = Vector2::new(fixed.max(0.0), LEAST_SLOPE);
+        } else if solution.y < by.least_slope {
+            let fixed = (right.x - normal.m12 * by.least_slope) / normal.m11;
+            solution = Vector2::new(fixed.max(0.0), by.least_slope);
         }
         let scaling = Matrix2::from_diagonal(&unit);
         Self {
@@ -350,15 +306,11 @@ mod tests {
     use super::*;
 
     fn fit(times: &[(f64, f64)], center: f64) -> TimeCurve {
-        let samples: Vec<TimePoint> = times
+        let samples: Vec<LogTime> = times
             .iter()
-            .map(|&(d, t_s)| TimePoint {
-                d,
-                log_s: t_s.ln(),
-                variance: 1e-4,
-            })
+            .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4))
             .collect();
-        TimeCurve::fit(&samples, center, Expected::Anything)
+        TimeCurve::fit(&samples, center, Expected::Anything, FitTuning::default())
     }
 
     #[test]
@@ -372,12 +324,9 @@ mod tests {
 
     #[test]
     fn a_steady_part_that_was_disturbed_has_neither_a_start_nor_a_fall() {
-        let samples = [(5.0, 15.4e-3), (8.0, 16.5e-3), (8.8, 25.0e-3)].map(|(d, t_s)| TimePoint {
-            d,
-            log_s: f64::ln(t_s),
-            variance: 1e-3,
-        });
-        let curve = TimeCurve::fit(&samples, 8.8, Expected::Steady);
+        let samples = [(5.0, 15.4e-3), (8.0, 16.5e-3), (8.8, 25.0e-3)]
+            .map(|(d, t_s)| LogTime::measured(d, f64::ln(t_s), 1e-3));
+        let curve = TimeCurve::fit(&samples, 8.8, Expected::Steady, FitTuning::default());
         assert!(curve.fall.is_none() && curve.fixed_s < 4e-4, "{curve:?}");
         let speed = 40.0 / curve.line.time_s(40.0);
         assert!((300.0..500.0).contains(&speed), "{curve:?}");
@@ -386,16 +335,12 @@ mod tests {
     #[test]
     fn a_steady_part_takes_time_whatever_was_disturbed() {
         for disturbed in [[5e-6, 5e-6, 5e-3], [5e-6, 5e-3, 6e-3], [5e-3, 5e-3, 5e-3]] {
-            let samples: Vec<TimePoint> = [10.0, 11.0, 12.0]
+            let samples: Vec<LogTime> = [10.0, 11.0, 12.0]
                 .into_iter()
                 .zip(disturbed)
-                .map(|(d, t_s)| TimePoint {
-                    d,
-                    log_s: f64::ln(t_s),
-                    variance: 1e-3,
-                })
+                .map(|(d, t_s)| LogTime::measured(d, f64::ln(t_s), 1e-3))
                 .collect();
-            let curve = TimeCurve::fit(&samples, 12.0, Expected::Steady);
+            let curve = TimeCurve::fit(&samples, 12.0, Expected::Steady, FitTuning::default());
             for d in [1.0, 2.0, 10.0, 40.0] {
                 assert!(curve.line.time_s(d) > 0.0, "{disturbed:?} {d}: {curve:?}");
             }
@@ -442,13 +387,11 @@ mod tests {
     fn bounds_lift_the_line_and_are_not_seen() {
         let before = fit(&[(25.0, 2.5), (75.0, 7.5)], 75.0);
         let hold = |times: &[(f64, f64)]| {
-            let floors = times.iter().map(|&(d, t_s)| TimePoint {
-                d,
-                log_s: t_s.ln(),
-                variance: 1e-4,
-            });
+            let floors = times
+                .iter()
+                .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-4));
             let mut curve = before.clone();
-            curve.hold_floors(&floors.collect::<Vec<TimePoint>>());
+            curve.hold_floors(&floors.collect::<Vec<LogTime>>());
             curve
         };
         assert_eq!(hold(&[(150.0, 10.0), (200.0, 15.0)]), before);
@@ -476,5 +419,47 @@ mod tests {
         );
         assert!((curve.line.time_s(40.0) - 3.6).abs() < 0.1, "{curve:?}");
         assert!((curve.line.time_s(200.0) - 20.0).abs() < 0.3);
+    }
+
+    /// Fits times that are known to a thousandth.
+    fn fit_exactly(times: &[(f64, f64)], center: f64) -> TimeCurve {
+        let samples: Vec<LogTime> = times
+            .iter()
+            .map(|&(d, t_s)| LogTime::measured(d, t_s.ln(), 1e-6))
+            .collect();
+        TimeCurve::fit(&samples, center, Expected::Anything, FitTuning::default())
+    }
+
+    #[test]
+    fn a_time_that_falls_with_the_size_is_nearly_all_fixed_cost() {
+        let curve = fit(&[(500.0, 1.62), (660.0, 1.57)], 660.0);
+        let part = curve.slope * 660.0 / 1.57;
+        assert!((part - 0.05).abs() < 1e-9, "{part}");
+    }
+
+    #[test]
+    fn sizes_up_to_those_seen_are_known_and_some_way_before_a_fall() {
+        let smooth = fit(&[(25.0, 2.5), (75.0, 7.5)], 75.0);
+        assert!((smooth.find_known() - 75.4).abs() < 0.1, "{smooth:?}");
+        let cliff = fit(&[(25.0, 2.5), (75.0, 7.5), (150.0, 65.0)], 75.0);
+        let part = cliff.find_known() / cliff.fall.expect("a fall").from;
+        assert!((0.85..0.95).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn a_slight_excess_before_a_fall_belongs_to_it() {
+        let curve = fit_exactly(
+            &[(80.0, 8.0), (90.0, 9.0), (100.0, 10.45), (104.0, 31.0)],
+            90.0,
+        );
+        assert_eq!(curve.seen, 90.0, "{curve:?}");
+    }
+
+    #[test]
+    fn behind_a_fall_the_slope_is_expected_to_double_at_least() {
+        let curve = fit_exactly(&[(25.0, 2.5), (50.0, 5.0), (100.0, 13.0)], 50.0);
+        // The 3 s too many are those of 30 units.
+        let from = curve.fall.expect("a fall").from;
+        assert!((67.0..73.0).contains(&from), "{from}");
     }
 }

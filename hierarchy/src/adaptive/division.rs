@@ -1,10 +1,10 @@
 //! Divisions of the units by the models, within limits.
 
 use super::curve::TimeCurve;
-use super::expectation::{Uncertain, expect_longest};
 use super::time_line::TimeLine;
 use crate::model::SpeedModel;
 use crate::partition::{PartitionError, gpa};
+use crate::times::{Sample, expect_longest};
 
 /// Slope beyond a size that should not be exceeded, in the longest even times a size.
 const WALL: f64 = 1e4;
@@ -107,27 +107,22 @@ fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
 /// Returns the expected seconds of a step with these units.
 pub(super) fn expect_step(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 {
     let times = predict_times(curves, units);
-    let times: Vec<Uncertain> = times.into_iter().map(|(_, time)| time).collect();
+    let times: Vec<Sample> = times.into_iter().map(|(_, time)| time).collect();
     expect_longest(&times)
 }
 
 /// Returns the time of each part that has units, with its index.
-pub(super) fn predict_times(
-    curves: &[Option<&TimeCurve>],
-    units: &[u64],
-) -> Vec<(usize, Uncertain)> {
+pub(super) fn predict_times(curves: &[Option<&TimeCurve>], units: &[u64]) -> Vec<(usize, Sample)> {
     (curves.iter().zip(units).enumerate())
         .filter(|&(_, (_, &d))| d > 0)
-        .filter_map(|(part, (curve, &d))| curve.map(|curve| (part, predict_time(curve, d as f64))))
+        .filter_map(|(part, (curve, &d))| curve.map(|curve| (part, predict_time(curve, d))))
         .collect()
 }
 
-fn predict_time(curve: &TimeCurve, d: f64) -> Uncertain {
-    let mean_s = curve.line.time_s(d);
-    Uncertain {
-        mean_s,
-        sd_s: mean_s * curve.variance(d).sqrt(),
-    }
+fn predict_time(curve: &TimeCurve, units: u64) -> Sample {
+    let size = units as f64;
+    let mean_s = curve.line.time_s(size);
+    Sample::predicted(units, mean_s, mean_s * curve.variance(size).sqrt())
 }
 
 /// Returns the longest expected time of a part with these units.

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, Observed};
+use super::{Adaptive, AdaptiveError, AdaptivePart, Observed, Tuning};
 
 /// The parts of a run and the times of its measurements, from which learning begins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FirstLook {
     /// Settings.
-    pub config: AdaptiveConfig,
+    pub config: Tuning,
     /// The parts.
     pub parts: Vec<AdaptivePart>,
     /// Every measurement, in order.

@@ -1,19 +1,17 @@
 //! The model that parts of one kind share.
 
-use super::curve::{TimeCurve, TimePoint};
+use super::curve::TimeCurve;
 use super::part::PartState;
 use crate::model::SpeedModel;
+use crate::times::{LogTime, Quality, find_common};
 
 /// Makes the models of parts of one kind as alike as their times are.
 ///
 /// The models are compared at one size for each unit of likely speed, the median of the parts' own. The logarithms of
-/// their times there are taken as normally distributed around a common mean. Their variance `τ²` is what their spread
-/// exceeds their errors by (DerSimonian and Laird), and a further standard error less, so that parts count as alike as
-/// long as they may be. The mean, with variance `τ²`, then counts as one more point of each part. Parts with a fall of
+/// their times there have a [common mean](find_common()), which counts as one more point of each part. Parts with a fall of
 /// the speed are left as they are, and with `keeps_unlike` also those that are clearly unlike the mean.
 ///
 /// # References
-/// DerSimonian and Laird, "Meta-analysis in clinical trials", Controlled Clinical Trials 7(3), 1986.
 /// Efron and Morris, "Stein's estimation rule and its competitors", Journal of the American Statistical
 /// Association 68, 1973.
 pub(super) fn shrink_to_kind(parts: &mut [&mut PartState], keeps_unlike: bool) {
@@ -27,14 +25,13 @@ pub(super) fn shrink_to_kind(parts: &mut [&mut PartState], keeps_unlike: bool) {
     centers.sort_by(f64::total_cmp);
     let d = centers[centers.len() / 2];
     let times: Vec<LogTime> = list_smooth(parts, &scales)
-        .map(|(curve, scale)| LogTime::predict(curve, scale * d))
+        .map(|(curve, scale)| predict(curve, scale * d))
         .collect();
-    let common = estimate_common(&times);
+    let common = find_common(d, &times);
     for (part, scale) in parts.iter_mut().zip(scales) {
-        let point = TimePoint {
+        let point = LogTime {
             d: scale * d,
-            log_s: common.mean,
-            variance: common.variance,
+            ..common
         };
         if !(keeps_unlike && part.is_unlike(&point)) {
             part.count_in(point);
@@ -60,63 +57,11 @@ fn list_smooth<'a>(
         .filter(|(curve, _)| curve.fall.is_none())
 }
 
-/// The logarithm of a time, with its variance.
-struct LogTime {
-    mean: f64,
-    variance: f64,
-}
-
-impl LogTime {
-    fn predict(curve: &TimeCurve, d: f64) -> Self {
-        Self {
-            mean: curve.line.time_s(d).ln(),
-            variance: curve.variance(d),
-        }
-    }
-}
-
-/// Returns the common mean, with the variance of a part around it.
-fn estimate_common(times: &[LogTime]) -> LogTime {
-    let weights: f64 = times.iter().map(|x| 1.0 / x.variance).sum();
-    let squares: f64 = times.iter().map(|x| x.variance.powi(-2)).sum();
-    let mean = times.iter().map(|x| x.mean / x.variance).sum::<f64>() / weights;
-    let excess: f64 = times
-        .iter()
-        .map(|x| (x.mean - mean).powi(2) / x.variance)
-        .sum();
-    let freedom = times.len() as f64 - 1.0;
-    let expected = freedom + (2.0 * freedom).sqrt();
-    let spread = ((excess - expected) / (weights - squares / weights)).max(0.0);
+fn predict(curve: &TimeCurve, d: f64) -> LogTime {
     LogTime {
-        mean,
-        variance: spread + 1.0 / weights,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn estimate(means: &[f64]) -> LogTime {
-        let times: Vec<LogTime> = means
-            .iter()
-            .map(|&mean| LogTime {
-                mean,
-                variance: 1e-4,
-            })
-            .collect();
-        estimate_common(&times)
-    }
-
-    #[test]
-    fn times_that_differ_by_their_errors_have_no_spread() {
-        let alike = estimate(&[0.01, -0.01, 0.0, 0.012]);
-        assert!((alike.mean - 0.003).abs() < 1e-9 && alike.variance < 3e-5);
-        let unlike = estimate(&[0.0, 1.0, 2.0]);
-        assert!(
-            (unlike.variance.sqrt() - 1.0).abs() < 0.1,
-            "{}",
-            unlike.variance
-        );
+        d,
+        log_s: curve.line.time_s(d).ln(),
+        variance: curve.variance(d),
+        quality: Quality::Predicted,
     }
 }

@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use super::curve::TimeCurve;
 use super::division::{divide, expect_step, longest_mean};
 use super::kinds::shrink_to_kind;
-use super::noise::Noise;
-use super::part::{DRIFT, PartState};
+use super::part::PartState;
 use super::proposal::{Place, Proposal};
 use super::{
-    AdaptiveConfig, AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut,
-    Observed, PartModel, Request,
+    AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut, Observed, PartModel,
+    Request, Tuning,
 };
 use crate::model::{Point, SpeedModel};
 use crate::partition::even;
+use crate::times::{Noise, QUANTILE};
 
 /// Learns the times of parts while they work, and divides the units of each step over them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Adaptive {
-    pub(super) config: AdaptiveConfig,
+    pub(super) config: Tuning,
     pub(super) total: u64,
     pub(super) steps: u64,
     pub(super) parts: Vec<PartState>,
@@ -55,7 +55,7 @@ impl Adaptive {
     /// [`AdaptiveError::InvalidConfig`], [`AdaptiveError::NoParts`], [`AdaptiveError::BeyondCapacity`] or,
     /// for an earlier point, [`AdaptiveError::InvalidTime`].
     pub fn new(
-        config: AdaptiveConfig,
+        config: Tuning,
         total: u64,
         steps: u64,
         parts: Vec<AdaptivePart>,
@@ -68,9 +68,12 @@ impl Adaptive {
             steps,
             noise: parts
                 .iter()
-                .map(|part| (part.kind, Noise::default()))
+                .map(|part| (part.kind, Noise::new(config.noise)))
                 .collect(),
-            parts: parts.into_iter().map(PartState::new).collect(),
+            parts: parts
+                .into_iter()
+                .map(|part| PartState::new(part, config))
+                .collect(),
             looks: 0,
             step: 0,
             since_change: 0,
@@ -95,7 +98,7 @@ impl Adaptive {
         self.check_observed(observed)?;
         for (index, (&d, &t_s)) in observed.units.iter().zip(&observed.times_s).enumerate() {
             if d > 0 {
-                self.observe_part(index, d, t_s, (observed.burst, observed.is_measurement));
+                self.observe_part(index, d, t_s, observed);
             }
         }
         if observed.is_measurement {
@@ -108,14 +111,20 @@ impl Adaptive {
         Ok(())
     }
 
-    fn observe_part(&mut self, index: usize, d: u64, t_s: f64, at: (u64, bool)) {
+    fn observe_part(&mut self, index: usize, d: u64, t_s: f64, observed: &Observed) {
         let part = &mut self.parts[index];
-        let noise = self.noise.entry(part.part.kind).or_default();
-        let Some(shift) = part.observe(d, t_s, at, noise) else {
+        let noise =
+            (self.noise.entry(part.part.kind)).or_insert_with(|| Noise::new(self.config.noise));
+        let Observed {
+            burst,
+            is_measurement,
+            ..
+        } = *observed;
+        let Some(shift) = part.observe(d, t_s, burst, is_measurement, noise) else {
             return;
         };
         self.has_drifted = true;
-        if shift.log_factor.abs() > DRIFT.ln() {
+        if shift.log_factor.abs() > self.config.drift.reported.ln() {
             self.drifts.push(Drift {
                 part: index,
                 step: (self.step + 1).saturating_sub(shift.deviations.len() as u64),
@@ -152,7 +161,7 @@ impl Adaptive {
     ///
     /// # Errors
     /// [`AdaptiveError::WrongLength`], [`AdaptiveError::WrongTotal`] or [`AdaptiveError::InvalidCost`] for a
-    /// placement that is none of the division, and [`AdaptiveError::Partition`] if the models do not admit
+    /// placement that the division does not have, and [`AdaptiveError::Partition`] if the models do not admit
     /// a division.
     pub fn request_next(
         &mut self,
@@ -163,7 +172,7 @@ impl Adaptive {
 
     /// Returns the units of the next measurement before the first step; `None` if enough is known to begin.
     ///
-    /// A caller who has divided the first step by other means than [`request_next`](Self::request_next) asks
+    /// A caller that has divided the first step by other means than [`request_next`](Self::request_next) asks
     /// here before, and then hands over the times of the steps.
     ///
     /// # Errors
@@ -229,7 +238,7 @@ impl Adaptive {
             // A single time beyond belief is measured again first: it may be a disturbance.
             if self.since_change > 1 || !self.parts.iter().any(PartState::is_doubtful) {
                 let steps_left = (self.steps - self.step) as f64;
-                self.change_if_it_pays(steps_left, LEAST_GAIN, place)?;
+                self.change_if_it_pays(steps_left, self.config.change.least_gain, place)?;
             }
         }
         Ok(Request::Steps {
@@ -391,12 +400,6 @@ impl Adaptive {
     }
 }
 
-/// Part of a step that a change must save at least: less is chasing noise.
-const LEAST_GAIN: f64 = 0.002;
-
-/// Quantile 0.975 of the normal distribution.
-const QUANTILE: f64 = 1.96;
-
 fn describe_curve(curve: &TimeCurve) -> PartModel {
     let time_s = curve.line.time_s(curve.center);
     PartModel {
@@ -406,23 +409,6 @@ fn describe_curve(curve: &TimeCurve) -> PartModel {
         units: curve.center,
         time_s,
         ci_s: QUANTILE * time_s * curve.variance(curve.center).sqrt(),
-    }
-}
-
-impl AdaptiveConfig {
-    fn check(&self) -> Result<(), AdaptiveError> {
-        for (name, value, least) in [
-            ("granule", self.granule as f64, 1.0),
-            ("growth", self.growth, 1.0),
-            ("growth_in_step", self.growth_in_step, 1.0),
-            ("growth_before_fall", self.growth_before_fall, 1.0),
-            ("check_every", self.check_every as f64, 1.0),
-        ] {
-            if !(value >= least && value.is_finite()) {
-                return Err(AdaptiveError::InvalidConfig { name, value, least });
-            }
-        }
-        Ok(())
     }
 }
 

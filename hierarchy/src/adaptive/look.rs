@@ -7,52 +7,6 @@ use super::part::PartState;
 use crate::model::SpeedModel;
 use crate::partition::apportion;
 
-/// Parts of an even share that are measured first and second.
-const LOOKS: [u64; 2] = [16, 4];
-
-/// Part of all units in a first look at parts of likely speeds.
-const LIKELY_LOOK: u64 = 16;
-
-/// Part of the units of all steps that such a look has at most.
-const SHARE_OF_RUN: u64 = 200;
-
-/// Ratio of times up to which a second look may be longer for a slow part than for the fastest.
-const SLOWER: f64 = 2.0;
-
-/// Ratio of speeds from which the second look is left out: on the slowest part it would take too long.
-const UNLIKE: f64 = 8.0;
-
-/// Ratio of speeds up to which the first look is enough: an even division is a good start.
-const SIMILAR: f64 = 1.05;
-
-/// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
-const IMPLAUSIBLE: f64 = 400.0;
-
-/// Ratio of speeds from which the next look has a little more of the slow part, if no part's speed is expected to fall.
-const SUSPICIOUS: f64 = 4.0;
-
-/// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
-const PATIENCE: f64 = 20.0;
-
-/// Ratio of times up to which a look at unlike parts was balanced, and the part of its units that it had at least.
-const BALANCED: f64 = 1.25;
-const ENOUGH: f64 = 0.5;
-
-/// Steps until their times have corrected the first division, for each repetition of a look.
-const FIRST_STEPS: f64 = 2.0;
-
-/// Ratio of two sizes that tells a fixed cost from a low speed.
-const NOTABLY: f64 = 1.2;
-
-/// Growth of a part from which it does more while others are measured anyway.
-const WORTHWHILE: f64 = 1.1;
-
-/// Time over the expected one from which a part's speed has fallen for certain.
-const FALLEN: f64 = 3.0;
-
-/// Measurements that a look has at most.
-const MOST_MEASUREMENTS: u32 = 8;
-
 impl Adaptive {
     /// Returns, for a measurement of these units, the seconds from which a part's speed has fallen for certain. `None`
     /// for a part that has done as many units, or is not expected to fall.
@@ -63,14 +17,15 @@ impl Adaptive {
             .map(|(part, &units)| {
                 let curve = part.curve.as_ref()?;
                 let is_new = units as f64 > curve.seen && units > part.part.safe;
-                is_new.then(|| FALLEN * curve.line.time_s(units as f64))
+                is_new.then(|| self.config.look.fallen * curve.line.time_s(units as f64))
             })
             .collect()
     }
 
     /// Returns the units of the next measurement; `None` if the look is over.
     pub(super) fn plan_look(&self) -> Result<Option<Vec<u64>>, AdaptiveError> {
-        if self.parts.len() < 2 || self.total == 0 || self.looks >= MOST_MEASUREMENTS {
+        let look = &self.config.look;
+        if self.parts.len() < 2 || self.total == 0 || self.looks >= look.most {
             return Ok(None);
         }
         let unknown: Vec<bool> = self.parts.iter().map(PartState::is_unknown).collect();
@@ -79,7 +34,7 @@ impl Adaptive {
             if let Some(likely) = self.size_likely_look() {
                 return Ok(Some(likely));
             }
-            let looks = self.size_look(LOOKS[0], &unknown);
+            let looks = self.size_look(self.config.look.fractions[0], &unknown);
             return self.add_probes(looks).map(Some);
         }
         let fresh: Vec<bool> = self.parts.iter().map(PartState::is_fresh).collect();
@@ -89,13 +44,16 @@ impl Adaptive {
         let speeds = self.list_speeds();
         let fastest = speeds.iter().copied().fold(0.0, f64::max);
         let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
-        if fastest < SIMILAR * slowest {
+        if fastest < look.similar * slowest {
             return Ok(None);
         }
         let slow: Vec<bool> = (fresh.iter().zip(&speeds))
-            .map(|(&fresh, v)| fresh && UNLIKE * v < fastest)
+            .map(|(&fresh, v)| fresh && look.unlike * v < fastest)
             .collect();
-        let doubtful: Vec<bool> = speeds.iter().map(|v| IMPLAUSIBLE * v < fastest).collect();
+        let doubtful: Vec<bool> = speeds
+            .iter()
+            .map(|v| look.implausible * v < fastest)
+            .collect();
         match self.looks {
             1 | 2 if self.is_safe() => {
                 if self.is_balanced() {
@@ -105,7 +63,9 @@ impl Adaptive {
                 Ok(self.is_worthwhile(&look, &speeds)?.then_some(look))
             }
             1 if !slow.contains(&true) => Ok(Some(self.size_second_look(&fresh))),
-            1 if doubtful.contains(&true) => Ok(Some(self.size_look(LOOKS[0], &doubtful))),
+            1 if doubtful.contains(&true) => Ok(Some(
+                self.size_look(self.config.look.fractions[0], &doubtful),
+            )),
             _ => self.plan_growth(),
         }
     }
@@ -124,8 +84,8 @@ impl Adaptive {
             shortest_s = time_s.min(shortest_s);
             longest_s = time_s.max(longest_s);
         }
-        let wanted = ENOUGH * self.count_likely_look() as f64;
-        seen >= wanted && longest_s < BALANCED * shortest_s
+        let wanted = self.config.look.enough * self.count_likely_look() as f64;
+        seen >= wanted && longest_s < self.config.look.balanced * shortest_s
     }
 
     /// Returns `true` if another look at safe parts of these speeds costs less than it may save, or if that is unknown.
@@ -152,13 +112,13 @@ impl Adaptive {
             .fold(0.0, f64::max);
         let best_s = self.total as f64 / (scale * likely.iter().sum::<f64>());
         let measured_s = longest_mean(&self.list_curves(), look);
-        Ok(measured_s < FIRST_STEPS * (longest_s - best_s))
+        Ok(measured_s < self.config.look.first_steps * (longest_s - best_s))
     }
 
     /// Returns the units of all parts in a first look at parts of likely speeds.
     fn count_likely_look(&self) -> u64 {
-        let affordable = self.total.saturating_mul(self.steps) / SHARE_OF_RUN;
-        affordable.min(self.total / LIKELY_LOOK)
+        let affordable = self.total.saturating_mul(self.steps) / self.config.look.run_fraction;
+        affordable.min(self.total / self.config.look.likely_fraction)
     }
 
     /// Returns the units of a first look that is likely to take all parts about as long; `None` if their speeds are
@@ -206,7 +166,7 @@ impl Adaptive {
     /// Returns the units of a second look for the parts chosen. Slow ones have less than their part of an even share:
     /// the others would wait for them, and will do more in the run.
     fn size_second_look(&self, chosen: &[bool]) -> Vec<u64> {
-        let mut looks = self.size_look(LOOKS[1], chosen);
+        let mut looks = self.size_look(self.config.look.fractions[1], chosen);
         let curves = self.list_curves();
         let shortest_s = curves
             .iter()
@@ -217,8 +177,10 @@ impl Adaptive {
         let granule = self.config.granule;
         for (units, curve) in looks.iter_mut().zip(curves) {
             let Some(curve) = curve else { continue };
-            let within = curve.line.units_within(SLOWER * shortest_s) as u64;
-            let more = (NOTABLY * curve.seen) as u64;
+            let within = curve
+                .line
+                .units_within(self.config.look.slower * shortest_s) as u64;
+            let more = (self.config.look.notably * curve.seen) as u64;
             let enough = within.max(more).next_multiple_of(granule);
             *units = enough.min(*units);
         }
@@ -235,7 +197,8 @@ impl Adaptive {
         let wanted = divide(&self.list_candidates(), self.total, granule)?;
         for ((units, part), wanted) in looks.iter_mut().zip(&self.parts).zip(wanted) {
             if part.awaits_probe() {
-                let probe = (wanted / LOOKS[1] / granule * granule).max(granule);
+                let probe =
+                    (wanted / self.config.look.fractions[1] / granule * granule).max(granule);
                 *units = probe.min(part.capacity());
             }
         }
@@ -254,9 +217,9 @@ impl Adaptive {
         let fastest = speeds.iter().copied().fold(0.0, f64::max);
         let mut looks = Vec::with_capacity(wanted.len());
         for (index, curve) in self.list_curves().into_iter().enumerate() {
-            let balanced = wanted[index] / LOOKS[1] / granule * granule;
+            let balanced = wanted[index] / self.config.look.fractions[1] / granule * granule;
             let seen = curve
-                .filter(|_| SUSPICIOUS * speeds[index] < fastest)
+                .filter(|_| self.config.look.suspicious * speeds[index] < fastest)
                 .map_or(0, |curve| curve.seen as u64);
             let units = balanced.max(seen.next_multiple_of(granule) + granule);
             looks.push(if chosen[index] { units } else { 0 });
@@ -291,7 +254,7 @@ impl Adaptive {
         let curves = self.list_curves();
         let lost_s = longest_mean(&curves, &careful) - longest_mean(&curves, &wanted);
         let measured_s = longest_mean(&curves, &wider);
-        if measured_s >= PATIENCE * lost_s {
+        if measured_s >= self.config.look.patience * lost_s {
             return Ok(None);
         }
         let otherwise = self.divide_if_slow(&candidates, &wider)?;
@@ -326,7 +289,7 @@ impl Adaptive {
         measured_s: f64,
     ) -> Vec<u64> {
         let granule = self.config.granule;
-        let second = self.total / self.parts.len() as u64 / LOOKS[1];
+        let second = self.total / self.parts.len() as u64 / self.config.look.fractions[1];
         for ((units, part), &otherwise) in wider.iter_mut().zip(&self.parts).zip(otherwise) {
             let Some(curve) = part
                 .curve
@@ -344,7 +307,7 @@ impl Adaptive {
             } else {
                 more.min(otherwise)
             };
-            if more as f64 > WORTHWHILE * curve.seen {
+            if more as f64 > self.config.look.worthwhile * curve.seen {
                 *units = (more / granule * granule).min(part.capacity());
             }
         }
@@ -362,5 +325,66 @@ impl Adaptive {
         let grown = (self.config.growth * curve.seen).min(wanted as f64);
         let granule = self.config.granule;
         (grown as u64 / granule * granule).max(granule)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptive::{AdaptivePart, Observed, Tuning};
+
+    /// Returns a run of 100 steps of 1600 units by two parts, of which these units were seen to take these seconds.
+    fn look(part: AdaptivePart, seen: Option<([u64; 2], [f64; 2])>) -> Adaptive {
+        let mut learner = Adaptive::new(Tuning::default(), 1600, 100, vec![part; 2]).unwrap();
+        if let Some((units, times_s)) = seen {
+            let observed = Observed {
+                is_measurement: true,
+                burst: 0,
+                units: units.to_vec(),
+                times_s: times_s.to_vec(),
+            };
+            learner.observe(&observed).unwrap();
+        }
+        learner
+    }
+
+    fn safe_part(likely_speed: Option<f64>) -> AdaptivePart {
+        AdaptivePart {
+            safe: 1600,
+            likely_speed,
+            ..AdaptivePart::default()
+        }
+    }
+
+    #[test]
+    fn a_look_ends_after_eight_measurements() {
+        let mut learner = look(AdaptivePart::default(), None);
+        learner.looks = 7;
+        assert!(learner.request_measurement().unwrap().is_some());
+        learner.looks = 8;
+        assert_eq!(learner.request_measurement(), Ok(None));
+    }
+
+    #[test]
+    fn a_part_that_seems_500_times_slower_is_looked_at_again() {
+        let mut learner = look(AdaptivePart::default(), Some(([50; 2], [0.1, 50.0])));
+        assert_eq!(learner.request_measurement(), Ok(Some(vec![0, 50])));
+    }
+
+    #[test]
+    fn a_part_that_seems_far_too_slow_does_more_than_before() {
+        let mut learner = look(safe_part(None), Some(([50; 2], [1.0, 7.5])));
+        let units = learner.request_measurement().unwrap().unwrap();
+        assert_eq!(units[1], 51, "{units:?}");
+    }
+
+    #[test]
+    fn a_balanced_look_at_half_of_its_units_is_enough() {
+        let seen = ([30, 30], [1.0, 1.1]);
+        let mut learner = look(safe_part(Some(1.0)), Some(seen));
+        assert_eq!(learner.request_measurement(), Ok(None));
+        let fewer = ([20, 20], [1.0, 1.1]);
+        let mut learner = look(safe_part(None), Some(fewer));
+        assert!(learner.request_measurement().unwrap().is_some());
     }
 }

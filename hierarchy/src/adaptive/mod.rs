@@ -22,19 +22,17 @@ use crate::partition::PartitionError;
 
 mod curve;
 mod division;
-mod expectation;
 mod first_look;
 mod kinds;
 mod learner;
-mod level;
 mod look;
-mod noise;
 mod own_loop;
 mod part;
 mod proposal;
 mod record;
 mod rugged;
 mod time_line;
+mod tuning;
 
 pub use first_look::FirstLook;
 pub use learner::Adaptive;
@@ -44,38 +42,7 @@ pub(crate) use proposal::Place;
 pub(crate) use rugged::RuggedLearner;
 
 pub use record::{ChangeReason, DivisionChange, Drift, Observed, PartModel};
-
-/// The settings of an [`Adaptive`] run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct AdaptiveConfig {
-    /// Divisions are made in multiples of this number of units, except for the rest of the total.
-    pub granule: u64,
-    /// Largest growth of a part from one measurement to the next.
-    pub growth: f64,
-    /// Largest growth of a part in a step beyond the size that it was seen to do.
-    pub growth_in_step: f64,
-    /// The same for a part whose speed was seen to fall.
-    pub growth_before_fall: f64,
-    /// Most steps from one request to the next, so that drift is answered.
-    pub check_every: u64,
-    /// Changes the division after this number of steps, for tests; 0 changes it only where that pays.
-    pub force_every: u64,
-}
-
-impl Default for AdaptiveConfig {
-    /// Whole units, growth by factors of 3, 1.5 and 1.2, a decision at least every 8 steps.
-    fn default() -> Self {
-        Self {
-            granule: 1,
-            growth: 3.0,
-            growth_in_step: 1.5,
-            growth_before_fall: 1.2,
-            check_every: 8,
-            force_every: 0,
-        }
-    }
-}
+pub use tuning::{ChangeTuning, DoubtTuning, DriftTuning, FitTuning, LookTuning, Tuning};
 
 /// The next thing to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

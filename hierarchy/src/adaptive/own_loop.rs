@@ -3,11 +3,9 @@
 use super::division::{divide, expect_step};
 use super::part::PartState;
 use super::proposal::Place;
-use super::{Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart};
+use super::{Adaptive, AdaptiveError, AdaptivePart, Tuning};
 use crate::model::SpeedModel;
-
-/// Part of what the steps left can win that a trial may lose.
-const AT_RISK: f64 = 0.5;
+use crate::times::Noise;
 
 /// Conditions under which a change of the division pays.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +24,7 @@ impl Adaptive {
     /// # Errors
     /// As [`Adaptive::new`].
     pub(crate) fn for_own_loop(
-        config: AdaptiveConfig,
+        config: Tuning,
         total: u64,
         parts: Vec<AdaptivePart>,
     ) -> Result<Self, AdaptiveError> {
@@ -77,7 +75,8 @@ impl Adaptive {
         let [now_s, best_s] = [&self.now, &best].map(|units| expect_step(&curves, units));
         let steps_after = (stakes.steps_left - stakes.trial_steps).max(0.0);
         let winnable_s = steps_after * (now_s - best_s).max(0.0);
-        self.endurable_s = Some(now_s + AT_RISK * winnable_s / stakes.trial_steps.max(1.0));
+        self.endurable_s =
+            Some(now_s + self.config.change.at_risk * winnable_s / stakes.trial_steps.max(1.0));
         Ok(())
     }
 
@@ -85,7 +84,8 @@ impl Adaptive {
     pub(crate) fn take_division(&mut self, units: Vec<u64>) {
         for (index, part) in self.parts.iter_mut().enumerate() {
             if units[index] > self.now[index] {
-                let noise = self.noise.entry(part.part.kind).or_default();
+                let noise = (self.noise.entry(part.part.kind))
+                    .or_insert_with(|| Noise::new(self.config.noise));
                 part.try_again(noise);
             }
         }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::{Expected, TimeCurve, TimePoint};
-use super::level::{Deviation, Shift, SizeLevel, Watch};
-use super::noise::Noise;
+use super::Tuning;
+use super::curve::{Expected, TimeCurve};
 use crate::model::{Point, SpeedModel};
+use crate::times::{Deviation, LogTime, Noise, Shift, SizeLevel, Watch, drop_outrun, merge_sizes};
 
 /// A node, or a device of a node, which gets a part of the units.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -38,46 +38,6 @@ impl AdaptivePart {
     }
 }
 
-/// Relative variance of a point from an earlier run without an interval, and the most of one that was scaled: other
-/// temperatures, other neighbours.
-const PRIOR_DOUBT: f64 = 0.05 * 0.05;
-
-/// Relative variance of a measurement before the run as one of the run: caches and transfers differ.
-const MEASUREMENT_DOUBT: f64 = 0.02 * 0.02;
-
-/// Quantile 0.975 of the normal distribution.
-const QUANTILE: f64 = 1.96;
-
-/// Part of a drift's logarithm by which the points before it are in doubt.
-const DRIFT_DOUBT: f64 = 0.3;
-
-/// Least factor of a time that is reported as drift, and from which a part's time to start is unknown again.
-pub(super) const DRIFT: f64 = 1.1;
-
-/// Ratio of sizes whose times tell the time that a part needs to start.
-const SUPPORT: u64 = 4;
-
-/// Factor of a drift from which a later one by its inverse is the way back to the speed before.
-const REVERSIBLE: f64 = 1.5;
-
-/// Points that are kept of a part.
-const POINTS: usize = 32;
-
-/// Ratio of sizes up to which their times tell the noise between bursts.
-const NEARBY: f64 = 1.2;
-
-/// Ratio of sizes up to which a part may be like others of its kind.
-const ALIKE: f64 = 2.0;
-
-/// Variance of an unknown time: the next measurement is taken as it is.
-const UNKNOWN: f64 = 1e6;
-
-/// Times that differ by more standard deviations than this contradict each other.
-const CLEARLY: f64 = 4.0;
-
-/// Times of one size in the run that are no longer taken for disturbances.
-const LASTING: f64 = 3.0;
-
 /// The mean of the times of one size.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Measured {
@@ -92,34 +52,36 @@ struct Measured {
 }
 
 impl Measured {
-    fn from_prior(point: &Point) -> Self {
+    /// Takes the point of an earlier run; one without an interval has the relative variance `doubt`.
+    fn from_prior(point: &Point, doubt: f64) -> Self {
+        let time = LogTime::of_point(point, doubt);
         Self {
             d: point.d,
-            log_s: point.t_s.ln(),
+            log_s: time.log_s,
             count: f64::from(point.reps),
             bursts: 1.0,
-            doubt: doubt_prior(point),
+            doubt: time.variance,
             shifted: 0.0,
         }
     }
 
     /// Scales the time to another speed. Small factors may be noise, which takes nothing back.
-    fn shift(&mut self, log_factor: f64) {
+    fn shift(&mut self, log_factor: f64, tuning: &Tuning) {
         self.log_s += log_factor;
-        if log_factor.abs() > REVERSIBLE.ln() {
+        if log_factor.abs() > tuning.drift.reversible.ln() {
             self.shifted += log_factor;
         } else {
-            self.doubt += (DRIFT_DOUBT * log_factor).powi(2);
+            self.doubt += (tuning.drift.doubt * log_factor).powi(2);
         }
     }
 
     /// Learns the noise between bursts from the times of two nearly equal sizes.
-    fn compare_with(&self, other: &Self, curve: &TimeCurve, noise: &mut Noise) {
+    fn compare_with(&self, other: &Self, curve: &TimeCurve, nearby: f64, noise: &mut Noise) {
         let [d, other_d] = [self.d, other.d].map(|d| d as f64);
         let is_certain = [self, other]
             .iter()
             .all(|it| it.doubt == 0.0 && it.shifted == 0.0);
-        if !is_certain || d.max(other_d) > NEARBY * d.min(other_d) || d.max(other_d) > curve.seen {
+        if !is_certain || d.max(other_d) > nearby * d.min(other_d) || d.max(other_d) > curve.seen {
             return;
         }
         let expected = (curve.line.time_s(d) / curve.line.time_s(other_d)).ln();
@@ -128,14 +90,11 @@ impl Measured {
         noise.learn_between(distance, within, 1.0 / self.bursts + 1.0 / other.bursts);
     }
 
-    fn to_sample(self, noise: &Noise) -> TimePoint {
-        TimePoint {
-            d: self.d as f64,
-            log_s: self.log_s,
-            variance: noise.of_mean(self.count, self.bursts)
-                + self.doubt
-                + (DRIFT_DOUBT * self.shifted).powi(2),
-        }
+    fn to_log_time(self, noise: &Noise, tuning: &Tuning) -> LogTime {
+        let variance = noise.of_mean(self.count, self.bursts)
+            + self.doubt
+            + (tuning.drift.doubt * self.shifted).powi(2);
+        LogTime::measured(self.d as f64, self.log_s, variance)
     }
 }
 
@@ -146,7 +105,7 @@ pub(super) struct PartState {
     points: Vec<Measured>,
     /// Lower bounds of the times of sizes that were given up earlier, ascending.
     #[serde(default)]
-    floors: Vec<TimePoint>,
+    floors: Vec<LogTime>,
     level: Option<SizeLevel>,
     watch: Watch,
     /// `true` while the current size is only measured, before the run.
@@ -156,28 +115,34 @@ pub(super) struct PartState {
     /// Smallest size that was measured since the part's speed last changed; `None` before the first.
     #[serde(default)]
     least_valid: Option<u64>,
-    /// The points as the model takes them.
-    samples: Vec<TimePoint>,
+    /// The times of the points as the model takes them.
+    samples: Vec<LogTime>,
     /// The model of the points; `None` before the first.
     pub curve: Option<TimeCurve>,
+    #[serde(skip)]
+    tuning: Tuning,
 }
 
 impl PartState {
-    pub fn new(part: AdaptivePart) -> Self {
+    pub fn new(part: AdaptivePart, tuning: Tuning) -> Self {
         let (measured, given_up): (Vec<&Point>, Vec<&Point>) =
             part.prior.iter().partition(|point| point.reps > 0);
-        let points: Vec<Measured> = measured.into_iter().map(Measured::from_prior).collect();
+        let points: Vec<Measured> = measured
+            .into_iter()
+            .map(|point| Measured::from_prior(point, tuning.doubt.prior))
+            .collect();
         Self {
             awaits_probe: part.needs_probe && !points.is_empty(),
             least_valid: points.iter().map(|point| point.d).min(),
-            floors: list_floors(&given_up),
+            floors: list_floors(&given_up, tuning.doubt.prior),
             part,
             points,
             level: None,
-            watch: Watch::default(),
+            watch: Watch::new(tuning.drift.rule),
             is_measurement: false,
             samples: Vec::new(),
             curve: None,
+            tuning,
         }
     }
 
@@ -208,12 +173,13 @@ impl PartState {
         Some((units, curve.line.time_s(units)))
     }
 
-    /// Takes a time of `d` units. Returns a shift if the part's speed has changed.
+    /// Takes a time of `d` units in a burst, of a measurement or of a step. Returns a shift if the part's speed has changed.
     pub fn observe(
         &mut self,
         d: u64,
         t_s: f64,
-        (burst, is_measurement): (u64, bool),
+        burst: u64,
+        is_measurement: bool,
         noise: &mut Noise,
     ) -> Option<Shift> {
         if self.awaits_probe {
@@ -227,7 +193,8 @@ impl PartState {
             self.level = Some(self.start_level(d, burst, noise));
         }
         self.least_valid = Some(self.least_valid.map_or(d, |least| least.min(d)));
-        let deviation = self.level.as_mut()?.observe(t_s.ln(), burst, noise);
+        let cut = self.tuning.drift.rule.cut;
+        let deviation = self.level.as_mut()?.observe(t_s.ln(), burst, noise, cut);
         let shift = self
             .watch
             .observe(deviation)
@@ -240,7 +207,7 @@ impl PartState {
     /// Counts only sizes from now on as valid if the speed has changed by a factor that matters. The time that the part needs
     /// to start may have changed by another one.
     fn outdate_sizes(&mut self, d: u64, log_factor: f64) {
-        if log_factor.abs() > DRIFT.ln() {
+        if log_factor.abs() > self.tuning.drift.reported.ln() {
             self.least_valid = Some(d);
         }
     }
@@ -248,7 +215,7 @@ impl PartState {
     /// Returns the smallest size with a valid time if none is small enough to tell what the part needs to start. Returns `None`
     /// for a part that may be left out, and for one without units.
     pub fn find_unsupported(&self, units: u64, granule: u64) -> Option<u64> {
-        let supported = (units / SUPPORT).max(granule);
+        let supported = (units / self.tuning.doubt.support).max(granule);
         self.least_valid
             .filter(|&least| units > 0 && least > supported)
     }
@@ -270,8 +237,8 @@ impl PartState {
         let log_factor = (t_s / curve.line.time_s(d as f64)).ln();
         self.outdate_sizes(d, log_factor);
         for point in &mut self.points {
-            point.doubt = point.doubt.min(PRIOR_DOUBT);
-            point.shift(log_factor);
+            point.doubt = point.doubt.min(self.tuning.doubt.prior);
+            point.shift(log_factor, &self.tuning);
         }
         self.scale_floors(log_factor);
         self.fit_curve(noise);
@@ -281,11 +248,11 @@ impl PartState {
     fn finish_level(&mut self, noise: &mut Noise) {
         let point = self.current_point();
         if let (Some(point), Some(last), Some(curve)) = (point, self.points.last(), &self.curve) {
-            point.compare_with(last, curve, noise);
+            point.compare_with(last, curve, self.tuning.doubt.nearby, noise);
         }
         self.points.extend(point);
         self.level = None;
-        if self.points.len() > POINTS {
+        if self.points.len() > self.tuning.doubt.points {
             self.points.remove(0);
         }
     }
@@ -294,7 +261,7 @@ impl PartState {
         let level = self.level.as_ref()?;
         let (log_s, count, bursts) = level.to_mean()?;
         let doubt = if self.is_measurement {
-            MEASUREMENT_DOUBT
+            self.tuning.doubt.measurement
         } else {
             0.0
         };
@@ -318,37 +285,42 @@ impl PartState {
             .filter(|curve| size <= curve.find_known())
         {
             Some(curve) => {
-                let variance = curve.variance(size) + noise.between() + MEASUREMENT_DOUBT;
+                let variance =
+                    curve.variance(size) + noise.between() + self.tuning.doubt.measurement;
                 SizeLevel::new(d, curve.line.time_s(size).ln(), variance, burst)
             }
-            None => SizeLevel::new(d, 0.0, UNKNOWN, burst),
+            None => SizeLevel::unknown(d, burst),
         }
     }
 
-    /// Returns the shift that explains why the current size takes clearly longer than a larger one did, and not just once:
+    /// Returns the shift that explains why the current size takes clearly longer than a larger one did, several times:
     /// the part was faster then. A size of unknown time has nothing that [`Watch`] could compare it with.
     fn find_outlived(&self, last: Deviation, noise: &Noise) -> Option<Shift> {
         let point = self.current_point()?;
-        if self.is_measurement || point.count < LASTING {
+        if self.is_measurement || point.count < self.tuning.drift.lasting {
             return None;
         }
-        let sample = point.to_sample(noise);
-        let earlier = self.points.iter().map(|point| point.to_sample(noise));
+        let clearly = self.tuning.doubt.clearly;
+        let sample = point.to_log_time(noise, &self.tuning);
+        let earlier = self
+            .points
+            .iter()
+            .map(|point| point.to_log_time(noise, &self.tuning));
         let is_outlived = earlier.clone().any(|earlier| {
             let doubt = (earlier.variance + sample.variance).sqrt();
-            earlier.d > sample.d && earlier.log_s < sample.log_s - CLEARLY * doubt
+            earlier.d > sample.d && earlier.log_s < sample.log_s - clearly * doubt
         });
         if !is_outlived {
             return None;
         }
-        let mut samples: Vec<TimePoint> = earlier.collect();
+        let mut samples: Vec<LogTime> = earlier.collect();
         samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut samples);
-        drop_contradicted(&mut samples);
-        let before = TimeCurve::fit(&samples, sample.d, self.expect(point.d));
+        drop_outrun(&mut samples, clearly);
+        let before = TimeCurve::fit(&samples, sample.d, self.expect(point.d), self.tuning.fit);
         let log_factor = point.log_s - before.line.time_s(sample.d).ln();
         let doubt = (before.variance(sample.d) + sample.variance).sqrt();
-        if log_factor <= CLEARLY * doubt {
+        if log_factor <= clearly * doubt {
             return None;
         }
         let deviation = Deviation {
@@ -358,21 +330,21 @@ impl PartState {
         };
         Some(Shift {
             log_factor,
-            deviations: vec![deviation; LASTING as usize],
+            deviations: vec![deviation; self.tuning.drift.lasting as usize],
         })
     }
 
     /// Scales the points before a shift to the times after it.
     fn shift_points(&mut self, shift: &Shift, burst: u64, noise: &mut Noise) {
         for point in &mut self.points {
-            point.shift(shift.log_factor);
+            point.shift(shift.log_factor, &self.tuning);
         }
         self.scale_floors(shift.log_factor);
         if let Some(level) = &mut self.level {
             let d = level.d;
-            *level = SizeLevel::new(d, 0.0, UNKNOWN, burst);
+            *level = SizeLevel::unknown(d, burst);
             for deviation in shift.deviations.iter().filter(|x| x.d == d) {
-                level.observe(deviation.log_s, burst, noise);
+                level.observe(deviation.log_s, burst, noise, self.tuning.drift.rule.cut);
             }
         }
     }
@@ -404,15 +376,17 @@ impl PartState {
         let Some(last) = points.last() else {
             return;
         };
-        let mut samples: Vec<TimePoint> =
-            points.iter().map(|point| point.to_sample(noise)).collect();
+        let mut samples: Vec<LogTime> = points
+            .iter()
+            .map(|point| point.to_log_time(noise, &self.tuning))
+            .collect();
         samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut samples);
-        drop_contradicted(&mut samples);
+        drop_outrun(&mut samples, self.tuning.doubt.clearly);
         let expected = self.expect(last.d);
-        let mut curve = TimeCurve::fit(&samples, last.d as f64, expected);
+        let mut curve = TimeCurve::fit(&samples, last.d as f64, expected, self.tuning.fit);
         if curve.seen < curve.center {
-            curve = TimeCurve::fit(&samples, curve.seen, expected);
+            curve = TimeCurve::fit(&samples, curve.seen, expected, self.tuning.fit);
         }
         self.samples = samples;
         self.take_curve(curve);
@@ -436,80 +410,76 @@ impl PartState {
     }
 
     /// Returns `true` if the model clearly contradicts a time.
-    pub fn is_unlike(&self, time: &TimePoint) -> bool {
+    pub fn is_unlike(&self, time: &LogTime) -> bool {
         self.curve.as_ref().is_some_and(|own| {
             let off = own.line.time_s(time.d).ln() - time.log_s;
-            off.abs() > CLEARLY * own.variance(time.d).sqrt()
+            off.abs() > self.tuning.doubt.clearly * own.variance(time.d).sqrt()
         })
     }
 
     /// Fits the model with one more point, of what parts of its kind have in common.
-    pub fn count_in(&mut self, common: TimePoint) {
+    pub fn count_in(&mut self, common: LogTime) {
         let Some(own) = self.curve.as_ref().filter(|curve| curve.fall.is_none()) else {
             return;
         };
-        if own.center.max(common.d) > ALIKE * own.center.min(common.d) {
+        if own.center.max(common.d) > self.tuning.doubt.alike * own.center.min(common.d) {
             return;
         }
         let (seen, center) = (own.seen, own.center);
         self.samples.push(common);
         self.samples.sort_by(|a, b| a.d.total_cmp(&b.d));
         merge_sizes(&mut self.samples);
-        let mut curve = TimeCurve::fit_line(&self.samples, center, self.expect(center as u64));
+        let mut curve = TimeCurve::fit_line(
+            &self.samples,
+            center,
+            self.expect(center as u64),
+            self.tuning.fit,
+        );
         curve.seen = seen;
         self.take_curve(curve);
     }
 }
 
-/// Returns the relative variance by which an earlier point may be off.
-fn doubt_prior(point: &Point) -> f64 {
-    if point.ci_s > 0.0 {
-        (point.ci_s / (QUANTILE * point.t_s)).powi(2)
-    } else {
-        PRIOR_DOUBT
-    }
-}
-
-/// Returns the lower bounds of sizes that were given up, ascending.
-fn list_floors(given_up: &[&Point]) -> Vec<TimePoint> {
-    let floors = given_up.iter().map(|point| TimePoint {
-        d: point.d as f64,
-        log_s: point.t_s.ln(),
-        variance: doubt_prior(point),
-    });
-    let mut floors: Vec<TimePoint> = floors.collect();
+/// Returns the lower bounds of sizes that were given up, ascending; those without an interval have the relative variance
+/// `doubt`.
+fn list_floors(given_up: &[&Point], doubt: f64) -> Vec<LogTime> {
+    let mut floors: Vec<LogTime> = given_up
+        .iter()
+        .map(|point| LogTime::of_point(point, doubt))
+        .collect();
     floors.sort_by(|a, b| a.d.total_cmp(&b.d));
     floors
 }
 
-/// Averages samples of one size, weighted by their variances. Sizes must ascend.
-fn merge_sizes(samples: &mut Vec<TimePoint>) {
-    samples.dedup_by(|next, kept| {
-        let is_same = next.d <= kept.d;
-        if is_same {
-            let (a, b) = (1.0 / kept.variance, 1.0 / next.variance);
-            kept.log_s = (a * kept.log_s + b * next.log_s) / (a + b);
-            kept.variance = 1.0 / (a + b);
-        }
-        is_same
-    });
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::times::NoiseRule;
 
-/// Drops samples that took clearly longer than a larger size: a disturbance only makes times longer.
-fn drop_contradicted(samples: &mut Vec<TimePoint>) {
-    let mut least: Option<TimePoint> = None;
-    let mut kept = Vec::with_capacity(samples.len());
-    for &sample in samples.iter().rev() {
-        let limit = least.map_or(f64::INFINITY, |least| {
-            least.log_s + CLEARLY * (least.variance + sample.variance).sqrt()
-        });
-        if sample.log_s <= limit {
-            kept.push(sample);
-        }
-        if least.is_none_or(|least| sample.log_s < least.log_s) {
-            least = Some(sample);
-        }
+    #[test]
+    fn a_size_tells_the_start_of_sizes_up_to_four_times_as_large() {
+        let mut part = PartState::new(AdaptivePart::default(), Tuning::default());
+        let mut noise = Noise::new(NoiseRule::default());
+        part.observe(10, 1.0, 0, false, &mut noise);
+        assert_eq!(part.find_unsupported(43, 1), None);
+        assert_eq!(part.find_unsupported(39, 1), Some(10));
     }
-    kept.reverse();
-    *samples = kept;
+
+    #[test]
+    fn an_earlier_time_without_an_interval_may_be_off_by_five_percent() {
+        let prior = vec![Point {
+            d: 10,
+            t_s: 1.0,
+            reps: 1000,
+            ci_s: 0.0,
+        }];
+        let part = AdaptivePart {
+            prior,
+            ..AdaptivePart::default()
+        };
+        let mut part = PartState::new(part, Tuning::default());
+        part.fit_curve(&Noise::new(NoiseRule::default()));
+        let error = part.curve.expect("a model").variance(10.0).sqrt();
+        assert!((error - 0.051).abs() < 0.002, "{error}");
+    }
 }

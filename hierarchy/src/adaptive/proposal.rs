@@ -4,20 +4,11 @@ use std::collections::BTreeMap;
 
 use super::curve::TimeCurve;
 use super::division::{BoundedPart, Bounds, divide, expect_step, predict_times};
-use super::expectation::{Uncertain, expect_longest};
 use super::learner::{Adaptive, sum_units};
 use super::{AdaptiveError, LaidOut};
 use crate::model::SpeedModel;
 use crate::partition::{apportion, even};
-
-/// Placements of a division that are tried beyond the first.
-const PLACEMENTS: u32 = 3;
-
-/// Time of a division as laid out over that as asked for, from which it is laid out again.
-const LATE: f64 = 1.01;
-
-/// Standard deviation of a part's time, as a part of it, from which the part is left out on trial.
-const DOUBTFUL: f64 = 0.2;
+use crate::times::{Sample, expect_longest};
 
 /// A division that the run could change to.
 pub(super) struct Proposal {
@@ -61,11 +52,13 @@ impl Adaptive {
     /// A part is left out on trial if its time is uncertain, and if the step waits for it longer than the
     /// others need for its units. A part that works is kept until the times of smaller sizes tell what it needs to start.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
-        let times = predict_times(&self.list_curves(), units);
-        let (doubtful, sure): (Vec<_>, Vec<_>) = times
+        let doubtful = self.config.change.doubtful;
+        let (doubtful, sure): (Vec<_>, Vec<_>) = predict_times(&self.list_curves(), units)
             .into_iter()
-            .partition(|&(part, time)| time.sd_s > DOUBTFUL * time.mean_s && self.may_drop(part));
-        let sure: Vec<Uncertain> = sure.into_iter().map(|(_, time)| time).collect();
+            .partition(|&(part, time)| {
+                time.error_s > doubtful * time.seconds && self.may_drop(part)
+            });
+        let sure: Vec<Sample> = sure.into_iter().map(|(_, time)| time).collect();
         let sure_s = expect_longest(&sure);
         let speed = self.sum_speeds(units);
         let mut late: Vec<(f64, usize)> = (doubtful.into_iter())
@@ -185,11 +178,12 @@ impl Adaptive {
     pub(super) fn rate(&self, asked: Vec<u64>, place: Place) -> Result<Proposal, AdaptiveError> {
         let wanted_s = expect_step(&self.list_curves(), &asked);
         let mut best = self.rate_once(asked, place)?;
-        for _ in 0..PLACEMENTS {
-            if best.step_s <= LATE * wanted_s {
+        let late_s = self.config.change.late * wanted_s;
+        for _ in 0..self.config.change.placements {
+            if best.step_s <= late_s {
                 break;
             }
-            let next = self.rate_once(self.ask_less(&best, LATE * wanted_s), place)?;
+            let next = self.rate_once(self.ask_less(&best, late_s), place)?;
             if next.step_s >= best.step_s {
                 break;
             }
@@ -259,13 +253,13 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::{AdaptiveConfig, AdaptivePart, Observed};
+    use crate::adaptive::{AdaptivePart, Observed, Tuning};
 
     #[test]
     fn what_is_asked_for_again_is_in_whole_granules() {
-        let settings = AdaptiveConfig {
+        let settings = Tuning {
             granule: 10,
-            ..AdaptiveConfig::default()
+            ..Tuning::default()
         };
         let parts = vec![AdaptivePart::default(); 3];
         let mut learner = Adaptive::for_own_loop(settings, 300, parts).unwrap();
@@ -288,5 +282,30 @@ mod tests {
         };
         learner.rate(vec![100; 3], place).unwrap();
         assert_eq!(all_asked[1], [50, 130, 120]);
+    }
+
+    #[test]
+    fn a_late_division_is_laid_out_three_times_again() {
+        let parts = vec![AdaptivePart::default(); 2];
+        let mut learner = Adaptive::for_own_loop(Tuning::default(), 200, parts).unwrap();
+        let observed = Observed {
+            is_measurement: false,
+            burst: 0,
+            units: vec![100; 2],
+            times_s: vec![1.0; 2],
+        };
+        learner.observe(&observed).unwrap();
+        learner.fit_models();
+        let mut placed = 0;
+        // Each division is a little less late than the one before.
+        let place = &mut |_: &[u64]| {
+            placed += 1;
+            LaidOut {
+                units: vec![160 - placed, 40 + placed],
+                cost_s: 0.0,
+            }
+        };
+        learner.rate(vec![100; 2], place).unwrap();
+        assert_eq!(placed, 4);
     }
 }

@@ -2,28 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::level::{Shift, SizeLevel, Watch};
-use super::noise::Noise;
 use super::own_loop::Stakes;
 use super::proposal::Place;
-use super::{AdaptiveError, ChangeReason, DivisionChange, Drift, LaidOut};
+use super::{AdaptiveError, ChangeReason, DivisionChange, Drift, LaidOut, Tuning};
 use crate::model::TimeFunction;
 use crate::partition::{Limits, hpopta};
-
-/// Variance of the logarithm of a time that its function gives, after the function was scaled.
-const FUNCTION_DOUBT: f64 = 0.05 * 0.05;
-
-/// Variance of an unknown time: the next measurement is taken as it is.
-const UNKNOWN: f64 = 1e6;
-
-/// Least factor of a time that is reported as drift.
-const DRIFT: f64 = 1.1;
-
-/// Standard errors that a measured time may be off.
-const CONFIDENCE: f64 = 2.0;
-
-/// Halvings of the sizes in reach, until what moves is little enough.
-const HALVINGS: u32 = 8;
+use crate::times::{Noise, Shift, SizeLevel, Watch};
 
 /// Learns by how much measured time functions are off, and divides by HPOPTA.
 ///
@@ -41,6 +25,8 @@ pub(crate) struct RuggedLearner {
     has_drifted: bool,
     changes: Vec<DivisionChange>,
     drifts: Vec<Drift>,
+    #[serde(skip)]
+    tuning: Tuning,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,20 +61,30 @@ impl RuggedPart {
         }
     }
 
-    fn observe(&mut self, d: u64, t_s: f64, burst: u64, noise: &mut Noise) -> Option<Shift> {
+    fn observe(
+        &mut self,
+        d: u64,
+        t_s: f64,
+        burst: u64,
+        noise: &mut Noise,
+        tuning: &Tuning,
+    ) -> Option<Shift> {
+        let cut = tuning.drift.rule.cut;
         if self.level.as_ref().is_none_or(|level| level.d != d) {
             self.take_mean();
             self.level = Some(match self.find_time(d).filter(|_| self.is_scaled) {
-                Some(t_s) => SizeLevel::new(d, t_s.ln(), FUNCTION_DOUBT, burst),
-                None => SizeLevel::new(d, 0.0, UNKNOWN, burst),
+                Some(t_s) => SizeLevel::new(d, t_s.ln(), tuning.doubt.function, burst),
+                None => SizeLevel::unknown(d, burst),
             });
         }
         let level = self.level.as_mut()?;
-        let shift = self.watch.observe(level.observe(t_s.ln(), burst, noise))?;
+        let shift = self
+            .watch
+            .observe(level.observe(t_s.ln(), burst, noise, cut))?;
         self.scale_times(shift.log_factor.exp());
-        let mut level = SizeLevel::new(d, 0.0, UNKNOWN, burst);
+        let mut level = SizeLevel::unknown(d, burst);
         for deviation in shift.deviations.iter().filter(|x| x.d == d) {
-            level.observe(deviation.log_s, burst, noise);
+            level.observe(deviation.log_s, burst, noise, cut);
         }
         self.level = Some(level);
         Some(shift)
@@ -133,10 +129,12 @@ impl RuggedLearner {
     /// # Errors
     /// [`AdaptiveError::InvalidFunction`], and those of [`hpopta()`].
     pub fn new(
-        (total, granule): (u64, u64),
+        total: u64,
+        tuning: Tuning,
         functions: Vec<Vec<(u64, f64)>>,
         capacities: &[Option<u64>],
     ) -> Result<Self, AdaptiveError> {
+        let granule = tuning.granule;
         let mut parts = Vec::with_capacity(functions.len());
         for (points, &capacity) in functions.into_iter().zip(capacities) {
             let function = TimeFunction::new(granule, points)?;
@@ -145,20 +143,21 @@ impl RuggedLearner {
                 capacity,
                 is_scaled: false,
                 level: None,
-                watch: Watch::default(),
+                watch: Watch::new(tuning.drift.rule),
             });
         }
         let mut learner = Self {
             total,
             granule,
             parts,
-            noise: Noise::default(),
+            noise: Noise::new(tuning.noise),
             now: Vec::new(),
             step: 0,
             since_change: 0,
             has_drifted: false,
             changes: Vec::new(),
             drifts: Vec::new(),
+            tuning,
         };
         learner.now = learner.divide(u64::MAX)?;
         Ok(learner)
@@ -178,11 +177,11 @@ impl RuggedLearner {
             if d == 0 {
                 continue;
             }
-            let Some(shift) = part.observe(d, t_s, burst, &mut self.noise) else {
+            let Some(shift) = part.observe(d, t_s, burst, &mut self.noise, &self.tuning) else {
                 continue;
             };
             self.has_drifted = true;
-            if shift.log_factor.abs() > DRIFT.ln() {
+            if shift.log_factor.abs() > self.tuning.drift.reported.ln() {
                 self.drifts.push(Drift {
                     part: index,
                     step: self.step.saturating_sub(shift.deviations.len() as u64),
@@ -210,7 +209,7 @@ impl RuggedLearner {
         } else {
             ChangeReason::Saving
         };
-        for halvings in 0..HALVINGS {
+        for halvings in 0..self.tuning.change.halvings {
             let reach = if halvings == 0 {
                 u64::MAX
             } else {
@@ -269,7 +268,7 @@ impl RuggedLearner {
                 part.take_mean();
                 part.level = None;
                 part.is_scaled = false;
-                part.watch = Watch::default();
+                part.watch = Watch::new(self.tuning.drift.rule);
             }
         }
         self.return_to(units);
@@ -318,7 +317,7 @@ impl RuggedLearner {
             .iter()
             .filter_map(|part| part.level.as_ref()?.to_mean())
             .map(|(_, count, bursts)| self.noise.of_mean(count, bursts).sqrt());
-        now_s * (-CONFIDENCE * errors.fold(0.0, f64::max)).exp()
+        now_s * (-self.tuning.change.confidence * errors.fold(0.0, f64::max)).exp()
     }
 
     /// Returns the steps learnt from since the division changed.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
-use crate::adaptive::AdaptiveConfig;
+use crate::adaptive::Tuning;
 use crate::layout::Method;
 use crate::model::Fit;
 use crate::partition::Partitioner;
@@ -91,7 +91,7 @@ pub struct BalanceConfig {
     /// a further measurement would cost more than it can save.
     pub steps: u64,
     /// Least number of repetitions in one measurement. Each is one kernel run, or several if the
-    /// [cost](super::Observation::cost_s) of earlier measurements says so.
+    /// [cost](crate::times::Sample::cost_s) of earlier measurements says so.
     pub reps: u32,
     /// The division that [`Strategy::Fpm`] measures first.
     pub start: BalanceStart,
@@ -102,7 +102,7 @@ pub struct BalanceConfig {
     /// The layout that [`Inpa`](super::Inpa) makes of areas.
     pub layout: Method,
     /// The settings of [`Strategy::Adaptive`].
-    pub adaptive: AdaptiveConfig,
+    pub adaptive: Tuning,
 }
 
 impl BalanceConfig {
@@ -149,7 +149,7 @@ impl Default for BalanceConfig {
             fit: Fit::default(),
             partitioner: Partitioner::default(),
             layout: Method::default(),
-            adaptive: AdaptiveConfig::default(),
+            adaptive: Tuning::default(),
         }
     }
 }

@@ -87,7 +87,7 @@ impl DeviceModels {
     /// Adds the point of a device's slice, which replaces a point of the same slice if `again`.
     pub(super) fn learn(&mut self, device: usize, point: Point, again: bool) {
         let known = &mut self.points[device];
-        if let (true, Some(last)) = (again, known.iter().rposition(|old| old.d == point.d)) {
+        if again && let Some(last) = known.iter().rposition(|old| old.d == point.d) {
             known.remove(last);
         }
         known.push(point);

@@ -27,11 +27,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BalanceConfig, BalanceError, BalanceStep, EndReason, MeasuredDivision, Observation, Rule,
-    imbalance, shrink_alike,
+    BalanceConfig, BalanceError, BalanceStep, DRIFT, EndReason, MeasuredDivision, Rule, imbalance,
 };
 use crate::model::{Cpm, Fit, PiecewiseFpm, Point, SpeedModel, StartUp};
 use crate::partition::{Partition, Partitioner, apportion, even, list_falling, proportional};
+use crate::times::{Sample, shrink_alike};
 
 /// Dynamic partitioning algorithm: divides `total` units over `n` parts whose speeds it learns from
 /// one measured division to the next.
@@ -57,8 +57,8 @@ use crate::partition::{Partition, Partitioner, apportion, even, list_falling, pr
 /// The result is the measured division of least time. An early end takes the next division unmeasured if
 /// the models promise a gain, and the measured times bound it ([`PiecewiseFpm::time_at_most`]).
 ///
-/// A division with a part that took too long ([`Observation::at_least`]) is the result only if there is
-/// no other. The floor enters the model of the part and moves work away from it.
+/// A division with a part that took too long ([`Sample::at_least`]) is the result only if there is
+/// no other. The bound enters the model of the part and moves work away from it.
 ///
 /// # Two uses
 /// In *dynamic partitioning* the caller runs a kernel to answer each request, and the application
@@ -193,10 +193,10 @@ impl Dpa {
     }
 
     /// Seeds every part with a point of `d` units, or none if one is invalid.
-    pub(super) fn seed_all(&mut self, d: u64, times: &[Observation]) -> Result<(), BalanceError> {
-        let units = vec![d; self.models.len()];
-        self.check_times(&units, times)?;
-        self.add_points(&units, times)
+    pub(super) fn seed_all(&mut self, d: u64, samples: &[Sample]) -> Result<(), BalanceError> {
+        let samples: Vec<Sample> = samples.iter().map(|sample| sample.counted_as(d)).collect();
+        self.check_samples(&samples)?;
+        self.add_points(&samples)
     }
 
     /// Starts with the division that the seeded points suggest. Without points nothing changes.
@@ -218,7 +218,7 @@ impl Dpa {
         }
     }
 
-    /// Takes the times measured for `units`.
+    /// Takes the time of each part, with the units that it was measured for.
     ///
     /// The units may differ from those requested (whole blocks), but not in their sum. The time of a
     /// part without units is ignored.
@@ -227,11 +227,12 @@ impl Dpa {
     /// [`BalanceError::NotMeasuring`], [`BalanceError::WrongLength`], [`BalanceError::WrongTotal`] or
     /// [`BalanceError::InvalidTime`]; then nothing has changed, and the request stands.
     /// [`BalanceError::Partition`] if the models do not admit a division.
-    pub fn observe(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
+    pub fn observe(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
         if self.result.is_some() {
             return Err(BalanceError::NotMeasuring);
         }
-        self.check_times(units, times)?;
+        self.check_samples(samples)?;
+        let units: Vec<u64> = samples.iter().map(|sample| sample.units).collect();
         let got = units.iter().fold(0, |sum: u64, &d| sum.saturating_add(d));
         if got != self.total {
             return Err(BalanceError::WrongTotal {
@@ -239,30 +240,30 @@ impl Dpa {
                 got,
             });
         }
-        self.add_points(units, times)?;
-        let times_s = map_busy(units, times, |time| time.t_s);
+        self.add_points(samples)?;
+        let times_s = map_busy(samples, |sample| sample.seconds);
         let imbalance = imbalance(&times_s);
         self.history.push(MeasuredDivision {
-            units: units.to_vec(),
+            units,
             times_s,
-            errors_s: map_busy(units, times, |time| time.error_s),
-            measuring_s: longest_measuring_s(times),
-            runs: count_runs(times),
-            cut_off: (units.iter().zip(times)).any(|(&d, time)| d > 0 && time.is_floor),
+            errors_s: map_busy(samples, |sample| sample.error_s),
+            measuring_s: longest_measuring_s(samples),
+            runs: count_runs(samples),
+            cut_off: samples
+                .iter()
+                .any(|sample| sample.units > 0 && sample.is_bound()),
             imbalance,
         });
         self.asked.push(self.wanted.clone());
         self.decide()
     }
 
-    fn check_times(&self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
-        let wanted = self.models.len();
-        for got in [units.len(), times.len()] {
-            if got != wanted {
-                return Err(BalanceError::WrongLength { wanted, got });
-            }
+    fn check_samples(&self, samples: &[Sample]) -> Result<(), BalanceError> {
+        let (wanted, got) = (self.models.len(), samples.len());
+        if got != wanted {
+            return Err(BalanceError::WrongLength { wanted, got });
         }
-        list_points(units, times).try_for_each(|(index, point)| {
+        list_points(samples).try_for_each(|(index, point)| {
             point
                 .check()
                 .map_err(|source| BalanceError::InvalidTime { index, source })
@@ -271,14 +272,15 @@ impl Dpa {
 
     /// Adds the points of these times to the models. Parts of nearly the same size are shrunk towards each
     /// other first, so that alike parts get alike shares.
-    fn add_points(&mut self, units: &[u64], times: &[Observation]) -> Result<(), BalanceError> {
-        let points: Vec<(usize, Point)> = if self.rule.is_functional() && are_near(units) {
-            list_points(units, &shrink_per_unit(units, times)).collect()
+    fn add_points(&mut self, samples: &[Sample]) -> Result<(), BalanceError> {
+        let points: Vec<(usize, Point)> = if self.rule.is_functional() && are_near(samples) {
+            list_points(&shrink_per_unit(samples)).collect()
         } else {
-            list_points(units, times).collect()
+            list_points(samples).collect()
         };
-        let mut points = points.into_iter();
-        points.try_for_each(|(part, point)| self.seed(part, point))
+        points
+            .into_iter()
+            .try_for_each(|(part, point)| self.seed(part, point))
     }
 
     /// Ends, or sets the division to measure next.
@@ -520,73 +522,70 @@ impl Dpa {
 }
 
 /// Lists the parts that have units, each with the point it measured.
-fn list_points(units: &[u64], times: &[Observation]) -> impl Iterator<Item = (usize, Point)> {
-    units
+fn list_points(samples: &[Sample]) -> impl Iterator<Item = (usize, Point)> {
+    samples
         .iter()
-        .zip(times)
         .enumerate()
-        .filter(|(_, (d, _))| **d > 0)
-        .map(|(part, (&d, time))| (part, time.to_point(d)))
+        .filter(|(_, sample)| sample.units > 0)
+        .map(|(part, sample)| (part, sample.to_point()))
 }
 
 /// Largest ratio of sizes at which speeds can be compared.
 const NEAR: f64 = 1.1;
 
 /// Returns `true` if all parts that have units have nearly the same number of them.
-fn are_near(units: &[u64]) -> bool {
-    let busy = units.iter().filter(|&&d| d > 0);
+fn are_near(samples: &[Sample]) -> bool {
+    let busy = samples.iter().map(|sample| sample.units).filter(|&d| d > 0);
     let (least, most) = (busy.clone().min(), busy.max());
     least
         .zip(most)
-        .is_some_and(|(&least, &most)| most as f64 <= NEAR * least as f64)
+        .is_some_and(|(least, most)| most as f64 <= NEAR * least as f64)
 }
 
 /// Shrinks the times per unit of alike parts, and returns times of the units again.
-fn shrink_per_unit(units: &[u64], times: &[Observation]) -> Vec<Observation> {
-    let parts = units.iter().map(|&d| d.max(1) as f64);
-    let per_unit: Vec<Observation> = (times.iter().zip(parts.clone()))
-        .map(|(time, d)| Observation {
-            error_s: time.error_s / d,
-            t_s: time.t_s / d,
-            ..*time
+fn shrink_per_unit(samples: &[Sample]) -> Vec<Sample> {
+    let sizes = samples.iter().map(|sample| sample.units.max(1) as f64);
+    let per_unit: Vec<Sample> = samples
+        .iter()
+        .zip(sizes.clone())
+        .map(|(sample, d)| Sample {
+            seconds: sample.seconds / d,
+            error_s: sample.error_s / d,
+            ..*sample
         })
         .collect();
-    shrink_alike(&per_unit)
+    shrink_alike(&per_unit, DRIFT)
         .into_iter()
-        .zip(times)
-        .zip(parts)
-        .map(|((each, time), d)| Observation {
-            t_s: each.t_s * d,
-            ..*time
+        .zip(samples)
+        .zip(sizes)
+        .map(|((each, sample), d)| Sample {
+            seconds: each.seconds * d,
+            ..*sample
         })
         .collect()
 }
 
-/// Maps the observation of each part that has units to a number, and the others to 0.
-fn map_busy(units: &[u64], times: &[Observation], of: impl Fn(&Observation) -> f64) -> Vec<f64> {
-    units
+/// Maps the time of each part that has units to a number, and the others to 0.
+fn map_busy(samples: &[Sample], of: impl Fn(&Sample) -> f64) -> Vec<f64> {
+    samples
         .iter()
-        .zip(times)
-        .map(|(&d, time)| if d == 0 { 0.0 } else { of(time) })
+        .map(|sample| if sample.units == 0 { 0.0 } else { of(sample) })
         .collect()
 }
 
 /// Returns the seconds that measuring together took: those of the part that took longest.
-fn longest_measuring_s(times: &[Observation]) -> f64 {
-    times
-        .iter()
-        .map(Observation::measuring_s)
-        .fold(0.0, f64::max)
+fn longest_measuring_s(samples: &[Sample]) -> f64 {
+    samples.iter().map(Sample::measuring_s).fold(0.0, f64::max)
 }
 
 /// Returns the kernel runs that a repetition cost on the part that took longest.
-fn count_runs(times: &[Observation]) -> f64 {
-    match times
+fn count_runs(samples: &[Sample]) -> f64 {
+    match samples
         .iter()
-        .map(Observation::repetitions_s)
+        .map(Sample::repetitions_s)
         .fold(0.0, f64::max)
     {
-        t_s if t_s > 0.0 => longest_measuring_s(times) / t_s,
+        t_s if t_s > 0.0 => longest_measuring_s(samples) / t_s,
         _ => 1.0,
     }
 }

@@ -19,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::dpa::{Balanced, Dpa};
 use super::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, DeviceModels, EndReason,
-    MeasuredDivision, Observation, imbalance,
+    MeasuredDivision, imbalance,
 };
+use crate::times::{Quality, Sample};
 
 /// Inter-device partitioning algorithm: divides the columns of a node's sub-matrix into vertical
 /// slices, one per device, that all take equally long. One unit is one matrix column (of the
@@ -40,7 +41,8 @@ use super::{
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Idpa, Observation, BalanceStep};
+/// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Idpa};
+/// use isochron_hierarchy::times::Sample;
 ///
 /// let mut idpa = Idpa::new(BalanceConfig::default(), 2, (64, 640), None);
 /// let balance = loop {
@@ -48,8 +50,8 @@ use super::{
 ///         BalanceStep::Done(balance) => break balance,
 ///         BalanceStep::Measure(columns) => {
 ///             // A few cores, and a GPU that is seven times as fast.
-///             let times_s = [columns[0] as f64 / 100.0, columns[1] as f64 / 700.0];
-///             idpa.observe(&times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)))?;
+///             let devices = [(columns[0], 100.0), (columns[1], 700.0)];
+///             idpa.observe(&devices.map(|(d, speed)| Sample::measured(d, d as f64 / speed, 3, 0.0)))?;
 ///         }
 ///     }
 /// };
@@ -65,7 +67,7 @@ pub struct Idpa {
     n_devices: usize,
     dpa: Dpa,
     /// The times of each iteration of `dpa`.
-    observations: Vec<Vec<Observation>>,
+    seen: Vec<Vec<Sample>>,
     /// Columns of each device in step 1, if step 1 is still to come.
     first_points: Option<u64>,
     /// Rows of the sub-matrix.
@@ -81,7 +83,7 @@ pub struct DeviceBalance {
     pub slices: Vec<u64>,
     /// Time of each device with its slice. It is predicted if the slices were not measured, with the
     /// repetitions and the interval of the last measurement. All times are 0 if nothing is known.
-    pub times: Vec<Observation>,
+    pub times: Vec<Sample>,
     /// The node's time in seconds: that of the device that finishes last.
     pub time_s: f64,
     /// That device's standard error in seconds.
@@ -118,29 +120,38 @@ impl DeviceBalance {
     /// # Panics
     /// If there is not one time for each device.
     #[must_use]
-    pub fn refine_times(self, times: &[Observation]) -> Self {
+    pub fn refine_times(self, times: &[Sample]) -> Self {
         assert_eq!(times.len(), self.slices.len(), "one time for each device");
         let measured = self.measured || times.iter().any(|time| time.reps > 0);
-        let times: Vec<Observation> = (self.times.iter().zip(times))
-            .map(|(before, again)| match (self.measured, again.reps) {
-                (true, _) => before.merge(again),
-                (false, 0) => *before,
-                (false, _) => *again,
+        let times: Vec<Sample> = self
+            .times
+            .iter()
+            .zip(times)
+            .zip(&self.slices)
+            .map(|((before, again), &columns)| {
+                if self.measured {
+                    before.merge(&again.counted_as(columns))
+                } else if again.reps > 0 {
+                    again.counted_as(columns)
+                } else {
+                    *before
+                }
             })
             .collect();
         let mut models = self.models;
-        for (device, (&columns, time)) in self.slices.iter().zip(&times).enumerate() {
-            if columns > 0 && time.t_s > 0.0 && time.reps > 0 {
-                models.learn(device, time.to_point(columns * self.rows), self.measured);
+        for (device, time) in times.iter().enumerate() {
+            if time.units > 0 && time.seconds > 0.0 && time.reps > 0 {
+                let point = time.counted_as(time.units * self.rows).to_point();
+                models.learn(device, point, self.measured);
             }
         }
         let last = find_slowest(&times);
-        let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
+        let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
         Self {
-            time_s: last.t_s,
+            time_s: last.seconds,
             error_s: last.error_s,
             reps: last.reps,
-            cut_off: last.is_floor,
+            cut_off: last.is_bound(),
             imbalance: imbalance(&times_s),
             times,
             models,
@@ -149,8 +160,8 @@ impl DeviceBalance {
         }
     }
 
-    /// Returns the node's time as an observation for INPA: that of the device that finishes last.
-    pub fn to_observation(&self) -> Observation {
+    /// Returns the node's time for INPA: that of the device that finishes last.
+    pub fn to_sample(&self) -> Sample {
         find_slowest(&self.times)
     }
 }
@@ -185,7 +196,7 @@ impl Idpa {
             start: config.start,
             n_devices,
             dpa,
-            observations: Vec::new(),
+            seen: Vec::new(),
             first_points: wanted.then_some(few),
             rows: rows.max(1),
             models: known
@@ -206,14 +217,15 @@ impl Idpa {
         }
     }
 
-    /// Takes one time for each device, for the columns that [`step`](Self::step) returned.
+    /// Takes one time for each device, for the columns that [`step`](Self::step) returned, in whatever units it was
+    /// measured.
     ///
     /// # Errors
     /// As [`Dpa::observe`].
-    pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
+    pub fn observe(&mut self, times: &[Sample]) -> Result<(), BalanceError> {
         if let Some(few) = self.first_points {
             self.dpa.seed_all(few, times)?;
-            self.learn(&vec![few; self.n_devices], times);
+            self.learn(times.iter().map(|time| time.counted_as(few)));
             if self.start == BalanceStart::FirstPoints {
                 self.dpa.start_from_points()?;
             }
@@ -223,38 +235,47 @@ impl Idpa {
         let BalanceStep::Measure(columns) = self.dpa.step() else {
             return Err(BalanceError::NotMeasuring);
         };
-        self.dpa.observe(&columns, times)?;
-        self.learn(&columns, times);
-        let busy = columns
+        let (wanted, got) = (columns.len(), times.len());
+        if got != wanted {
+            return Err(BalanceError::WrongLength { wanted, got });
+        }
+        let slices: Vec<Sample> = times
             .iter()
-            .zip(times)
-            .map(|(&d, &time)| if d == 0 { Observation::default() } else { time });
-        self.observations.push(busy.collect());
+            .zip(columns)
+            .map(|(time, columns)| match columns {
+                0 => Sample::default(),
+                _ => time.counted_as(columns),
+            })
+            .collect();
+        self.dpa.observe(&slices)?;
+        self.learn(slices.iter().copied());
+        self.seen.push(slices);
         Ok(())
     }
 
     /// Adds the points of these slices to what is known.
-    fn learn(&mut self, columns: &[u64], times: &[Observation]) {
-        for (device, (&columns, time)) in columns.iter().zip(times).enumerate() {
-            if columns > 0 {
-                let point = time.to_point(columns * self.rows);
+    fn learn(&mut self, slices: impl Iterator<Item = Sample>) {
+        for (device, time) in slices.enumerate() {
+            if time.units > 0 {
+                let point = time.counted_as(time.units * self.rows).to_point();
                 self.models.learn(device, point, false);
             }
         }
     }
 
     fn make_result(&self, balanced: Balanced) -> DeviceBalance {
-        let times: Vec<Observation> = match balanced.measured {
-            Some(iteration) => self.observations[iteration].clone(),
+        let times: Vec<Sample> = match balanced.measured {
+            Some(iteration) => self.seen[iteration].clone(),
             None => {
                 // A prediction is no more certain than the measurements behind it.
-                let none = vec![Observation::default(); self.n_devices];
-                self.observations
+                let none = vec![Sample::default(); self.n_devices];
+                self.seen
                     .last()
                     .unwrap_or(&none)
                     .iter()
                     .zip(&balanced.times_s)
-                    .map(|(measured, &t_s)| measured.scale_to(t_s))
+                    .zip(&balanced.units)
+                    .map(|((measured, &t_s), &columns)| measured.counted_as(columns).predict(t_s))
                     .collect()
             }
         };
@@ -262,10 +283,10 @@ impl Idpa {
         DeviceBalance {
             slices: balanced.units,
             times,
-            time_s: last.t_s,
+            time_s: last.seconds,
             error_s: last.error_s,
             reps: last.reps,
-            cut_off: last.is_floor,
+            cut_off: last.is_bound(),
             imbalance: balanced.imbalance,
             iterations: balanced.iterations,
             converged: balanced.converged,
@@ -291,12 +312,20 @@ fn start_with_points(dpa: &mut Dpa, known: &DeviceModels, rows: u64) {
     let _ = dpa.start_from_points();
 }
 
-/// Returns the time of the device that finishes last. It is a floor if the time of any device is one,
+/// Returns the time of the device that finishes last. It is a bound if the time of any device is one,
 /// because that device may finish later.
-fn find_slowest(times: &[Observation]) -> Observation {
-    let last = times.iter().copied().max_by(|a, b| a.t_s.total_cmp(&b.t_s));
-    Observation {
-        is_floor: times.iter().any(|time| time.is_floor),
-        ..last.unwrap_or_default()
+fn find_slowest(times: &[Sample]) -> Sample {
+    let last = times
+        .iter()
+        .copied()
+        .max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+        .unwrap_or_default();
+    if times.iter().any(Sample::is_bound) {
+        Sample {
+            quality: Quality::AtLeast,
+            ..last
+        }
+    } else {
+        last
     }
 }

@@ -24,10 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use super::dpa::{Balanced, Dpa};
 use super::{
-    BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision,
-    Observation, imbalance,
+    BalanceConfig, BalanceError, BalanceStart, BalanceStep, EndReason, MeasuredDivision, imbalance,
 };
 use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
+use crate::times::Sample;
 
 /// Inter-node partitioning algorithm: lays a matrix of `rows × cols` blocks out over nodes so that
 /// all of them take equally long. One unit is one block; there are `W = rows · cols`.
@@ -47,7 +47,8 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, Extent, Inpa, Observation, BalanceStep};
+/// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Inpa};
+/// use isochron_hierarchy::times::Sample;
 ///
 /// let mut inpa = Inpa::new(BalanceConfig::default(), 2, 60, 60);
 /// let balance = loop {
@@ -56,9 +57,9 @@ use crate::layout::{Layout, Method, Rect, arrange, br_in, count_blocks};
 ///         BalanceStep::Measure(extents) => {
 ///             // The second node is three times as fast.
 ///             let nodes = extents.iter().zip([50.0, 150.0]);
-///             let times_s = nodes.map(|(extent, speed)| extent.area() as f64 / speed);
-///             let times: Vec<_> = times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)).collect();
-///             inpa.observe(&times)?;
+///             let sizes = nodes.map(|(extent, speed)| (extent.area(), speed));
+///             let times = sizes.map(|(d, speed)| Sample::measured(d, d as f64 / speed, 3, 0.0));
+///             inpa.observe(&times.collect::<Vec<_>>())?;
 ///         }
 ///     }
 /// };
@@ -194,11 +195,12 @@ impl Inpa {
         }
     }
 
-    /// Takes one time for each node, for the sub-matrices that [`step`](Self::step) returned.
+    /// Takes one time for each node, for the sub-matrices that [`step`](Self::step) returned, in whatever units it was
+    /// measured.
     ///
     /// # Errors
     /// As [`Dpa::observe`].
-    pub fn observe(&mut self, times: &[Observation]) -> Result<(), BalanceError> {
+    pub fn observe(&mut self, times: &[Sample]) -> Result<(), BalanceError> {
         match &self.phase {
             Phase::Done(_) => return Err(BalanceError::NotMeasuring),
             Phase::FirstPoints(extent) => {
@@ -208,7 +210,16 @@ impl Inpa {
                 }
             }
             Phase::Measure(layout) => {
-                self.dpa.observe(&layout.areas(), times)?;
+                let (wanted, got) = (self.n_nodes, times.len());
+                if got != wanted {
+                    return Err(BalanceError::WrongLength { wanted, got });
+                }
+                let parts: Vec<Sample> = times
+                    .iter()
+                    .zip(layout.areas())
+                    .map(|(time, blocks)| time.counted_as(blocks))
+                    .collect();
+                self.dpa.observe(&parts)?;
                 self.layouts.push(layout.clone());
             }
         }

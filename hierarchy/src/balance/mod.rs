@@ -9,24 +9,19 @@ use strum::{Display, VariantArray};
 
 use crate::model::ModelError;
 use crate::partition::PartitionError;
+use crate::times::{expected_range, pool_errors};
 
 mod config;
 mod device_models;
 pub mod dpa;
 pub mod idpa;
 pub mod inpa;
-mod noise;
-mod observation;
-mod shrink;
-
-use noise::{expected_range, pool_errors};
 
 pub use config::{BalanceConfig, BalanceStart, Rule, Strategy};
 pub use device_models::DeviceModels;
 pub use dpa::{Balanced, Dpa};
 pub use idpa::{DeviceBalance, Idpa};
 pub use inpa::{BalanceOutcome, Extent, Inpa, NodeBalance};
-pub use observation::{Observation, shrink_alike};
 
 pub use crate::partition::imbalance;
 
@@ -39,6 +34,10 @@ pub enum BalanceStep<R, D> {
     /// The result of a balancing that is over.
     Done(D),
 }
+
+/// Least relative difference between two measurements of the same work, however well their repetitions
+/// agree.
+pub(crate) const DRIFT: f64 = 0.01;
 
 /// One measured division.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,13 +59,13 @@ pub struct MeasuredDivision {
 }
 
 impl MeasuredDivision {
-    /// Returns the range, relative to a time, that noise alone gives so many measured times.
+    /// Returns the range that noise alone gives to as many times, relative to a time.
     pub(crate) fn noise_range(&self) -> f64 {
         let busy = self.units.iter().filter(|&&d| d > 0).count();
-        expected_range(busy) * pool_errors(&self.times_s, &self.errors_s)
+        expected_range(busy) * pool_errors(&self.times_s, &self.errors_s, DRIFT)
     }
 
-    /// Returns the seconds by which noise alone lifts the longest of so many measured times.
+    /// Returns the seconds by which noise alone lifts the longest of as many times.
     pub(crate) fn noise_s(&self) -> f64 {
         0.5 * self.noise_range() * self.max_time_s()
     }
@@ -101,7 +100,7 @@ pub enum EndReason {
     NoWork,
 }
 
-/// The reason why an observation is unusable.
+/// The reason why times are unusable.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BalanceError {

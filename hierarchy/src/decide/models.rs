@@ -1,13 +1,12 @@
 //! The end of a planning: which way to divide is predicted to be the fastest.
 
 use super::{Decision, Division, Planner, hold_evenly};
-use crate::balance::{
-    BalanceOutcome, EndReason, NodeBalance, Observation, Rule, imbalance, shrink_alike,
-};
+use crate::balance::{BalanceOutcome, DRIFT, EndReason, NodeBalance, Rule, imbalance};
 use crate::layout::{Layout, LayoutError, Method, Way};
 use crate::partition::apportion;
 use crate::predict::{Candidate, Links, NodeRate, along_k, choose_way, in_place};
 use crate::problem::{Problem, Split};
+use crate::times::{Sample, shrink_alike};
 
 /// Models of the nodes' speeds.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +22,7 @@ pub(super) struct Models {
 /// The time of every node for an update of all of C, by which k is divided.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AllOfC {
-    times: Vec<Observation>,
+    times: Vec<Sample>,
     /// The rectangles of C that the nodes hold.
     held: Layout,
 }
@@ -73,7 +72,7 @@ impl Planner {
     /// Returns the nodes' speeds in blocks of C per second over all of k; 0 if unknown.
     pub(super) fn speeds_on_all_of_c(&self, whole: &AllOfC) -> Vec<f64> {
         let (rows, cols) = self.problem.c_blocks();
-        let times_s: Vec<f64> = whole.times.iter().map(|time| time.t_s).collect();
+        let times_s: Vec<f64> = whole.times.iter().map(|time| time.seconds).collect();
         self.node_speeds(&vec![rows * cols; times_s.len()], &times_s)
     }
 
@@ -85,8 +84,8 @@ impl Planner {
             .map(|time| {
                 if self.config.rule() == Rule::Even {
                     1.0
-                } else if time.t_s > 0.0 {
-                    1.0 / time.t_s
+                } else if time.seconds > 0.0 {
+                    1.0 / time.seconds
                 } else {
                     0.0
                 }
@@ -119,7 +118,7 @@ impl Planner {
             .unwrap_or_default()
             .iter()
             .zip(&whole.times)
-            .map(|(&share, time)| time.t_s * share as f64 / blocks)
+            .map(|(&share, time)| time.seconds * share as f64 / blocks)
             .collect();
         let (iterations, why) = if times_s.iter().any(|&time_s| time_s > 0.0) {
             (1, EndReason::Predicted)
@@ -185,9 +184,9 @@ impl AllOfC {
     ///
     /// # Errors
     /// [`LayoutError`] if C has more blocks than can be counted.
-    pub fn new(problem: &Problem, times: &[Observation]) -> Result<Self, LayoutError> {
+    pub fn new(problem: &Problem, times: &[Sample]) -> Result<Self, LayoutError> {
         Ok(Self {
-            times: shrink_alike(times),
+            times: shrink_alike(times, DRIFT),
             held: hold_evenly(problem.c_blocks(), times.len())?,
         })
     }

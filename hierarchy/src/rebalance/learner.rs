@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{LoopPart, RebalanceConfig};
 use crate::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, DivisionChange, Drift, Observed, Place,
-    RuggedLearner, Stakes,
+    Adaptive, AdaptiveError, AdaptivePart, DivisionChange, Drift, Observed, Place, RuggedLearner,
+    Stakes, Tuning,
 };
 
 /// Sweeps that share disturbances.
@@ -30,33 +30,29 @@ impl Learner {
             .iter()
             .filter_map(|part| part.function.clone())
             .collect();
+        let tuning = Tuning {
+            granule: config.granule,
+            growth: config.growth,
+            growth_in_step: config.growth,
+            ..Tuning::default()
+        };
         if functions.is_empty() {
-            return Self::start_smooth(config, total, parts);
+            return Self::start_smooth(tuning, total, parts);
         }
         if let Some(index) = parts.iter().position(|part| part.function.is_none()) {
             return Err(AdaptiveError::MissingFunction { index });
         }
         let capacities: Vec<Option<u64>> = parts.iter().map(|part| part.max_local).collect();
-        RuggedLearner::new((total, config.granule), functions, &capacities).map(Self::Rugged)
+        RuggedLearner::new(total, tuning, functions, &capacities).map(Self::Rugged)
     }
 
-    fn start_smooth(
-        config: &RebalanceConfig,
-        total: u64,
-        parts: &[LoopPart],
-    ) -> Result<Self, AdaptiveError> {
-        let settings = AdaptiveConfig {
-            granule: config.granule,
-            growth: config.growth,
-            growth_in_step: config.growth,
-            ..AdaptiveConfig::default()
-        };
+    fn start_smooth(tuning: Tuning, total: u64, parts: &[LoopPart]) -> Result<Self, AdaptiveError> {
         let parts = (parts.iter().enumerate()).map(|(node, part)| AdaptivePart {
             node,
             capacity: part.max_local,
             ..AdaptivePart::default()
         });
-        let learner = Adaptive::for_own_loop(settings, total, parts.collect())?;
+        let learner = Adaptive::for_own_loop(tuning, total, parts.collect())?;
         Ok(Self::Smooth(Box::new(learner)))
     }
 

@@ -2,11 +2,12 @@
 
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStart, BalanceStep, Balanced, DeviceBalance, DeviceModels,
-    Dpa, EndReason, Extent, Idpa, Inpa, NodeBalance, Observation, Strategy as How,
+    Dpa, EndReason, Extent, Idpa, Inpa, NodeBalance, Strategy as How,
 };
 use isochron_hierarchy::layout::{Layout, Method};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::times::Sample;
 use proptest::prelude::*;
 use strum::VariantArray as _;
 
@@ -41,8 +42,8 @@ fn make_node(devices: &[CliffDevice]) -> BalancedNode {
     }
 }
 
-fn observe(t_s: f64) -> Observation {
-    Observation::measured(t_s, 3, 0.0025 * t_s)
+fn observe(d: u64, t_s: f64) -> Sample {
+    Sample::measured(d, t_s, 3, 0.0025 * t_s)
 }
 
 /// Returns a reproducible factor within ±`amplitude`, another for each `seed`.
@@ -63,13 +64,13 @@ fn run_dpa(dpa: &mut Dpa, mut time_s: impl FnMut(usize, u64) -> f64) -> Balanced
                     .zip(&units)
                     .map(|(i, &d)| {
                         if d == 0 {
-                            observe(0.0)
+                            Sample::default()
                         } else {
-                            observe(time_s(i, d))
+                            observe(d, time_s(i, d))
                         }
                     })
                     .collect();
-                dpa.observe(&units, &times).unwrap();
+                dpa.observe(&times).unwrap();
             }
         }
     }
@@ -83,11 +84,11 @@ fn run_idpa(config: BalanceConfig, node: &BalancedNode, extent: Extent) -> Devic
         match idpa.step() {
             BalanceStep::Done(balance) => return balance,
             BalanceStep::Measure(slices) => {
-                let mut times = vec![Observation::default(); slices.len()];
+                let mut times = vec![Sample::default(); slices.len()];
                 for ((time, device), &d) in times.iter_mut().zip(&node.devices).zip(&slices) {
                     let blocks = d as f64 / BLOCK as f64 * extent.rows as f64;
                     if d > 0 {
-                        *time = observe(device.time_s(blocks));
+                        *time = observe(d, device.time_s(blocks));
                     }
                 }
                 idpa.observe(&times).unwrap();
@@ -112,12 +113,12 @@ fn run_inpa(
                 let mut times = Vec::new();
                 for (node, extent) in nodes.iter_mut().zip(extents) {
                     if extent.area() == 0 {
-                        times.push(observe(0.0));
+                        times.push(Sample::default());
                         continue;
                     }
                     let balance = run_idpa(config, node, extent);
                     node.known = Some(balance.models);
-                    times.push(observe(balance.time_s * noise()));
+                    times.push(observe(extent.area(), balance.time_s * noise()));
                 }
                 inpa.observe(&times).unwrap();
             }
@@ -276,7 +277,7 @@ fn single_cpm_predicts_the_times_of_the_whole_blocks_it_lays_out() {
     let times = extents
         .iter()
         .zip(speeds)
-        .map(|(extent, speed)| observe(extent.area() as f64 / speed));
+        .map(|(extent, speed)| observe(extent.area(), extent.area() as f64 / speed));
     inpa.observe(&times.collect::<Vec<_>>()).unwrap();
     let BalanceStep::Done(balance) = inpa.step() else {
         panic!("one measurement is enough")
@@ -351,12 +352,12 @@ fn idpa_starts_from_known_speeds() {
 fn slices_measured_again_are_known_better() {
     let known = DeviceModels::from_speeds(&[3.0, 1.0]);
     let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
-    idpa.observe(&[Observation::measured(1.0, 3, 0.1); 2])
-        .unwrap();
+    let first = [75, 25].map(|d| Sample::measured(d, 1.0, 3, 0.1));
+    idpa.observe(&first).unwrap();
     let BalanceStep::Done(balance) = idpa.step() else {
         panic!("equal times are balanced")
     };
-    let again = [2.0, 1.0].map(|t_s| Observation::measured(t_s, 1, 0.1));
+    let again = [(75, 2.0), (25, 1.0)].map(|(d, t_s)| Sample::measured(d, t_s, 1, 0.1));
     let balance = balance.refine_times(&again);
     assert_eq!(
         (balance.time_s, balance.reps, balance.imbalance),
@@ -380,7 +381,8 @@ fn measured_slices(rows: u64, known: &mut Option<DeviceModels>) -> Vec<Vec<u64>>
             BalanceStep::Measure(slices) => {
                 let [slow, fast] = [slices[0], slices[1]].map(|columns| (columns * rows) as f64);
                 let times_s = [slow / 1e3, fast / 4e3 + (fast - 12_800.0).max(0.0) / 1e2];
-                idpa.observe(&times_s.map(observe)).unwrap();
+                let times = [0, 1].map(|device| observe(slices[device], times_s[device]));
+                idpa.observe(&times).unwrap();
                 asked.push(slices);
             }
         }
@@ -489,31 +491,28 @@ fn the_best_division_is_returned_not_the_last() {
 }
 
 #[test]
-fn unusable_observations_are_refused_and_the_request_stands() {
+fn unusable_times_are_refused_and_the_request_stands() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 10);
     let before = dpa.step();
-    let good = observe(1.0);
+    let good = observe(5, 1.0);
     for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let error = dpa.observe(&[5, 5], &[good, observe(t_s)]).unwrap_err();
+        let error = dpa.observe(&[good, observe(5, t_s)]).unwrap_err();
         assert!(
             matches!(error, BalanceError::InvalidTime { index: 1, .. }),
             "{error}"
         );
     }
-    let error = dpa.observe(&[5, 5], &[good]).unwrap_err();
+    let error = dpa.observe(&[good]).unwrap_err();
     assert_eq!(error, BalanceError::WrongLength { wanted: 2, got: 1 });
-    let error = dpa.observe(&[5, 4], &[good, good]).unwrap_err();
+    let error = dpa.observe(&[good, observe(4, 1.0)]).unwrap_err();
     assert_eq!(error, BalanceError::WrongTotal { wanted: 10, got: 9 });
     assert_eq!(dpa.step(), before);
-    dpa.observe(&[5, 5], &[good, good]).unwrap();
-    assert_eq!(
-        dpa.observe(&[5, 5], &[good, good]),
-        Err(BalanceError::NotMeasuring)
-    );
+    dpa.observe(&[good, good]).unwrap();
+    assert_eq!(dpa.observe(&[good, good]), Err(BalanceError::NotMeasuring));
 
     let mut inpa = Inpa::new(BalanceConfig::default(), 2, 9, 9);
     let before = inpa.step();
-    assert!(inpa.observe(&[good, observe(0.0)]).is_err());
+    assert!(inpa.observe(&[good, observe(5, 0.0)]).is_err());
     assert_eq!(inpa.step(), before);
 }
 

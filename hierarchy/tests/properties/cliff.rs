@@ -2,8 +2,9 @@
 //! models never settle there (Clarke's thesis, section 2.3.1), functional ones do.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceStart, BalanceStep, Balanced, Dpa, EndReason, Observation, Strategy,
+    BalanceConfig, BalanceStart, BalanceStep, Balanced, Dpa, EndReason, Strategy,
 };
+use isochron_hierarchy::times::Sample;
 
 const TOTAL: u64 = 100_000;
 
@@ -47,10 +48,12 @@ fn balance(strategy: Strategy, start: BalanceStart, n: usize) -> Balanced {
         match dpa.step() {
             BalanceStep::Done(balanced) => return balanced,
             BalanceStep::Measure(units) => {
-                let observe =
-                    |(part, &d): (usize, &u64)| Observation::measured(time_s(part, d), 3, 0.0);
-                let times: Vec<Observation> = units.iter().enumerate().map(observe).collect();
-                dpa.observe(&units, &times).unwrap();
+                let times: Vec<Sample> = units
+                    .iter()
+                    .enumerate()
+                    .map(|(part, &d)| Sample::measured(d, time_s(part, d), 3, 0.0))
+                    .collect();
+                dpa.observe(&times).unwrap();
             }
         }
     }

@@ -2,18 +2,18 @@
 
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceStep, Balanced, DeviceBalance, DeviceModels, Dpa, EndReason, Idpa,
-    Observation,
 };
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::times::Sample;
 
-fn run_dpa(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanced {
+fn run_dpa(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Sample) -> Balanced {
     loop {
         match dpa.step() {
             BalanceStep::Done(balanced) => return balanced,
             BalanceStep::Measure(units) => {
                 let times: Vec<_> = (0..).zip(&units).map(|(i, &d)| observe(i, d)).collect();
-                dpa.observe(&units, &times).unwrap();
+                dpa.observe(&times).unwrap();
             }
         }
     }
@@ -22,12 +22,12 @@ fn run_dpa(dpa: &mut Dpa, observe: impl Fn(usize, u64) -> Observation) -> Balanc
 /// Longest time of one measurement.
 const DEADLINE_S: f64 = 2.0;
 
-/// Returns the observation of a device that takes `t_s` seconds.
-fn within_deadline(t_s: f64) -> Observation {
+/// Returns the time of a device that takes `t_s` seconds.
+fn within_deadline(d: u64, t_s: f64) -> Sample {
     if t_s > DEADLINE_S {
-        Observation::at_least(DEADLINE_S)
+        Sample::at_least(d, DEADLINE_S)
     } else {
-        Observation::measured(t_s, 3, 0.0)
+        Sample::measured(d, t_s, 3, 0.0)
     }
 }
 
@@ -44,7 +44,7 @@ fn paging_s(device: usize, d: u64) -> f64 {
 fn a_division_that_takes_too_long_is_left_behind() {
     // An even share of 1000 units takes the second device 41 s.
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
-    let balanced = run_dpa(&mut dpa, |i, d| within_deadline(paging_s(i, d)));
+    let balanced = run_dpa(&mut dpa, |i, d| within_deadline(d, paging_s(i, d)));
     assert!(balanced.history[0].cut_off);
     // The best there is: one unit more takes the second device another 0.2 s.
     assert_eq!(balanced.units, [700, 300]);
@@ -61,7 +61,7 @@ fn end_with_costs(runs: f64, ends_s: f64) -> (EndReason, u32) {
     let mut dpa = Dpa::new(config, 2, 1000);
     let balanced = run_dpa(&mut dpa, |i, d| {
         let t_s = d as f64 / [100.0, 400.0][i];
-        Observation::measured(t_s, 3, 0.0).with_cost(runs * 3.0 * t_s + ends_s)
+        Sample::measured(d, t_s, 3, 0.0).with_cost(runs * 3.0 * t_s + ends_s)
     });
     (balanced.why, balanced.iterations)
 }
@@ -76,16 +76,16 @@ fn the_cost_of_measuring_decides_if_another_measurement_pays() {
 }
 
 #[test]
-fn equal_floors_are_no_balance() {
+fn equal_bounds_are_no_balance() {
     // Both devices exceed the deadline with any share, so no division is known to be balanced.
     let mut dpa = Dpa::new(BalanceConfig::default(), 2, 1000);
-    let balanced = run_dpa(&mut dpa, |_, d| within_deadline(d as f64));
+    let balanced = run_dpa(&mut dpa, |_, d| within_deadline(d, d as f64));
     assert!(!balanced.converged);
     assert_ne!(balanced.why, EndReason::Balanced);
     assert_eq!(balanced.units.iter().sum::<u64>(), 1000);
 }
 
-fn balance_devices(observe: fn(usize, u64) -> Observation) -> DeviceBalance {
+fn balance_devices(observe: fn(usize, u64) -> Sample) -> DeviceBalance {
     let known = DeviceModels::from_speeds(&[1.0, 1.0]);
     let mut idpa = Idpa::new(BalanceConfig::default(), 2, (1, 100), Some(&known));
     loop {
@@ -100,16 +100,16 @@ fn balance_devices(observe: fn(usize, u64) -> Observation) -> DeviceBalance {
 }
 
 #[test]
-fn a_node_has_a_floor_if_one_of_its_devices_has() {
+fn a_node_has_a_bound_if_one_of_its_devices_has() {
     let hopeless = balance_devices(|device, d| match device {
-        0 => Observation::at_least(0.5 * d as f64),
-        _ => Observation::measured(d as f64, 3, 0.0),
+        0 => Sample::at_least(d, 0.5 * d as f64),
+        _ => Sample::measured(d, d as f64, 3, 0.0),
     });
-    assert!(hopeless.cut_off && hopeless.to_observation().is_floor);
-    let fine = balance_devices(|_, d| Observation::measured(d as f64, 3, 0.0));
+    assert!(hopeless.cut_off && hopeless.to_sample().is_bound());
+    let fine = balance_devices(|_, d| Sample::measured(d, d as f64, 3, 0.0));
     assert!(!fine.cut_off && fine.converged);
     // A device that was given up in balancing may be measured afterwards.
-    let times = [Observation::measured(60.0, 3, 0.1); 2];
+    let times = [Sample::measured(50, 60.0, 3, 0.1); 2];
     assert!(!hopeless.refine_times(&times).cut_off);
 }
 
@@ -140,9 +140,9 @@ fn if_the_optimum_need_not_be_balanced_a_balanced_division_is_no_end() {
     }
     let balanced = run_dpa(&mut dpa, |i, d| {
         if d == 0 {
-            Observation::default()
+            Sample::default()
         } else {
-            Observation::measured(dip_s(i, d), 3, 0.0)
+            Sample::measured(d, dip_s(i, d), 3, 0.0)
         }
     });
     assert_eq!(balanced.history[0].imbalance, 0.0);

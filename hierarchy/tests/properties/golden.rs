@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use isochron_hierarchy::adaptive::ChangeReason;
-use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Observation, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::predict::{Cluster, Links};
 use isochron_hierarchy::problem::{Problem, Split};
 use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig};
+use isochron_hierarchy::times::Sample;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
@@ -110,15 +111,15 @@ fn plan(
     }
 }
 
-fn answer_times(nodes: &Nodes, extents: &[Extent]) -> Vec<Observation> {
+fn answer_times(nodes: &Nodes, extents: &[Extent]) -> Vec<Sample> {
     extents
         .iter()
         .enumerate()
         .map(|(node, extent)| match extent.area() {
-            0 => Observation::default(),
+            0 => Sample::default(),
             area => {
                 let time_s = (nodes.time)(node, area as f64);
-                Observation::measured(time_s, 3, 0.01 * time_s)
+                Sample::measured(area, time_s, 3, 0.01 * time_s)
             }
         })
         .collect()

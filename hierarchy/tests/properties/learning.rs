@@ -3,10 +3,11 @@
 //! Each measured time has noise of 2 % a repetition, and of 1 % between measurements. The seeds are fixed.
 
 use isochron_hierarchy::balance::{
-    BalanceConfig, BalanceStart, BalanceStep, DeviceBalance, Dpa, Idpa, Observation,
+    BalanceConfig, BalanceStart, BalanceStep, DeviceBalance, Dpa, Idpa,
 };
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::partition::Partitioner;
+use isochron_hierarchy::times::Sample;
 
 use isochron_support::simulated::SplitMix;
 
@@ -114,13 +115,13 @@ fn draw_factor(deviation: f64, random: &mut SplitMix) -> f64 {
     1.0 + deviation * radius * (std::f64::consts::TAU * random.uniform(0.0, 1.0)).cos()
 }
 
-/// Measures `t_s` three times.
-fn measure(t_s: f64, noise: f64, random: &mut SplitMix) -> Observation {
+/// Measures units that take `t_s` three times.
+fn measure(d: u64, t_s: f64, noise: f64, random: &mut SplitMix) -> Sample {
     let burst_s = t_s * draw_factor(0.5 * noise, random);
     let reps = [(); 3].map(|()| burst_s * draw_factor(noise, random));
     let mean = reps.iter().sum::<f64>() / 3.0;
     let squares: f64 = reps.iter().map(|rep_s| (rep_s - mean).powi(2)).sum();
-    Observation::measured(mean, 3, (squares / 6.0).sqrt())
+    Sample::measured(d, mean, 3, (squares / 6.0).sqrt())
 }
 
 /// The outcome of a balancing.
@@ -145,15 +146,18 @@ fn run(
         match idpa.step() {
             BalanceStep::Done(balance) => break balance,
             BalanceStep::Measure(units) => {
-                let times: Vec<Observation> = devices
+                let times: Vec<Sample> = devices
                     .iter()
                     .zip(units)
                     .map(|(device, d)| match d {
-                        0 => Observation::default(),
-                        d => measure(device.time_s(d as f64), noise, random),
+                        0 => Sample::default(),
+                        d => measure(d, device.time_s(d as f64), noise, random),
                     })
                     .collect();
-                measuring_s += times.iter().map(|time| 3.0 * time.t_s).fold(0.0, f64::max);
+                measuring_s += times
+                    .iter()
+                    .map(|time| 3.0 * time.seconds)
+                    .fold(0.0, f64::max);
                 idpa.observe(&times).unwrap();
             }
         }
@@ -261,8 +265,9 @@ fn a_division_with_idle_devices_counted_as_balanced() {
 fn an_idle_part_that_could_help_is_no_balance() {
     let mut dpa = Dpa::new(BalanceConfig::default(), 3, 91);
     // The third part gets nothing, although its first unit would take a fortieth of the time.
-    let times = [4.5, 4.4, 0.0].map(|t_s| Observation::measured(t_s, 3, 0.0));
-    dpa.observe(&[45, 46, 0], &times).unwrap();
+    let times = [(45, 4.5), (46, 4.4), (0, 0.0)];
+    dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0)))
+        .unwrap();
     let BalanceStep::Measure(next) = dpa.step() else {
         panic!("two equal times of three parts are no balance")
     };
@@ -303,11 +308,14 @@ fn balance_falling(fit: Fit, partitioner: Partitioner) -> Vec<usize> {
             dpa.seed(part, Point { d, t_s, reps, ci_s }).unwrap();
         }
     }
-    let times = [10.5, 9.0].map(|t_s| Observation::measured(t_s, 3, 0.0));
     loop {
         match dpa.step() {
             BalanceStep::Done(balanced) => return balanced.falling,
-            BalanceStep::Measure(units) => dpa.observe(&units, &times).unwrap(),
+            BalanceStep::Measure(units) => {
+                let times = [(units[0], 10.5), (units[1], 9.0)];
+                dpa.observe(&times.map(|(d, t_s)| Sample::measured(d, t_s, 3, 0.0)))
+                    .unwrap();
+            }
         }
     }
 }

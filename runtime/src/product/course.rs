@@ -4,9 +4,9 @@
 //! it. Panels therefore travel as far ahead as without any decision, and a change waits for C alone. All ranks have
 //! computed with the same pieces of k when step `b` begins.
 
-use isochron_devices::internal::DeviceTime;
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::times::{Quality, Sample};
 
 use super::director::{DeviceStep, Directive, RankStep, Steering, StepTimes};
 use super::panels::{PanelRoom, RoomSize};
@@ -225,16 +225,16 @@ impl<'d, T: Scalar> Course<'d, T> {
         let Some(steering) = &mut self.steering else {
             return;
         };
-        let times = steering.clock.read(slices, times.unwrap_or_default());
+        let times = steering.clock.read(times.unwrap_or_default(), slices);
         let k = if times.is_some() { k } else { 0 };
         let times = times.unwrap_or_default().into_iter();
         let devices = slices
             .iter()
-            .zip(times.chain(std::iter::repeat(DeviceTime::default())));
-        let devices = devices.map(|(&cols, DeviceTime { busy_s, stopped })| DeviceStep {
+            .zip(times.chain(std::iter::repeat(Sample::default())));
+        let devices = devices.map(|(&cols, time)| DeviceStep {
             cols,
-            busy_s,
-            stopped,
+            busy_s: time.seconds,
+            stopped: time.quality == Quality::Disturbed,
         });
         self.log.steps.push(RankStep {
             k,

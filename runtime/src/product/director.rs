@@ -4,7 +4,7 @@
 //! parts of C or other slices would be better. The steps that follow go on meanwhile.
 //! [`Execution::changes`](super::Execution::changes) lists the changes that were made.
 
-use isochron_devices::internal::NodeClock;
+use isochron_devices::internal::HostClock;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::comm::Comm;
@@ -72,7 +72,7 @@ pub struct Directive {
 /// A director, and the clock that reads the times of this rank's devices for it.
 pub(crate) struct Steering<'s> {
     pub director: &'s mut dyn Director,
-    pub clock: NodeClock,
+    pub clock: HostClock,
 }
 
 /// Decides in mid-run on the assignment of the steps that follow.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use isochron_devices::internal::NodeClock;
+use isochron_devices::internal::HostClock;
 use isochron_devices::{DeviceKind, JobNeeds};
 
 use super::director::{Director, Steering};
@@ -89,9 +89,9 @@ impl Session {
         needs: &[JobNeeds],
         run: RunPrepared<'_>,
     ) -> Result<Execution, Error> {
-        let visits = needs.iter().map(|needs| needs.updates_per_visit);
+        let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
         let node = &self.node;
-        let clock = NodeClock::new(node.team.infos(), &node.threads, node.load.share, visits);
+        let clock = HostClock::new(node.team.infos(), &together, &node.threads, node.load.share);
         let steering = Steering { director, clock };
         let prepared = self.multiplication(plan).steered_by(steering);
         run(prepared.leaving_c(config.leaves_c))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use isochron_devices::measure::UpdateOperands;
 use isochron_devices::{Depth, JobShape, Scalar};
+use isochron_hierarchy::times::Series;
 
 use super::Session;
 use crate::comm::CollectiveCall;
 use crate::error::Error;
 use crate::plan::host_memory::prepare_operands;
-use crate::store::{KeyedWork, StoredSample};
+use crate::store::KeyedWork;
 
 /// Writes the operands of updates of `rows × slices[i]` that all ranks are about to measure, if every host has room.
 ///
@@ -44,11 +45,11 @@ pub fn prepare_updates<T: Scalar>(
 pub fn keep_samples(
     session: &mut Session,
     work: KeyedWork,
-    samples: &[Option<StoredSample>],
+    samples: &[Option<Series>],
 ) -> Result<(), Error> {
     let samples = session.comm.gather(&samples.to_vec())?;
     if let Some(store) = &mut session.models.store {
-        store.keep_samples(work, samples.concat());
+        store.keep_series(work, samples.concat());
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use isochron_devices::internal::HostConditions;
 use isochron_devices::topology::Topology;
 use isochron_devices::{DeviceClock, DeviceInfo, DeviceKind};
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
 use super::copier::SegmentCopier;
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::plan::KnownFrom;
 use crate::store::{
     KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreKey, StoreMode,
-    StorePlaces, StoredSample, name_writer,
+    StorePlaces, name_writer,
 };
 
 /// Knowledge of a rank's kernel from earlier jobs.
@@ -52,7 +53,7 @@ pub struct KernelStore {
     /// The writer of this job's segment; `None` before the first.
     writer: Option<String>,
     /// Times that this job has seen.
-    seen: BTreeMap<StoreKey, Vec<StoredSample>>,
+    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 impl KernelStore {
@@ -116,11 +117,7 @@ impl KernelStore {
     ///
     /// # Collective
     /// All ranks.
-    pub fn keep_times(
-        &mut self,
-        comm: &dyn Comm,
-        times: Option<StoredSample>,
-    ) -> Result<(), Error> {
+    pub fn keep_times(&mut self, comm: &dyn Comm, times: Option<Series>) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -278,8 +275,8 @@ mod tests {
         }
     }
 
-    fn make_sample(units: u64, time_s: f64) -> StoredSample {
-        StoredSample {
+    fn make_sample(units: u64, time_s: f64) -> Series {
+        Series {
             units,
             seconds: vec![time_s],
             at_least: false,

@@ -18,6 +18,7 @@ use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::adaptive::AdaptivePart;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
@@ -28,8 +29,8 @@ use crate::error::Error;
 use crate::plan::{KnownFrom, Plan, Problem};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
-    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, StoredSample, add_sample,
-    make_link_key, name_writer,
+    NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
+    name_writer,
 };
 use isochron_devices::internal::{DeviceSpec, NodeSpec};
 
@@ -53,7 +54,7 @@ pub(crate) struct JobStore {
     /// The writer of this job's segment; `None` before the first.
     writer: Option<String>,
     /// Times that this job has seen.
-    seen: BTreeMap<StoreKey, Vec<StoredSample>>,
+    seen: BTreeMap<StoreKey, Vec<Series>>,
 }
 
 /// Describes a device for keys.
@@ -140,9 +141,9 @@ impl JobStore {
     }
 
     /// Keeps the times of libraries that this job has measured.
-    pub fn with_libraries(mut self, measured: Vec<(StoreKey, StoredSample)>) -> Self {
-        for (key, sample) in measured {
-            add_sample(self.seen.entry(key).or_default(), sample);
+    pub fn with_libraries(mut self, measured: Vec<(StoreKey, Series)>) -> Self {
+        for (key, series) in measured {
+            add_series(self.seen.entry(key).or_default(), series);
         }
         self
     }
@@ -302,7 +303,7 @@ impl JobStore {
         let exchange = exchange.or_default();
         exchange.clear();
         for (bytes, seconds) in times {
-            add_sample(exchange, time_message(bytes, seconds));
+            add_series(exchange, time_message(bytes, seconds));
         }
         let classes: BTreeMap<String, f64> = self
             .list_ranks()
@@ -325,13 +326,9 @@ impl JobStore {
                 .by_units
                 .into_iter()
                 .filter(move |_| !slowed)
-                .map(|(units, seconds)| StoredSample {
-                    units,
-                    seconds,
-                    at_least: false,
-                })
+                .map(|(units, seconds)| Series::measured(units, seconds))
         });
-        self.keep_samples(key_work(plan.problem(), plan.panel()), devices);
+        self.keep_series(key_work(plan.problem(), plan.panel()), devices);
     }
 
     /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
@@ -350,20 +347,15 @@ impl JobStore {
     }
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
-    pub fn keep_measured(
-        &mut self,
-        problem: &Problem,
-        width: usize,
-        measured: Vec<Vec<StoredSample>>,
-    ) {
-        self.keep_samples(key_work(problem, width), measured);
+    pub fn keep_measured(&mut self, problem: &Problem, width: usize, measured: Vec<Vec<Series>>) {
+        self.keep_series(key_work(problem, width), measured);
     }
 
     /// Keeps repetitions, by device in the order of the ranks.
-    pub fn keep_samples(
+    pub fn keep_series(
         &mut self,
         work: KeyedWork,
-        devices: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+        devices: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
     ) {
         let keys = self.make_keys(work);
         let places = self.sources.iter().flatten();
@@ -502,21 +494,17 @@ fn hash_points(spec: &DeviceSpec) -> Option<u32> {
     Some(crc32fast::hash(model.as_bytes()))
 }
 
-/// Makes the sample of a message.
-fn time_message(bytes: usize, seconds: f64) -> StoredSample {
-    StoredSample {
-        units: bytes as u64,
-        seconds: vec![seconds],
-        at_least: false,
-    }
+/// Makes the series of a message.
+fn time_message(bytes: usize, seconds: f64) -> Series {
+    Series::measured(bytes as u64, vec![seconds])
 }
 
 /// Adds repetitions to those of the same keys, which come with the name of their host. If several hosts have one key, those of
 /// the first one are kept: times of unlike hosts together would be a model of neither.
 pub(crate) fn keep_by_key<'s>(
-    seen: &mut BTreeMap<StoreKey, Vec<StoredSample>>,
+    seen: &mut BTreeMap<StoreKey, Vec<Series>>,
     sources: impl Iterator<Item = (StoreKey, &'s str)>,
-    samples: impl IntoIterator<Item = impl IntoIterator<Item = StoredSample>>,
+    samples: impl IntoIterator<Item = impl IntoIterator<Item = Series>>,
 ) {
     let mut holders = BTreeMap::new();
     for ((key, place), samples) in sources.zip(samples) {
@@ -526,7 +514,7 @@ pub(crate) fn keep_by_key<'s>(
         }
         let known = seen.entry(key).or_default();
         for sample in samples {
-            add_sample(known, sample);
+            add_series(known, sample);
         }
     }
 }

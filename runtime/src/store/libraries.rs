@@ -8,12 +8,13 @@ use isochron_devices::internal::{
 };
 use isochron_devices::topology::Topology;
 use isochron_devices::{BlasChoice, ElementType};
+use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::plan::KnownFrom;
-use crate::store::{LibrarySource, ModelStore, StoreKey, StoreMode, StoredSample};
+use crate::store::{LibrarySource, ModelStore, StoreKey, StoreMode};
 use crate::watch::{RankPhase, enter_within};
 
 /// The BLAS of this rank.
@@ -24,7 +25,7 @@ pub(crate) struct ChosenLibrary {
     /// The reasons for a new choice, and for leaving libraries out, one line each.
     pub words: Vec<String>,
     /// The times behind new choices of all ranks, the same on each of them.
-    pub measured: Vec<(StoreKey, StoredSample)>,
+    pub measured: Vec<(StoreKey, Series)>,
 }
 
 /// A rank that chooses.
@@ -247,7 +248,7 @@ impl JobChoice {
     }
 
     /// Lists the times that were measured, one entry for each library of a rank that measured.
-    fn list_measured(&self) -> Vec<(StoreKey, StoredSample)> {
+    fn list_measured(&self) -> Vec<(StoreKey, Series)> {
         self.sources
             .iter()
             .zip(&self.times)
@@ -256,7 +257,7 @@ impl JobChoice {
                 source
                     .list_keys()
                     .into_iter()
-                    .zip(times.iter().map(|seconds| StoredSample {
+                    .zip(times.iter().map(|seconds| Series {
                         units: TRIAL_UNITS,
                         seconds: seconds.clone(),
                         at_least: false,

@@ -34,6 +34,8 @@ mod steady;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use isochron_hierarchy::times::Series;
+
 pub(crate) use copier::SegmentCopier;
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub(crate) use given::GivenModels;
@@ -50,8 +52,8 @@ pub(crate) use known::{JobStore, KnownDevice, scale};
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};
 pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
-pub use segment::{SegmentError, StoredRun, StoredSample, format_segment, parse_segment};
-pub(crate) use segment::{SegmentFile, add_sample};
+pub use segment::{SegmentError, StoredRun, format_segment, parse_segment};
+pub(crate) use segment::{SegmentFile, add_series};
 pub(crate) use steady::SteadyTimes;
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ impl ModelStore {
     pub fn write(
         &self,
         writer: &str,
-        devices: Vec<(StoreKey, Vec<StoredSample>)>,
+        devices: Vec<(StoreKey, Vec<Series>)>,
     ) -> Result<Option<(PathBuf, SegmentFile)>, Error> {
         let runs = devices
             .into_iter()
@@ -164,8 +166,8 @@ mod tests {
     use super::key::tests::key;
     use super::*;
 
-    fn sample(units: u64, t_s: f64) -> Vec<StoredSample> {
-        vec![StoredSample {
+    fn sample(units: u64, t_s: f64) -> Vec<Series> {
+        vec![Series {
             units,
             seconds: vec![t_s],
             at_least: false,

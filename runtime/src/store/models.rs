@@ -10,12 +10,13 @@ use std::collections::btree_map::Entry;
 
 use isochron_devices::internal::pick_fastest;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::LogTime;
 
 use super::key::{Conditions, DeviceIdentity, Identity, LibrarySource, StoreKey};
 use super::segment::StoredRun;
 use rates::{
-    CONTRADICTING, OTHER_CONDITIONS, RatedRun, SAME, UnitTime, combine, drop_contradicted,
-    list_rates, overlay, thin,
+    CONTRADICTING, OTHER_CONDITIONS, RatedRun, SAME, combine, drop_outdated, list_times, overlay,
+    thin,
 };
 
 /// The runs of all segments of a store.
@@ -86,8 +87,8 @@ impl StoredModels {
         let mut merged: BTreeMap<Identity, Vec<RatedRun>> = BTreeMap::new();
         for run in known.into_values() {
             let runs = merged.entry(run.key.identity.clone());
-            let rates = list_rates(&run);
-            runs.or_default().push(RatedRun { run, rates });
+            let times = list_times(&run);
+            runs.or_default().push(RatedRun { run, times });
         }
         for runs in merged.values_mut() {
             runs.sort_by(|RatedRun { run: a, .. }, RatedRun { run: b, .. }| {
@@ -186,27 +187,27 @@ impl StoredModels {
             .rev()
             .min_by_key(|(conditions, _)| conditions.list_differences(&key.conditions).len())?;
         let changed = nearest.list_differences(&key.conditions);
-        let (counting, stale) = drop_contradicted(own);
+        let (counting, stale) = drop_outdated(own);
         let is_rugged = matches!(key.identity, Identity::Kernel(_));
         let same = if is_rugged { 1.0 } else { SAME };
-        let mut rates = combine(&counting, now_s, same);
+        let mut times = combine(&counting, now_s, same);
         let others = groups
             .iter()
             .filter(|(conditions, _)| conditions != nearest && !is_rugged);
         for (_, runs) in others {
-            let other = combine(&drop_contradicted(runs).0, now_s, same);
-            overlay(&mut rates, &other);
+            let other = combine(&drop_outdated(runs).0, now_s, same);
+            overlay(&mut times, &other);
         }
         if !changed.is_empty() {
-            rates
+            times
                 .iter_mut()
-                .for_each(|rate| rate.variance += OTHER_CONDITIONS.powi(2));
+                .for_each(|time| time.variance += OTHER_CONDITIONS.powi(2));
         }
         let latest_s = counting.iter().map(|rated| rated.run.at_s).max();
-        let told = if is_rugged { rates } else { thin(&rates) };
+        let told = if is_rugged { times } else { thin(&times) };
         Some(KnownModel {
             age_s: now_s.saturating_sub(latest_s.unwrap_or(0)),
-            points: told.into_iter().map(UnitTime::to_point).collect(),
+            points: told.into_iter().map(LogTime::to_point).collect(),
             changed,
             runs: counting.len(),
             stale,
@@ -232,11 +233,13 @@ fn group_by_conditions(runs: &[RatedRun]) -> Vec<(&Conditions, Vec<&RatedRun>)> 
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::times::Series;
+
     use super::super::kernel_key::KernelSource;
     use super::super::kernel_key::tests::make_source as make_kernel_source;
     use super::super::key::tests::{device_identity, key, library_source, vary};
     use super::super::segment::tests::stored;
-    use super::super::segment::{StoredSample, format_segment, parse_segment};
+    use super::super::segment::{format_segment, parse_segment};
     use super::rates::{MONTH_S, POINTS};
     use super::*;
 
@@ -420,7 +423,7 @@ mod tests {
     #[test]
     fn hopeless_sizes_are_bounds_until_they_are_measured() {
         let mut run = stored("a", 1, &[(100, &[0.5])]);
-        run.samples.push(StoredSample {
+        run.samples.push(Series {
             units: 1000,
             seconds: vec![60.0],
             at_least: true,
@@ -446,7 +449,7 @@ mod tests {
     fn sizes_of_a_kernel_stay_as_they_are() {
         let key = KernelSource::make_keys(&[make_kernel_source()]).remove(0);
         let sizes: Vec<u64> = (1..=60).map(|index| 1000 + index).collect();
-        let rugged = sizes.iter().map(|&units| StoredSample {
+        let rugged = sizes.iter().map(|&units| Series {
             units,
             seconds: vec![1.0 + (units % 2) as f64],
             at_least: false,

@@ -3,6 +3,7 @@
 //! One JSON document a line: a header, the runs, and a checksum of all bytes before it. A text that ends early has no checksum,
 //! so truncation shows as well as corruption.
 
+use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -22,19 +23,6 @@ const REPETITIONS: usize = 32;
 /// Seconds that a model can use.
 const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
-/// The repetitions of one size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StoredSample {
-    /// Elements of C, bytes of a message, or units of a kernel.
-    pub units: u64,
-    /// Seconds of each repetition kept.
-    pub seconds: Vec<f64>,
-    /// `true` for a size that was given up: it takes at least these seconds.
-    #[serde(default)]
-    pub at_least: bool,
-}
-
 /// The times of one device in one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +36,7 @@ pub struct StoredRun {
     /// Device and work.
     pub key: StoreKey,
     /// The times, one entry a size.
-    pub samples: Vec<StoredSample>,
+    pub samples: Vec<Series>,
 }
 
 impl StoredRun {
@@ -61,7 +49,7 @@ impl StoredRun {
 
 /// Adds repetitions to those of the same size, measured or given up. If there are many, some that are spread evenly
 /// over the job stay.
-pub(crate) fn add_sample(samples: &mut Vec<StoredSample>, added: StoredSample) {
+pub(crate) fn add_series(samples: &mut Vec<Series>, added: Series) {
     let key = (added.units, added.at_least);
     let index = samples
         .iter()
@@ -202,7 +190,7 @@ fn join_blocks(runs: Vec<StoredRun>) -> Vec<StoredRun> {
             Some(other) => run
                 .samples
                 .into_iter()
-                .for_each(|sample| add_sample(&mut other.samples, sample)),
+                .for_each(|sample| add_series(&mut other.samples, sample)),
             None => joined.push(run),
         }
     }
@@ -237,7 +225,7 @@ pub(super) mod tests {
     use super::*;
 
     pub fn stored(writer: &str, run: u64, samples: &[(u64, &[f64])]) -> StoredRun {
-        let samples = samples.iter().map(|&(units, seconds)| StoredSample {
+        let samples = samples.iter().map(|&(units, seconds)| Series {
             units,
             seconds: seconds.to_vec(),
             at_least: false,
@@ -251,8 +239,8 @@ pub(super) mod tests {
         }
     }
 
-    fn make_sample(units: u64, seconds: f64) -> StoredSample {
-        StoredSample {
+    fn make_sample(units: u64, seconds: f64) -> Series {
+        Series {
             units,
             seconds: vec![seconds],
             at_least: false,
@@ -263,13 +251,13 @@ pub(super) mod tests {
     fn repetitions_are_capped_evenly() {
         let mut samples = Vec::new();
         for first in [0, 100, 200] {
-            let sample = StoredSample {
+            let sample = Series {
                 seconds: (first..first + 100).map(f64::from).collect(),
                 ..make_sample(7, 0.0)
             };
-            add_sample(&mut samples, sample);
+            add_series(&mut samples, sample);
         }
-        add_sample(&mut samples, make_sample(9, 1.0));
+        add_series(&mut samples, make_sample(9, 1.0));
         assert_eq!(samples.len(), 2);
         let seconds = &samples[0].seconds;
         assert_eq!(seconds.len(), REPETITIONS);
@@ -304,7 +292,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let bound = StoredSample {
+        let bound = Series {
             units: 7,
             seconds: vec![0.1 + 0.2],
             at_least: true,

@@ -2,10 +2,10 @@
 
 use isochron_hierarchy::balance::{
     BalanceConfig, BalanceError, BalanceStep, DeviceModels, Extent, Idpa, Inpa, NodeBalance,
-    Observation,
 };
 use isochron_hierarchy::layout::Layout;
 use isochron_hierarchy::partition::apportion;
+use isochron_hierarchy::times::Sample;
 
 /// Columns of the matrix in one block.
 const BLOCK: u64 = 64;
@@ -118,7 +118,7 @@ impl SimulatedNode {
         &mut self,
         config: BalanceConfig,
         extent: Extent,
-    ) -> Result<Observation, BalanceError> {
+    ) -> Result<Sample, BalanceError> {
         let columns = extent.cols * BLOCK;
         let area = (extent.rows * BLOCK, columns);
         let mut idpa = Idpa::new(config, self.devices.len(), area, self.known.as_ref());
@@ -129,7 +129,7 @@ impl SimulatedNode {
                     idpa.observe(&times)?;
                 }
                 BalanceStep::Done(balance) => {
-                    let observed = balance.to_observation();
+                    let observed = balance.to_sample();
                     if columns > 0 {
                         self.known = Some(balance.models);
                         self.found.push((extent, balance.slices));
@@ -140,12 +140,12 @@ impl SimulatedNode {
         }
     }
 
-    fn measure_slices(&mut self, rows: u64, slices: &[u64]) -> Vec<Observation> {
+    fn measure_slices(&mut self, rows: u64, slices: &[u64]) -> Vec<Sample> {
         let mut times = Vec::with_capacity(slices.len());
         for (device, &columns) in self.devices.iter().zip(slices) {
             let noise = self.random.uniform(1.0 - NOISE, 1.0 + NOISE);
             let t_s = device.time_s(to_blocks(rows, columns)) * noise;
-            times.push(Observation::measured(t_s, REPS, ERROR * t_s));
+            times.push(Sample::measured(columns, t_s, REPS, ERROR * t_s));
         }
         times
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, share_outcome};
 use isochron_core::hierarchy::balance::{
-    BalanceConfig, BalanceError, BalanceStep, Dpa, Observation, Strategy, imbalance,
+    BalanceConfig, BalanceError, BalanceStep, Dpa, Strategy, imbalance,
 };
 use isochron_core::hierarchy::model::Fit;
 use isochron_core::hierarchy::partition::{Partitioner, proportional};
+use isochron_core::hierarchy::times::Sample;
 use isochron_core::prelude::{LoopPart, RebalanceConfig, Rebalancer};
 use isochron_core::rebalance::measure_move_unit_s;
 
@@ -211,13 +212,15 @@ fn divide_by_speeds(
 
 /// Takes the times of an iteration. Returns the rows of the next one, and `true` if balancing has ended.
 fn observe_sweep(dpa: &mut Dpa, rows: &[u64], times_s: &[f64]) -> Result<(Vec<u64>, bool), Error> {
-    let times: Vec<Observation> = (rows.iter().zip(times_s))
+    let times: Vec<Sample> = rows
+        .iter()
+        .zip(times_s)
         .map(|(&count, &time_s)| match count {
-            0 => Observation::default(),
-            _ => Observation::measured(time_s.max(LEAST_S), 1, 0.0),
+            0 => Sample::default(),
+            _ => Sample::measured(count, time_s.max(LEAST_S), 1, 0.0),
         })
         .collect();
-    dpa.observe(rows, &times)?;
+    dpa.observe(&times)?;
     Ok(match dpa.step() {
         BalanceStep::Measure(units) => (units, false),
         BalanceStep::Done(balanced) => (balanced.units, true),

@@ -1,8 +1,8 @@
 //! The result of an application, as a table and as JSON.
 
 use isochron_core::plan::KnownFrom;
-use isochron_devices::measure::Sample;
 use isochron_hierarchy::model::Estimate;
+use isochron_hierarchy::times::RunningMean;
 use serde::Serialize;
 
 use super::application::{RowApplication, is_right};
@@ -60,10 +60,10 @@ struct TimeDocument {
 
 impl TimeDocument {
     fn new(runs_s: Vec<f64>, confidence: f64) -> Self {
-        let sample = Sample::of(&runs_s);
+        let mean = RunningMean::of(&runs_s);
         Self {
-            mean_s: sample.mean,
-            ci_s: Some(sample.half_width(confidence)).filter(|half_width| half_width.is_finite()),
+            mean_s: mean.mean,
+            ci_s: Some(mean.half_width(confidence)).filter(|half_width| half_width.is_finite()),
             runs_s,
         }
     }

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use isochron_core::internal::format_utc;
-use isochron_core::store::{StoreKey, StoredModels, StoredRun, StoredSample, read_clock_s};
+use isochron_core::store::{StoreKey, StoredModels, StoredRun, read_clock_s};
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::Series;
 use serde::Serialize;
 
 use super::super::{list_fields, list_runs};
@@ -39,7 +40,7 @@ struct ShownRun {
     writer: String,
     host: String,
     at_s: u64,
-    samples: Vec<StoredSample>,
+    samples: Vec<Series>,
 }
 
 impl ShownRun {

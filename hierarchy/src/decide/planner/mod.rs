@@ -8,12 +8,12 @@ pub use request::{PlanAnswer, PlanRequest};
 use super::models::{AllOfC, Models};
 use super::{DecideError, Decision, Division, LeftOut};
 use crate::balance::{
-    BalanceConfig, BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance,
-    Observation, Rule,
+    BalanceConfig, BalanceError, BalanceOutcome, BalanceStep, Extent, Inpa, NodeBalance, Rule,
 };
 use crate::layout::{Layout, LayoutError, Rect};
 use crate::predict::{Cluster, Links};
 use crate::problem::Problem;
+use crate::times::Sample;
 
 /// Decides how a multiplication is divided among nodes.
 ///
@@ -25,10 +25,11 @@ use crate::problem::Problem;
 ///
 /// # Example
 /// ```
-/// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Observation, Strategy};
+/// use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Strategy};
 /// use isochron_hierarchy::decide::{PlanAnswer, PlanRequest, Planner};
 /// use isochron_hierarchy::predict::{Cluster, Links};
 /// use isochron_hierarchy::problem::Problem;
+/// use isochron_hierarchy::times::Sample;
 ///
 /// let problem = Problem::new(6400, 6400, 6400, 100)?;
 /// let cluster = Cluster { nodes: 2, hidden: 1.0 };
@@ -43,9 +44,9 @@ use crate::problem::Problem;
 ///             PlanRequest::Room(_) => PlanAnswer::Room(true),
 ///             PlanRequest::Times { extents, .. } => {
 ///                 // The second node is three times as fast.
-///                 let nodes = extents.iter().zip([1e4, 3e4]);
-///                 let times_s = nodes.map(|(extent, speed)| extent.area() as f64 / speed);
-///                 PlanAnswer::Times(times_s.map(|t_s| Observation::measured(t_s, 3, 0.0)).collect())
+///                 let nodes = extents.iter().map(|extent| extent.area()).zip([1e4, 3e4]);
+///                 let times = nodes.map(|(d, speed)| Sample::measured(d, d as f64 / speed, 3, 0.0));
+///                 PlanAnswer::Times(times.collect())
 ///             }
 ///         },
 ///     };
@@ -188,15 +189,11 @@ impl Planner {
     }
 
     /// Adds the cost of messages to the times of the nodes that are balanced, and tells them INPA.
-    fn observe_nodes(
-        &mut self,
-        extents: &[Extent],
-        times: &[Observation],
-    ) -> Result<(), BalanceError> {
+    fn observe_nodes(&mut self, extents: &[Extent], times: &[Sample]) -> Result<(), BalanceError> {
         let PlanPhase::Balance { nodes, .. } = &self.phase else {
             return Err(BalanceError::NotMeasuring);
         };
-        let busy: Vec<Observation> = nodes
+        let busy: Vec<Sample> = nodes
             .iter()
             .map(|&node| {
                 let byte_s = self.byte_s()[node];

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::Division;
-use crate::balance::{Extent, Observation};
+use crate::balance::Extent;
 use crate::predict::Links;
+use crate::times::Sample;
 
 /// A question of a [`Planner`](super::Planner).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,7 +37,7 @@ pub enum PlanAnswer {
     /// The capacity.
     Links(Links),
     /// The times, by node.
-    Times(Vec<Observation>),
+    Times(Vec<Sample>),
     /// `true` if there is room.
     Room(bool),
 }

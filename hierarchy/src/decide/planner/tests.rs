@@ -93,8 +93,8 @@ impl MadeUp {
                         .iter()
                         .zip(&self.speeds)
                         .map(|(extent, speed)| match extent.area() {
-                            0 => Observation::default(),
-                            area => Observation::measured(area as f64 / speed, 3, 0.0),
+                            0 => Sample::default(),
+                            area => Sample::measured(area, area as f64 / speed, 3, 0.0),
                         });
                 PlanAnswer::Times(times.collect())
             }

@@ -1,6 +1,6 @@
 //! The measurements before the first step.
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, Request};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, Request, Tuning};
 
 use super::run::*;
 use super::{observe_once, place_free};
@@ -8,13 +8,8 @@ use super::{observe_once, place_free};
 #[test]
 fn alike_parts_are_looked_at_once() {
     let mut simulation = Simulation::new(vec![SimulatedPart::constant(1.0); 8], 30, 1);
-    let mut learner = Adaptive::new(
-        AdaptiveConfig::default(),
-        simulation.total(),
-        30,
-        describe_parts(8),
-    )
-    .unwrap();
+    let mut learner =
+        Adaptive::new(Tuning::default(), simulation.total(), 30, describe_parts(8)).unwrap();
     let Request::Measure(units) = learner.request_next(place_free).unwrap() else {
         panic!("a look")
     };
@@ -38,7 +33,7 @@ fn look_at_safe_parts(late_s: [f64; 2], likely: [Option<f64>; 2]) -> (Vec<[f64; 
         ..AdaptivePart::default()
     });
     let parts = parts.to_vec();
-    let mut learner = Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, 30, parts).unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), 2 * SHARE, 30, parts).unwrap();
     let mut looks = Vec::new();
     loop {
         match learner.request_next(place_free).unwrap() {
@@ -104,8 +99,7 @@ fn a_first_look_at_likely_parts_is_a_small_part_of_a_short_run() {
             ..AdaptivePart::default()
         };
         let parts = vec![part; 2];
-        let mut learner =
-            Adaptive::new(AdaptiveConfig::default(), 2 * SHARE, steps, parts).unwrap();
+        let mut learner = Adaptive::new(Tuning::default(), 2 * SHARE, steps, parts).unwrap();
         let looked_at = learner
             .request_measurement()
             .unwrap()
@@ -121,7 +115,7 @@ fn a_first_look_at_likely_parts_is_a_small_part_of_a_short_run() {
 fn the_second_look_takes_slow_parts_at_most_twice_as_long_as_the_fastest() {
     let speeds = [6.0, 3.0, 1.0];
     let parts = describe_parts(3);
-    let mut learner = Adaptive::new(AdaptiveConfig::default(), 3 * SHARE, 100, parts).unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), 3 * SHARE, 100, parts).unwrap();
     let mut looks = Vec::new();
     for _ in 0..2 {
         let units = learner.request_measurement().unwrap().expect("a look");
@@ -150,7 +144,7 @@ fn look_until_growth(safe: u64) -> (Adaptive, Vec<u64>) {
         ..AdaptivePart::default()
     };
     let parts = vec![part; speeds.len()];
-    let mut learner = Adaptive::new(AdaptiveConfig::default(), 3 * SHARE, 100, parts).unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), 3 * SHARE, 100, parts).unwrap();
     loop {
         let units = learner.request_measurement().unwrap().expect("a look");
         if units[0] > SHARE {
@@ -208,7 +202,7 @@ fn count_looks(disturbed: usize, factor: f64) -> usize {
         likely_speed: Some(speed),
         ..AdaptivePart::default()
     });
-    let config = AdaptiveConfig::default();
+    let config = Tuning::default();
     let mut learner = Adaptive::new(config, 4 * SHARE, 30, parts.to_vec()).unwrap();
     let mut looks = 0;
     while let Some(units) = learner.request_measurement().unwrap() {

@@ -5,7 +5,7 @@ mod robust;
 pub mod run;
 
 use isochron_hierarchy::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, ChangeReason, LaidOut, Observed, Request,
+    Adaptive, AdaptiveError, AdaptivePart, ChangeReason, LaidOut, Observed, Request, Tuning,
 };
 use isochron_hierarchy::model::Point;
 
@@ -221,10 +221,10 @@ fn totals_granules_and_capacities_are_kept() {
             part.capacity =
                 (random.uniform(0.0, 1.0) < 0.5).then(|| random.uniform(0.0, 900.0) as u64);
         }
-        let config = AdaptiveConfig {
+        let config = Tuning {
             granule,
             force_every: seed % 4,
-            ..AdaptiveConfig::default()
+            ..Tuning::default()
         };
         let mut learner = Adaptive::new(config, total, 40, parts.clone()).unwrap();
         let speeds = draw_unlike(n, &mut random);
@@ -265,13 +265,7 @@ fn devices_of_a_node_change_freely_where_nodes_are_dear_to_change() {
         node: index / 2,
         ..AdaptivePart::default()
     });
-    let mut learner = Adaptive::new(
-        AdaptiveConfig::default(),
-        4 * SHARE,
-        60,
-        described.collect(),
-    )
-    .unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), 4 * SHARE, 60, described.collect()).unwrap();
     loop {
         let now = simulation.divisions.last().cloned();
         match learner
@@ -312,8 +306,7 @@ fn earlier_points_replace_the_look() {
             });
         }
     }
-    let mut learner =
-        Adaptive::new(AdaptiveConfig::default(), simulation.total(), 30, parts).unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), simulation.total(), 30, parts).unwrap();
     let first = learner
         .request_next(|units| simulation.place(units))
         .unwrap();
@@ -329,7 +322,7 @@ fn earlier_points_replace_the_look() {
 /// Runs with a record, and returns it.
 fn learn_of_cliffs() -> Adaptive {
     let mut simulation = Simulation::new(draw_cliffs(&mut SplitMix::new(4)), 150, 1);
-    let config = AdaptiveConfig::default();
+    let config = Tuning::default();
     let mut learner = Adaptive::new(config, simulation.total(), 150, describe_parts(8)).unwrap();
     simulation.run(&mut learner).unwrap();
     learner
@@ -343,11 +336,7 @@ fn equal_times_give_equal_decisions() {
     assert_eq!(one.describe_models(), other.describe_models());
 }
 
-fn start(
-    config: AdaptiveConfig,
-    total: u64,
-    parts: Vec<AdaptivePart>,
-) -> Result<Adaptive, AdaptiveError> {
+fn start(config: Tuning, total: u64, parts: Vec<AdaptivePart>) -> Result<Adaptive, AdaptiveError> {
     Adaptive::new(config, total, 10, parts)
 }
 
@@ -370,12 +359,12 @@ fn place_free(units: &[u64]) -> LaidOut {
 
 #[test]
 fn runs_that_cannot_be_are_refused() {
-    let config = AdaptiveConfig::default();
+    let config = Tuning::default();
     assert_eq!(
         start(config, 10, vec![]).err(),
         Some(AdaptiveError::NoParts { total: 10 })
     );
-    let zero = AdaptiveConfig {
+    let zero = Tuning {
         granule: 0,
         ..config
     };
@@ -410,7 +399,7 @@ fn runs_that_cannot_be_are_refused() {
 
 #[test]
 fn bad_times_are_refused_and_change_nothing() {
-    let mut learner = start(AdaptiveConfig::default(), 1000, describe_parts(2)).unwrap();
+    let mut learner = start(Tuning::default(), 1000, describe_parts(2)).unwrap();
     let wanted = learner.request_next(|_| LaidOut::default());
     for t_s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let error = learner
@@ -441,7 +430,7 @@ fn bad_times_are_refused_and_change_nothing() {
 
 #[test]
 fn bad_placements_are_refused() {
-    let mut learner = start(AdaptiveConfig::default(), 1000, describe_parts(2)).unwrap();
+    let mut learner = start(Tuning::default(), 1000, describe_parts(2)).unwrap();
     while let Request::Measure(units) = learner.request_next(place_free).unwrap() {
         learner
             .observe(&observe_once(true, &units, &[1.0, 1.0]))
@@ -481,7 +470,7 @@ fn bad_placements_are_refused() {
 fn trivial_runs_end() {
     for (n, total, steps) in [(1, 1000, 5), (3, 0, 5), (3, 1000, 0), (5, 3, 20)] {
         let mut learner =
-            Adaptive::new(AdaptiveConfig::default(), total, steps, describe_parts(n)).unwrap();
+            Adaptive::new(Tuning::default(), total, steps, describe_parts(n)).unwrap();
         let mut done = 0;
         loop {
             let (is_measurement, units) = match learner.request_next(place_free).unwrap() {
@@ -509,9 +498,9 @@ fn trivial_runs_end() {
 #[test]
 fn forced_changes_change_the_division_every_time() {
     let mut simulation = Simulation::new(vec![SimulatedPart::constant(1.0); 3], 20, 1);
-    let config = AdaptiveConfig {
+    let config = Tuning {
         force_every: 2,
-        ..AdaptiveConfig::default()
+        ..Tuning::default()
     };
     let mut learner = Adaptive::new(config, simulation.total(), 20, describe_parts(3)).unwrap();
     simulation.run(&mut learner).unwrap();

@@ -1,6 +1,6 @@
 //! Learning from steps that are disturbed, laid out in whole blocks, or not seen.
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, LaidOut, Request};
+use isochron_hierarchy::adaptive::{Adaptive, LaidOut, Request, Tuning};
 
 use super::run::*;
 use isochron_support::simulated::SplitMix;
@@ -54,7 +54,7 @@ fn move_few(units: &[u64], step: u64) -> Vec<u64> {
 
 fn start(simulation: &Simulation) -> Adaptive {
     let parts = describe_parts(simulation.parts.len());
-    let config = AdaptiveConfig::default();
+    let config = Tuning::default();
     Adaptive::new(config, simulation.total(), simulation.steps, parts).unwrap()
 }
 

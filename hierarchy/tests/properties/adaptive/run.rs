@@ -1,7 +1,7 @@
 //! Runs of made-up parts that are learnt from.
 
 use isochron_hierarchy::adaptive::{
-    Adaptive, AdaptiveConfig, AdaptiveError, AdaptivePart, LaidOut, Observed, Request,
+    Adaptive, AdaptiveError, AdaptivePart, LaidOut, Observed, Request, Tuning,
 };
 
 use isochron_support::simulated::SplitMix;
@@ -249,7 +249,7 @@ pub fn describe_parts(n: usize) -> Vec<AdaptivePart> {
 pub fn learn(simulation: &mut Simulation) -> Adaptive {
     let parts = describe_parts(simulation.parts.len());
     let (total, steps) = (simulation.total(), simulation.steps);
-    let mut learner = Adaptive::new(AdaptiveConfig::default(), total, steps, parts).unwrap();
+    let mut learner = Adaptive::new(Tuning::default(), total, steps, parts).unwrap();
     simulation.run(&mut learner).unwrap();
     assert_eq!(simulation.steps_s.len() as u64, steps);
     learner

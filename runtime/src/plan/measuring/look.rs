@@ -7,17 +7,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind};
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveConfig, AdaptivePart, FirstLook, Observed};
-use isochron_hierarchy::balance::{EndReason, Extent, Observation, imbalance};
+use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
+use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division};
 use isochron_hierarchy::predict::messages_s;
+use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};
 
 use super::PlanningTask;
 use crate::error::Error;
 use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
-use crate::store::{KnownDevice, StoredSample};
+use crate::store::KnownDevice;
 
 /// The fewest looks at the times of a run, and the least and the most steps from one to the next.
 const FEWEST_DECISIONS: u64 = 64;
@@ -38,7 +39,7 @@ pub(crate) struct Looking {
     /// Updates of the measured width.
     steps: u64,
     /// Every time that was measured whole, by device, and the limits of the last request.
-    pub seen: Vec<Vec<StoredSample>>,
+    pub seen: Vec<Vec<Series>>,
     limits_s: Vec<Option<f64>>,
 }
 
@@ -53,10 +54,10 @@ pub(crate) struct FirstDivision {
 }
 
 /// Returns the settings for a run of this number of steps and devices.
-fn suit(config: AdaptiveConfig, problem: &Problem, steps: u64, devices: u64) -> AdaptiveConfig {
+fn suit(config: Tuning, problem: &Problem, steps: u64, devices: u64) -> Tuning {
     let finest = (problem.m() * problem.n()) as u64 / (FINENESS * devices.max(1));
     let block = (problem.block() * problem.block()) as u64;
-    AdaptiveConfig {
+    Tuning {
         granule: config.granule.max(block.min(finest)),
         check_every: steps.clamp(
             LEAST_PAUSE * FEWEST_DECISIONS,
@@ -191,11 +192,7 @@ impl Looking {
         {
             // A time beyond its limit follows from updates with few rows of B.
             let is_whole = !Asked { units, limit_s }.is_beyond(seconds);
-            all.extend((units > 0 && is_whole).then(|| StoredSample {
-                units,
-                seconds: vec![seconds],
-                at_least: false,
-            }));
+            all.extend((units > 0 && is_whole).then(|| Series::measured(units, vec![seconds])));
         }
         let (units, times_s) = devices.unzip();
         let observed = Observed {
@@ -211,18 +208,13 @@ impl Looking {
     }
 
     /// Predicts the nodes' times of an update of such parts of C.
-    pub fn predict(
-        &self,
-        task: &PlanningTask,
-        extents: &[Extent],
-    ) -> Result<Vec<Observation>, Error> {
+    pub fn predict(&self, task: &PlanningTask, extents: &[Extent]) -> Result<Vec<Sample>, Error> {
         let mut times = Vec::new();
         for (devices, &extent) in self.devices.iter().zip(extents) {
             let (rows, cols) = task.problem.size_in_elements((extent.rows, extent.cols));
-            let (_, time_s) = self
-                .learner
-                .divide_among(devices.clone(), (rows * cols) as u64)?;
-            times.push(Observation::measured(time_s, task.config.reps, 0.0));
+            let units = (rows * cols) as u64;
+            let (_, time_s) = self.learner.divide_among(devices.clone(), units)?;
+            times.push(Sample::measured(units, time_s, task.config.reps, 0.0));
         }
         Ok(times)
     }

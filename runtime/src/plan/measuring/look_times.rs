@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use isochron_devices::{Depth, JobShape, Scalar};
 use isochron_hierarchy::layout::arrange;
+use isochron_hierarchy::times::Measurement;
 
 use super::look::{Asked, DeviceClass, Looking};
 use super::node::NodeMeasurer;
@@ -176,14 +177,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
         });
         while rounds.ask_for_round(false) {}
         let measured = agree(self.comm, outcome)?;
-        let times_s = measured.iter().map(|measured| {
-            if measured.is_bound() {
-                measured.t_s
-            } else {
-                measured.fastest_s
-            }
-        });
-        Ok(times_s.collect())
+        Ok(measured.iter().map(Measurement::fastest_s).collect())
     }
 
     /// Returns the rows of C for a look at this number of elements: a quarter of this node's part in an even layout, or

@@ -13,12 +13,13 @@ use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Rule, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner};
 use isochron_hierarchy::predict::{Cluster, Links};
+use isochron_hierarchy::times::Series;
 
 use crate::comm::{Comm, LinkLadder, share_outcome};
 use crate::error::Error;
 use crate::plan::host_memory::{MemoryNeed, share_memory};
 use crate::plan::{KnownFrom, Plan, Problem};
-use crate::store::{KnownDevice, StoredSample};
+use crate::store::KnownDevice;
 use look::{FirstDivision, Looking, note_prediction};
 pub(crate) use node::NodeMeasurer;
 
@@ -66,7 +67,7 @@ pub(crate) struct Decided {
     /// The origin of the first models of this rank's devices; empty if there are none.
     pub known: Vec<KnownFrom>,
     /// The repetitions of every size that was measured, by device, on the head rank.
-    pub seen: Vec<Vec<StoredSample>>,
+    pub seen: Vec<Vec<Series>>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
 }
@@ -296,7 +297,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
                 let times = comm.gather(&mine)?;
                 if !self.node.is_predicting() {
-                    let times_s: Vec<f64> = times.iter().map(|time| time.t_s).collect();
+                    let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
                     self.node.note_measured(&times_s, Some(imbalance(&times_s)));
                 }
                 PlanAnswer::Times(times)

@@ -4,32 +4,31 @@ use std::collections::HashMap;
 
 use isochron_devices::measure::{InStep, UpdateOperands};
 use isochron_devices::{
-    Depth, DeviceTeam, JobShape, MeasureConfig, MeasureOutcome, MeasureTally, Measurement, Scalar,
-    measure_team,
+    Depth, DeviceTeam, JobShape, MeasureConfig, MeasureTally, Scalar, measure_team,
 };
-use isochron_hierarchy::balance::{
-    BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Observation, Rule,
-};
+use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Rule};
 use isochron_hierarchy::decide::Division;
 use isochron_hierarchy::layout::Rect;
 use isochron_hierarchy::model::{Fit, SpeedModel};
 use isochron_hierarchy::partition::apportion;
+use isochron_hierarchy::times::{MeasureOutcome, Measurement, Sample, Series};
 
 use super::{MEASUREMENT_SHARE, PlanningTask};
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::plan::host_memory;
 use crate::progress::{Observer, Progress, tell};
-use crate::store::{KnownDevice, StoredSample, add_sample};
+use crate::store::{KnownDevice, add_series};
 
 /// Logs a measurement, and its problems at a higher level.
 fn log_measurement(device: &str, rows: usize, columns: u64, measurement: &Measurement) {
+    let normal = measurement.is_normal();
     let Measurement {
-        t_s,
+        sample: Sample {
+            seconds: t_s, reps, ..
+        },
         ci_s,
-        reps,
         outliers,
-        normal,
         outcome,
         ..
     } = *measurement;
@@ -117,7 +116,7 @@ pub(crate) struct NodeMeasurer<'a, T> {
     /// The devices' models if nothing is to be measured; else empty.
     models: Vec<Box<dyn SpeedModel>>,
     /// The repetitions of every size that was measured, by device.
-    seen: Vec<Vec<StoredSample>>,
+    seen: Vec<Vec<Series>>,
 }
 
 impl<'a, T: Scalar> NodeMeasurer<'a, T> {
@@ -182,7 +181,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(crate) fn gather_seen(&mut self) -> Result<Vec<Vec<StoredSample>>, Error> {
+    pub(crate) fn gather_seen(&mut self) -> Result<Vec<Vec<Series>>, Error> {
         Ok(self.comm.gather(&self.seen)?.concat())
     }
 
@@ -199,7 +198,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     ///
     /// # Collective
     /// All ranks, each with its own extent.
-    pub(crate) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Observation, Error> {
+    pub(crate) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Sample, Error> {
         if !self.is_predicting() {
             self.note_iteration();
         }
@@ -221,7 +220,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         // A node without work, or one that failed, takes part too.
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
-        let observed = balance.to_observation();
+        let observed = balance.to_sample();
         self.falls |= !balance.falling.is_empty();
         if area.0 > 0 && area.1 > 0 {
             let memory = &mut self.memories[usize::from(along_k)];
@@ -356,38 +355,27 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         depth: Depth,
         columns: &[u64],
         in_step: &mut InStep<'_>,
-    ) -> Result<Vec<Observation>, Error> {
-        let units = columns.iter().map(|&columns| columns * rows as u64);
+    ) -> Result<Vec<Sample>, Error> {
         if self.is_predicting() {
-            let times = units.zip(&self.models).map(|(units, model)| match units {
-                0 => Observation::default(),
-                _ => Observation::measured(model.time_s(units as f64), self.task.config.reps, 0.0),
-            });
-            return Ok(times.collect());
+            let units = columns.iter().map(|&columns| columns * rows as u64);
+            return Ok(units
+                .zip(&self.models)
+                .map(|(units, model)| match units {
+                    0 => Sample::default(),
+                    _ => {
+                        let time_s = model.time_s(units as f64);
+                        Sample::measured(units, time_s, self.task.config.reps, 0.0)
+                    }
+                })
+                .collect());
         }
         let measured = self.repeat_updates(rows, depth, columns, in_step)?;
-        let times = measured.iter().zip(self.operands.times_s());
-        for ((seen, units), (measured, times_s)) in self.seen.iter_mut().zip(units).zip(times) {
-            let mut seconds = if measured.is_bound() {
-                vec![measured.t_s]
-            } else {
-                times_s.clone()
-            };
-            // A store has no time of 0.
-            seconds.retain(|&time_s| time_s > 0.0);
-            if units > 0 && !seconds.is_empty() {
-                let at_least = measured.is_bound();
-                add_sample(
-                    seen,
-                    StoredSample {
-                        units,
-                        seconds,
-                        at_least,
-                    },
-                );
+        for (seen, measured) in self.seen.iter_mut().zip(&measured) {
+            if let Some(series) = measured.to_series() {
+                add_series(seen, series);
             }
         }
-        Ok(measured.iter().map(Measurement::to_observation).collect())
+        Ok(measured.iter().map(|measured| measured.sample).collect())
     }
 
     /// Measures the devices together on a part of C with `rows` rows, each on its columns.

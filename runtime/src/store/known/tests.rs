@@ -58,7 +58,7 @@ fn store_time(key: &StoreKey, run: u64, seconds: f64) -> StoredRun {
         run,
         at_s: read_clock_s(),
         key: key.clone(),
-        samples: vec![StoredSample {
+        samples: vec![Series {
             units: 100,
             seconds: vec![seconds],
             at_least: false,
@@ -178,7 +178,7 @@ fn a_job_that_saves_again_is_one_run() {
     let (_, work) = make_problem(16);
     let mut job = open_folder(&folder, &[source]);
     for units in [1, 2, 3] {
-        job.keep_samples(work, [[time_message(units, 0.5)]]);
+        job.keep_series(work, [[time_message(units, 0.5)]]);
         job.save("a").unwrap().unwrap();
     }
     let found = StoreFolder::new(folder.path().to_owned(), true).find_all();
@@ -378,7 +378,7 @@ fn what_a_job_writes_is_found_unless_a_fact_about_the_device_differs() {
     let sources = make_neighbours();
     let (problem, work) = make_problem(16);
     let mut written = open_folder(&folder, &sources);
-    written.keep_samples(work, [0.5, 0.25].map(|time_s| [time_message(100, time_s)]));
+    written.keep_series(work, [0.5, 0.25].map(|time_s| [time_message(100, time_s)]));
     written.save("a").unwrap().unwrap();
     let found = open_folder(&folder, &sources);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use isochron_hierarchy::model::Point;
+use isochron_hierarchy::times::{LogTime, Quality, find_median};
 
 use super::super::segment::StoredRun;
 
@@ -36,39 +36,15 @@ pub(super) const MONTH_S: f64 = 30.0 * 86_400.0;
 /// Largest number of points returned for a device.
 pub(super) const POINTS: usize = 24;
 
-/// Quantile 0.975 of the normal distribution.
-const QUANTILE: f64 = 1.96;
-
-/// A run, and the median seconds a unit of every size, which follow from it once: a plan asks for them many times.
+/// A run, and the median time of every size, which follow from it once: a plan asks for them many times.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RatedRun {
     pub run: StoredRun,
-    pub rates: Vec<UnitTime>,
-}
-
-/// Seconds a unit of one size, with their relative variance.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct UnitTime {
-    d: f64,
-    log: f64,
-    pub variance: f64,
-    is_bound: bool,
-}
-
-impl UnitTime {
-    pub(super) fn to_point(self) -> Point {
-        let t_s = self.d * self.log.exp();
-        Point {
-            d: self.d as u64,
-            t_s,
-            reps: u32::from(!self.is_bound),
-            ci_s: QUANTILE * t_s * self.variance.sqrt(),
-        }
-    }
+    pub times: Vec<LogTime>,
 }
 
 /// Returns the runs that count, and the reason why older ones do not.
-pub(super) fn drop_contradicted<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>, Option<String>) {
+pub(super) fn drop_outdated<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>, Option<String>) {
     let mut counting: Vec<&RatedRun> = Vec::new();
     let mut reason = None;
     for &run in &runs[runs.len().saturating_sub(LATEST)..] {
@@ -91,17 +67,19 @@ pub(super) fn drop_contradicted<'r>(runs: &[&'r RatedRun]) -> (Vec<&'r RatedRun>
 
 /// Returns the factor by which all of the last runs contradict the ones before them.
 fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
-    let known: Vec<UnitTime> = old.iter().flat_map(|run| run.rates.clone()).collect();
-    let off = last.iter().rev();
-    // Most runs agree with those before.
-    let off = off.map(|run| compare(&run.rates, &known).filter(|log| log.abs() > TOLERANCE));
-    let off: Vec<f64> = off.collect::<Option<_>>()?;
+    let known: Vec<LogTime> = old.iter().flat_map(|run| run.times.clone()).collect();
+    let off: Vec<f64> = last
+        .iter()
+        .rev()
+        // Most runs agree with those before.
+        .map(|run| compare(&run.times, &known).filter(|log| log.abs() > TOLERANCE))
+        .collect::<Option<_>>()?;
     if off.is_empty() {
         return None;
     }
     let squares: Vec<f64> = old
         .iter()
-        .filter_map(|run| compare(&run.rates, &known))
+        .filter_map(|run| compare(&run.times, &known))
         .map(|log| log * log)
         .collect();
     let variance = match squares.len() {
@@ -111,124 +89,140 @@ fn find_contradiction(old: &[&RatedRun], last: &[&RatedRun]) -> Option<f64> {
     let tolerance = TOLERANCE.max(3.0 * variance.sqrt());
     let is_longer = off.iter().all(|&log| log > tolerance);
     let is_shorter = off.iter().all(|&log| log < -tolerance);
-    (is_longer || is_shorter).then(|| find_median(off).exp())
+    (is_longer || is_shorter).then(|| find_median(&off).exp())
 }
 
-/// Returns the logarithm of the times over others at nearby sizes; `None` without such sizes.
-fn compare(rates: &[UnitTime], others: &[UnitTime]) -> Option<f64> {
-    let measured = rates.iter().filter(|rate| !rate.is_bound);
-    let ratios = measured.filter_map(|rate| {
-        let nearby = others
-            .iter()
-            .filter(|other| !other.is_bound)
-            .map(|other| ((other.d / rate.d).ln().abs(), other.log));
-        let nearby = nearby.filter(|(distance, _)| *distance < NEARBY.ln());
-        let least = nearby
-            .clone()
-            .map(|(distance, _)| distance)
-            .fold(f64::INFINITY, f64::min);
-        let nearest = nearby.filter(|(distance, _)| *distance <= least + SAME.ln());
-        let nearest: Vec<f64> = nearest.map(|(_, log)| log).collect();
-        (!nearest.is_empty()).then(|| rate.log - find_median(nearest))
-    });
-    let ratios: Vec<f64> = ratios.collect();
-    (!ratios.is_empty()).then(|| find_median(ratios))
+/// Returns the logarithm of the times a unit over those of others at nearby sizes; `None` without such sizes.
+fn compare(times: &[LogTime], others: &[LogTime]) -> Option<f64> {
+    let ratios: Vec<f64> = times
+        .iter()
+        .filter(|time| !time.is_bound())
+        .filter_map(|time| {
+            let nearby = others
+                .iter()
+                .filter(|other| !other.is_bound())
+                .map(|other| ((other.d / time.d).ln().abs(), other.unit_log()))
+                .filter(|(distance, _)| *distance < NEARBY.ln());
+            let least = nearby
+                .clone()
+                .map(|(distance, _)| distance)
+                .fold(f64::INFINITY, f64::min);
+            let nearest: Vec<f64> = nearby
+                .filter(|(distance, _)| *distance <= least + SAME.ln())
+                .map(|(_, log)| log)
+                .collect();
+            (!nearest.is_empty()).then(|| time.unit_log() - find_median(&nearest))
+        })
+        .collect();
+    (!ratios.is_empty()).then(|| find_median(&ratios))
 }
 
-/// Returns the median seconds a unit of every size of a run.
-pub(super) fn list_rates(run: &StoredRun) -> Vec<UnitTime> {
+/// Returns the median time of every size of a run.
+pub(super) fn list_times(run: &StoredRun) -> Vec<LogTime> {
     run.samples
         .iter()
-        .map(|sample| UnitTime {
-            d: sample.units as f64,
-            log: (find_median(sample.seconds.clone()) / sample.units as f64).ln(),
+        .map(|series| LogTime {
+            d: series.units as f64,
+            log_s: find_median(&series.seconds).ln(),
             variance: ONE_RUN.powi(2),
-            is_bound: sample.at_least,
+            quality: if series.at_least {
+                Quality::AtLeast
+            } else {
+                Quality::Measured
+            },
         })
         .collect()
 }
 
+/// A time of a run, with the variance of its age.
+struct AgedTime {
+    time: LogTime,
+    run: usize,
+    age: f64,
+}
+
 /// Combines runs: the median of the runs' medians for sizes that count as one, up to the ratio `same`.
-pub(super) fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<UnitTime> {
+pub(super) fn combine(runs: &[&RatedRun], now_s: u64, same: f64) -> Vec<LogTime> {
     let mut all = Vec::new();
-    for (index, RatedRun { run, rates }) in runs.iter().enumerate() {
+    for (index, RatedRun { run, times }) in runs.iter().enumerate() {
         let months = (now_s.saturating_sub(run.at_s) as f64 / MONTH_S).min(MONTHS);
         let age = MONTH.powi(2) * months;
-        all.extend(rates.iter().map(|&rate| (rate, index, age)));
+        all.extend(times.iter().map(|&time| AgedTime {
+            time,
+            run: index,
+            age,
+        }));
     }
-    all.sort_by(|a, b| a.0.d.total_cmp(&b.0.d));
+    all.sort_by(|a, b| a.time.d.total_cmp(&b.time.d));
     let mut combined = Vec::new();
-    while let Some((first, ..)) = all.first() {
-        let limit = same * first.d;
-        let end = all.partition_point(|(rate, ..)| rate.d <= limit);
-        let group: Vec<(UnitTime, usize, f64)> = all.drain(..end).collect();
-        combined.push(combine_size(&group));
+    let mut rest = &all[..];
+    while let Some(first) = rest.first() {
+        let limit = same * first.time.d;
+        let (group, larger) = rest.split_at(rest.partition_point(|aged| aged.time.d <= limit));
+        combined.push(combine_size(group));
+        rest = larger;
     }
     combined
 }
 
-/// Combines times that count as those of one size, each with its run and the variance of its age. A measured time
-/// replaces bounds.
-pub(super) fn combine_size(group: &[(UnitTime, usize, f64)]) -> UnitTime {
-    let is_bound = group.iter().all(|(rate, ..)| rate.is_bound);
-    let counting = group.iter().filter(|(rate, ..)| rate.is_bound == is_bound);
+/// Combines times that count as those of one size. A measured time replaces bounds.
+fn combine_size(group: &[AgedTime]) -> LogTime {
+    let is_bound = group.iter().all(|aged| aged.time.is_bound());
     let mut of_runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let (mut sizes, mut age) = (Vec::new(), f64::INFINITY);
-    for (rate, run, of_run) in counting {
-        of_runs.entry(*run).or_default().push(rate.log);
-        sizes.push(rate.d);
-        age = age.min(*of_run);
+    for aged in group.iter().filter(|aged| aged.time.is_bound() == is_bound) {
+        of_runs
+            .entry(aged.run)
+            .or_default()
+            .push(aged.time.unit_log());
+        sizes.push(aged.time.d);
+        age = age.min(aged.age);
     }
-    let logs: Vec<f64> = of_runs.into_values().map(find_median).collect();
-    let log = find_median(logs.clone());
+    let logs: Vec<f64> = of_runs.values().map(|logs| find_median(logs)).collect();
+    let log = find_median(&logs);
     let runs = logs.len() as f64;
     let squares: f64 = logs.iter().map(|other| (other - log).powi(2)).sum();
     let spread = match logs.len() {
         1 => ONE_RUN.powi(2),
         _ => (squares / (runs - 1.0)).max(LEAST.powi(2)),
     };
-    UnitTime {
-        d: find_median(sizes).round(),
-        log,
+    let d = find_median(&sizes).round();
+    LogTime {
+        d,
+        log_s: log + d.ln(),
         variance: spread / runs + age,
-        is_bound,
+        quality: if is_bound {
+            Quality::AtLeast
+        } else {
+            Quality::Measured
+        },
     }
 }
 
 /// Extends a curve beyond its own sizes with another device's times, scaled at shared sizes.
-pub(super) fn overlay(own: &mut Vec<UnitTime>, other: &[UnitTime]) {
+pub(super) fn overlay(own: &mut Vec<LogTime>, other: &[LogTime]) {
     let Some(ratio) = compare(own, other) else {
         return;
     };
-    let [least, most] = [own.first(), own.last()].map(|rate| rate.map_or(0.0, |rate| rate.d));
+    let [least, most] = [own.first(), own.last()].map(|time| time.map_or(0.0, |time| time.d));
     let beyond = other
         .iter()
-        .filter(|rate| rate.d * SAME < least || rate.d > most * SAME);
-    own.extend(beyond.map(|rate| UnitTime {
-        log: rate.log + ratio,
-        variance: rate.variance + ONE_RUN.powi(2),
-        ..*rate
+        .filter(|time| time.d * SAME < least || time.d > most * SAME);
+    own.extend(beyond.map(|time| LogTime {
+        log_s: time.log_s + ratio,
+        variance: time.variance + ONE_RUN.powi(2),
+        ..*time
     }));
     own.sort_by(|a, b| a.d.total_cmp(&b.d));
 }
 
 /// Leaves out sizes in between if there are too many.
-pub(super) fn thin(rates: &[UnitTime]) -> Vec<UnitTime> {
-    if rates.len() <= POINTS {
-        return rates.to_vec();
+pub(super) fn thin(times: &[LogTime]) -> Vec<LogTime> {
+    if times.len() <= POINTS {
+        return times.to_vec();
     }
-    let last = rates.len() - 1;
+    let last = times.len() - 1;
     (0..POINTS)
-        .map(|index| rates[index * last / (POINTS - 1)])
+        .map(|index| times[index * last / (POINTS - 1)])
         .collect()
-}
-
-/// Returns the median; there must be a value.
-fn find_median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        0 => 0.5 * (values[middle - 1] + values[middle]),
-        _ => values[middle],
-    }
 }

@@ -48,7 +48,7 @@ fn a_campaign_that_is_killed_keeps_the_repetitions_of_every_size() {
         let outcome = run(command, HANGS);
         assert_eq!(outcome.status == Some(0), killed_at.is_none());
         let runs = read_runs(&folder);
-        let samples: Vec<&StoredSample> = runs.iter().flat_map(|run| &run.samples).collect();
+        let samples: Vec<&Series> = runs.iter().flat_map(|run| &run.samples).collect();
         assert_eq!(samples.len(), 3 * sizes, "of each device");
         assert!(samples.iter().all(|sample| sample.seconds.len() >= 2));
         let largest = samples.iter().map(|sample| sample.units).max();

@@ -17,7 +17,7 @@ fn list_choices(report: &Report) -> Vec<Option<KnownFrom>> {
 }
 
 /// Changes the stored times of libraries, each with its key.
-fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<StoredSample>)) {
+fn change_libraries(folder: &Folder, change: fn(&mut LibraryIdentity, &mut Vec<Series>)) {
     change_runs(folder, |run| {
         if let Identity::Library(library) = &mut run.key.identity {
             change(library, &mut run.samples);

@@ -17,7 +17,8 @@ use std::process::Command;
 
 use isochron::plan::KnownFrom;
 use isochron::report::Report;
-use isochron::store::{Identity, StoreFolder, StoredRun, StoredSample};
+use isochron::store::{Identity, StoreFolder, StoredRun};
+use isochron_hierarchy::times::Series;
 use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
 
 use crate::command::{Folder, write_platform};

@@ -145,7 +145,7 @@ fn a_size_that_is_measured_twice_keeps_its_repetitions_and_no_time_of_none() {
     let again = measurer
         .measure_devices(64, depth, &[64], &mut |_| false)
         .unwrap();
-    assert_eq!(again, [Observation::default()]);
+    assert_eq!(again, [Sample::default()]);
     let part_s = BEGIN_S * depth.part_of_update();
     assert!(part_s > 0.0);
     let [kept] = &measurer.seen[0][..] else {

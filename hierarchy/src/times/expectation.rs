@@ -1,19 +1,14 @@
-//! The expected time of a step: the mean of the longest of several uncertain times.
+//! The mean of the longest of several uncertain times.
 
-/// An uncertain time in seconds, taken as normally distributed.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Uncertain {
-    pub mean_s: f64,
-    /// Standard deviation in seconds.
-    pub sd_s: f64,
-}
+use super::Sample;
 
-impl Uncertain {
-    /// Returns the seconds by which the time is expected to exceed `limit_s`; 0 where it is shorter.
-    pub fn expect_beyond(self, limit_s: f64) -> f64 {
-        let sd_s = self.sd_s.max(f64::MIN_POSITIVE);
-        let z = (self.mean_s - limit_s) / sd_s;
-        sd_s * density(z) + (self.mean_s - limit_s) * probability_within(z)
+impl Sample {
+    /// Returns the seconds by which the time, taken as normally distributed, is expected to exceed `limit_s`; 0 where it is
+    /// shorter.
+    pub(crate) fn expect_beyond(self, limit_s: f64) -> f64 {
+        let error_s = self.error_s.max(f64::MIN_POSITIVE);
+        let z = (self.seconds - limit_s) / error_s;
+        error_s * density(z) + (self.seconds - limit_s) * probability_within(z)
     }
 }
 
@@ -28,18 +23,18 @@ const POINTS: u32 = 32;
 
 /// Returns `E[max_i t_i] = low + ∫ (1 - Π_i P(t_i ≤ t)) dt` from `low` on, a time that the longest one
 /// exceeds almost surely. Without times it is 0.
-pub(super) fn expect_longest(times: &[Uncertain]) -> f64 {
+pub(crate) fn expect_longest(times: &[Sample]) -> f64 {
     let low_s = times
         .iter()
-        .map(|t| t.mean_s - REACH * t.sd_s)
+        .map(|t| t.seconds - REACH * t.error_s)
         .fold(0.0, f64::max);
-    let late: Vec<&Uncertain> = times
+    let late: Vec<&Sample> = times
         .iter()
-        .filter(|t| t.mean_s + REACH * t.sd_s > low_s)
+        .filter(|t| t.seconds + REACH * t.error_s > low_s)
         .collect();
     let high_s = late
         .iter()
-        .map(|t| t.mean_s + REACH * t.sd_s)
+        .map(|t| t.seconds + REACH * t.error_s)
         .fold(low_s, f64::max);
     let width_s = (high_s - low_s) / f64::from(POINTS);
     if width_s <= 0.0 {
@@ -51,10 +46,10 @@ pub(super) fn expect_longest(times: &[Uncertain]) -> f64 {
     low_s + above * width_s
 }
 
-fn probability_all_within(times: &[&Uncertain], t_s: f64) -> f64 {
+fn probability_all_within(times: &[&Sample], t_s: f64) -> f64 {
     let mut product = 1.0;
     for time in times {
-        let z = (t_s - time.mean_s) / time.sd_s.max(f64::MIN_POSITIVE);
+        let z = (t_s - time.seconds) / time.error_s.max(f64::MIN_POSITIVE);
         if z > CERTAIN {
             continue;
         }
@@ -95,14 +90,8 @@ mod tests {
 
     #[test]
     fn known_expectations_are_met() {
-        let one = Uncertain {
-            mean_s: 5.0,
-            sd_s: 1.0,
-        };
-        let sure = Uncertain {
-            mean_s: 5.0,
-            sd_s: 0.0,
-        };
+        let one = Sample::predicted(7, 5.0, 1.0);
+        let sure = Sample::predicted(7, 5.0, 0.0);
         // Means of the longest of several standard normal times.
         for (times, above_s) in [
             (vec![one], 0.0),
@@ -121,10 +110,7 @@ mod tests {
 
     #[test]
     fn a_time_is_expected_beyond_a_limit_by_its_mean_and_its_spread() {
-        let time = Uncertain {
-            mean_s: 5.0,
-            sd_s: 1.0,
-        };
+        let time = Sample::predicted(7, 5.0, 1.0);
         for (limit_s, beyond_s) in [(5.0, 0.3989), (4.0, 1.0833), (6.0, 0.0833), (0.0, 5.0)] {
             assert!((time.expect_beyond(limit_s) - beyond_s).abs() < 1e-3);
         }
@@ -133,14 +119,8 @@ mod tests {
     #[test]
     fn a_time_far_below_the_longest_does_not_count() {
         let times = [
-            Uncertain {
-                mean_s: 5.0,
-                sd_s: 0.1,
-            },
-            Uncertain {
-                mean_s: 1.0,
-                sd_s: 0.1,
-            },
+            Sample::predicted(7, 5.0, 0.1),
+            Sample::predicted(7, 1.0, 0.1),
         ];
         assert!((expect_longest(&times) - 5.0).abs() < 1e-3);
     }

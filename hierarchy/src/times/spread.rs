@@ -1,15 +1,11 @@
 //! The noise in times that were measured together.
 
-/// Least relative difference between two measurements of the same work, however well their repetitions
-/// agree.
-pub(super) const DRIFT: f64 = 0.01;
-
 /// Returns the expected range of `n` normally distributed numbers of deviation 1: 2.1 for 4, 3.5 for 16, 4.9
 /// for 90. It is 0 for fewer than two.
 ///
 /// # References
 /// Blom, *Statistical Estimates and Transformed Beta-Variables*, 1958; Abramowitz and Stegun, 26.2.23.
-pub(super) fn expected_range(n: usize) -> f64 {
+pub(crate) fn expected_range(n: usize) -> f64 {
     if n < 2 {
         return 0.0;
     }
@@ -22,21 +18,19 @@ pub(super) fn expected_range(n: usize) -> f64 {
 }
 
 /// Returns the relative standard error of times: the root mean square of those known, and as much again for
-/// the drift between measurements, at least [`DRIFT`]. It is 0 if none is known.
-pub(super) fn pool_errors(times_s: &[f64], errors_s: &[f64]) -> f64 {
-    let known =
-        (times_s.iter().zip(errors_s)).filter(|(t_s, error_s)| **t_s > 0.0 && **error_s > 0.0);
-    let (mut squares, mut n) = (0.0, 0.0);
-    for (t_s, error_s) in known {
-        squares += (error_s / t_s).powi(2);
-        n += 1.0;
+/// the drift between measurements, at least `drift`. It is 0 if none is known.
+pub(crate) fn pool_errors(times_s: &[f64], errors_s: &[f64], drift: f64) -> f64 {
+    let known: Vec<f64> = times_s
+        .iter()
+        .zip(errors_s)
+        .filter(|(t_s, error_s)| **t_s > 0.0 && **error_s > 0.0)
+        .map(|(t_s, error_s)| (error_s / t_s).powi(2))
+        .collect();
+    if known.is_empty() {
+        return 0.0;
     }
-    if n > 0.0 {
-        let within = (squares / n).sqrt();
-        within.hypot(within.max(DRIFT))
-    } else {
-        0.0
-    }
+    let within = (known.iter().sum::<f64>() / known.len() as f64).sqrt();
+    within.hypot(within.max(drift))
 }
 
 #[cfg(test)]
@@ -60,8 +54,8 @@ mod tests {
 
     #[test]
     fn unknown_errors_are_left_out() {
-        assert_eq!(pool_errors(&[1.0, 2.0], &[0.0, 0.0]), 0.0);
-        let found = pool_errors(&[1.0, 0.0, 2.0], &[0.003, 0.0, 0.006]);
-        assert!((found - 0.003_f64.hypot(DRIFT)).abs() < 1e-12, "{found}");
+        assert_eq!(pool_errors(&[1.0, 2.0], &[0.0, 0.0], 0.01), 0.0);
+        let found = pool_errors(&[1.0, 0.0, 2.0], &[0.003, 0.0, 0.006], 0.01);
+        assert!((found - 0.003_f64.hypot(0.01)).abs() < 1e-12, "{found}");
     }
 }

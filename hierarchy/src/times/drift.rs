@@ -2,30 +2,30 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::noise::Noise;
+use super::Noise;
 
-/// Standard deviations beyond which a time counts as disturbed, and towards drift as this many.
-const CUT: f64 = 4.0;
-
-/// Standard deviations that each time may be off without counting towards drift.
-const ALLOWED: f64 = 1.0;
-
-/// Sum of standard deviations beyond [`ALLOWED`] that is called drift. Three disturbed times in a row reach
-/// it, or two that agree. Noise does in one of ten million times.
-const ALARM: f64 = 8.0;
-
-/// Standard deviations by which two times agree on a change: disturbances differ in length.
-const CLEAR: f64 = 8.0;
-
-/// Least ratio of the logarithms of two factors that agree.
-const AGREEMENT: f64 = 0.7;
+/// The numbers that tell drift from disturbances and noise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DriftRule {
+    /// Standard deviations beyond which a time counts as disturbed, and towards drift as this many.
+    pub cut: f64,
+    /// Standard deviations that each time may be off without counting towards drift.
+    pub allowed: f64,
+    /// Sum of standard deviations beyond those allowed that is called drift. Three disturbed times in a row reach it, or
+    /// two that agree. Noise does in one of ten million times.
+    pub alarm: f64,
+    /// Standard deviations by which two times agree on a change: disturbances differ in length.
+    pub clear: f64,
+    /// Least ratio of the logarithms of two factors that agree.
+    pub agreement: f64,
+}
 
 /// Logarithms of a part's times at one size.
 ///
 /// The estimate is a filter that starts at the time that the model expects. A disturbed time does not
 /// enter. The mean of those that entered is the measured point of this size.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct SizeLevel {
+pub(crate) struct SizeLevel {
     pub d: u64,
     estimate: f64,
     variance: f64,
@@ -35,9 +35,12 @@ pub(super) struct SizeLevel {
     burst: u64,
 }
 
+/// Variance of an unknown time, beside which any other is nothing.
+const UNKNOWN: f64 = 1e6;
+
 /// A time, and its distance to the one expected.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Deviation {
+pub(crate) struct Deviation {
     pub d: u64,
     /// Logarithm of the time.
     pub log_s: f64,
@@ -61,13 +64,19 @@ impl SizeLevel {
         }
     }
 
+    /// Starts at a size of which nothing is known: the first time is taken as it is.
+    pub fn unknown(d: u64, burst: u64) -> Self {
+        Self::new(d, 0.0, UNKNOWN, burst)
+    }
+
     /// Returns the mean of the times, their number and the number of bursts; `None` without times.
     pub fn to_mean(&self) -> Option<(f64, f64, f64)> {
         (self.count > 0.0).then_some((self.mean, self.count, self.bursts))
     }
 
-    /// Takes the logarithm of a time, and returns its deviation from the times before.
-    pub fn observe(&mut self, log_s: f64, burst: u64, noise: &mut Noise) -> Deviation {
+    /// Takes the logarithm of a time, and returns its deviation from the times before. More than `cut` standard deviations
+    /// are a disturbance.
+    pub fn observe(&mut self, log_s: f64, burst: u64, noise: &mut Noise, cut: f64) -> Deviation {
         if burst != self.burst {
             self.burst = burst;
             self.bursts += 1.0;
@@ -78,14 +87,14 @@ impl SizeLevel {
         let expected = self.variance + noise.within();
         let residual = log_s - self.estimate;
         let off = residual / expected.sqrt();
-        let is_first = self.count == 0.0 && off.abs() > CUT;
-        let was_disturbed = self.count == 1.0 && off < -CUT;
+        let is_first = self.count == 0.0 && off.abs() > cut;
+        let was_disturbed = self.count == 1.0 && off < -cut;
         if is_first || was_disturbed {
             // Nothing but the model contradicts the first time. Disturbances only lengthen times, so an only
             // time that is much longer than the next was disturbed.
             (self.estimate, self.variance) = (log_s, noise.within());
             (self.mean, self.count) = (log_s, 1.0);
-        } else if off.abs() <= CUT {
+        } else if off.abs() <= cut {
             let gain = self.variance / expected;
             self.estimate += gain * residual;
             self.variance *= 1.0 - gain;
@@ -103,9 +112,11 @@ impl SizeLevel {
 
 /// Watches the deviations of a part's times for a lasting change.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     longer: Suspicion,
     shorter: Suspicion,
+    #[serde(skip)]
+    rule: DriftRule,
 }
 
 /// A cumulative sum of deviations to one side, and these deviations.
@@ -117,7 +128,7 @@ struct Suspicion {
 
 /// A lasting change of a part's speed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shift {
+pub(crate) struct Shift {
     /// Logarithm of the times after it over those before.
     pub log_factor: f64,
     /// The deviations after it.
@@ -125,43 +136,52 @@ pub(super) struct Shift {
 }
 
 impl Watch {
+    /// Begins to watch by these numbers.
+    pub fn new(rule: DriftRule) -> Self {
+        Self {
+            rule,
+            ..Self::default()
+        }
+    }
+
     /// Takes a deviation. Returns a shift if the times have been off for long enough, and starts afresh.
     pub fn observe(&mut self, deviation: Deviation) -> Option<Shift> {
-        let longer = self.longer.observe(deviation, deviation.off);
-        let shorter = self.shorter.observe(deviation, -deviation.off);
+        let rule = self.rule;
+        let longer = self.longer.observe(deviation, deviation.off, &rule);
+        let shorter = self.shorter.observe(deviation, -deviation.off, &rule);
         let shift = longer.or(shorter)?;
-        *self = Self::default();
+        *self = Self::new(rule);
         Some(shift)
     }
 }
 
 impl Suspicion {
-    fn observe(&mut self, deviation: Deviation, off: f64) -> Option<Shift> {
-        let is_repeated = self.is_repeated(deviation);
-        let most = if is_repeated { CLEAR } else { CUT };
-        self.sum = (self.sum + off.min(most) - ALLOWED).max(0.0);
+    fn observe(&mut self, deviation: Deviation, off: f64, rule: &DriftRule) -> Option<Shift> {
+        let is_repeated = self.is_repeated(deviation, rule);
+        let most = if is_repeated { rule.clear } else { rule.cut };
+        self.sum = (self.sum + off.min(most) - rule.allowed).max(0.0);
         if self.sum == 0.0 {
             self.deviations.clear();
             return None;
         }
         self.deviations.push(deviation);
-        (self.sum > ALARM).then(|| self.find_shift(is_repeated))
+        (self.sum > rule.alarm).then(|| self.find_shift(is_repeated))
     }
 
     /// Returns `true` if the time before was off by about the same factor, and both clearly.
-    fn is_repeated(&self, deviation: Deviation) -> bool {
+    fn is_repeated(&self, deviation: Deviation, rule: &DriftRule) -> bool {
         self.deviations.last().is_some_and(|last| {
             let [less, more] = [last.residual, deviation.residual].map(f64::abs);
-            let is_clear = last.off.abs().min(deviation.off.abs()) >= CLEAR;
-            is_clear && less.min(more) >= AGREEMENT * less.max(more)
+            let is_clear = last.off.abs().min(deviation.off.abs()) >= rule.clear;
+            is_clear && less.min(more) >= rule.agreement * less.max(more)
         })
     }
 
-    /// Returns the shift that begins with the first deviation of at least half of their median, or of the last one if that
-    /// repeats the one before: then noise before them may be more than half of all.
+    /// Returns the shift that begins with the first deviation of at least half of their median. If the last deviation
+    /// repeats the one before, it stands for the median: noise before both may be more than half of all.
     fn find_shift(&self, is_repeated: bool) -> Shift {
         let last = self.deviations.last().filter(|_| is_repeated);
-        let middle = last.map_or_else(|| find_median(&self.deviations), |last| last.residual);
+        let middle = last.map_or_else(|| find_residual(&self.deviations), |last| last.residual);
         let before = self
             .deviations
             .iter()
@@ -169,14 +189,14 @@ impl Suspicion {
             .count();
         let deviations = self.deviations[before..].to_vec();
         Shift {
-            log_factor: find_median(&deviations),
+            log_factor: find_residual(&deviations),
             deviations,
         }
     }
 }
 
-/// Returns the median of the residuals; 0 without any.
-fn find_median(deviations: &[Deviation]) -> f64 {
+/// Returns the upper median of the residuals, which is one of them; 0 without any.
+fn find_residual(deviations: &[Deviation]) -> f64 {
     let mut sorted: Vec<f64> = deviations.iter().map(|x| x.residual).collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
@@ -185,12 +205,14 @@ fn find_median(deviations: &[Deviation]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::times::NoiseRule;
 
     fn observe_all(times: &[f64]) -> (SizeLevel, Option<(usize, Shift)>) {
-        let (mut level, mut noise) = (SizeLevel::new(10, 0.0, 1e-4, 0), Noise::default());
+        let mut level = SizeLevel::new(10, 0.0, 1e-4, 0);
+        let mut noise = Noise::new(NoiseRule::default());
         let mut watch = Watch::default();
         for (i, &time) in times.iter().enumerate() {
-            if let Some(shift) = watch.observe(level.observe(time, 0, &mut noise)) {
+            if let Some(shift) = watch.observe(level.observe(time, 0, &mut noise, 4.0)) {
                 return (level, Some((i, shift)));
             }
         }

@@ -1,4 +1,4 @@
-//! The mean of a few measured times, and how well it is known.
+//! The mean of measured times with its precision, the test for normality, and the median.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
@@ -6,7 +6,7 @@ use statrs::stats_tests::anderson_darling::anderson_darling;
 
 /// The mean of measured times in seconds, and their standard deviation, without the times themselves.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Sample {
+pub struct RunningMean {
     count: usize,
     /// The mean; 0 without times.
     pub mean: f64,
@@ -14,14 +14,12 @@ pub struct Sample {
     squares: f64,
 }
 
-impl Sample {
+impl RunningMean {
     /// Summarizes times.
     pub fn of(times: &[f64]) -> Self {
-        let mut sample = Self::default();
-        for t_s in times {
-            sample.add(*t_s);
-        }
-        sample
+        let mut mean = Self::default();
+        times.iter().for_each(|&t_s| mean.add(t_s));
+        mean
     }
 
     /// Adds a time, by Welford's update, which loses no digits if times are nearly equal.
@@ -32,7 +30,7 @@ impl Sample {
         self.squares += before * (t_s - self.mean);
     }
 
-    /// Adds the times of another sample, by the formula of Chan, Golub and LeVeque.
+    /// Adds the times of another mean, by the formula of Chan, Golub and LeVeque.
     pub fn merge(&mut self, other: &Self) {
         let count = self.count + other.count;
         if count == 0 {
@@ -105,8 +103,8 @@ const ONE_IN_A_HUNDRED: f64 = 1.035;
 /// # References
 /// Stephens, "EDF statistics for goodness of fit and some comparisons", 1974; D'Agostino and Stephens,
 /// "Goodness-of-fit techniques", 1986, table 4.7 (`A²·(1 + 0.75/n + 2.25/n²)` and its quantiles).
-pub(super) fn looks_normal(times: &[f64]) -> Option<bool> {
-    let sample = Sample::of(times);
+pub fn looks_normal(times: &[f64]) -> Option<bool> {
+    let sample = RunningMean::of(times);
     if sample.count < TELLING || !times.iter().all(|t| t.is_finite()) {
         return None;
     }
@@ -119,7 +117,7 @@ pub(super) fn looks_normal(times: &[f64]) -> Option<bool> {
 }
 
 /// Returns the median; 0 for no values.
-pub(super) fn median(values: &[f64]) -> f64 {
+pub fn find_median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     match sorted.len() {
@@ -141,16 +139,16 @@ mod tests {
     fn known_half_widths() {
         // Quantiles of Student's t from the tables: t(0.975, 2) = 4.302653, t(0.975, 4) = 2.776445,
         // t(0.995, 9) = 3.249836.
-        let three = Sample::of(&[1.0, 2.0, 3.0]);
+        let three = RunningMean::of(&[1.0, 2.0, 3.0]);
         assert_close(three.half_width(0.95), 4.302_653 / 3.0_f64.sqrt());
-        let five = Sample::of(&[2.0, 4.0, 4.0, 4.0, 6.0]);
+        let five = RunningMean::of(&[2.0, 4.0, 4.0, 4.0, 6.0]);
         assert_eq!((five.mean, five.count), (4.0, 5));
         assert_close(five.deviation(), 2.0_f64.sqrt());
         assert_close(
             five.half_width(0.95),
             2.776_445 * 2.0_f64.sqrt() / 5.0_f64.sqrt(),
         );
-        let ten = Sample::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
+        let ten = RunningMean::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]);
         assert_close(
             ten.half_width(0.99),
             3.249_836 * (82.5_f64 / 9.0).sqrt() / 10.0_f64.sqrt(),
@@ -160,29 +158,29 @@ mod tests {
     #[test]
     fn nearly_equal_times_keep_their_spread() {
         let base = 1e6;
-        let sample = Sample::of(&[base, base + 1e-3, base + 2e-3]);
+        let sample = RunningMean::of(&[base, base + 1e-3, base + 2e-3]);
         assert!((sample.deviation() - 1e-3).abs() < 1e-6);
     }
 
     #[test]
     fn merged_samples_are_one_sample_of_all_times() {
         let times = [1.0, 3.0, 4.0, 8.0, 0.5, 2.5];
-        let whole = Sample::of(&times);
+        let whole = RunningMean::of(&times);
         for split in 0..=times.len() {
-            let mut merged = Sample::of(&times[..split]);
-            merged.merge(&Sample::of(&times[split..]));
+            let mut merged = RunningMean::of(&times[..split]);
+            merged.merge(&RunningMean::of(&times[split..]));
             assert_eq!(merged.count(), times.len());
             assert_close(merged.mean, whole.mean);
             assert_close(merged.deviation(), whole.deviation());
         }
-        let mut none = Sample::default();
-        none.merge(&Sample::default());
+        let mut none = RunningMean::default();
+        none.merge(&RunningMean::default());
         assert_eq!((none.count(), none.mean), (0, 0.0));
     }
 
     #[test]
     fn one_time_says_nothing_of_the_spread() {
-        let sample = Sample::of(&[3.0]);
+        let sample = RunningMean::of(&[3.0]);
         assert_eq!(sample.mean, 3.0);
         assert_eq!(sample.half_width(0.95), f64::INFINITY);
     }
@@ -215,8 +213,8 @@ mod tests {
 
     #[test]
     fn medians() {
-        assert_eq!(median(&[]), 0.0);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(find_median(&[]), 0.0);
+        assert_eq!(find_median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(find_median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 }

@@ -1,36 +1,35 @@
 //! Times that are not the device's own.
 
-use super::stats::median;
+use super::find_median;
 
-/// Least distance of a disturbance from the median, in medians.
-const FLOOR: f64 = 1.0;
-
-/// Number of times from which on their own scatter decides; with fewer [`FLOOR`] alone does.
-const SCATTERED: usize = 4;
-
-/// A modified z-score beyond this is unusual.
-const UNUSUAL: f64 = 3.5;
+/// The numbers that tell a disturbance from a device's own time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OutlierRule {
+    /// Least distance of a disturbance from the median, in medians.
+    pub floor: f64,
+    /// Number of times from which on their own scatter decides; with fewer the floor alone does.
+    pub scattered: usize,
+    /// Modified z-score beyond which a time is unusual.
+    pub unusual: f64,
+    /// Largest part of the times that can be disturbances. Times that are long more often are the device's own.
+    pub rare: f64,
+    /// Factor beyond which few times contradict each other.
+    pub contradiction: f64,
+    /// Number of times that are believed however much they differ.
+    pub many: usize,
+}
 
 /// Deviation of a normal distribution in units of its median absolute deviation.
 const DEVIATION_BY_MAD: f64 = 1.4826;
 
-/// Largest part of the times that can be disturbances. Times that are long more often are the device's own.
-const RARE: f64 = 1.0 / 3.0;
-
-/// Times that differ by more than this factor contradict each other if there are fewer than [`MANY`].
-const CONTRADICTION: f64 = 2.0;
-
-/// Number of times that are believed however much they differ.
-const MANY: usize = 8;
-
 /// The times of one device in two groups: its own, and disturbances.
 ///
-/// A disturbance (a moved page, another program) only ever makes an update slower. A time is one if it lies beyond the median
-/// `m` by more than `max(m, 3.5·σ)`, where `σ` is 1.4826 times the median absolute deviation: the modified z-score of Iglewicz
-/// and Hoaglin, whose scale the disturbances hardly move.
+/// A disturbance (a moved page, another program) only makes an update slower. A time counts as one if it lies beyond the median
+/// `m` by more than `max(floor·m, unusual·σ)`, where `σ` is 1.4826 times the median absolute deviation: the modified z-score of
+/// Iglewicz and Hoaglin, whose scale the disturbances hardly move.
 ///
-/// The floor is high because smaller delays happen in the run as well, where all devices wait for them. Without them a
-/// device that is often delayed would seem faster than it is.
+/// The floor is high because smaller delays happen in the run as well, where all devices wait for them. Without these
+/// times a device that is often delayed would seem faster than it is.
 ///
 /// # Deviations
 /// * **Disturbed repetitions**: the paper averages every repetition (supplement of the HPOPTA paper, section 1). Here
@@ -43,7 +42,8 @@ const MANY: usize = 8;
 ///
 /// # References
 /// Iglewicz and Hoaglin, "How to detect and handle outliers", 1993.
-pub(super) struct SortedTimes {
+#[derive(Debug, Clone, PartialEq)]
+pub struct SortedTimes {
     /// The times that count.
     pub own: Vec<f64>,
     /// Number of disturbances.
@@ -54,10 +54,10 @@ pub(super) struct SortedTimes {
 
 impl SortedTimes {
     /// Sorts the times of one device.
-    pub fn from_times(times: &[f64]) -> Self {
-        let limit_s = disturbance_limit_s(times);
+    pub fn from_times(times: &[f64], rule: &OutlierRule) -> Self {
+        let limit_s = limit_disturbance(times, rule);
         let beyond = times.iter().filter(|&&t| t > limit_s).count();
-        let rare = beyond as f64 <= RARE * times.len() as f64;
+        let rare = beyond as f64 <= rule.rare * times.len() as f64;
         let own: Vec<f64> = if rare {
             times.iter().copied().filter(|&t| t <= limit_s).collect()
         } else {
@@ -67,29 +67,38 @@ impl SortedTimes {
         let slowest = own.iter().copied().fold(0.0, f64::max);
         Self {
             outliers: times.len() - own.len(),
-            contradictory: times.len() < MANY && slowest > CONTRADICTION * fastest,
+            contradictory: times.len() < rule.many && slowest > rule.contradiction * fastest,
             own,
         }
     }
 }
 
-/// Returns the time in seconds beyond which a time is a disturbance.
-fn disturbance_limit_s(times: &[f64]) -> f64 {
-    let middle = median(times);
-    let floor_s = FLOOR * middle;
-    if times.len() < SCATTERED {
+/// Returns the seconds beyond which a time is a disturbance.
+fn limit_disturbance(times: &[f64], rule: &OutlierRule) -> f64 {
+    let middle = find_median(times);
+    let floor_s = rule.floor * middle;
+    if times.len() < rule.scattered {
         return middle + floor_s;
     }
     let away: Vec<f64> = times.iter().map(|t| (t - middle).abs()).collect();
-    middle + floor_s.max(UNUSUAL * DEVIATION_BY_MAD * median(&away))
+    middle + floor_s.max(rule.unusual * DEVIATION_BY_MAD * find_median(&away))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const RULE: OutlierRule = OutlierRule {
+        floor: 1.0,
+        scattered: 4,
+        unusual: 3.5,
+        rare: 1.0 / 3.0,
+        contradiction: 2.0,
+        many: 8,
+    };
+
     fn sorted(times: &[f64]) -> (usize, bool) {
-        let sorted = SortedTimes::from_times(times);
+        let sorted = SortedTimes::from_times(times, &RULE);
         assert_eq!(sorted.own.len() + sorted.outliers, times.len());
         (sorted.outliers, sorted.contradictory)
     }
