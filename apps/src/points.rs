@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use crate::failure::Failure;
 use crate::lines::wrap;
-use crate::models;
+use crate::models::alike::read_alike;
 use crate::table::TextTable;
 
 /// Makes the failure of a partitioner, with the file that it comes from, or else with `flag`.
@@ -66,7 +66,7 @@ impl NameKind {
     /// Reads the points of models between which units are divided; there is at least one of each.
     pub fn read_points(self, names: &[PathBuf]) -> Result<Vec<Vec<Point>>, Failure> {
         if self.stored {
-            models::read_alike(names)
+            read_alike(names)
         } else {
             names.iter().map(|name| read_points(name)).collect()
         }

@@ -6,7 +6,7 @@ use isochron_core::store::{StoreKey, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 
-use super::{Folders, SCHEMA, find_key, list_fields};
+use super::folders::{Folders, SCHEMA, find_key, list_fields};
 use crate::failure::Failure;
 use crate::table::TextTable;
 

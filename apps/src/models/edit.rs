@@ -14,7 +14,7 @@ use isochron_core::store::{
 };
 use serde::Serialize;
 
-use super::{Folders, SCHEMA, find_key, find_segments, list_runs, merge};
+use super::folders::{Folders, SCHEMA, find_key, find_segments, list_runs, merge};
 use crate::failure::Failure;
 use crate::lines::count;
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use isochron_core::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
 use serde::Serialize;
 
-use super::{Folders, SCHEMA, list_fields, list_runs, merge, name_path};
+use super::folders::{Folders, SCHEMA, list_fields, list_runs, merge, name_path};
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::table::TextTable;

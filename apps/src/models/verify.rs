@@ -3,7 +3,7 @@
 use isochron_core::store::StoreFolder;
 use serde::Serialize;
 
-use super::{Folders, SCHEMA, name_path};
+use super::folders::{Folders, SCHEMA, name_path};
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::output::Answer;

@@ -1,11 +1,10 @@
 //! The plan of a multiplication, printed.
 
 use isochron_hierarchy::printable::show_path;
-use std::collections::BTreeSet;
 
-use isochron_core::plan::{Making, Plan, PredictedNode};
+use isochron_core::plan::{Plan, PredictedNode};
 
-use super::text::{describe_left_out, draw_layout};
+use super::text::{describe_left_out, describe_making, draw_layout, mib};
 use super::ways::{compare_candidates, describe_way};
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
@@ -68,24 +67,6 @@ fn left_to_run(plan: &Plan) -> String {
     }
 }
 
-/// Says when a plan was made, by which version and strategy, and on which hosts.
-pub(super) fn describe_making<'a>(
-    made: &Making,
-    strategy: impl std::fmt::Display,
-    hosts: impl Iterator<Item = &'a str>,
-) -> String {
-    let hosts: BTreeSet<&str> = hosts.collect();
-    let hosts = match hosts.len() {
-        0..=3 => hosts.into_iter().collect::<Vec<_>>().join(", "),
-        n => format!("{n} hosts"),
-    };
-    let at = made.at.as_deref().unwrap_or("an unknown moment");
-    format!(
-        "made at {at} by isochron {} with strategy {strategy} on {hosts}",
-        made.version
-    )
-}
-
 /// Describes the multiplication and its division.
 fn describe_division(plan: &Plan) -> String {
     let problem = plan.problem();
@@ -142,10 +123,6 @@ fn describe_needs(plan: &Plan) -> String {
 /// Returns the predictions for the nodes; none for a plan that no session has made.
 fn list_predicted(plan: &Plan) -> &[PredictedNode] {
     plan.predicted().map_or(&[], |predicted| &predicted.nodes)
-}
-
-pub(super) fn mib(bytes: f64) -> f64 {
-    bytes / f64::from(1 << 20)
 }
 
 fn node_table(plan: &Plan) -> TextTable {

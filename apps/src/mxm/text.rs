@@ -1,9 +1,9 @@
 //! The report of a multiplication, for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use isochron_core::plan::KnownFrom;
+use isochron_core::plan::{KnownFrom, Making};
 use isochron_core::report::{Account, Report};
 use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
@@ -11,7 +11,6 @@ use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Layout;
 
 use super::learnt::{describe_learning, list_changes, name_node, show_model};
-use super::plan::{describe_making, mib};
 use super::ways;
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
@@ -424,4 +423,26 @@ fn outcome_text(why: EndReason) -> &'static str {
         EndReason::NotMeasured => "split evenly",
         EndReason::NoWork => "no work",
     }
+}
+
+/// Says when a plan was made, by which version and strategy, and on which hosts.
+pub(super) fn describe_making<'a>(
+    made: &Making,
+    strategy: impl std::fmt::Display,
+    hosts: impl Iterator<Item = &'a str>,
+) -> String {
+    let hosts: BTreeSet<&str> = hosts.collect();
+    let hosts = match hosts.len() {
+        0..=3 => hosts.into_iter().collect::<Vec<_>>().join(", "),
+        n => format!("{n} hosts"),
+    };
+    let at = made.at.as_deref().unwrap_or("an unknown moment");
+    format!(
+        "made at {at} by isochron {} with strategy {strategy} on {hosts}",
+        made.version
+    )
+}
+
+pub(super) fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
 }

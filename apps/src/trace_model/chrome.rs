@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::iterations::{Iterations, TracedThread};
+use super::iterations::{Iterations, TraceEnd, TracedThread};
 use super::json::JsonEvents;
 use super::lines::TraceFile;
 use super::oddities::{Oddities, Oddity};
 use super::options::{TraceOptions, UnitsSource};
 use super::pairs;
-use super::reading::TraceEnd;
 use super::spans::{Edge, EventRole, ThreadSpans};
 use crate::lines::count;
 

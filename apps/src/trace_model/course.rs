@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::choice::{EventChoice, UnitsChoice};
 use super::iterations::TracedThread;
-use super::paraver::{EventChoice, UnitsChoice};
 
 /// The state of a thread that computes.
 const RUNNING: i128 = 1;
@@ -233,7 +233,7 @@ impl ThreadCourse {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paraver::EventKey;
+    use super::super::labels::EventKey;
     use super::*;
 
     const MPI: i128 = 50_000_002;

@@ -217,6 +217,14 @@ impl ModelTimes {
     }
 }
 
+/// Remarks at the end of a trace.
+#[derive(Serialize, Deserialize)]
+pub struct TraceEnd {
+    /// Iterations that have begun and not ended.
+    pub unfinished: u64,
+    pub notices: Vec<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,13 @@ use isochron_hierarchy::printable::{show_name, show_path};
 use serde::{Deserialize, Serialize};
 
 use super::pairs;
-use super::paraver::EventKey;
+
+/// An event: its type and, if only one of them counts, its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventKey {
+    pub kind: u64,
+    pub value: Option<i128>,
+}
 
 /// The names of a `.pcf` file.
 ///

@@ -6,6 +6,7 @@
 //! # References
 //! Clarke's thesis, section 3.1.5.
 
+mod choice;
 mod chrome;
 mod course;
 mod header;

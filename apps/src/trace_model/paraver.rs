@@ -12,63 +12,26 @@
 //! Lines `c` and `i` list communicators. Extrae's predecessors wrote records 4, of collective operations, which Paraver
 //! ignores too. Records ascend in time. Of the trace only the last state of each thread is kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::choice::EventChoice;
 use super::course::{EndedIteration, ThreadCourse};
 use super::header::TraceHeader;
-use super::iterations::{Iterations, TracedThread};
+use super::iterations::{Iterations, TraceEnd, TracedThread};
 use super::labels::{EventLabels, read_hosts};
 use super::lines::TraceFile;
-use super::options::{TraceOptions, UnitsSource};
+use super::options::TraceOptions;
 use super::pairs;
-use super::reading::TraceEnd;
 use crate::lines::count;
-
-/// The event types of MPI's calls.
-const MPI_CALLS: std::ops::RangeInclusive<u64> = 50_000_001..=50_000_099;
-
-/// The event type of Extrae's writing its buffer to the disk.
-const FLUSHES: u64 = 40_000_003;
 
 /// Type and value of the event at which Extrae changes to burst mode: it records bursts of computing, and no calls.
 const BURST_MODE: (u64, i128) = (40_000_018, 2);
 
 /// Most event types that a message lists.
 const MOST_LISTED: usize = 10;
-
-/// An event: its type and, if only one of them counts, its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventKey {
-    pub kind: u64,
-    pub value: Option<i128>,
-}
-
-/// The events that the options name, by their numbers.
-#[derive(Serialize, Deserialize)]
-pub struct EventChoice {
-    pub iteration: EventKey,
-    pub units: UnitsChoice,
-    /// The calls that do not count; `None` for MPI's and Extrae's flushes.
-    pub excluded: Option<BTreeSet<u64>>,
-    /// Only the state running counts.
-    pub running: bool,
-    /// Values of the event are calls, each ended by a 0.
-    pub nested: bool,
-}
-
-/// The source of an iteration's units.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub enum UnitsChoice {
-    /// The same for all.
-    Fixed,
-    /// The last value of an event.
-    Latest(u64),
-    /// The sum of a counter.
-    Counter(u64),
-}
 
 /// A thread, by the numbers of its application, its task and itself.
 type ThreadNumbers = (u64, u64, u64);
@@ -86,36 +49,6 @@ pub struct ParaverTrace {
     seen: BTreeMap<u64, u64>,
     has_bursts: bool,
     end: u64,
-}
-
-impl EventChoice {
-    fn find(options: &TraceOptions, labels: &EventLabels) -> Result<Self, String> {
-        let kinds = options.exclude.iter().filter(|name| *name != "none");
-        let kinds = kinds.map(|name| labels.find_type("--exclude", name));
-        let kinds: BTreeSet<u64> = kinds.collect::<Result<_, _>>()?;
-        Ok(Self {
-            iteration: labels.find_event("--event", &options.event)?,
-            units: match &options.units {
-                UnitsSource::Fixed(_) => UnitsChoice::Fixed,
-                UnitsSource::Latest(name) => UnitsChoice::Latest(labels.find_type("--size", name)?),
-                UnitsSource::Counter(name) => {
-                    UnitsChoice::Counter(labels.find_type("--counter", name)?)
-                }
-            },
-            excluded: (!options.exclude.is_empty()).then_some(kinds),
-            running: options.running,
-            nested: options.nested,
-        })
-    }
-
-    /// Returns `true` for a call that does not count.
-    pub fn is_excluded(&self, kind: u64) -> bool {
-        match &self.excluded {
-            _ if self.running => false,
-            Some(kinds) => kinds.contains(&kind),
-            None => MPI_CALLS.contains(&kind) || kind == FLUSHES,
-        }
-    }
 }
 
 impl ParaverTrace {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::chrome::ChromeTrace;
-use super::iterations::Iterations;
+use super::iterations::{Iterations, TraceEnd};
 use super::lines::{TraceFile, TraceFormat, TracePosition};
 use super::options::TraceOptions;
 use super::paraver::ParaverTrace;
@@ -24,14 +24,6 @@ enum TraceCourse {
     Paraver(Box<ParaverTrace>),
     Chrome(ChromeTrace),
     Ended(TraceEnd),
-}
-
-/// Remarks at the end of a trace.
-#[derive(Serialize, Deserialize)]
-pub struct TraceEnd {
-    /// Iterations that have begun and not ended.
-    pub unfinished: u64,
-    pub notices: Vec<String>,
 }
 
 impl TraceReading {

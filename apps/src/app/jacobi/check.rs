@@ -4,7 +4,7 @@ use isochron_core::Error;
 use isochron_core::comm::Comm;
 
 use super::options::JacobiVerify;
-use super::solve::Solution;
+use super::solution::Solution;
 use super::system::{LinearSystem, know_solution};
 
 /// The outcome of a check.

@@ -21,6 +21,7 @@ mod check;
 mod options;
 mod progress;
 mod report;
+mod solution;
 mod solve;
 mod system;
 
@@ -41,7 +42,8 @@ use balancing::Balancing;
 use check::{SystemVerdict, check_solution};
 pub use options::JacobiArguments;
 use report::{JacobiDocument, JacobiRank, list_ranks};
-use solve::{JacobiLoop, Solution, SolveConfig};
+use solution::{Solution, SolveConfig};
+use solve::JacobiLoop;
 use system::LinearSystem;
 
 /// Runs the command on every rank; the head rank has an answer.

@@ -3,7 +3,7 @@
 use isochron_core::Error;
 use isochron_core::comm::Comm;
 
-use super::solve::{SolveConfig, SweepRecord};
+use super::solution::{SolveConfig, SweepRecord};
 use crate::terminal_line::{TerminalLine, describe_slowest};
 
 /// Iterations by which the next ones are judged.

@@ -8,7 +8,7 @@ use isochron_core::hierarchy::partition::Partitioner;
 use serde::Serialize;
 
 use super::options::JacobiStrategy;
-use super::solve::{Solution, SweepRecord};
+use super::solution::{Solution, SweepRecord};
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
 

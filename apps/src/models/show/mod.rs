@@ -15,7 +15,7 @@ use isochron_plot::{draw_in_terminal, draw_plots};
 use serde::Serialize;
 use strum::VariantArray as _;
 
-use super::{Folders, find_key};
+use super::folders::{Folders, find_key};
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;

@@ -8,7 +8,7 @@ use isochron_hierarchy::model::Point;
 use isochron_hierarchy::times::Series;
 use serde::Serialize;
 
-use super::super::{list_fields, list_runs};
+use super::super::folders::{list_fields, list_runs};
 use crate::lines::count;
 
 /// A stored model without its times.
