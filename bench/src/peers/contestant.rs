@@ -145,7 +145,7 @@ impl Entry<'_> {
                 return Ok(report.into());
             }
             Contestant::Pdgemm => programs.run_pdgemm(start, *shape, 1, chosen)?,
-            Contestant::Blas => programs.run_dgemm(start.blas, *shape)?,
+            Contestant::Blas => programs.run_dgemm(start.blas, *shape, 1)?,
             Contestant::StarPu => programs.run_starpu(*shape, 1, chosen)?,
         };
         let first = answers.first().context("an answer")?;

@@ -2,7 +2,7 @@
 //!
 //! The comparisons come in families, each with a file of samples and a page. There are alike ranks of one machine
 //! ([`alike`]), the price of learning there ([`price`]), unlike hosts ([`unlike`]), a host that becomes slow ([`drift`]), a
-//! slow network ([`overlap`]), growing numbers of hosts and nodes ([`growth`]). Within a family the contestants take turns in each round, call the same BLAS with as many threads on
+//! slow network ([`overlap`]), growing numbers of hosts and nodes ([`growth`]), calls of small products ([`small`]). Within a family the contestants take turns in each round, call the same BLAS with as many threads on
 //! the same cores, and multiply matrices that are already in place. Every product is checked.
 
 mod alike;
@@ -15,6 +15,7 @@ mod price;
 mod programs;
 mod record;
 mod search;
+mod small;
 mod traced;
 mod unlike;
 mod volume;
@@ -32,6 +33,7 @@ pub use growth::GrowthResults;
 pub use overlap::OverlapResults;
 pub use price::PriceResults;
 use programs::PeerPrograms;
+pub use small::SmallResults;
 pub use unlike::UnlikeResults;
 
 /// The families to compare, and the size of the campaign.
@@ -69,6 +71,8 @@ enum Family {
     Overlap,
     /// More and more hosts, and the volume predicted for many more nodes
     Growth,
+    /// Calls of small products
+    Small,
 }
 
 /// The campaign that a family is measured in.
@@ -130,6 +134,7 @@ pub fn run(arguments: &PeersArguments) -> anyhow::Result<()> {
             Family::Unlike => run_family(campaign.as_ref(), UnlikeResults::measure)?,
             Family::Overlap => run_family(campaign.as_ref(), OverlapResults::measure)?,
             Family::Growth => run_family(campaign.as_ref(), GrowthResults::measure)?,
+            Family::Small => run_family(campaign.as_ref(), SmallResults::measure)?,
         }
     }
     if let (Some(campaign), Some(case)) = (&campaign, &arguments.case) {

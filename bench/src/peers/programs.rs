@@ -252,7 +252,7 @@ impl PeerPrograms {
         read_answers(command.args(candidates), candidates.len())
     }
 
-    /// Calls the library once on all cores.
+    /// Calls the library on all cores.
     ///
     /// # Errors
     /// If it fails, or the product is wrong.
@@ -260,12 +260,35 @@ impl PeerPrograms {
         &self,
         blas: PeerBlas,
         shape: ProductShape,
+        calls: usize,
     ) -> anyhow::Result<Vec<PeerAnswer>> {
         let mut command = Command::new(self.folder.join("dgemm"));
         command
             .envs(thread_variables(self.cores))
             .arg(self.blas_file(blas)?);
-        read_answers(command.args(size_words(shape)).arg("1"), 1)
+        read_answers(command.args(size_words(shape)).arg(calls.to_string()), 1)
+    }
+
+    /// Runs a prepared square product whose matrices lie as planned. Returns the seconds of each call.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run_prepared(
+        &self,
+        ranks: usize,
+        size: usize,
+        calls: usize,
+    ) -> anyhow::Result<Vec<f64>> {
+        #[derive(Deserialize)]
+        struct Calls {
+            calls_s: Vec<f64>,
+        }
+        let mut command = self.launcher.mpirun(ranks, self.launcher.options);
+        command.args(["-x", "ISOCHRON_BLAS=openblas"]);
+        self.launcher.add_example(&mut command, "prepared");
+        command.args([&*size.to_string(), &calls.to_string(), "planned", "f64"]);
+        let Calls { calls_s } = serde_json::from_str(&run_program(&mut command)?.0)?;
+        Ok(calls_s)
     }
 
     /// Runs the tiled multiplication on StarPU on all cores, once for each of `candidates` (`TILExDEPTH`).

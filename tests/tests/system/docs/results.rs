@@ -159,6 +159,7 @@ pub fn campaign_table() -> String {
         drift_row(),
         overlap_row(),
         growth_row(),
+        small_row(),
     ];
     "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows.concat()
 }
@@ -400,6 +401,21 @@ fn price_row() -> String {
         "our total / an even split's, alike ranks",
         &table.range_of_medians("total / even split's"),
         &table.count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn small_row() -> String {
+    let page = read_page("peers-small");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let calls = ResultsTable::find(&page, "ours / ScaLAPACK's");
+    format_row(
+        "peers-small",
+        "a call of a small product / ScaLAPACK's, two ranks, 64 to 1024",
+        &calls.range_of_medians("ours / ScaLAPACK's"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
 
