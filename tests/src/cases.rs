@@ -247,7 +247,7 @@ impl<T: Element> Case<T> {
         let execution = self.multiply(comm, team, scalars);
         self.assert_reference(scalars, comm);
         let passed = check.finish(comm, &self.c).unwrap().passed;
-        assert!(passed, "{}", self.label(comm));
+        assert_eq!(passed, Some(true), "{}", self.label(comm));
         execution
     }
 
@@ -398,8 +398,9 @@ pub fn probe(comm: &dyn Comm) -> usize {
             case.multiply(comm, &mut team, scalars);
             let mut again = case.operands();
             let verdict = check.finish(comm, &case.c, Some(&mut again)).unwrap();
-            assert!(
+            assert_eq!(
                 verdict.passed,
+                Some(true),
                 "residual {} in {}",
                 verdict.residual,
                 case.label(comm)
@@ -435,11 +436,8 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
             .multiply(&case.plan, OVERWRITE, operands, &mut case.c)
             .unwrap();
         case.assert_reference(OVERWRITE, comm);
-        assert!(
-            check.finish(comm, &case.c).unwrap().passed,
-            "{}",
-            case.label(comm)
-        );
+        let verdict = check.finish(comm, &case.c).unwrap();
+        assert_eq!(verdict.passed, Some(true), "{}", case.label(comm));
         assert_eq!(execution.busy_s.len(), session.devices().len());
     }
     cases.len()
@@ -475,11 +473,9 @@ pub fn wrong_results(comm: &dyn Comm) -> usize {
                 case.c
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
-            assert!(
-                !probe.finish(comm, &case.c, None).unwrap().passed,
-                "the probe missed the damage"
-            );
-            let passed = exact.map(|check| check.finish(comm, &case.c).unwrap().passed);
+            let passed = probe.finish(comm, &case.c, None).unwrap().passed;
+            assert_eq!(passed, Some(false), "the probe missed the damage");
+            let passed = exact.and_then(|check| check.finish(comm, &case.c).unwrap().passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
     }

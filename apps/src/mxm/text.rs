@@ -320,6 +320,13 @@ fn check_line(report: &Report) -> String {
     let Some(verify) = &report.verify else {
         return "not verified\n".to_owned();
     };
+    let Some(_) = report.verified else {
+        let method = &verify.method;
+        return verify.finds.map_or_else(
+            || format!("not verified: the numbers of the {method} overflow\n"),
+            |finds| format!("not verified: the {method} would find no error below {finds:.1e} of a typical element\n"),
+        );
+    };
     let finds = verify
         .finds
         .map(|finds| format!(" to {finds:.1e} of a typical element"));
