@@ -1,6 +1,6 @@
 //! The plan of a multiplication, printed.
 
-use isochron_hierarchy::printable::show_path;
+use isochron_hierarchy::printable::{escape, show_path};
 use std::collections::BTreeSet;
 
 use isochron_core::multiply::{Making, Plan};
@@ -82,10 +82,11 @@ pub(super) fn describe_making<'a>(
         n => format!("{n} hosts"),
     };
     let at = made.at.as_deref().unwrap_or("an unknown moment");
-    format!(
+    let making = format!(
         "made at {at} by isochron {} with strategy {strategy} on {hosts}",
         made.version
-    )
+    );
+    escape(&making).into_owned()
 }
 
 /// Describes the multiplication and its division.
