@@ -1,12 +1,13 @@
 //! The failure of a command, with its exit status.
 
 use std::fmt::Display;
-use std::io::Write as _;
 use std::path::Path;
 
 use isochron_core::ErrorClass;
-use isochron_hierarchy::printable::{show_path, show_text};
+use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::ProblemError;
+
+use crate::output::note;
 
 /// A message for the user and the exit status.
 #[derive(Debug)]
@@ -44,10 +45,10 @@ impl Failure {
         Self::run("the result is wrong: it failed its check")
     }
 
-    /// Prints the message; returns the exit status.
+    /// Prints the message in one line, whatever names in it hold; returns the exit status.
     pub fn print(&self) -> u8 {
         // If standard error is closed, the status has to say it all.
-        let _ = writeln!(std::io::stderr(), "isochron: {}", show_text(&self.message));
+        note(&self.message);
         self.status
     }
 }

@@ -124,16 +124,23 @@ impl Answer {
         check_printed(open_stdout().and_then(|stdout| {
             // A file may have grown meanwhile, by a document for `/dev/stdout`. Pipes have no positions.
             let _ = seek(&stdout, SeekFrom::End(0));
-            let mut out = EscapedOutput {
-                out: BufWriter::new(stdout),
-                form: self.form,
-            };
+            // Many short strings are escaped together. The buffer never cuts one.
+            let mut out = BufWriter::with_capacity(
+                ESCAPED_BYTES,
+                EscapedOutput {
+                    out: stdout,
+                    form: self.form,
+                },
+            );
             (self.write)(&mut out)?;
             out.flush()
         }))?;
         self.failure.map_or(Ok(()), Err)
     }
 }
+
+/// Bytes of an answer that are escaped and written together.
+const ESCAPED_BYTES: usize = 64 << 10;
 
 /// A stream of whole strings, whose hidden characters are escaped.
 struct EscapedOutput<W> {
@@ -196,8 +203,8 @@ pub fn escape_toml(text: &str) -> Cow<'_, str> {
 
 /// Returns a text with its hidden characters but the ends of lines as `write` writes them.
 fn escape_by(text: &str, write: fn(char, &mut String)) -> Cow<'_, str> {
-    let is_plain = |c: char| c == '\n' || c == ' ' || c.is_ascii_graphic();
-    if text.chars().all(is_plain) {
+    let is_plain = |byte: u8| byte == b'\n' || byte == b' ' || byte.is_ascii_graphic();
+    if text.bytes().all(is_plain) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len());
@@ -244,7 +251,7 @@ pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Err
     file.fill(&escape_json(&text))
 }
 
-/// Writes a note to standard error, in one line.
+/// Writes a note or a failure to standard error, in one line: an end of a line in a name begins none.
 pub fn note(text: &str) {
     // If standard error is closed, there is no place for it.
     let text = escape(text);

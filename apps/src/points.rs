@@ -6,6 +6,7 @@ use clap::Args;
 use isochron_core::internal;
 use isochron_hierarchy::model::{Fit, Point, SpeedModel, Surface, SurfacePoint};
 use isochron_hierarchy::partition::PartitionError;
+use isochron_hierarchy::printable::escape;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
@@ -123,8 +124,9 @@ pub fn format_model(
     table: &TextTable,
     width: usize,
 ) -> String {
-    let file = file.map_or_else(String::new, |file| format!("\n{file}"));
-    format!("\n{}{table}", wrap(&format!("{description}{file}"), width))
+    let file = file.map_or_else(String::new, |file| format!("\n{}", escape(file)));
+    let heading = format!("{}{file}", escape(description));
+    format!("\n{}{table}", wrap(&heading, width))
 }
 
 /// Returns today's date in UTC, as `2026-01-31`.

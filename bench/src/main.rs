@@ -26,6 +26,7 @@ mod process;
 mod report;
 mod results;
 mod shape;
+mod silence;
 mod statistics;
 mod stencil;
 mod thesis;
@@ -65,6 +66,8 @@ enum CampaignCommand {
     Prepared(prepared::PreparedArguments),
     /// A stencil whose rows follow a slow rank, in four languages and under both MPI libraries
     Stencil(stencil::StencilArguments),
+    /// How soon the watch names a stopped rank, and whether it ever names one that works
+    Silence(silence::SilenceArguments),
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
     #[command(name = "thesis-3")]
     Thesis(thesis::ThesisArguments),
@@ -89,6 +92,7 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Peers(arguments) => peers::run(&arguments),
         CampaignCommand::Prepared(arguments) => prepared::run(&arguments),
         CampaignCommand::Stencil(arguments) => stencil::run(&arguments),
+        CampaignCommand::Silence(arguments) => silence::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
         CampaignCommand::Jacobi(arguments) => jacobi::run(&arguments),

@@ -286,6 +286,7 @@ mod tests {
         check_published::<crate::measure::MeasureResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
         check_published::<crate::prepared::PreparedResults>()?;
+        check_published::<crate::silence::SilenceResults>()?;
         check_published::<crate::stencil::StencilResults>()?;
         check_published::<crate::thesis::ThesisResults>()?;
         check_published::<crate::update::UpdateResults>()?;

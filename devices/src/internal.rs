@@ -27,6 +27,8 @@ pub use crate::node::reserve::reserve_cores;
 pub use crate::node::share::share_cores;
 pub use crate::node::spec::{Cores, DeviceSpec, NodeSpec, SavedModel, check_name};
 pub use crate::node::workers::{found_devices, make_team};
+// For the runtime, which watches over ranks that stand still.
+pub use crate::host::operation::{Operation, OperationsSeen, read_operations};
 // For the command and for benchmarks, whose process is theirs alone.
 pub use crate::blas::cblas::own_libraries;
 pub use crate::host::heap::{ReportingHeap, prepare_heap};

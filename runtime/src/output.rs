@@ -18,6 +18,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::error::Error;
 use crate::fault::pass_stage;
+use crate::watch::LongCall;
 
 /// Bytes to reserve for a document of unknown length.
 pub const DOCUMENT_BYTES: u64 = 16 << 10;
@@ -318,12 +319,20 @@ impl FileNames {
         if let Ok(old) = fs::metadata(&self.end) {
             take_over_access(file, &old);
         }
-        file.sync_all()?;
+        sync_file(file)?;
         pass_stage("synced")?;
         self.link(file)?;
         pass_stage("linked")?;
         fs::rename(&self.partial, &self.end)
     }
+}
+
+/// Brings a file to the disk, which may take as long as the system writes all of it.
+pub(crate) fn sync_file(file: &File) -> io::Result<()> {
+    const SLOW_DISK_BYTES_S: f64 = 5e7;
+    let bytes = file.metadata()?.len();
+    let _syncing = LongCall::begin(bytes as f64 / SLOW_DISK_BYTES_S);
+    file.sync_all()
 }
 
 /// Gives a file the owner, group and mode of an older one, as far as the system allows. A failure is none of the

@@ -254,7 +254,7 @@ impl<T: Element> Case<T> {
         let execution = self.multiply(session, scalars);
         self.assert_reference(scalars, comm);
         let passed = check.finish(comm, &self.c).unwrap().passed;
-        assert!(passed, "{}", self.label(comm));
+        assert_eq!(passed, Some(true), "{}", self.label(comm));
         execution
     }
 
@@ -408,8 +408,9 @@ pub fn probe(shared: &Arc<dyn Comm>) -> usize {
             case.multiply(&mut session, scalars);
             let mut again = case.operands();
             let verdict = check.finish(comm, &case.c, Some(&mut again)).unwrap();
-            assert!(
+            assert_eq!(
                 verdict.passed,
+                Some(true),
                 "residual {} in {}",
                 verdict.residual,
                 case.label(comm)
@@ -442,11 +443,8 @@ pub fn measured(comm: &Arc<dyn Comm>) -> usize {
         let check = case.exact_check(comm, OVERWRITE, 8);
         let execution = case.multiply(&mut session, OVERWRITE);
         case.assert_reference(OVERWRITE, comm);
-        assert!(
-            check.finish(comm, &case.c).unwrap().passed,
-            "{}",
-            case.label(comm)
-        );
+        let verdict = check.finish(comm, &case.c).unwrap();
+        assert_eq!(verdict.passed, Some(true), "{}", case.label(comm));
         assert_eq!(execution.busy_s.len(), session.devices().len());
     }
     cases.len()
@@ -483,11 +481,9 @@ pub fn wrong_results(shared: &Arc<dyn Comm>) -> usize {
                 case.c
                     .fill(|row, col| elements[row - part.row + (col - part.col) * part.rows]);
             }
-            assert!(
-                !probe.finish(comm, &case.c, None).unwrap().passed,
-                "the probe missed the damage"
-            );
-            let passed = exact.map(|check| check.finish(comm, &case.c).unwrap().passed);
+            let passed = probe.finish(comm, &case.c, None).unwrap().passed;
+            assert_eq!(passed, Some(false), "the probe missed the damage");
+            let passed = exact.and_then(|check| check.finish(comm, &case.c).unwrap().passed);
             assert_ne!(passed, Some(true), "the exact check missed the damage");
         }
     }

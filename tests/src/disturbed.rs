@@ -1,4 +1,6 @@
 //! Devices that fail in a call, or tell other times than their own.
+//!
+//! All of their times are made up, so that no decision depends on how busy the machine is.
 
 use isochron::comm::Comm;
 use isochron_devices::{
@@ -22,7 +24,10 @@ pub enum DeviceCall {
 /// Decides before each call: an error makes it fail, a number is told as its busy time.
 pub type Disturb = Box<dyn FnMut(DeviceCall) -> Result<Option<f64>, DeviceError> + Send>;
 
-/// A device that is disturbed.
+/// Made-up seconds of a product of two numbers.
+const PRODUCT_S: f64 = 1e-7;
+
+/// A device with made-up times that may be disturbed.
 struct DisturbedWorker {
     inner: Box<dyn Worker>,
     disturb: Disturb,
@@ -42,8 +47,8 @@ impl Worker for DisturbedWorker {
 impl<T: Scalar> Updates<T> for DisturbedWorker {
     fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         let told = (self.disturb)(DeviceCall::Begin)?;
-        let time = T::updates(self.inner.as_mut()).begin(c, depth)?;
-        Ok(replace_time(time, told))
+        T::updates(self.inner.as_mut()).begin(c, depth)?;
+        Ok(make_time(0, told))
     }
 
     fn update_ahead(
@@ -55,37 +60,48 @@ impl<T: Scalar> Updates<T> for DisturbedWorker {
     ) -> Result<UpdateTime, DeviceError> {
         let told = (self.disturb)(DeviceCall::Update(self.updates))?;
         self.updates += 1;
-        let time = T::updates(self.inner.as_mut()).update_ahead(alpha, panels, next, c)?;
-        Ok(replace_time(time, told))
+        let products = c.rows() * c.cols() * panels.0.cols();
+        T::updates(self.inner.as_mut()).update_ahead(alpha, panels, next, c)?;
+        Ok(make_time(products, told))
     }
 
     fn finish(&mut self, c: ViewMut<'_, T>) -> Result<UpdateTime, DeviceError> {
         let told = (self.disturb)(DeviceCall::Finish)?;
-        let time = T::updates(self.inner.as_mut()).finish(c)?;
-        Ok(replace_time(time, told))
+        T::updates(self.inner.as_mut()).finish(c)?;
+        Ok(make_time(0, told))
     }
 }
 
-fn replace_time(time: UpdateTime, told: Option<f64>) -> UpdateTime {
+/// Makes up the time of a call with this number of products, unless another one is told.
+fn make_time(products: usize, told: Option<f64>) -> UpdateTime {
+    let made_up_s = products as f64 * PRODUCT_S;
     UpdateTime {
-        busy_s: told.unwrap_or(time.busy_s),
-        ..time
+        busy_s: told.unwrap_or(made_up_s),
+        cpu_s: made_up_s,
     }
 }
 
-/// Makes two devices; the second one of the middle rank is disturbed.
+fn disturb_device(name: &str, disturb: Disturb) -> Box<dyn Worker> {
+    Box::new(DisturbedWorker {
+        inner: cpu(name),
+        disturb,
+        updates: 0,
+    })
+}
+
+/// Makes two devices with made-up times.
+pub fn made_up_team() -> DeviceTeam {
+    let devices = ["first", "second"].map(|name| disturb_device(name, Box::new(|_| Ok(None))));
+    DeviceTeam::new(devices.into()).unwrap()
+}
+
+/// Makes two devices with made-up times; the second one of the middle rank is disturbed.
 pub fn disturbed_team(comm: &dyn Comm, disturb: Disturb) -> DeviceTeam {
-    let mut workers = [cpu("first"), cpu("second")];
-    if comm.rank() == comm.size() / 2 {
-        let [first, inner] = workers;
-        let second = DisturbedWorker {
-            inner,
-            disturb,
-            updates: 0,
-        };
-        workers = [first, Box::new(second)];
+    if comm.rank() != comm.size() / 2 {
+        return made_up_team();
     }
-    DeviceTeam::new(workers.into()).unwrap()
+    let first = disturb_device("first", Box::new(|_| Ok(None)));
+    DeviceTeam::new(vec![first, disturb_device("second", disturb)]).unwrap()
 }
 
 /// Makes two devices; the second one of the middle rank fails at this call.

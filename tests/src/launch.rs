@@ -1,6 +1,7 @@
 //! Starting programs under a real `mpirun`, and noticing when they hang.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -202,7 +203,6 @@ impl Mpi {
 }
 
 /// The end of a program.
-#[derive(Debug)]
 pub struct Outcome {
     /// Its exit status; `None` when a signal ended it.
     pub status: Option<i32>,
@@ -212,13 +212,32 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+/// Formats the output as the program wrote it, the messages of its ranks last: logs are read, and cut, from their ends.
+impl fmt::Debug for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            status,
+            stdout,
+            stderr,
+        } = self;
+        match status {
+            Some(status) => writeln!(f, "it ended with status {status}")?,
+            None => writeln!(f, "a signal ended it")?,
+        }
+        write!(
+            f,
+            "--- standard output\n{stdout}\n--- standard error\n{stderr}"
+        )
+    }
+}
+
 impl Outcome {
     /// The standard output of a program that succeeded.
     ///
     /// # Panics
     /// When it did not.
     pub fn success(self) -> String {
-        assert_eq!(self.status, Some(0), "{self:#?}");
+        assert_eq!(self.status, Some(0), "{self:?}");
         self.stdout
     }
 
@@ -227,7 +246,7 @@ impl Outcome {
     /// # Panics
     /// When it ended otherwise.
     pub fn failure(self, status: i32) -> String {
-        assert_eq!(self.status, Some(status), "{self:#?}");
+        assert_eq!(self.status, Some(status), "{self:?}");
         self.stderr
     }
 }
@@ -262,6 +281,8 @@ impl Running {
         let session = tempfile::tempdir().expect("a folder");
         command
             .env("OMPI_MCA_orte_tmpdir_base", session.path())
+            // The backtraces of all ranks would bury their messages.
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

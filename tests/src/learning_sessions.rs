@@ -23,12 +23,20 @@ use crate::parts::make;
 
 const SCALARS: Scalars = scale(-2.0, 3.0);
 
-/// Makes a session with two unlike devices on each rank.
+/// Makes a session with two unlike devices on each rank. They have the times of models, which are far longer than what the
+/// arithmetic takes, so that no decision depends on how busy the machine is.
 pub(crate) fn start_session(shared: &Arc<dyn Comm>, folder: &Path) -> Session {
     let comm = shared.as_ref();
     let path = folder.join("unlike.toml");
-    let devices = [("first", 5), ("second", 10)].map(|(name, pace)| {
-        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npace = {pace}.0\n")
+    let devices = [("first", 1e-5), ("second", 2e-5)].map(|(name, block_s)| {
+        let points = format!("# block: 4\n1 {block_s} 1 0\n1000 {} 1 0\n", 1e3 * block_s);
+        let file = format!("{name}.points");
+        write(
+            comm,
+            &folder.join(&file),
+            (comm.rank() == 0).then_some(points),
+        );
+        format!("[[node.device]]\nname = \"{name}\"\ncores = 1\npoints = \"{file}\"\n")
     });
     let devices = devices.concat();
     let nodes = format!("[[node]]\n{devices}").repeat(comm.size());

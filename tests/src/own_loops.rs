@@ -18,6 +18,9 @@ const LEN: usize = 3;
 /// Noise of the made-up times.
 const NOISE: f64 = 0.06;
 
+/// Made-up seconds of a unit. Moves take real time, which is nothing beside a sweep, however busy the machine is.
+const UNIT_S: f64 = 1e6;
+
 fn make_balancer(comm: &Arc<dyn Comm>, config: &RebalanceConfig) -> Rebalancer {
     Rebalancer::new(Arc::clone(comm), UNITS, config, LoopPart::default()).unwrap()
 }
@@ -37,7 +40,7 @@ fn make_up_seconds(comm: &dyn Comm, sweep: u64, units: u64) -> f64 {
             .wrapping_add(1_442_695_040_888_963_407);
         sum += (state >> 11) as f64 / (1_u64 << 53) as f64;
     }
-    units as f64 * slower * (1.0 + NOISE * sum)
+    units as f64 * UNIT_S * slower * (1.0 + NOISE * sum)
 }
 
 fn observe_sweep(comm: &dyn Comm, balancer: &mut Rebalancer, sweep: u64) -> bool {
@@ -71,7 +74,6 @@ pub fn loops_of_a_few_sweeps(comm: &Arc<dyn Comm>) -> usize {
     assert_eq!(measure_move_unit_s(&**comm, 0).unwrap(), 0.0);
     let lengths = measure_move_unit_s(&**comm, 8 + comm.rank());
     assert_eq!(lengths.is_err(), !is_alone, "{lengths:?}");
-    // Those of the made-up times are larger by far.
     let config = RebalanceConfig {
         sweeps: Some(12),
         move_unit_s: Some(seconds[0]),
@@ -156,7 +158,7 @@ pub fn loops_from_checkpoints(comm: &Arc<dyn Comm>) -> usize {
     let saved_after = [0, 2, 5, 40];
     // The seconds of moves are measured; a cost that is given keeps the two alike.
     let config = RebalanceConfig {
-        move_unit_s: Some(0.1),
+        move_unit_s: Some(0.1 * UNIT_S),
         ..RebalanceConfig::default()
     };
     for &saved_after in &saved_after {

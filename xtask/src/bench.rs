@@ -21,6 +21,9 @@ const PROGRAMS: &str = "--bin isochron --bin isochron-bench --bin isochron-clust
 /// The campaign that runs an example of the library.
 const PREPARED: &str = "prepared";
 
+/// The campaign that runs jobs under both MPI libraries.
+const SILENCE: &str = "silence";
+
 /// Builds the programs and runs campaign `name` with `args`.
 ///
 /// # Errors
@@ -30,7 +33,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
     let measures = !args.iter().any(|arg| arg == "--table-only");
     let has_peers = measures && name == peers::CAMPAIGN;
     let has_stencils = measures && name == stencils::CAMPAIGN;
-    let goal = match (has_peers, has_stencils) {
+    let has_both = has_stencils || (measures && name == SILENCE);
+    let goal = match (has_peers, has_both) {
         (true, _) => Goal::Peers,
         (_, true) => Goal::Test,
         _ => Goal::Run,
@@ -52,6 +56,17 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         anyhow::Ok((folder, mpich))
     });
     let stencils = stencils.transpose()?;
+    let mpich = (measures && name == SILENCE).then(|| {
+        let mpich = build::prepare(workspace, Library::Mpich)?;
+        build::release(
+            workspace,
+            steps,
+            &mpich,
+            &format!("{WITH_TESTS} --bin isochron"),
+        )?;
+        anyhow::Ok(mpich)
+    });
+    let mpich = mpich.transpose()?;
     steps.run(&format!("campaign {name}"), || {
         let program = workspace.binary(Library::OpenMpi, "isochron-bench");
         let mut command = Command::new(program);
@@ -61,6 +76,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         command.env(cluster::VARIABLE, cluster::program_path(workspace));
         if let Some(folder) = &peers {
             command.env(peers::VARIABLE, folder);
+        }
+        if let Some(mpich) = &mpich {
+            name_programs(&mut command, workspace, mpich, &[("BIN", "isochron")]);
         }
         if let Some((folder, mpich)) = &stencils {
             name_programs(&mut command, workspace, mpich, &[]);

@@ -48,13 +48,13 @@ impl<T: Scalar> Check<T> {
         Ok(())
     }
 
-    /// Ends the check; `None` if none was asked for. `again` makes the matrices that the result has come from.
+    /// Ends the check, with [`Verdict::passed`]; `None` if none was asked for. `again` makes the matrices that the result has come from.
     pub(super) fn finish(
         self,
         comm: &dyn Comm,
         c: &Matrix<T>,
         again: &mut dyn Recall<T>,
-    ) -> Result<Option<(VerifyReport, bool)>, Error> {
+    ) -> Result<Option<(VerifyReport, Option<bool>)>, Error> {
         let (method, verdict) = match self {
             Check::None => return Ok(None),
             Check::Probe(probe) => ("probe", probe.finish(comm, c, Some(again))?),

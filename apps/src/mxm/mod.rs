@@ -21,7 +21,7 @@ use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::flip_element;
 use isochron_core::internal::output::{PartialFile, check_distinct};
-use isochron_core::internal::watch::expect_work;
+use isochron_core::internal::watch::{LongCall, expect_work, note_progress};
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
 use isochron_core::matrix::{Generator, Matrix, Operand, Spread, file};
@@ -49,6 +49,8 @@ use progress::{MeasuringLimits, ProgressLine};
 
 /// A disk that writes fewer bytes a second is taken for one that does not answer.
 const SLOWEST_DISK_BYTES_S: f64 = 5e6;
+/// Bytes of memory a second that a system gets back, at least.
+const FREED_BYTES_S: f64 = 1e9;
 
 /// Runs the command on every rank; the program began at `start`. Returns what the head rank has to publish after the
 /// end of MPI, which the report accounts for.
@@ -264,15 +266,16 @@ fn multiply_as<T: Element>(
     };
     let verdict = check.finish(comm, &c, &mut again)?;
     flip_element("checked", &mut c);
-    let is_suspicious = verdict.as_ref().is_none_or(|(_, passed)| !passed);
+    let passed = verdict.as_ref().and_then(|(_, passed)| *passed);
+    let is_suspicious = passed != Some(true);
     let overflow = if is_suspicious && source.can_overflow(scalars, plan.problem().k()) {
         c.find_not_finite(comm)?
     } else {
         None
     };
-    drop(whole);
+    whole.into_iter().for_each(free_factors);
     watch.enter(AccountPhase::Write);
-    if verdict.as_ref().is_none_or(|(_, passed)| *passed) {
+    if passed != Some(false) {
         session.save_models()?;
     }
     let mut moved = source.moved;
@@ -287,6 +290,13 @@ fn multiply_as<T: Element>(
     report.notices.extend(source.notices);
     report.overflow = overflow.map(|found| found.to_string());
     Ok((report, run.execution.record))
+}
+
+/// Frees A and B: the system takes a while for each page.
+fn free_factors<T: Element>((a, b): (Matrix<T>, Matrix<T>)) {
+    let bytes = size_of::<T>() * (a.part().len() + b.part().len());
+    let _freeing = LongCall::begin(bytes as f64 / FREED_BYTES_S);
+    drop((a, b));
 }
 
 /// Checks before the work that no file is written that is another output or is read.
@@ -377,6 +387,7 @@ impl MatrixSource<'_> {
         let matrix: Matrix<T> = self.read_matrix(spread, which)?;
         let view = matrix.local();
         let largest = (0..view.cols())
+            .inspect(|_| note_progress())
             .flat_map(|col| view.col(col))
             .map(|element| element.value().l1_norm())
             .fold(self.largest[which], f64::max);

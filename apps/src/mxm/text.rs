@@ -9,6 +9,7 @@ use isochron_devices::MeasureTally;
 use isochron_hierarchy::balance::EndReason;
 use isochron_hierarchy::decide::LeftOut;
 use isochron_hierarchy::layout::Layout;
+use isochron_hierarchy::printable::escape;
 
 use super::learnt::{describe_learning, list_changes, name_node, show_model};
 use super::ways;
@@ -320,6 +321,13 @@ fn check_line(report: &Report) -> String {
     let Some(verify) = &report.verify else {
         return "not verified\n".to_owned();
     };
+    let Some(_) = report.verified else {
+        let method = &verify.method;
+        return verify.finds.map_or_else(
+            || format!("not verified: the numbers of the {method} overflow\n"),
+            |finds| format!("not verified: the {method} would find no error below {finds:.1e} of a typical element\n"),
+        );
+    };
     let finds = verify
         .finds
         .map(|finds| format!(" to {finds:.1e} of a typical element"));
@@ -437,10 +445,11 @@ pub(super) fn describe_making<'a>(
         n => format!("{n} hosts"),
     };
     let at = made.at.as_deref().unwrap_or("an unknown moment");
-    format!(
+    let making = format!(
         "made at {at} by isochron {} with strategy {strategy} on {hosts}",
         made.version
-    )
+    );
+    escape(&making).into_owned()
 }
 
 pub(super) fn mib(bytes: f64) -> f64 {

@@ -1,5 +1,7 @@
 //! Hosts as trees in the terminal.
 
+use isochron_hierarchy::printable::escape;
+
 use super::boxes::{Labelled, label_host};
 use super::host::{HostReport, RankReport, ranges_text};
 use crate::table::TextTable;
@@ -19,8 +21,12 @@ pub fn draw_trees(hosts: &[HostReport]) -> String {
             let first = likenesses.iter().position(|other| *other == likenesses[i]);
             let caption = host.caption();
             match first.filter(|&first| first < i) {
-                Some(first) => format!("{caption}: as {}\n", hosts[first].caption()),
-                None => format!("{caption}:\n{}", draw_tree(host)),
+                Some(first) => format!(
+                    "{}: as {}\n",
+                    escape(&caption),
+                    escape(&hosts[first].caption())
+                ),
+                None => format!("{}:\n{}", escape(&caption), draw_tree(host)),
             }
         })
         .collect::<Vec<_>>()
@@ -67,13 +73,13 @@ fn draw_tree(host: &HostReport) -> String {
         text += &format!("\nmemory available: {available}\n");
     }
     if !host.blas.is_empty() {
-        text += &format!("BLAS: {}\n", host.blas.join(", "));
+        text += &format!("BLAS: {}\n", escape(&host.blas.join(", ")));
     }
     if let Some(finding) = &host.cuda_finding {
-        text += &format!("CUDA: {finding}\n");
+        text += &format!("CUDA: {}\n", escape(finding));
     }
     for notice in &host.notices {
-        text += &format!("note: {notice}\n");
+        text += &format!("note: {}\n", escape(notice));
     }
     text
 }
@@ -82,7 +88,11 @@ fn draw_tree(host: &HostReport) -> String {
 fn add_part(part: &Labelled, first: &str, rest: &str, lines: &mut Vec<(String, String)>) {
     let facts = part.memory.iter().chain(&part.facts).cloned();
     let words: Vec<String> = std::iter::once(part.title.clone()).chain(facts).collect();
-    lines.push((format!("{first}{}", words.join(", ")), part.role.clone()));
+    let words = words.join(", ");
+    lines.push((
+        format!("{first}{}", escape(&words)),
+        escape(&part.role).into_owned(),
+    ));
     for (i, child) in part.parts.iter().enumerate() {
         let [branch, below] = if i + 1 == part.parts.len() {
             ["└─ ", "   "]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::printable::escape;
 use serde::Serialize;
 
 use super::iterations::TracedModel;
@@ -68,7 +69,7 @@ impl TracedDocument {
 impl TraceDocument {
     /// Formats the text for people. Prose has at most `width` characters a line.
     pub fn format(&self, width: usize) -> String {
-        let mut text = wrap(&self.measured_with, width);
+        let mut text = wrap(&escape(&self.measured_with), width);
         for model in &self.models {
             let mut table = TextTable::new(0, POINT_COLUMNS);
             for TracedPoint { point, .. } in &model.points {
@@ -77,7 +78,7 @@ impl TraceDocument {
             text += &format_model(&model.describe(), model.file.as_deref(), &table, width);
         }
         for notice in &self.notices {
-            text += &wrap(&format!("\n{notice}"), width);
+            text += &wrap(&format!("\n{}", escape(notice)), width);
         }
         text
     }

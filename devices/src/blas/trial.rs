@@ -3,6 +3,7 @@
 use super::EmbeddedBlas;
 use crate::contract::{Blas, ElementType, Scalar, View, ViewMut};
 use crate::host::cpu_time::thread_cpu_time_s;
+use crate::host::operation::Operation;
 use num_complex::{Complex32, Complex64};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -155,6 +156,7 @@ impl<T: Scalar> BlasTrial<T> {
 
     /// Runs one update, and returns its CPU time in seconds: other work on the machine disturbs it little.
     fn time_s(&mut self, blas: &dyn Blas) -> f64 {
+        let _running = Operation::begin(Self::flop());
         let start_s = thread_cpu_time_s();
         T::select_gemm(blas).gemm(
             T::ONE,

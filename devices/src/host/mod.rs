@@ -11,5 +11,6 @@ pub(crate) mod heap;
 pub(crate) mod huge_pages;
 pub(crate) mod loader;
 pub(crate) mod memory;
+pub(crate) mod operation;
 pub(crate) mod process;
 pub(crate) mod threads;

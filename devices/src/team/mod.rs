@@ -5,6 +5,7 @@ use crate::contract::{
     Updates, ViewMut, Worker, check_size,
 };
 use crate::host::fork::HomeProcess;
+use crate::host::operation::Operation;
 use core_turns::take_turn;
 use drive::{Drivers, TeamWorker};
 use std::ops::Range;
@@ -206,6 +207,8 @@ impl DeviceTeam {
     /// As [`begin`](Self::begin).
     pub fn reserve(&mut self, job: &JobShape, slices: &[usize]) -> Result<(), DeviceError> {
         self.check_slices(slices, job.cols)?;
+        // Pinned memory is made about as fast as C is copied.
+        let _running = Operation::begin_copy(job.element.bytes() * job.rows * job.cols);
         let tasks = slices.iter().map(|&cols| (cols > 0).then_some(cols));
         self.drive(tasks.collect(), &mut || false, |worker, cols| {
             worker.reserve(&job.with_cols(cols))
@@ -254,6 +257,8 @@ impl DeviceTeam {
             }
         }
         let columns = cut_columns(slices).into_iter();
+        let products = (c.rows() as f64) * (c.cols() as f64) * (panels.0.cols() as f64);
+        let _running = Operation::begin(T::TYPE.flop() * products);
         let tasks = columns
             .zip(split_slices(c, slices))
             .map(|(columns, c)| c.map(|c| (columns, c)));
@@ -291,6 +296,7 @@ impl DeviceTeam {
         }
         let [from, to] = slices.map(cut_columns);
         let changes: Vec<bool> = from.iter().zip(&to).map(|(from, to)| from != to).collect();
+        let _running = Operation::begin_copy(2 * size_of::<T>() * c.rows() * c.cols());
         // Every old slice is back before a new one begins on the same columns.
         let tasks = keep_changed(split_slices(c.reborrow(), slices[0]), &changes);
         let ended = self.drive(tasks, &mut || false, |worker, c| {
@@ -329,6 +335,7 @@ impl DeviceTeam {
         call: impl Fn(&mut dyn Updates<T>, ViewMut<'_, T>) -> Result<R, DeviceError> + Sync,
     ) -> Result<Vec<R>, DeviceError> {
         self.check_slices(slices, c.cols())?;
+        let _running = Operation::begin_copy(size_of::<T>() * c.rows() * c.cols());
         self.drive(split_slices(c, slices), &mut || false, |worker, c| {
             call(T::updates(worker), c)
         })

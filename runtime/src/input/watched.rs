@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::{BLOCK_BYTES, digest_bytes};
 use super::file_system::FileSystem;
 use super::open_file;
+use crate::watch::note_progress;
 
 /// Longest tick of the clock by which a Linux kernel notes changes, and that of file systems which keep whole seconds.
 const TICK: Duration = Duration::from_millis(20);
@@ -207,6 +208,7 @@ impl WatchedFile {
     fn note(&self, bytes: &[u8], at: u64) {
         #[cfg(test)]
         crate::fault::injected::pass_read();
+        note_progress();
         self.seen.borrow_mut().add(at, bytes);
     }
 
@@ -263,6 +265,7 @@ impl WatchedFile {
                 let at = first + at as u64;
                 self.file.read_exact_at(piece, at).map_err(blame_change)?;
                 digest = digest.wrapping_add(digest_bytes(at, piece));
+                note_progress();
             }
         }
         Ok(digest)

@@ -39,6 +39,7 @@ pub(crate) use spread::{Numbering, cut_rect, digest};
 pub use stored::{LocalMemory, Order, Stored, StoredMut};
 
 use crate::error::Error;
+use crate::watch::note_progress;
 use memory::MatrixMemory;
 use spread::HeldLines;
 
@@ -225,6 +226,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
             for (i, value) in local.col_mut(j).iter_mut().enumerate() {
                 *value = element(row + i, col + j);
             }
+            note_progress();
         }
     }
 
@@ -299,7 +301,10 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     /// Returns the local columns, each as long as the part has rows.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &[T]> {
         let local = self.local();
-        (0..local.cols()).map(move |j| local.col(j))
+        (0..local.cols()).map(move |j| {
+            note_progress();
+            local.col(j)
+        })
     }
 }
 

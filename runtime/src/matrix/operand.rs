@@ -5,6 +5,7 @@ use isochron_hierarchy::problem::Op;
 
 use super::copy::{Strides, copy_lines, copy_straight, replace};
 use super::{HeldMatrix, Region};
+use crate::watch::note_progress;
 
 /// Columns of a scattered matrix that are copied with all their rows, before the next ones: the lines of their runs lie near
 /// each other.
@@ -134,6 +135,7 @@ impl<'a, T: Scalar> Operand<'a, T> {
             for (col, j) in cols.iter() {
                 let column = local.col(j);
                 rows.iter().for_each(|(row, i)| give(row, col, column[i]));
+                note_progress();
             }
             return;
         }

@@ -76,7 +76,8 @@ pub struct Report {
     pub gflops: f64,
     /// `max |t_i - t_j| / t_i` over the busy times of the devices that had work.
     pub imbalance: f64,
-    /// `true` if the result passed its check; `null` without a check.
+    /// `true` if the result passed its check; `null` without a check, and if the check would not have found an error as large
+    /// as a typical element.
     pub verified: Option<bool>,
     /// Every node, by rank.
     pub nodes: Vec<NodeReport>,
@@ -284,7 +285,7 @@ impl Report {
         session: &Session,
         plan: &Plan,
         execution: &Execution,
-        verify: Option<(VerifyReport, bool)>,
+        verify: Option<(VerifyReport, Option<bool>)>,
     ) -> Result<Self, Error> {
         let comm = session.comm();
         plan.check_ranks(comm.size())?;
@@ -305,6 +306,7 @@ impl Report {
             }
         }
         let (verify, verified) = verify.unzip();
+        let verified = verified.flatten();
         Ok(Self {
             schema: SCHEMA,
             m: problem.m(),

@@ -140,7 +140,7 @@ impl<T: Scalar> Exact<T> {
         sum_over_ranks(comm, &mut found)?;
         let passed = broken[0] == 0 && expected == found;
         Ok(Verdict {
-            passed,
+            passed: Some(passed),
             residual: if passed { 0.0 } else { f64::INFINITY },
             finds: None,
         })

@@ -26,9 +26,10 @@ use crate::product::Scalars;
 /// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// `true` if the result passed.
-    pub passed: bool,
-    /// Largest residual in units of its bound: at most 1 if the result passed; 0 or infinite for an exact check.
+    /// `Some(true)` if the result passed, and `Some(false)` if it is wrong. `None` if the check says nothing of it: in some row
+    /// it would not have found an error as large as a typical element.
+    pub passed: Option<bool>,
+    /// Largest residual in units of its bound: above 1 if the result is wrong; 0 or infinite for an exact check.
     pub residual: f64,
     /// Smallest error of one element of its row's typical size that a [`Probe`] finds in every row, as a part of the mean
     /// magnitude of the row's elements (in groups of columns, each scaled by its norm). `None` for an exact check, which finds

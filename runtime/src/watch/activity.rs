@@ -7,6 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use isochron_devices::internal::read_operations;
 use rustix::event::{EventfdFlags, eventfd};
 use strum::{EnumIter, FromRepr, IntoStaticStr};
 
@@ -67,11 +68,13 @@ static STEP: AtomicU32 = AtomicU32::new(0);
 static STEPS: AtomicU32 = AtomicU32::new(0);
 /// Waits for other ranks that have begun and not ended.
 static WAITS: AtomicU32 = AtomicU32::new(0);
-/// Number of things done: waits that ended, messages that arrived, steps and phases begun.
+/// Number of things done: waits that ended, messages that arrived, steps and phases begun, columns and pieces of matrices.
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// Expected time of a step in microseconds, and of all work of the phase; 0 if unknown.
 static STEP_US: AtomicU64 = AtomicU64::new(0);
 static WORK_US: AtomicU64 = AtomicU64::new(0);
+/// Time that the present call of the system may take in microseconds.
+static CALL_US: AtomicU64 = AtomicU64::new(0);
 
 /// Enters a phase, which begins without expectations.
 pub fn enter(phase: RankPhase) {
@@ -155,6 +158,26 @@ pub fn note_progress() {
     DONE.fetch_add(1, Relaxed);
 }
 
+/// A call of the system that shows no progress, which ends when it is dropped.
+#[must_use]
+#[derive(Debug)]
+pub struct LongCall(());
+
+impl LongCall {
+    /// Begins a call that may take so many seconds.
+    pub fn begin(may_take_s: f64) -> Self {
+        CALL_US.store((may_take_s * 1e6) as u64, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for LongCall {
+    fn drop(&mut self) {
+        CALL_US.store(0, Relaxed);
+        note_progress();
+    }
+}
+
 /// A wait for other ranks, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Wait(());
@@ -187,18 +210,24 @@ pub(super) struct Activity {
     /// Expected seconds of a step, and of all work of the phase; 0 if unknown.
     pub step_s: f64,
     pub work_s: f64,
+    /// Seconds that the call of foreign code which runs may take; 0 if none runs.
+    pub call_s: f64,
 }
 
 impl Activity {
     pub(super) fn read() -> Self {
+        let operations = read_operations();
         Self {
             phase: RankPhase::from_repr(PHASE.load(Relaxed)).unwrap_or_default(),
             step: STEP.load(Relaxed),
             steps: STEPS.load(Relaxed),
             waits: WAITS.load(Relaxed) > 0,
-            done: DONE.load(Relaxed),
+            done: DONE.load(Relaxed) + operations.done,
             step_s: STEP_US.load(Relaxed) as f64 / 1e6,
             work_s: WORK_US.load(Relaxed) as f64 / 1e6,
+            call_s: operations
+                .may_take_s
+                .max(CALL_US.load(Relaxed) as f64 / 1e6),
         }
     }
 }

@@ -5,8 +5,8 @@
 //! sends it to the head rank and a deputy. Those name the cause of a standstill, and not its victims:
 //!
 //! 1. a rank that gives no signs any more;
-//! 2. a rank that makes no progress, and does not wait for others. A rank that computes, reads or writes gets more time, and
-//!    a step as much as was predicted and earlier steps let expect;
+//! 2. a rank that makes no progress, and does not wait for others. A step may take as long as was predicted and earlier steps
+//!    let expect, and a product by a library as long as its size and earlier products let expect;
 //! 3. all, if all wait for each other.
 //!
 //! The first line comes after 10 s, and again after pauses that grow. After [`WatchSettings::timeout_s`] the job ends, unless
@@ -18,6 +18,10 @@
 //!
 //! The first two watchers of a host also look after the processes of its other ranks, and say if one dies and the system has
 //! killed a process for lack of memory.
+//!
+//! A processor that is busy is no progress: a library may spin. Everything that is computed, read or written outside of
+//! libraries therefore notes what it has done, a column or a piece at a time, far more often than every 10 s. So a rank that is
+//! quiet either stands still or is within one call of foreign code, of which the size is known.
 //!
 //! Sessions and communicators note what they do, which costs some stores. Programs that embed the runtime have no watcher:
 //! the time between two of their calls is their own.
@@ -34,7 +38,8 @@ mod start;
 mod watcher;
 
 pub use activity::{
-    RankPhase, Wait, Within, describe_phase, enter, enter_within, expect_work, note_progress,
+    LongCall, RankPhase, Wait, Within, describe_phase, enter, enter_within, expect_work,
+    note_progress,
 };
 pub use watcher::{RankWatch, WatchSettings};
 

@@ -18,9 +18,8 @@ pub fn limit_quiet(timeout_s: f64) -> f64 {
     timeout_s.clamp(LEAST_QUIET_S, QUIET_S)
 }
 
-/// The same for a rank that computes with code of others, and for other ranks that compute, read or write.
+/// The same for a rank that is busy with code of others whose length is unknown: drivers, and kernels of users.
 const BUSY_S: f64 = 60.0;
-const BUSY_ALONE_S: f64 = 600.0;
 
 /// A step may take this many times the mean of the steps before it, or what was predicted.
 const STEPS_LATE: f64 = 8.0;
@@ -129,32 +128,22 @@ impl Pulse {
             0.0
         };
         let expected_s = STEPS_LATE * self.now.step_s.max(mean_s);
-        let known_s = expected_s.max(TIMES_LATE * self.longest_s);
+        let known_s = expected_s
+            .max(TIMES_LATE * self.longest_s)
+            .max(self.now.call_s);
         let patience_s = match phase {
             RankPhase::Print => f64::INFINITY,
-            RankPhase::Multiply if expected_s > 0.0 => known_s,
-            RankPhase::Devices
-            | RankPhase::Libraries
-            | RankPhase::Plan
-            | RankPhase::Multiply
-            | RankPhase::Work => known_s.max(if self.is_busy { BUSY_S } else { 0.0 }),
-            _ if self.is_busy => known_s.max(BUSY_ALONE_S),
-            _ => 0.0,
-        };
-        let is_bounded = match phase {
-            RankPhase::Print => false,
-            RankPhase::Devices | RankPhase::Libraries | RankPhase::Plan => true,
-            RankPhase::Multiply => expected_s > 0.0 || self.now.work_s > 0.0 || !self.is_busy,
-            _ => !self.is_busy,
+            RankPhase::Devices | RankPhase::Work if self.is_busy => known_s.max(BUSY_S),
+            _ => known_s,
         };
         // Some devices put off the work of many steps to one.
         let seen_enough =
             phase == RankPhase::Multiply && done >= (self.now.steps / SEEN_PART).max(1);
         let work_s = if seen_enough { 0.0 } else { self.now.work_s };
-        let bound_s = if is_bounded {
-            known_s.max(work_s)
-        } else {
-            f64::INFINITY
+        let bound_s = match phase {
+            // Nothing says how long a user's kernel may take.
+            RankPhase::Work if self.is_busy => f64::INFINITY,
+            _ => patience_s.max(work_s),
         };
         Sign {
             phase,
@@ -175,6 +164,8 @@ impl Pulse {
 
 #[cfg(test)]
 mod tests {
+    use strum::IntoEnumIterator as _;
+
     use super::*;
 
     fn work(cpu_s: f64) -> ProcessWork {
@@ -223,19 +214,37 @@ mod tests {
         assert_eq!(sign.quiet_s, 2.0 + LONGEST_PAUSE_S);
     }
 
+    /// A library that spins uses a core and does nothing.
     #[test]
-    fn a_process_that_sleeps_gets_less_patience_than_one_that_computes() {
-        for (phase, asleep_s, busy_s, bound_s) in [
-            (RankPhase::Libraries, QUIET_S, BUSY_S, 0.0),
-            // Nothing says how long it may take, so it is not ended.
-            (RankPhase::Check, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
-            (RankPhase::Write, QUIET_S, BUSY_ALONE_S, f64::INFINITY),
-        ] {
+    fn a_busy_processor_is_no_progress() {
+        for phase in RankPhase::iter().filter(|phase| *phase != RankPhase::Print) {
+            for cores in [0.0, 1.0] {
+                let mut pulse = Pulse::new(QUIET_S);
+                let sign = beat_for(&mut pulse, 30, computing(phase, 0), cores);
+                let is_foreign = matches!(phase, RankPhase::Devices | RankPhase::Work);
+                let patience_s = if is_foreign && cores > 0.0 {
+                    BUSY_S
+                } else {
+                    QUIET_S
+                };
+                assert_eq!(sign.patience_s, patience_s, "{phase:?} {cores}");
+                let is_endless = phase == RankPhase::Work && cores > 0.0;
+                assert_eq!(sign.bound_s.is_infinite(), is_endless, "{phase:?} {cores}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_call_may_take_as_long_as_its_size_lets_expect() {
+        for phase in [RankPhase::Plan, RankPhase::Multiply, RankPhase::Write] {
+            let mut now = computing(phase, 0);
+            now.call_s = 100.0;
             let mut pulse = Pulse::new(QUIET_S);
-            let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.02);
-            assert_eq!((sign.patience_s, sign.bound_s), (asleep_s, 0.0));
-            let sign = beat_for(&mut pulse, 30, computing(phase, 0), 0.9);
-            assert_eq!((sign.patience_s, sign.bound_s), (busy_s, bound_s));
+            let sign = beat_for(&mut pulse, 60, now, 1.0);
+            assert_eq!((sign.patience_s, sign.bound_s), (100.0, 100.0));
+            now.call_s = 0.0;
+            let sign = beat_for(&mut pulse, 60, now, 1.0);
+            assert_eq!((sign.patience_s, sign.bound_s), (QUIET_S, 0.0));
         }
     }
 

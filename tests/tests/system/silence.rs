@@ -229,8 +229,8 @@ fn a_rank_behind_a_firewall_is_not_taken_for_a_silent_one() {
     );
 }
 
-/// A BLAS that computes small products, and never returns from larger ones on rank 1.
-const SLEEPING_BLAS: &str = r#"
+/// A BLAS that computes small products, and never returns from larger ones on rank 1: it sleeps, or spins.
+const ENDLESS_BLAS: &str = r#"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -244,8 +244,9 @@ static int is_second(void) {
 }
 void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda, const double *b,
                  int ldb, double beta, double *c, int ldc) {
-    long limit = atol(getenv("SLEEPS_FROM"));
-    if ((long)m * n * k >= limit && is_second()) for (;;) pause();
+    long limit = atol(getenv("ENDLESS_FROM"));
+    int spins = getenv("SPINS") != NULL;
+    if ((long)m * n * k >= limit && is_second()) for (;;) if (!spins) pause();
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
             double sum = 0;
@@ -263,9 +264,9 @@ void cblas_dgemm(int order, int ta, int tb, int m, int n, int k, double alpha, c
 "#;
 
 /// Builds the library.
-fn build_sleeping_blas(mpi: &Mpi, folder: &Path) -> String {
-    let (source, library) = (folder.join("sleeps.c"), folder.join("libsleeps.so"));
-    fs::write(&source, SLEEPING_BLAS).expect("a writable folder");
+fn build_endless_blas(mpi: &Mpi, folder: &Path) -> String {
+    let (source, library) = (folder.join("endless.c"), folder.join("libendless.so"));
+    fs::write(&source, ENDLESS_BLAS).expect("a writable folder");
     let mut compiler = Command::new(mpi.compiler());
     compiler.args(["-O1", "-shared", "-fPIC", "-o"]);
     let built = compiler.arg(&library).arg(&source).status();
@@ -280,21 +281,26 @@ fn build_sleeping_blas(mpi: &Mpi, folder: &Path) -> String {
 fn a_blas_that_never_returns_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let [first, second] = libraries();
-    let library = build_sleeping_blas(&first, folder.path());
+    let library = build_endless_blas(&first, folder.path());
+    let trying = ("1", "it is trying BLAS libraries");
+    let multiplying = ("200000", "it is multiplying, step 1 of ");
     [
-        (&first, "1", "it is trying BLAS libraries"),
-        (&second, "200000", "it is multiplying, step 1 of "),
+        (&first, trying, false),
+        (&second, multiplying, false),
+        (&second, trying, true),
+        (&first, multiplying, true),
     ]
-    .map(|(mpi, limit, words)| {
-        let words = [
-            "rank 1 on ",
-            "makes no progress",
-            words,
-            "it uses no processor",
-        ];
-        let words = words.map(str::to_owned).to_vec();
+    .map(|(mpi, (limit, words), spins)| {
+        let mut words = vec!["rank 1 on ", "makes no progress for 1", words];
+        if !spins {
+            words.push("it uses no processor");
+        }
+        let words = words.into_iter().map(str::to_owned).collect();
         Stalled::start(mpi, words, &["--blas", &library], |command| {
-            command.env("SLEEPS_FROM", limit);
+            command.env("ENDLESS_FROM", limit);
+            if spins {
+                command.env("SPINS", "1");
+            }
         })
     })
     .into_iter()

@@ -186,14 +186,16 @@ impl ShownModel {
     ) -> io::Result<()> {
         let names: Vec<String> = self.keys.iter().map(|key| key.name()).collect();
         let heading = format!("{}|{}", self.labels.size, names.join("|"));
-        let columns = self.keys.iter().map(|&key| {
+        // The models of the last columns need most memory, so they are made while there are no other columns.
+        let columns = self.keys.iter().rev().map(|&key| {
             let model = self.make_model(key);
             self.sizes
                 .iter()
                 .map(|&size| value(&model, size as f64))
                 .collect()
         });
-        let columns: Vec<Vec<f64>> = columns.collect();
+        let mut columns: Vec<Vec<f64>> = columns.collect();
+        columns.reverse();
         write_numbers(out, &heading, |visit| {
             let mut row = NumberRow::default();
             self.sizes.iter().enumerate().try_for_each(|(index, size)| {

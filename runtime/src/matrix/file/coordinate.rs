@@ -8,6 +8,10 @@ use num_complex::Complex64;
 use super::banner::{MarketBanner, Symmetry};
 use super::losses::Losses;
 use super::market::NumberedLines;
+use crate::watch::LongCall;
+
+/// Seconds to sort an element, at most.
+const SORTED_S: f64 = 2e-7;
 
 /// An element with its place, column after column.
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +94,7 @@ impl CoordinateElements {
             let (number, entries) = (self.lines.number, self.entries);
             return Err(format!("line {number}: more than {entries} elements"));
         }
+        let _sorting = LongCall::begin(elements.len() as f64 * SORTED_S);
         // Equal places stay in the order of their lines, so that their sum is always the same.
         elements.sort_by_key(|element| element.place);
         let lines = elements.len();

@@ -36,6 +36,7 @@ use crate::error::Error;
 use crate::fault::flip_in_file;
 use crate::input::WatchedFile;
 use crate::output::PartialFile;
+use crate::watch::note_progress;
 
 pub use reading::{InputFile, open, read};
 
@@ -238,6 +239,7 @@ impl<T: Scalar> MatrixOutput<T> {
         let (digest, count) = &mut self.given;
         add_run(digest, self.shape.0, *count, elements);
         *count += elements.len();
+        note_progress();
         let written = (self.format.write_elements)(&mut self.file, elements);
         accept_written(&mut self.file, written)
     }
@@ -300,6 +302,7 @@ fn digest_elements<T: Scalar>(
     for piece in cut_pieces(&whole, whole.rows, DIGESTED, 0) {
         elements.resize(piece.len(), T::ZERO);
         read(&mut elements)?;
+        note_progress();
         match order {
             Order::Columns => {
                 let first = piece.col * whole.rows + piece.row;

@@ -18,7 +18,8 @@ use crate::fault::{flip_bit, pass_phase};
 use crate::input::WatchedFile;
 use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::{Digest, Matrix, Order, Region};
-use crate::output::{PartialFile, longest_file};
+use crate::output::{PartialFile, longest_file, sync_file};
+use crate::watch::note_progress;
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 4 << 20;
@@ -125,7 +126,7 @@ pub(super) fn write_in_place<T: Scalar>(
         tracing::debug!(file = %path.display(), "ranks do not see the same file: the head writes it");
         return Ok(false);
     };
-    let written = write_part(&file, target.start, matrix).and_then(|()| file.sync_all());
+    let written = write_part(&file, target.start, matrix).and_then(|()| sync_file(&file));
     agree(comm, written.map_err(|error| Error::output(path, error))).map(|()| true)
 }
 
@@ -147,6 +148,7 @@ pub(super) fn digest_part<T: Scalar>(
         for (col, column) in piece.col_range().zip(elements.chunks_exact(piece.rows)) {
             digest.add_column(piece.row, col, column);
         }
+        note_progress();
     }
     Ok(digest)
 }
@@ -164,6 +166,7 @@ fn write_part<T: Scalar>(file: &File, start: u64, matrix: &Matrix<T>) -> io::Res
         flip_bit("copied", &mut bytes);
         let first = piece.col * line_len + piece.row;
         file.write_all_at(&bytes, start + (size_of::<T>() * first) as u64)?;
+        note_progress();
     }
     Ok(())
 }

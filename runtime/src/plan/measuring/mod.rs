@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::plan::host_memory::{MemoryNeed, share_memory};
 use crate::plan::{KnownFrom, Plan, Problem};
 use crate::store::KnownDevice;
+use crate::watch::LongCall;
 use look::{FirstDivision, Looking, note_prediction};
 pub(crate) use node::NodeMeasurer;
 
@@ -374,10 +375,14 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     }
 }
 
+/// Seconds that a decision may take: the search of HPOPTA over many sizes is one computation.
+const DECIDED_S: f64 = 60.0;
+
 /// Tells the planner an answer.
 fn observe(planner: &mut Planner, answer: PlanAnswer) -> Result<(), Error> {
     let span = tracing::info_span!("partition");
     let _entered = span.enter();
     tracing::debug!(?answer, "measured for the plan");
+    let _deciding = LongCall::begin(DECIDED_S);
     Ok(planner.observe(answer)?)
 }

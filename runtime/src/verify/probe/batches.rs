@@ -7,6 +7,7 @@ use isochron_devices::{ElementType, Scalar as Element, View, ViewMut};
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 use crate::matrix::{Operand, Region};
+use crate::watch::note_progress;
 
 /// Columns of a batch: the sum of one row's elements of a batch is added to the row's total at once.
 pub(super) const BATCH: usize = 8;
@@ -78,6 +79,7 @@ pub(super) fn pass_over<T: Element>(
                     columns: batch,
                 });
             }
+            note_progress();
         }
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct Comparison {
     pub certain: Judgement,
     /// The largest residuals above their usual bounds, in descending order.
     pub suspects: Vec<SuspectResidual>,
+    /// `true` if a bound is no finite number.
+    pub overflows: bool,
 }
 
 impl<T: Scalar> Probe<T> {
@@ -96,11 +98,12 @@ impl<T: Scalar> Probe<T> {
             usual,
             certain,
             suspects,
+            overflows,
         } = comparison;
         // Their bits, because numbers as text must be finite.
         let bits = [usual.largest, usual.finds, certain.largest, certain.finds].map(f64::to_bits);
-        let found = (comm.rank() == 0).then_some((bits, suspects));
-        let (bits, suspects) = comm.share(0, found)?;
+        let found = (comm.rank() == 0).then_some((bits, suspects, overflows));
+        let (bits, suspects, overflows) = comm.share(0, found)?;
         let [largest, finds, certain_largest, certain_finds] = bits.map(f64::from_bits);
         Ok(Comparison {
             usual: Judgement { largest, finds },
@@ -109,6 +112,7 @@ impl<T: Scalar> Probe<T> {
                 finds: certain_finds,
             },
             suspects,
+            overflows,
         })
     }
 
@@ -259,6 +263,7 @@ pub(super) fn divide(residual: f64, bound: f64) -> f64 {
 
 impl Comparison {
     fn note(&mut self, residual: &Residual) {
+        self.overflows |= !residual.bound.is_finite();
         self.usual.note(residual, residual.bound);
         self.certain
             .note(residual, residual.certainly * residual.bound);

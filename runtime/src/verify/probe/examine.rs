@@ -49,7 +49,7 @@ impl<T: Scalar> Recall<T> for [Operand<'_, T>; 2] {
 /// The most roundings of one direction that are no drift. Within them the bound is that of the worst case.
 const STRETCH: usize = 4096;
 
-/// The elements of a row and a group, computed again.
+/// The elements of a row and a group, computed again, times the [factor](super::vector::ProbeVector::factor) of the vector.
 #[derive(Debug, Clone, Copy, Default)]
 struct ComputedElement {
     /// The product in twice double precision, and what was rounded off.
@@ -97,7 +97,8 @@ impl<T: Scalar> Probe<T> {
         let mut elements: Vec<_> = suspects.iter().map(list).collect();
         let mut terms = vec![0.0; suspects.len()];
         let mut take = |[a, b]: [Operand<'_, T>; 2]| {
-            let (rows, k) = (gather_rows(comm, &a, suspects)?, a.cols());
+            let (mut rows, k) = (gather_rows(comm, &a, suspects)?, a.cols());
+            rows.iter_mut().for_each(|a| *a *= self.vector.factor());
             for (at, suspect) in suspects.iter().enumerate() {
                 let row = &rows[at * k..(at + 1) * k];
                 let real = row.iter().flat_map(|a| [a.re, a.im]);
@@ -168,7 +169,8 @@ impl<T: Scalar> Probe<T> {
         pass_over(c, &place, |batch| {
             for (col, numbers) in batch.cols.clone().zip(batch.columns) {
                 let mut values = read_elements::<T>(numbers);
-                elements[col - cols.start].found = values.next().unwrap_or_default();
+                let found = values.next().unwrap_or_default();
+                elements[col - cols.start].found = found * self.vector.factor();
             }
         });
     }
@@ -191,7 +193,7 @@ impl<T: Scalar> Probe<T> {
         let added = again.c(row)?;
         if comm.rank() == 0 {
             for (col, element) in elements.iter_mut().enumerate() {
-                element.added = added.local().col(col)[0].value();
+                element.added = added.local().col(col)[0].value() * self.vector.factor();
             }
         }
         Ok(())

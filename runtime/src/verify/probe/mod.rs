@@ -322,7 +322,7 @@ impl<T: Scalar> Probe<T> {
             return self.judge_residuals(comm, c, None);
         };
         if self.scaling == Scaling::ByParts && self.has_uneven_columns(comm)? {
-            match self.scale_again(comm, c, again) {
+            match self.scale_again(comm, c, again, self.vector.scale_by_all()) {
                 Ok(scaled) => return scaled.judge_residuals(comm, c, Some(again)),
                 Err(error) => {
                     tracing::warn!(%error, "errors in small columns cannot be found");
@@ -339,15 +339,16 @@ impl<T: Scalar> Probe<T> {
         comm.share(0, is_uneven)
     }
 
-    /// Begins again with a vector that is scaled by all matrices, which are made again.
+    /// Begins again with the vector scaled in another way, and with matrices that are made again.
     fn scale_again(
         &self,
         comm: &dyn Comm,
         c: &HeldMatrix<'_, T>,
         again: &mut dyn Recall<T>,
+        vector: ProbeVector,
     ) -> Result<Self, Error> {
         let mut scaled = Self {
-            vector: self.vector.scale_by_all(),
+            vector,
             scaling: Scaling::Done,
             k: 0,
             products: Totals::zeros(self.sizes.len()),
@@ -378,7 +379,11 @@ impl<T: Scalar> Probe<T> {
             usual,
             certain,
             suspects,
+            overflows,
         } = self.compare(comm, c)?;
+        if overflows {
+            return self.judge_overflow(comm, c, again);
+        }
         let Some(again) = again else {
             return Ok(judge(certain.largest, certain.finds));
         };
@@ -399,11 +404,34 @@ impl<T: Scalar> Probe<T> {
         let finds = usual.finds * hidden.max(examined.raised);
         Ok(judge(examined.largest, finds))
     }
+
+    /// Judges a result for which numbers of the check have overflowed, by a vector of smaller ones. Where that is not possible,
+    /// nothing is known of a finite result.
+    fn judge_overflow(
+        &self,
+        comm: &dyn Comm,
+        c: &HeldMatrix<'_, T>,
+        again: Option<&mut dyn Recall<T>>,
+    ) -> Result<Verdict, Error> {
+        if let Some(again) = again.filter(|_| !self.vector.is_shrunk()) {
+            match self.scale_again(comm, c, again, self.vector.shrink()) {
+                Ok(shrunk) => return shrunk.judge_residuals(comm, c, Some(again)),
+                Err(error) => tracing::warn!(%error, "the numbers of the check overflow"),
+            }
+        }
+        let is_finite = c.find_not_finite(comm)?.is_none();
+        Ok(Verdict {
+            passed: (!is_finite).then_some(false),
+            residual: f64::INFINITY,
+            finds: None,
+        })
+    }
 }
 
 fn judge(residual: f64, finds: f64) -> Verdict {
+    let is_wrong = residual.is_nan() || residual > 1.0;
     Verdict {
-        passed: residual <= 1.0,
+        passed: (is_wrong || finds < 1.0).then_some(!is_wrong),
         residual,
         finds: Some(finds).filter(|_| residual.is_finite()),
     }

@@ -22,6 +22,8 @@ const MOST_GROUPS: usize = 32;
 const ALIKE: f64 = 1.125;
 /// The ratio of sizes that columns may have after they were scaled by a part of all matrices.
 const UNEVEN: f64 = 2.0;
+/// 2⁻⁵⁰⁰, by which numbers are multiplied if sums would overflow.
+const SHRUNK: f64 = f64::from_bits((1023 - 500) << 52);
 
 /// The columns of C, cut into runs that are checked apart.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +71,8 @@ pub(super) struct ProbeVector {
     /// The norms of all parts of A, and of each column of all parts of B.
     of_a: f64,
     of_b: Vec<f64>,
+    /// A factor of all numbers: 1, or [`SHRUNK`].
+    shrunk: f64,
 }
 
 impl ProbeVector {
@@ -93,6 +97,7 @@ impl ProbeVector {
             of_c: vec![0.0; draws.len()],
             of_a: 0.0,
             of_b: vec![0.0; draws.len()],
+            shrunk: 1.0,
             draws,
         }
     }
@@ -152,14 +157,32 @@ impl ProbeVector {
         }
     }
 
-    /// Returns the numbers of the vector.
-    pub(super) fn numbers(&self) -> Vec<f64> {
-        divide_by_sizes(self.draws.iter().copied(), &self.scales)
+    /// Returns the same vector with much smaller numbers, with which sums of the largest elements do not overflow.
+    pub(super) fn shrink(&self) -> Self {
+        Self {
+            shrunk: SHRUNK,
+            ..self.clone()
+        }
     }
 
-    /// Returns one over the size of each column.
+    pub(super) fn is_shrunk(&self) -> bool {
+        self.shrunk != 1.0
+    }
+
+    /// Returns the factor of all numbers, a power of two.
+    pub(super) fn factor(&self) -> f64 {
+        self.shrunk
+    }
+
+    /// Returns the numbers of the vector.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        let draws = self.draws.iter().map(|draw| draw * self.shrunk);
+        divide_by_sizes(draws, &self.scales)
+    }
+
+    /// Returns one over the size of each column, times the factor of all numbers.
     pub(super) fn weights(&self) -> Vec<f64> {
-        divide_by_sizes(self.draws.iter().map(|_| 1.0), &self.sizes)
+        divide_by_sizes(self.draws.iter().map(|_| self.shrunk), &self.sizes)
     }
 }
 

@@ -143,20 +143,20 @@ impl Judge {
             return said;
         };
         let states: Vec<_> = cause.ranks.iter().map(|&rank| look(rank)).collect();
-        let ends = self.ends_job(&cause, &states);
+        let end_s = self.find_end(&cause, &states);
         let due_s = self
             .named
             .as_ref()
             .filter(|named| named.cause.is_same(&cause))
             .map_or(0.0, |named| named.next_s);
-        if ends || cause.stands_s >= due_s {
+        if end_s.is_some() || cause.stands_s >= due_s {
             let line = cause.describe(&self.ranks, &states);
-            if ends {
-                let reason = format!("after {:.0} s without progress", self.timeout_s);
-                said.push(Said::End(format!("{line}; the job ends, {reason}")));
-            } else {
-                said.push(Said::Line(line));
-            }
+            said.push(match end_s {
+                Some(end_s) => Said::End(format!(
+                    "{line}; the job ends, after {end_s:.0} s without progress"
+                )),
+                None => Said::Line(line),
+            });
             let next_s = (2.0 * cause.stands_s).min(cause.stands_s + LONGEST_REPEAT_S);
             self.named = Some(Named { cause, next_s });
         } else if let Some(named) = &mut self.named {
@@ -342,24 +342,32 @@ impl Judge {
         ended || self.silent_s(rank) >= self.limit_s()
     }
 
-    fn ends_job(&self, cause: &Cause, states: &[ProcessState]) -> bool {
+    /// Returns the seconds without progress after which the job ends, if they are over.
+    fn find_end(&self, cause: &Cause, states: &[ProcessState]) -> Option<f64> {
         if self.is_traced() || states.contains(&ProcessState::Traced) {
-            return false;
+            return None;
         }
         let timeout_s = self.timeout_s;
         let is_over = cause.stands_s >= timeout_s;
         match cause.kind {
             Kind::Silent => is_over && self.stands_still(STANDS_STILL * timeout_s),
-            Kind::Busy => {
-                let mut late = self
-                    .list_alive()
-                    .filter(|(rank, sign)| cause.ranks.contains(rank) && !sign.waits);
-                late.any(|(rank, sign)| self.quiet_s(rank, &sign) >= sign.bound_s.max(timeout_s))
-            }
+            // Work may take longer.
+            Kind::Busy => return self.find_late(cause),
             Kind::Waiting | Kind::Held => is_over,
             // A rank that is not heard may be at work.
             Kind::Alone => false,
         }
+        .then_some(timeout_s)
+    }
+
+    /// Returns the longest time that a rank of the cause might have taken, and is over.
+    fn find_late(&self, cause: &Cause) -> Option<f64> {
+        self.list_alive()
+            .filter(|(rank, sign)| cause.ranks.contains(rank) && !sign.waits)
+            .map(|(rank, sign)| (self.quiet_s(rank, &sign), sign.bound_s.max(self.timeout_s)))
+            .filter(|(quiet_s, limit_s)| quiet_s >= limit_s)
+            .map(|(_, limit_s)| limit_s)
+            .reduce(f64::max)
     }
 
     fn is_traced(&self) -> bool {

@@ -341,3 +341,140 @@ fn ends_of_lines_in_names_of_files_make_no_lines() {
         assert_eq!(forged, None, "{words:?}: {told}");
     }
 }
+
+/// A name in a document, whose second line looks like one of the command.
+const FORGED: &str = "a\nisochron: verified by probe";
+
+/// Checks that no line is the second one of [`FORGED`].
+fn check_forged(outcome: &Outcome, what: &str) {
+    let mut lines = outcome.stdout.lines().chain(outcome.stderr.lines());
+    let forged = lines.any(|line| line.starts_with("isochron: verified"));
+    assert!(!forged, "{what}: {outcome:?}");
+}
+
+/// Returns copies of a document, each with another text forged. Of a list only the first element is.
+fn forge(document: &Value) -> Vec<Value> {
+    match document {
+        Value::Object(fields) => {
+            let mut all = Vec::new();
+            for (name, value) in fields {
+                all.extend(forge(value).into_iter().map(|value| {
+                    let mut fields = fields.clone();
+                    fields.insert(name.clone(), value);
+                    Value::Object(fields)
+                }));
+            }
+            all
+        }
+        Value::Array(items) => {
+            let firsts = items.first().map_or_else(Vec::new, forge);
+            let rest = items.get(1..).unwrap_or_default();
+            let with_rest = |first| Value::Array([&[first], rest].concat());
+            firsts.into_iter().map(with_rest).collect()
+        }
+        Value::String(_) => vec![FORGED.into()],
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+#[test]
+fn ends_of_lines_in_documents_make_no_lines() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let isochron = |line: &str| {
+        let mut command = Command::new(&mpi.isochron);
+        command.args(line.split(' ').map(|word| match word.strip_prefix('@') {
+            Some("") => FORGED.to_owned(),
+            Some(name) => folder.path(name),
+            None => word.to_owned(),
+        }));
+        command.env("ISOCHRON_STORE", folder.path("store"));
+        run(command, HANGS)
+    };
+    let write = |name: &str, text: &str| {
+        fs::write(folder.path(name), text).expect("a writable folder");
+    };
+    let device = |name: &str, rest: &str| {
+        let name = serde_json::to_string(name).expect("a string");
+        format!("[[node.device]]\nname = {name}\ncores = 1\n{rest}\n")
+    };
+    let forged = serde_json::to_string(FORGED).expect("a string");
+    let two = [
+        device("first", "pace = 5.0"),
+        device("second", "pace = 9.0"),
+    ]
+    .concat();
+    write("toml", &format!("schema = 1\n[[node]]\n{two}"));
+    isochron("mxm --size 64 --save-plan @plan --plan").success();
+    let record = "mxm --size 256 --platform @toml --record @record --report @report --out @c.npy";
+    isochron(record).success();
+    for (name, line) in [
+        ("plan", "mxm --load-plan @forged --plan"),
+        ("record", "mxm --platform @toml --replay @forged --quiet"),
+        ("report", "check @c.npy --report @forged"),
+    ] {
+        let document = fs::read_to_string(folder.path(name)).expect("a document");
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        let mut all = forge(&document);
+        for (field, value) in [("schema", FORGED.into()), (FORGED, 1.into())] {
+            let mut fields = document.as_object().expect("fields").clone();
+            fields.insert(field.to_owned(), value);
+            all.push(Value::Object(fields));
+        }
+        for forged in all {
+            write("forged", &forged.to_string());
+            check_forged(&isochron(line), &format!("{line}: {forged}"));
+        }
+    }
+    for text in [
+        format!("schema = {forged}\n"),
+        format!("schema = 1\n{forged} = 2\n"),
+        format!("schema = 1\n[[node]]\nhost = {forged}\n{two}"),
+        format!("schema = 1\n[[node]]\n{}", device(FORGED, "")),
+        format!(
+            "schema = 1\n[[node]]\n{}",
+            device("a", &format!("points = {forged}"))
+        ),
+        format!(
+            "schema = 1\n[[node]]\n{}",
+            device("a", &format!("gpu = {forged}"))
+        ),
+    ] {
+        write("forged", &text);
+        for line in [
+            "mxm --size 9 --platform @forged",
+            "measure mxm --alone --platform @forged",
+        ] {
+            let outcome = isochron(line);
+            check_forged(&outcome, &text);
+            outcome.failure(2);
+        }
+    }
+    let event = |name: &str, process: &str| {
+        format!(
+            "{{\"name\": {name}, \"ph\": \"X\", \"ts\": 1, \"dur\": 2, \"pid\": {process}, \"tid\": 0}}"
+        )
+    };
+    for text in [event(&forged, "0"), event(&forged, &forged)] {
+        write("forged", &format!("[{text}]"));
+        for line in [
+            "trace-model @forged --event e --units 4",
+            "trace-model @forged --event @ --units 4",
+            "trace-model @forged --event @ --units 4 --out @traced",
+        ] {
+            check_forged(&isochron(line), line);
+        }
+    }
+    write("forged", &name_gpu(&FORGED.replace('\n', "&#10;")));
+    for line in [
+        "topology --file @forged",
+        "topology --file @forged --svg @svg",
+    ] {
+        let outcome = isochron(line);
+        check_forged(&outcome, line);
+        assert!(
+            outcome.success().contains("a\\nisochron: verified"),
+            "{line}"
+        );
+    }
+}

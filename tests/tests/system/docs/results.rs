@@ -150,6 +150,7 @@ pub fn campaign_table() -> String {
         learning_row(),
         prepared_row(),
         stencil_row(),
+        silence_row(),
         thesis_row(),
         hpopta_row(),
         jacobi_row(),
@@ -374,6 +375,22 @@ fn stencil_row() -> String {
         "stencil",
         "balanced loop / ideal, 3 ranks, one 4 times slower, from four languages",
         &format!("{balanced}, and {even} with even parts"),
+        &ResultsTable::find(&page, "goal").count_verdicts(0),
+    )
+}
+
+/// Returns nothing before the campaign was measured.
+fn silence_row() -> String {
+    let page = read_page("silence");
+    if !page.contains("Measured by") {
+        return String::new();
+    }
+    let (_, sentence) = page.split_once("The line came ").expect("the time");
+    let (seconds, _) = sentence.split_once(" s after").expect("the time");
+    format_row(
+        "silence",
+        "seconds from the start of a job to the line about its stopped rank",
+        seconds,
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
