@@ -11,9 +11,8 @@ pub use crate::matrix::{
     Region, Spread, Stored, StoredMut,
 };
 pub use crate::plan::{Plan, Problem};
-pub use crate::product::{Element, Execution, Scalars};
 pub use crate::product::{
-    Factors, Product, ProductConfig, ProductOf, ProductRun, RunConfig, Target,
+    Element, Execution, Factors, Product, ProductConfig, ProductOf, ProductRun, RunConfig, Scalars,
 };
 pub use crate::progress::{Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory};

@@ -46,7 +46,10 @@ impl GivenPlan {
     /// # Collective
     /// All ranks.
     pub(super) fn adopt(&self, session: &mut Session) -> Result<Plan, Error> {
-        (session.adopt(self.plan().clone())).map_err(|error| self.name_file(error))
+        match self {
+            Self::Saved(plan) => session.adopt(plan.clone()),
+            Self::Recorded(record) => session.adopt_record(record),
+        }
     }
 
     /// Names the kind of the file in the reason why its plan is refused.

@@ -207,6 +207,9 @@ fn multiply_as<T: Element>(
         leaves_c: true,
         keeps_record: arguments.record.is_some(),
     };
+    if let ProductOf::Plan(plan) = &of {
+        session.check_memory(plan)?;
+    }
     let mut product = session.prepare::<T>(of, runs)?;
     let plan = &product.plan().clone();
     let mut source = MatrixSource {

@@ -1,10 +1,11 @@
 //! Calls of small products: a prepared product against ScaLAPACK's call on two ranks, and against the BLAS itself on one.
 
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::PeerCampaign;
 use super::alike::start_here;
-use super::programs::{PeerBlas, PeerPrograms};
+use super::programs::{PeerAnswer, PeerBlas, PeerPrograms};
 use crate::goal::check_most;
 use crate::markdown::format_table;
 use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
@@ -14,8 +15,10 @@ use crate::statistics::{MedianRange, median};
 /// Sizes m = n = k, each with the number of calls in a program.
 const SIZES: [(usize, usize); 5] = [(64, 4000), (128, 2000), (256, 600), (512, 100), (1024, 20)];
 
-/// Goals of a call over ScaLAPACK's, by size, and of the microseconds that a call on one rank takes beyond the BLAS.
+/// Goals of a call over ScaLAPACK's, by size.
 const GOALS: [(usize, f64); 2] = [(64, 3.0), (256, 1.1)];
+
+/// The goal of the microseconds that a call on one rank takes beyond the BLAS, at the smallest size.
 const GOAL_BEYOND_US: f64 = 20.0;
 
 /// A caller of products.
@@ -70,8 +73,7 @@ impl SmallResults {
                 }
                 let calls = if campaign.quick { 10 } else { calls };
                 for &who in list_in_turn(&CALLERS, round) {
-                    let seconds = who.call(&campaign.programs, size, calls)?;
-                    let call_s = median(&seconds[seconds.len() / 10..]);
+                    let call_s = who.time_call(&campaign.programs, size, calls)?;
                     eprintln!("round {round} {who:?} {size}: {:.1} us", 1e6 * call_s);
                     samples.push(SmallSample {
                         round,
@@ -126,32 +128,29 @@ impl SmallResults {
 }
 
 impl Caller {
-    /// Returns the seconds of each call.
-    fn call(self, programs: &PeerPrograms, size: usize, calls: usize) -> anyhow::Result<Vec<f64>> {
+    /// Returns the median seconds of a call, after the first tenth.
+    fn time_call(self, programs: &PeerPrograms, size: usize, calls: usize) -> anyhow::Result<f64> {
         let shape = ProductShape::square(size);
         let start = start_here(programs, 2, PeerBlas::OpenBlas);
-        match self {
-            Self::Prepared => programs.run_prepared(2, size, calls),
-            Self::Alone => programs.run_prepared(1, size, calls),
+        let runs = match self {
+            Self::Prepared => vec![programs.run_prepared(2, size, calls)?],
+            Self::Alone => vec![programs.run_prepared(1, size, calls)?],
             Self::ScaLapack => {
                 let block = size.div_ceil(4);
                 let grids = [format!("{block}:1x2"), format!("{block}:2x1")];
-                let answers = programs.run_pdgemm(&start, shape, calls, &grids)?;
-                let best = answers
-                    .into_iter()
-                    .map(|answer| answer.seconds)
-                    .min_by(|a, b| median(a).total_cmp(&median(b)));
-                Ok(best.unwrap_or_default())
+                list_seconds(programs.run_pdgemm(&start, shape, calls, &grids)?)
             }
-            Self::Blas => {
-                let answers = programs.run_dgemm(PeerBlas::OpenBlas, shape, calls)?;
-                Ok(answers
-                    .into_iter()
-                    .flat_map(|answer| answer.seconds)
-                    .collect())
-            }
-        }
+            Self::Blas => list_seconds(programs.run_dgemm(PeerBlas::OpenBlas, shape, calls)?),
+        };
+        runs.iter()
+            .map(|seconds| median(&seconds[seconds.len() / 10..]))
+            .min_by(f64::total_cmp)
+            .context("no program has answered")
     }
+}
+
+fn list_seconds(answers: Vec<PeerAnswer>) -> Vec<Vec<f64>> {
+    answers.into_iter().map(|answer| answer.seconds).collect()
 }
 
 impl CampaignResults for SmallResults {

@@ -44,7 +44,7 @@ pub struct HostClock {
 
 impl HostClock {
     /// Begins with the share of time that each thread has now. `together` are the updates of each device that
-    /// [belong together](crate::DeviceTeam::updates_per_visit), and `threads` those of each rank of this host.
+    /// [belong together](crate::JobNeeds::updates_per_visit), and `threads` those of each rank of this host.
     pub fn new(devices: &[DeviceInfo], together: &[usize], threads: &[usize], share: f64) -> Self {
         Self {
             clocks: devices.iter().map(|device| device.clock).collect(),

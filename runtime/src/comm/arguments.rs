@@ -123,15 +123,14 @@ impl<'c> CollectiveCall<'c> {
     }
 }
 
-/// Returns a number that equal arguments have in common.
+/// Returns a hash of the arguments.
 pub(crate) fn hash_arguments(arguments: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     arguments.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Enters a call as [`CollectiveCall::enter_with`] does, with arguments that are compared by a number which equal ones have in
-/// common. `describe` is called only if a rank has another number.
+/// Enters a call as [`CollectiveCall::enter_with`] does. Ranks compare `number`; `describe` is called only if numbers differ.
 ///
 /// # Errors
 /// As [`CollectiveCall::enter_with`].

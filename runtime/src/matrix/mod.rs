@@ -77,7 +77,7 @@ impl<T: Scalar> Matrix<T> {
     /// Makes a matrix of zeros.
     ///
     /// Its memory is not written yet: the pages will lie next to the core that writes them first.
-    /// [`Session::zeros`](crate::session::Session::zeros) makes a C that the devices have written.
+    /// [`Product::zeros`](crate::product::Product::zeros) makes a C that the devices have written.
     ///
     /// # Errors
     /// [`Error::Allocation`] if the system refuses the memory; [`Error::Spread`] if the elements of `rank` are not one
@@ -156,6 +156,18 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
             scattered: Some(lines),
             ..Self::show(spread, rank, piece)?
         })
+    }
+
+    /// Returns the same matrix in the same memory, to be read.
+    pub(crate) fn show_again(&self) -> HeldMatrix<'_, T> {
+        HeldMatrix {
+            spread: self.spread.clone(),
+            frame: self.frame,
+            memory: MatrixMemory::Shown(self.memory.as_slice()),
+            scattered: self.scattered.clone(),
+            left: None,
+            is_zero: self.is_zero,
+        }
     }
 
     /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix. What lies between the columns stays as

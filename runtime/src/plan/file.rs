@@ -44,7 +44,7 @@ impl Plan {
             let reason = format!("it is of version {schema}, not {SCHEMA}");
             return Err(Error::Plan(reason));
         }
-        let mut plan = parse_json::<Self>(bytes, path)?.without_prediction();
+        let mut plan = parse_json::<Self>(bytes, path)?.without_fit();
         plan.check()?;
         plan.note_file(path);
         Ok(plan)

@@ -136,7 +136,7 @@ pub(crate) fn make_room(
         .collect())
 }
 
-/// Checks that each rank's host has room for so many bytes more.
+/// Checks that each rank's host has room for another `bytes`.
 ///
 /// # Errors
 /// [`Error::Memory`] on every rank, for the memory that lacks most.
@@ -369,6 +369,17 @@ mod tests {
     }
 
     #[test]
+    fn a_change_that_no_host_has_memory_for_is_refused() {
+        let comm = crate::comm::LocalComm::new();
+        assert!(check_room(&comm, 1).is_ok());
+        let refused = check_room(&comm, u64::MAX / 2);
+        assert!(
+            memory_bounds().is_empty() || matches!(refused, Err(Error::Memory { .. })),
+            "{refused:?}"
+        );
+    }
+
+    #[test]
     fn ranks_of_one_host_share_its_memory() {
         let apart = vec![demand("a", bytes(60), 100), demand("b", bytes(60), 100)];
         assert_eq!(refused(apart), None);
@@ -441,9 +452,9 @@ mod tests {
             ..BalanceConfig::default()
         };
         let plan = session.plan(problem, &balance).unwrap();
-        session.look_again(&plan).unwrap();
+        session.check_memory(&plan).unwrap();
         limit_growth(64 << 20);
-        let error = session.look_again(&plan).unwrap_err();
+        let error = session.check_memory(&plan).unwrap_err();
         std::fs::write(told, error.to_string()).unwrap();
     }
 

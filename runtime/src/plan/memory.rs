@@ -17,7 +17,7 @@ impl Plan {
     /// Returns the same plan with the panels of `steps` steps here or under way while one is computed: from 2 to 8.
     #[must_use]
     pub fn with_lookahead(self, steps: usize) -> Self {
-        let mut plan = self.without_prediction();
+        let mut plan = self.without_fit();
         plan.tuning.lookahead = steps.clamp(LEAST_LOOKAHEAD, MAX_LOOKAHEAD);
         plan
     }
@@ -26,7 +26,7 @@ impl Plan {
     /// It must be the same on every rank.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
-        let mut plan = self.without_prediction();
+        let mut plan = self.without_fit();
         plan.tuning.links = Some(links);
         plan
     }
@@ -60,7 +60,7 @@ impl Plan {
     /// Returns a plan with the same shares that needs less memory, or `None` if there is none. It has fewer steps under
     /// way, then A and B in more parts if they may be in parts, and then narrower panels.
     pub(crate) fn make_leaner(&self) -> Option<Self> {
-        let mut leaner = self.clone().without_prediction();
+        let mut leaner = self.clone().without_fit();
         let in_parts = self.problem.may_be_in_parts() && self.division().shares().is_none();
         let Tuning {
             lookahead, k_parts, ..

@@ -52,6 +52,15 @@ const LEAST_LOOKAHEAD: usize = 2;
 /// The most steps ahead: each holds memory on every rank.
 const MAX_LOOKAHEAD: usize = 8;
 
+/// Checks a tolerance.
+pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
+    if epsilon.is_finite() && epsilon > 0.0 {
+        return Ok(());
+    }
+    let reason = "use a positive number, such as 0.05";
+    Err(Error::parameter("epsilon", epsilon, reason))
+}
+
 /// Version of the document.
 pub(crate) const SCHEMA: u32 = 2;
 
@@ -137,7 +146,7 @@ impl Plan {
     #[must_use]
     pub fn with_look(self, look: Option<FirstLook>) -> Self {
         let look = Arc::new(look);
-        let mut plan = Self { look, ..self }.without_prediction().tune_for_links();
+        let mut plan = Self { look, ..self }.without_fit().tune_for_links();
         if plan.look().is_some() && plan.learns_from_steps() {
             plan.tuning.panel = plan.tuning.panel.min(plan.problem.learning_panel());
         }
@@ -152,10 +161,11 @@ impl Plan {
         }
     }
 
-    /// Returns the same plan without its predictions, since it is about to change.
-    pub(crate) fn without_prediction(self) -> Self {
+    /// Returns the same plan without its predictions and the memory that it was made to fit, since it is about to change.
+    pub(crate) fn without_fit(self) -> Self {
         Self {
             predicted: None,
+            available: None,
             ..self
         }
     }
@@ -168,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// Returns the memory that was available when the plan was made to fit it; `None` if it was not.
+    /// Returns the memory that was available when the plan was made to fit it; `None` for a plan that was not made to fit.
     pub(crate) fn available(&self) -> Option<&AvailableMemory> {
         self.available.as_deref()
     }

@@ -77,7 +77,7 @@ impl Plan {
         } else if k_parts > 1 && self.division().shares().is_some() {
             "k is split among the ranks, which hold their shares of A and B"
         } else {
-            let mut plan = self.without_prediction();
+            let mut plan = self.without_fit();
             if k_parts > 1 {
                 // Parts of k are made where the plan has them.
                 (plan.lying, plan.scattered) = ([None, None], [false; 2]);
@@ -118,7 +118,7 @@ impl Plan {
         }
         let first = self.part_start(index);
         let length = self.part_start(index + 1) - first;
-        let mut plan = self.clone().without_prediction();
+        let mut plan = self.clone().without_fit();
         plan.problem = self.problem.part_of_k(length);
         plan.tuning.k_parts = 1;
         PartOfK { plan, first, k }

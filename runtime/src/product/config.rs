@@ -2,12 +2,13 @@
 
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::problem::Split;
+use serde::Serialize;
 
+use super::RunRecord;
 use crate::comm::{Settings, add_fields, add_setting};
 use crate::error::Error;
 use crate::matrix::{Distribution, Op};
-use crate::plan::{Plan, check_widths};
-use crate::product::RunRecord;
+use crate::plan::{Plan, check_epsilon, check_widths};
 
 /// The operations of a product, and how it is planned.
 #[derive(Debug, Clone, Copy)]
@@ -54,15 +55,6 @@ impl ProductConfig {
     }
 }
 
-/// Checks a tolerance.
-pub(crate) fn check_epsilon(epsilon: f64) -> Result<(), Error> {
-    if epsilon.is_finite() && epsilon > 0.0 {
-        return Ok(());
-    }
-    let reason = "use a positive number, such as 0.05";
-    Err(Error::parameter("epsilon", epsilon, reason))
-}
-
 impl Default for ProductConfig {
     /// Takes A and B as they are, and leaves the rest to the plan.
     fn default() -> Self {
@@ -77,10 +69,10 @@ impl Default for ProductConfig {
 }
 
 /// The settings of the runs of a product, the same on all ranks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct RunConfig {
-    /// A [`Matrix`](crate::matrix::Matrix) C stays where its last step was computed, which [`spread`] tells. Otherwise a C that
-    /// has moved returns to where the plan has it.
+    /// Leaves a [`Matrix`](crate::matrix::Matrix) C where its last step was computed; [`spread`] names the place. Such a C suits
+    /// no further run of the product. Without it, C returns to its place in the plan.
     ///
     /// [`spread`]: crate::matrix::HeldMatrix::spread
     pub leaves_c: bool,
@@ -93,7 +85,7 @@ pub struct RunConfig {
 pub enum ProductOf<'p> {
     /// The distributions of the program's matrices A, B and C. Their shapes give m, n and k.
     Matrices([&'p Distribution; 3], ProductConfig),
-    /// A plan. A, B and C lie where the plan has them.
+    /// A plan. The matrices lie where it has them.
     Plan(Plan),
     /// The record of a run. The first run of the product repeats its decisions, and there is no second one.
     Record(RunRecord),

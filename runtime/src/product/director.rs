@@ -1,4 +1,4 @@
-//! The contract of what changes the division of a multiplication in mid-run.
+//! The contract of directors, which change the division of a multiplication in mid-run.
 //!
 //! Every few steps the ranks gather the times of their devices, and the director of the head rank decides if other
 //! parts of C or other slices would be better. The steps that follow go on meanwhile.
@@ -17,7 +17,7 @@ use crate::plan::host_memory::check_room;
 pub struct DeviceStep {
     /// Columns of C.
     pub cols: usize,
-    /// Seconds of its update in the long run, as its host makes them.
+    /// Seconds of its update, corrected for the share of time that its host grants.
     #[serde(deserialize_with = "read_seconds")]
     pub busy_s: f64,
     /// `true` if something else had the device's cores for a good part of these seconds.
@@ -25,7 +25,7 @@ pub struct DeviceStep {
     pub stopped: bool,
 }
 
-/// Reads seconds; JSON has no number for a time that is none, and writes `null`.
+/// Reads seconds; JSON has no number for an invalid time, and writes `null`.
 fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }

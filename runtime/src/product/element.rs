@@ -15,9 +15,9 @@ use crate::plan::Plan;
 /// The multiplication is compiled for each of them in this crate, and not again in every program that uses it.
 pub trait Element: Scalar + Compiled {}
 
-/// What is compiled in this crate for every type of elements. No other crate can name it.
+/// Functions that this crate compiles for each type of elements. No other crate can name the trait.
 pub trait Compiled: Sized + 'static {
-    /// Does what [`RunMemory::make`] does.
+    /// Calls [`RunMemory::make`].
     fn make(
         memory: &mut RunMemory<Self>,
         team: &mut DeviceTeam,
@@ -25,7 +25,7 @@ pub trait Compiled: Sized + 'static {
         rank: usize,
     ) -> Result<(), Error>;
 
-    /// Does what [`RunMemory::renew`] does.
+    /// Calls [`RunMemory::renew`].
     fn renew(
         memory: &mut RunMemory<Self>,
         team: &mut DeviceTeam,
@@ -33,7 +33,7 @@ pub trait Compiled: Sized + 'static {
         rank: usize,
     ) -> Result<(), Error>;
 
-    /// Does what [`Multiplication::run_in`] does.
+    /// Calls [`Multiplication::run_in`].
     fn run(
         run: Multiplication<'_>,
         memory: &mut RunMemory<Self>,

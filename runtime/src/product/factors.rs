@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::check::check_part;
-use super::{Element, MakePart, Product};
+use super::{Element, MakePart, Origin, Product};
 use crate::error::Error;
 use crate::matrix::{Distribution, HeldMatrix, LocalMemory, Matrix, Pieces, Stored, StoredMut};
 use crate::plan::{A, B};
@@ -140,27 +140,10 @@ impl<M, P> MatrixPlace<M, P> {
 }
 
 /// A factor of a run on this rank.
-pub(super) type PlacedFactor<'m, T> = MatrixPlace<FactorHere<'m, T>, Vec<Stored<'m, T>>>;
+pub(super) type PlacedFactor<'m, T> = MatrixPlace<HeldMatrix<'m, T>, Vec<Stored<'m, T>>>;
 
 /// C of a run on this rank.
 pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<StoredMut<'m, T>>>;
-
-/// A factor where the plan has it.
-pub(super) enum FactorHere<'m, T: 'static> {
-    Matrix(&'m HeldMatrix<'m, T>),
-    Shown(HeldMatrix<'m, T>),
-}
-
-impl<'m, T> Deref for FactorHere<'m, T> {
-    type Target = HeldMatrix<'m, T>;
-
-    fn deref(&self) -> &Self::Target {
-        match self {
-            Self::Matrix(matrix) => matrix,
-            Self::Shown(matrix) => matrix,
-        }
-    }
-}
 
 /// C where the plan has it.
 pub(super) enum CHere<'m, T: 'static> {
@@ -184,8 +167,8 @@ impl<T: Element> Product<T> {
     /// Finds the places of A and B on this rank, in the order of the plan's problem.
     ///
     /// # Errors
-    /// [`Error::Shape`] for whole factors where the plan has them in parts of k, and for a matrix or memory that does not suit
-    /// the product, on this rank alone.
+    /// [`Error::Shape`] for whole factors where the plan has them in parts of k, for parts of k of a product that was prepared
+    /// for distributions, and for a matrix or memory that does not suit the product, on this rank alone.
     pub(super) fn place_factors<'m>(
         &self,
         factors: Factors<'m, T>,
@@ -193,13 +176,17 @@ impl<T: Element> Product<T> {
     ) -> Result<FactorsHere<'m, T>, Error> {
         let [a, b] = match factors.0 {
             Source::Whole(factors) => factors,
-            Source::Made(make) => return Ok(FactorsHere::Made(make)),
+            Source::Made(make) => {
+                self.check_of_plan("A and B are made in parts of k")?;
+                return Ok(FactorsHere::Made(make));
+            }
         };
         self.plan.check_whole()?;
-        let turn = usize::from(self.is_transposed);
+        let is_transposed = self.is_transposed();
+        let turn = usize::from(is_transposed);
         let a = self.place_factor("A", a, turn, rank)?;
         let b = self.place_factor("B", b, 1 - turn, rank)?;
-        Ok(FactorsHere::Whole(if self.is_transposed {
+        Ok(FactorsHere::Whole(if is_transposed {
             [b, a]
         } else {
             [a, b]
@@ -217,7 +204,7 @@ impl<T: Element> Product<T> {
         let pieces = match factor.0 {
             Memory::Matrix(matrix) => {
                 self.check_matrix(name, matrix, side, rank)?;
-                return Ok(MatrixPlace::Here(FactorHere::Matrix(matrix)));
+                return Ok(MatrixPlace::Here(matrix.show_again()));
             }
             Memory::Pieces(pieces) => fit_pieces(name, pieces, &self.on[side], rank)?,
         };
@@ -233,7 +220,7 @@ impl<T: Element> Product<T> {
             Some(has) => HeldMatrix::show_scattered(spread, has, rank, piece),
             None => HeldMatrix::show(spread, rank, piece),
         };
-        Ok(MatrixPlace::Here(FactorHere::Shown(shown?)))
+        Ok(MatrixPlace::Here(shown?))
     }
 
     /// Finds the place of C on this rank.
@@ -261,8 +248,7 @@ impl<T: Element> Product<T> {
         Ok(MatrixPlace::Here(CHere::Lent(lent)))
     }
 
-    /// Checks that a matrix of the runtime is spread as the plan says, and that the product is one of a plan: the plan of other
-    /// products may number rows and columns in another way, or be that of the transposed product.
+    /// Checks that a matrix of the runtime is spread as the plan says.
     fn check_matrix(
         &self,
         name: &'static str,
@@ -270,13 +256,26 @@ impl<T: Element> Product<T> {
         side: usize,
         rank: usize,
     ) -> Result<(), Error> {
-        if !self.is_of_plan {
-            let reason = "the product was prepared for distributions of the program's own memory";
-            return Err(Error::Shape(format!(
-                "{name} is a matrix of the runtime, and {reason}"
-            )));
-        }
+        self.check_of_plan(&format!("{name} is a matrix of the runtime"))?;
         check_part(name, matrix, &self.planned[side], rank)
+    }
+
+    /// Checks that the product was prepared from a plan. Plans of other products may number rows and columns otherwise, or be for
+    /// the transposed product.
+    fn check_of_plan(&self, what: &str) -> Result<(), Error> {
+        if self.origin == Origin::Plan {
+            return Ok(());
+        }
+        let reason = "the product was prepared for distributions of the program's own memory";
+        Err(Error::Shape(format!("{what}, and {reason}")))
+    }
+
+    /// Returns `true` if the plan is for the transposed product.
+    pub(super) fn is_transposed(&self) -> bool {
+        self.origin
+            == Origin::Matrices {
+                is_transposed: true,
+            }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::plan::place::RunConditions;
 use crate::session::Session;
 
-/// Runs a multiplication of matrices that it holds.
+/// A call that multiplies given matrices.
 type RunPrepared<'r> = Box<dyn FnOnce(Multiplication<'_>) -> Result<Execution, Error> + 'r>;
 
 /// Runs a product with a division that `director` changes, for tests.
@@ -164,8 +164,8 @@ impl Session {
     }
 }
 
-/// Returns the seconds of all changes, given those of each rank: for each change those of the rank that waited least
-/// for others to move C, or the longest if C did not move.
+/// Returns the seconds of all changes, given those of each rank. A change that moved C counts with its shortest time, since other
+/// ranks also waited; any other with its longest.
 fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
     let count = ranks.iter().map(Vec::len).max().unwrap_or(0);
     let seconds = (0..count).map(|index| {

@@ -28,7 +28,7 @@ impl<T: 'static> Default for RunMemory<T> {
 }
 
 impl<T: Scalar> RunMemory<T> {
-    /// Makes what a multiplication of the plan for which this was made before lacks, as [`make`](Self::make).
+    /// Makes the memory that a failed run has lost, and reserves the memory of the devices again.
     ///
     /// # Errors
     /// As [`make`](Self::make).
@@ -41,8 +41,8 @@ impl<T: Scalar> RunMemory<T> {
         Ok(())
     }
 
-    /// Makes what a multiplication lacks. New memory is written to by the thread or the device that uses it, so that its
-    /// pages lie next to it.
+    /// Makes the memory for a multiplication of this plan, as far as it is missing. The thread or the device that uses new memory
+    /// writes it first, so that its pages lie next to it.
     ///
     /// # Errors
     /// [`Error::Shape`] for a plan of another element type, [`Error::Allocation`] and [`Error::Device`]; on this rank alone.

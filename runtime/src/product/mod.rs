@@ -39,7 +39,6 @@ mod scalars;
 mod step_log;
 mod summa;
 
-pub(crate) use config::check_epsilon;
 pub use config::{ProductConfig, ProductOf, RunConfig};
 pub use director::{DeviceStep, Directive, RankStep};
 pub use element::Element;
@@ -98,11 +97,9 @@ use crate::session::Session;
 pub struct Product<T: 'static> {
     plan: Plan,
     config: RunConfig,
-    /// The record whose decisions the next run repeats.
-    replay: Option<RunRecord>,
-    /// `true` if the product was prepared from a record.
-    repeats: bool,
-    /// The plan and the type of the elements, as ranks compare them before each run.
+    origin: Origin,
+    replay: Replay,
+    /// The arguments of the preparation, as ranks compare them before each run.
     arguments: Settings,
     /// The number by which the arguments are compared.
     number: u64,
@@ -112,10 +109,6 @@ pub struct Product<T: 'static> {
     planned: [Spread; 3],
     /// `true` for each of A, B and C that the program has where the plan has it.
     in_place: [bool; 3],
-    /// `true` if the plan's problem is the transposed one: `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
-    is_transposed: bool,
-    /// `true` if the product was prepared from a plan, and not for distributions of the program.
-    is_of_plan: bool,
     /// Memory for the matrices that are not used in place.
     rooms: [Option<Matrix<T>>; 3],
     /// The moves of A, B and C to the plan's layout, and of C from it.
@@ -124,6 +117,24 @@ pub struct Product<T: 'static> {
     /// Memory of the multiplication.
     memory: RunMemory<T>,
     has_run: bool,
+}
+
+/// The origin of a product's plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// A plan or a record of the program.
+    Plan,
+    /// Distributions of the program's matrices. The plan may be for the transposed product, `Cᵀ = op(B)ᵀ·op(A)ᵀ`.
+    Matrices { is_transposed: bool },
+}
+
+/// The decisions that a run repeats.
+#[derive(Debug)]
+enum Replay {
+    /// The product was not prepared from a record.
+    None,
+    Next(Box<RunRecord>),
+    Done,
 }
 
 /// Measurements of one run of a [`Product`].
@@ -154,7 +165,7 @@ impl ProductRun {
 }
 
 impl<T: Element> Product<T> {
-    /// Returns the plan, which stays the same in all runs. If C is row-major, it may be that of the transposed product. Rows,
+    /// Returns the plan, which stays the same in all runs. If C is row-major, the plan may be for the transposed product. Rows,
     /// columns and inner indices of block-cyclic matrices are numbered process by process in it.
     pub fn plan(&self) -> &Plan {
         &self.plan

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use isochron_devices::Scalar;
 
-use super::factors::{FactorHere, MatrixPlace, PlacedFactor};
+use super::factors::{MatrixPlace, PlacedFactor};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved, Movement, RedistributeConfig};
-use crate::matrix::{Distribution, Matrix, Order, Spread, Stored, StoredMut};
+use crate::matrix::{Distribution, HeldMatrix, Matrix, Order, Spread, Stored, StoredMut};
 
 /// The moves of the pieces of a matrix, planned for all runs.
 pub(super) type PieceMoves<T> = Vec<Movement<T>>;
@@ -31,7 +31,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
         room: &'m mut Option<Matrix<T>>,
         moves: &mut Option<PieceMoves<T>>,
         is_read: bool,
-    ) -> Result<FactorHere<'m, T>, Error> {
+    ) -> Result<HeldMatrix<'m, T>, Error> {
         let (comm, rank) = (self.comm, self.comm.rank());
         let pieces = match placed {
             MatrixPlace::Here(factor) => return Ok(factor),
@@ -41,7 +41,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
         if is_read {
             self.gather(on, pieces, spread, room, moves)?;
         }
-        Ok(FactorHere::Matrix(room))
+        Ok(room.show_again())
     }
 
     /// Moves the pieces of a matrix to the plan's layout.

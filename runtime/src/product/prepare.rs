@@ -3,22 +3,25 @@
 use std::sync::Arc;
 
 use super::agreement::{fit_block, note_scattered, renumber, suit_plan};
-use super::check::{check_element, describe_multiplication};
+use super::check::check_element;
 use super::config::{ProductConfig, ProductOf, RunConfig};
 use super::factors::{Factors, Target};
-use super::{Element, Product, ProductRun, RunMemory, RunRecord, Scalars};
-use crate::comm::{CollectiveCall, Comm, Settings, agree, hash_arguments};
+use super::{Element, Origin, Product, ProductRun, Replay, RunMemory, Scalars};
+use crate::comm::{
+    CollectiveCall, Settings, add_fields, add_long, add_setting, agree, hash_arguments,
+};
 use crate::error::Error;
 use crate::matrix::{Distribution, Op, Order, SpreadError};
 use crate::plan::{A, B, Plan, Problem};
 use crate::session::{PlacedMatrices, Session};
 
 impl Session {
-    /// Prepares a product: plans it, and takes the memory that it needs beside its matrices.
+    /// Prepares a product: plans it, and takes the memory that it needs beside its matrices. The first run takes the memory for
+    /// matrices that move.
     ///
     /// * For [distributions](ProductOf::Matrices) of A, B and C it measures and partitions, as [`plan`](Self::plan) does.
     /// * A [plan](ProductOf::Plan) is used as it is. One that was read from a file must be for these hosts and devices, and
-    ///   becomes leaner if memory has become short.
+    ///   becomes leaner if memory is short: make its matrices after this call.
     /// * A [record](ProductOf::Record) must be for these hosts and devices, and have the memory that its run had: a leaner plan
     ///   leads to other decisions.
     ///
@@ -36,15 +39,36 @@ impl Session {
         config: RunConfig,
     ) -> Result<Product<T>, Error> {
         let _log = self.begin_log();
-        let mut product = match of.into() {
-            ProductOf::Matrices(on, settings) => self.plan_product::<T>(on, &settings)?,
-            ProductOf::Plan(plan) => self.take_plan::<T>(plan)?,
-            ProductOf::Record(record) => self.take_record::<T>(record)?,
-        };
-        product.config = config;
         let comm = Arc::clone(self.comm());
-        let rank = comm.rank();
-        let made = T::make(&mut product.memory, self.team(), &product.plan, rank);
+        let of = of.into();
+        let arguments = of.describe::<T>(config);
+        let _call = CollectiveCall::new(comm.as_ref(), "preparing a product")
+            .with_settings(arguments.clone())
+            .enter()?;
+        let mut product = match of {
+            ProductOf::Matrices(on, settings) => {
+                check_ranks(on, comm.size())?;
+                self.plan_product(on, &settings, config, arguments)?
+            }
+            ProductOf::Plan(plan) => {
+                let plan = if plan.file().is_some() && plan.predicted().is_none() {
+                    self.fit_given(plan)?
+                } else {
+                    plan.check_ranks(comm.size())?;
+                    plan
+                };
+                Product::of_plan(plan, config, arguments)?
+            }
+            ProductOf::Record(record) => {
+                self.fit_record(&record)?;
+                let product = Product::of_plan(record.plan().clone(), config, arguments)?;
+                Product {
+                    replay: Replay::Next(Box::new(record)),
+                    ..product
+                }
+            }
+        };
+        let made = T::make(&mut product.memory, self.team(), &product.plan, comm.rank());
         agree(comm.as_ref(), made)?;
         Ok(product)
     }
@@ -85,82 +109,83 @@ impl Session {
     fn plan_product<T: Element>(
         &mut self,
         on: [&Distribution; 3],
-        config: &ProductConfig,
+        settings: &ProductConfig,
+        config: RunConfig,
+        arguments: Settings,
     ) -> Result<Product<T>, Error> {
         let rank = self.comm().rank();
-        check_distributions::<T>(self.comm().as_ref(), on, config.describe())?;
-        let block = config.block.unwrap_or_else(|| {
+        let block = settings.block.unwrap_or_else(|| {
             let [.., c] = on;
             Problem::choose_block(c.rows(), c.cols(), self.comm().size())
         });
-        find_problem(on, config.ops, block)?;
-        let straight = StraightProduct::new::<T>(on, config.ops);
+        find_problem(on, settings.ops, block)?;
+        let straight = StraightProduct::new::<T>(on, settings.ops);
         let (on, ops) = (renumber(straight.on, straight.ops), straight.ops);
         let block = fit_block(block, &on[2]);
         let problem = find_problem(on.each_ref(), ops, block)?;
-        let mut problem = problem.with_element(T::TYPE).with_split(config.split);
-        if let Some(panel) = config.panel {
+        let mut problem = problem.with_element(T::TYPE).with_split(settings.split);
+        if let Some(panel) = settings.panel {
             problem = problem.with_panel(panel)?;
         }
         let places = PlacedMatrices {
             suit: &|plan| suit_plan(plan, &on),
             count_lent: &|plan| count_lent::<T>(plan, &on, rank),
         };
-        let plan = self.plan_beside(problem, &config.balance, &places)?;
-        let product = Product::new(plan, on);
-        Ok(Product {
-            is_transposed: straight.is_transposed,
-            is_of_plan: false,
-            ..product
-        })
+        let plan = self.plan_beside(problem, &settings.balance, &places)?;
+        let is_transposed = straight.is_transposed;
+        let origin = Origin::Matrices { is_transposed };
+        Ok(Product::new(plan, on, origin, config, arguments))
     }
+}
 
-    /// Takes a plan, with its matrices where it has them.
-    fn take_plan<T: Element>(&mut self, plan: Plan) -> Result<Product<T>, Error> {
-        let comm = Arc::clone(self.comm());
-        let _call = CollectiveCall::new(comm.as_ref(), "preparing a product")
-            .with_settings(describe_multiplication::<T>(&plan))
-            .enter()?;
-        plan.check_ranks(comm.size())?;
-        check_element::<T>(&plan)?;
-        let plan = self.make_room_for(plan)?;
-        Ok(Product::of_plan(plan))
-    }
-
-    /// Takes a record, whose decisions the first run repeats.
-    fn take_record<T: Element>(&mut self, record: RunRecord) -> Result<Product<T>, Error> {
-        let comm = Arc::clone(self.comm());
-        let _call = CollectiveCall::new(comm.as_ref(), "preparing a product")
-            .with("type", &T::TYPE)
-            .with_long("record", "a record", &record)
-            .enter()?;
-        let plan = record.plan().clone();
-        plan.check_ranks(comm.size())?;
-        check_element::<T>(&plan)?;
-        self.check_given(&plan).map_err(|error| match error {
-            Error::Plan(reason) => Error::Record(reason),
-            error => error,
-        })?;
-        self.look_again(&plan)?;
-        Ok(Product {
-            replay: Some(record),
-            repeats: true,
-            ..Product::of_plan(plan)
-        })
+impl ProductOf<'_> {
+    /// Returns the arguments of a preparation as text.
+    fn describe<T: Element>(&self, config: RunConfig) -> Settings {
+        let mut settings = match self {
+            Self::Matrices(on, settings) => {
+                let mut settings = settings.describe();
+                for (name, on) in ["A", "B", "C"].into_iter().zip(on) {
+                    settings.insert(name.to_owned(), on.describe());
+                }
+                settings
+            }
+            Self::Plan(plan) => {
+                let mut settings = Settings::new();
+                add_fields(&mut settings, plan.problem());
+                add_long(&mut settings, "plan", "a plan", plan);
+                add_setting(&mut settings, "from a file", &plan.file().is_some());
+                settings
+            }
+            Self::Record(record) => {
+                let mut settings = Settings::new();
+                add_long(&mut settings, "record", "a record", record);
+                settings
+            }
+        };
+        add_setting(&mut settings, "element", &T::TYPE);
+        add_fields(&mut settings, &config);
+        settings
     }
 }
 
 impl<T: Element> Product<T> {
     /// Takes a plan for matrices that the program has on these distributions.
-    fn new(plan: Plan, on: [Distribution; 3]) -> Self {
+    fn new(
+        plan: Plan,
+        on: [Distribution; 3],
+        origin: Origin,
+        config: RunConfig,
+        mut arguments: Settings,
+    ) -> Self {
         let planned = [plan.a(), plan.b(), plan.c()];
-        let arguments = describe_multiplication::<T>(&plan);
         let [scattered_a, scattered_b] = plan.scattered();
         let is_like = |side: usize| on[side].is_like(&planned[side]);
+        // Two products of the same matrices may have unlike plans.
+        add_long(&mut arguments, "plan", "a plan", &plan);
         Self {
-            config: RunConfig::default(),
-            replay: None,
-            repeats: false,
+            config,
+            origin,
+            replay: Replay::None,
             number: hash_arguments(&arguments),
             arguments,
             in_place: [
@@ -171,8 +196,6 @@ impl<T: Element> Product<T> {
             plan,
             on,
             planned,
-            is_transposed: false,
-            is_of_plan: true,
             rooms: [None, None, None],
             moves: [None, None, None, None],
             buffers: Vec::new(),
@@ -182,33 +205,22 @@ impl<T: Element> Product<T> {
     }
 
     /// Takes a plan for matrices that lie where it has them.
-    fn of_plan(plan: Plan) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Shape`] for a plan of another element type.
+    fn of_plan(plan: Plan, config: RunConfig, arguments: Settings) -> Result<Self, Error> {
+        check_element::<T>(&plan)?;
         let on = [plan.a(), plan.b(), plan.c()].map(Distribution::from);
-        Self::new(note_scattered(plan, &on), on)
+        let plan = note_scattered(plan, &on);
+        Ok(Self::new(plan, on, Origin::Plan, config, arguments))
     }
 }
 
-/// Checks that all ranks give the same arguments, `settings` among them, and that the distributions are over these ranks.
+/// Checks that distributions are over this number of ranks.
 ///
 /// # Errors
-/// On every rank: [`Error::Settings`], [`Error::Spread`].
-///
-/// # Collective
-/// All ranks.
-fn check_distributions<T: Element>(
-    comm: &dyn Comm,
-    on: [&Distribution; 3],
-    settings: Settings,
-) -> Result<(), Error> {
-    let [a, b, c] = on.map(Distribution::describe);
-    let _call = CollectiveCall::new(comm, "preparing a product")
-        .with_settings(settings)
-        .with_text("A", a)
-        .with_text("B", b)
-        .with_text("C", c)
-        .with("type", &T::TYPE)
-        .enter()?;
-    let ranks = comm.size();
+/// [`Error::Spread`].
+fn check_ranks(on: [&Distribution; 3], ranks: usize) -> Result<(), Error> {
     let mut others = on
         .iter()
         .map(|on| on.n_ranks())

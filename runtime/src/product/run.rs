@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::director::Director;
 use super::factors::{CHere, FactorsHere, MatrixPlace, PlacedProduct};
 use super::memory::RunMemory;
-use super::mover::{MatrixMover, take_kept};
+use super::mover::MatrixMover;
 use super::summa::FactorSource;
-use super::{Element, Factors, Product, ProductRun, RunConfig, RunRecord, Scalars, Target};
-use crate::comm::{Comm, EnteredCall, add_scalars, add_setting, enter_call, hash_arguments};
+use super::{Element, Factors, Product, ProductRun, Replay, RunConfig, RunRecord, Scalars, Target};
+use crate::comm::{
+    Comm, EnteredCall, Settings, add_scalars, add_setting, agree, enter_call, hash_arguments,
+};
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Stored, StoredMut};
@@ -34,15 +36,15 @@ impl<T: Element> Product<T> {
         self.multiply(session, scalars, placed, director)
     }
 
-    /// Checks the memory of this rank, and makes what the multiplication lacks. Returns A and B in the order of the plan's
-    /// problem, and C, on this rank alone.
+    /// Checks the memory of this rank, and makes memory that is missing. Returns A and B in the order of the plan's problem, and C,
+    /// on this rank alone.
     fn prepare_run<'m>(
         &mut self,
         session: &mut Session,
         factors: Factors<'m, T>,
         c: Target<'m, T>,
     ) -> Result<PlacedProduct<'m, T>, Error> {
-        if self.repeats && self.replay.is_none() {
+        if matches!(self.replay, Replay::Done) {
             let reason = "its decisions have been repeated: prepare another product of it";
             return Err(Error::Record(reason.to_owned()));
         }
@@ -56,22 +58,25 @@ impl<T: Element> Product<T> {
     }
 
     /// Enters the run, if all ranks have the same product, scalars and places of matrices, and none has failed to prepare it.
-    fn enter<'c, V>(
+    fn enter<'c, 'm>(
         &self,
         comm: &'c dyn Comm,
         scalars: Scalars<T>,
         places: [&'static str; 3],
-        prepared: Result<V, Error>,
-    ) -> Result<(EnteredCall<'c>, V), Error> {
-        let bits = [scalars.alpha, scalars.beta].map(|factor| {
-            let factor = factor.value();
-            [factor.re, factor.im].map(f64::to_bits)
-        });
-        let number = hash_arguments(&(self.number, places, bits));
+        prepared: Result<PlacedProduct<'m, T>, Error>,
+    ) -> Result<(EnteredCall<'c>, PlacedProduct<'m, T>), Error> {
+        let mut arguments = Settings::new();
+        add_scalars(&mut arguments, scalars);
+        add_setting(&mut arguments, "places of A, B and C", &places);
+        let run = if self.has_run {
+            "a later one"
+        } else {
+            "the first"
+        };
+        add_setting(&mut arguments, "run", &run);
+        let number = hash_arguments(&(self.number, &arguments));
         let describe = || {
-            let mut arguments = self.arguments.clone();
-            add_setting(&mut arguments, "places of A, B and C", &places);
-            add_scalars(&mut arguments, scalars);
+            arguments.extend(self.arguments.clone());
             arguments
         };
         enter_call(comm, "multiplying", number, describe, prepared)
@@ -85,10 +90,10 @@ impl<T: Element> Product<T> {
         placed: PlacedProduct<'_, T>,
         director: Option<&mut dyn Director>,
     ) -> Result<ProductRun, Error> {
-        let shared = Arc::clone(session.comm());
-        let comm = shared.as_ref();
+        let comm = Arc::clone(session.comm());
+        let is_transposed = self.is_transposed();
         let mut mover = MatrixMover {
-            comm,
+            comm: comm.as_ref(),
             buffers: &mut self.buffers,
             moved: Moved::default(),
         };
@@ -107,6 +112,13 @@ impl<T: Element> Product<T> {
                 FactorSource::Held(&a, &b)
             }
         };
+        let replay = match std::mem::replace(&mut self.replay, Replay::Done) {
+            Replay::Next(record) => Some(*record),
+            Replay::None | Replay::Done => {
+                self.replay = Replay::None;
+                None
+            }
+        };
         let mut run = RunSetup {
             plan: &self.plan,
             scalars,
@@ -116,7 +128,8 @@ impl<T: Element> Product<T> {
             is_in_step: in_place == [true; 3],
             has_run: std::mem::replace(&mut self.has_run, true),
             config: self.config,
-            replay: self.replay.take(),
+            replay,
+            // A borrow as long as the others of the set-up.
             director: director.map(|director| director as &mut dyn Director),
         };
         let execution = match placed.c {
@@ -129,17 +142,22 @@ impl<T: Element> Product<T> {
             }
             MatrixPlace::Elsewhere(pieces) => {
                 run.config.leaves_c = false;
-                let room = take_kept(room_c, || session.make_zeros(&self.plan), comm)?;
+                // A failure leaves C anywhere, and the next run makes another room.
+                let mut room = match room_c.take() {
+                    Some(room) => room,
+                    None => agree(comm.as_ref(), session.make_zeros(&self.plan))?,
+                };
                 if scalars.beta != T::ZERO {
                     let shown = pieces.iter().map(show_piece).collect();
-                    mover.gather(&self.on[2], shown, of_c, room, moves_c)?;
+                    mover.gather(&self.on[2], shown, of_c, &mut room, moves_c)?;
                 }
-                let execution = session.run_product(run, room)?;
-                mover.scatter(of_c, room, &self.on[2], pieces, returns_c)?;
+                let execution = session.run_product(run, &mut room)?;
+                mover.scatter(of_c, &room, &self.on[2], pieces, returns_c)?;
+                *room_c = Some(room);
                 execution
             }
         };
-        if self.is_transposed {
+        if is_transposed {
             in_place.swap(A, B);
         }
         Ok(ProductRun {
@@ -163,7 +181,7 @@ pub(crate) struct RunSetup<'r, 'm, T: 'static> {
     pub config: RunConfig,
     /// The record whose decisions are repeated.
     pub replay: Option<RunRecord>,
-    /// The director of a test; without it the run learns if the plan leaves something to it.
+    /// The director of a test. Without one, the run learns if the plan leaves decisions to it.
     pub director: Option<&'r mut dyn Director>,
 }
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use isochron_devices::{DeviceError, DeviceTeam, Scalar, UpdateTime};
 
-use super::check::{check_factors, check_part};
+use super::check::check_part;
 use super::course::{Course, MoveAim, PartMove, PreparedChange};
 use super::panels::{StepOperands, StepPanels};
 use super::{ChangeCost, Execution};
@@ -487,6 +487,7 @@ fn accept_part<T: Scalar>(
         }
     }
     let factors = (a.alone(rank), b.alone(rank));
-    check_factors(part.plan(), (&factors.0, &factors.1), rank)?;
+    check_part("A", &factors.0, &part.plan().a(), rank)?;
+    check_part("B", &factors.1, &part.plan().b(), rank)?;
     Ok(factors)
 }

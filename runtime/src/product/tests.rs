@@ -9,7 +9,7 @@ use super::*;
 use crate::comm::LocalComm;
 use crate::comm::settings::describe_differences;
 use crate::matrix::{Op, Order, SpreadError};
-use crate::plan::Problem;
+use crate::plan::{PartOfK, Problem};
 
 fn session() -> Session {
     Session::builder()
@@ -276,4 +276,19 @@ fn a_matrix_of_the_runtime_must_lie_where_the_plan_has_it() {
         let text = run.unwrap_err().to_string();
         assert!(text.contains(reason), "{text}");
     }
+}
+
+#[test]
+fn parts_of_k_are_refused_where_the_plan_may_be_another_products() {
+    let mut session = session();
+    let on = Distribution::on_one(4, 4, 0, 1).unwrap();
+    let mut product: Product<f64> = session.prepare([&on; 3], RunConfig::default()).unwrap();
+    let mut make = |part: &PartOfK| Ok((filled(part.a(), 1.0), filled(part.b(), 1.0)));
+    let factors = Factors::made(&mut make);
+    let run = product.run(&mut session, Scalars::PRODUCT, factors, (&mut [0.0; 16], 4));
+    let text = run.unwrap_err().to_string();
+    assert!(
+        text.contains("are made in parts of k, and the product was prepared for"),
+        "{text}"
+    );
 }

@@ -78,7 +78,7 @@ impl Session {
         SessionBuilder::default()
     }
 
-    /// Takes devices that are made already. Nothing is looked for on the host or in the model store, and nothing is bound.
+    /// Makes a session of existing devices. It searches neither the host nor the model store, and binds no thread.
     pub fn of_team(comm: impl Into<Arc<dyn Comm>>, team: DeviceTeam) -> Self {
         Self {
             comm: comm.into(),

@@ -1,24 +1,25 @@
-//! What a session knows of its devices and links: models given by hand, and the model store.
+//! The models of a session: given by hand, or of the model store.
+
+use std::sync::Arc;
 
 use super::Session;
 use crate::comm::{CollectiveCall, LinkLadder};
 use crate::error::Error;
 use crate::plan::Problem;
 use crate::store::{GivenModels, JobStore, KnownDevice, SegmentCopier};
-use std::sync::Arc;
 
 /// The models of a session.
 #[derive(Default)]
 pub(crate) struct SessionModels {
     /// The model store, on the head rank.
     pub store: Option<JobStore>,
-    pub(super) copier: SegmentCopier,
+    pub copier: SegmentCopier,
     /// The links between ranks, as far as they are known.
-    pub(crate) links: LinkLadder,
+    pub links: LinkLadder,
     /// The models given by hand, on the head rank.
-    pub(super) given: Option<GivenModels>,
+    pub given: Option<GivenModels>,
     /// `true`, on all ranks, if models are given by hand.
-    pub(super) are_given: bool,
+    pub are_given: bool,
 }
 
 impl Session {

@@ -10,13 +10,13 @@ use num_complex::{Complex32, Complex64};
 use super::Session;
 use crate::comm::{CollectiveCall, agree};
 use crate::error::Error;
-use crate::plan::host_memory;
 use crate::plan::measuring::{Decided, NodeMeasurer, PlanMeasurer, PlanningTask};
 use crate::plan::{
     Making, Plan, PlannedDevice, PlannedNode, PredictedDevice, PredictedNode, Prediction, Problem,
     find_difference,
 };
-use crate::product::check_epsilon;
+use crate::plan::{check_epsilon, host_memory};
+use crate::product::RunRecord;
 
 /// The places of matrices that the program holds already.
 pub(crate) struct PlacedMatrices<'p> {
@@ -90,7 +90,7 @@ impl Session {
         self.fit_to_memory((places.suit)(plan), places.count_lent)
     }
 
-    /// Makes a plan fit the memory, and notes in it how much there is and its predictions.
+    /// Makes a plan fit the memory. The plan returned holds the available memory and its predictions.
     ///
     /// # Collective
     /// All ranks, with the same plan.
@@ -102,7 +102,16 @@ impl Session {
         let comm = Arc::clone(&self.comm);
         let plan =
             host_memory::fit_to_memory(comm.as_ref(), &mut self.node.team, plan, count_lent)?;
-        let mine = agree(comm.as_ref(), self.predict_node(&plan))?;
+        self.predict(plan)
+    }
+
+    /// Adds predictions to a plan.
+    ///
+    /// # Collective
+    /// All ranks, with the same plan.
+    fn predict(&self, plan: Plan) -> Result<Plan, Error> {
+        let comm = self.comm.as_ref();
+        let mine = agree(comm, self.predict_node(&plan))?;
         let prediction = Prediction {
             arithmetic_s: plan.predicted_s(),
             nodes: comm.gather(&mine)?,
@@ -133,8 +142,9 @@ impl Session {
         })
     }
 
-    /// Takes over a plan that was [read](Plan::load), if it was made for these ranks and devices. Nothing is measured. It becomes
-    /// leaner if memory is short. [`prepare`](Self::prepare) does the same; this call is for programs that show the plan first.
+    /// Takes over a plan that was [read](Plan::load), if it was made for these ranks and devices. Nothing is measured. The plan
+    /// becomes leaner if memory is short. [`prepare`](Self::prepare) does the same; this call is for programs that show the plan
+    /// first.
     ///
     /// # Errors
     /// On every rank: [`Error::Plan`] with the difference when the plan was made for other ranks, hosts, nodes or
@@ -149,38 +159,62 @@ impl Session {
         let _call = CollectiveCall::new(comm.as_ref(), "adopting a plan")
             .with_long("plan", "a plan", &plan)
             .enter()?;
+        self.fit_given(plan)
+    }
+
+    /// Takes over a plan from a file, as [`adopt`](Self::adopt) does.
+    pub(crate) fn fit_given(&mut self, plan: Plan) -> Result<Plan, Error> {
         self.check_given(&plan)?;
         self.fit_to_memory(plan, &|_| 0)
     }
 
-    /// Makes room for the matrices of a plan. A plan of this session fits if no other program has taken memory since it was made.
-    /// Another plan is made to fit; if it comes from a file, it must be for these hosts and devices.
+    /// Takes over the plan of a record that can be repeated here: it is for these ranks and devices, and has the memory. A leaner
+    /// plan would lead to other decisions. [`prepare`](Self::prepare) takes the record itself; this call is for programs that show
+    /// the plan first.
     ///
     /// # Errors
-    /// On every rank: [`Error::Plan`], [`Error::Parameter`], [`Error::Memory`].
+    /// On every rank: [`Error::Record`] with the difference when the record is of other ranks, hosts, nodes or devices, and
+    /// [`Error::Memory`] when the matrices do not fit.
     ///
     /// # Collective
-    /// All ranks, with the same plan.
-    pub(crate) fn make_room_for(&mut self, plan: Plan) -> Result<Plan, Error> {
-        if plan.available().is_some() {
-            self.look_again(&plan)?;
-            return Ok(plan);
-        }
-        if plan.file().is_some() {
-            self.check_given(&plan)?;
-        }
-        self.fit_to_memory(plan, &|_| 0)
+    /// All ranks, with the same record.
+    pub fn adopt_record(&mut self, record: &RunRecord) -> Result<Plan, Error> {
+        let comm = Arc::clone(&self.comm);
+        let _call = CollectiveCall::new(comm.as_ref(), "adopting a record")
+            .with_long("record", "a record", record)
+            .enter()?;
+        self.fit_record(record)?;
+        self.predict(record.plan().clone())
     }
 
-    /// Looks at the memory of all hosts, just before the matrices of a plan are made: other programs may have taken some since
-    /// it was planned.
+    /// Checks that a record can be repeated here.
+    pub(crate) fn fit_record(&mut self, record: &RunRecord) -> Result<(), Error> {
+        self.check_given(record.plan())
+            .map_err(|error| match error {
+                Error::Plan(reason) => Error::Record(reason),
+                error => error,
+            })?;
+        self.look_again(record.plan())
+    }
+
+    /// Looks at the memory of all hosts again, just before the matrices of a plan are made: other programs may have taken some
+    /// since it was planned.
     ///
     /// # Errors
     /// On every rank: [`Error::Memory`] with the memory that was available when it was planned, and now.
     ///
     /// # Collective
-    /// All ranks, with the same plan.
-    pub(crate) fn look_again(&mut self, plan: &Plan) -> Result<(), Error> {
+    /// All ranks, with the same plan, before any of them makes a matrix.
+    pub fn check_memory(&mut self, plan: &Plan) -> Result<(), Error> {
+        let comm = Arc::clone(&self.comm);
+        let _call = CollectiveCall::new(comm.as_ref(), "looking at the memory")
+            .with_long("plan", "a plan", plan)
+            .enter()?;
+        plan.check_ranks(comm.size())?;
+        self.look_again(plan)
+    }
+
+    fn look_again(&mut self, plan: &Plan) -> Result<(), Error> {
         host_memory::look_again(self.comm.as_ref(), &mut self.node.team, plan)
     }
 
@@ -191,7 +225,7 @@ impl Session {
     ///
     /// # Collective
     /// All ranks, with the same plan.
-    pub(crate) fn check_given(&self, plan: &Plan) -> Result<(), Error> {
+    fn check_given(&self, plan: &Plan) -> Result<(), Error> {
         plan.check()?;
         let slices = vec![0; self.node.team.len()];
         let mine = self.describe_node(&slices, MeasureTally::default());

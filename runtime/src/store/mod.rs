@@ -125,7 +125,7 @@ impl ModelStore {
     }
 
     /// Writes the times of this job's devices as the segment of this writer, in place of an earlier one. Returns the path of
-    /// the segment and its content; `None` if there is nothing to write, or nothing is to be written.
+    /// the segment and its content; `None` if there is nothing to write, or the store is only read.
     ///
     /// # Errors
     /// The errors of [`StoreFolder::write`].

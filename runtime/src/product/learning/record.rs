@@ -77,7 +77,7 @@ impl RunRecord {
     ) -> Self {
         Self {
             schema: SCHEMA,
-            plan: plan.without_prediction(),
+            plan: plan.without_fit(),
             conditions,
             decisions,
         }
