@@ -28,8 +28,17 @@ const PLACES: [&str; 6] = [
 /// Longest seconds from the start of a job to the line that names its stopped rank.
 const GOAL_S: f64 = 15.0;
 
-/// Seconds without progress after which a job with a stopped rank ends.
-const TIMEOUT: &str = "20";
+/// Options of a job that has several steps, and that ends some time after its rank is stopped.
+const SEVERAL_STEPS: [&str; 8] = [
+    "--size",
+    "256",
+    "--block",
+    "32",
+    "--panel",
+    "32",
+    "--stall-timeout",
+    "12",
+];
 
 /// The size of the campaign.
 #[derive(clap::Args)]
@@ -91,8 +100,7 @@ fn measure(arguments: &SilenceArguments) -> anyhow::Result<SilenceResults> {
     let mut stopped = Vec::new();
     for number in 0..tries {
         let place = PLACES[number / LIBRARIES.len() % PLACES.len()];
-        let words = ["--size", "256", "--stall-timeout", TIMEOUT];
-        stopped.push(run_job(number, &words, Some(place))?);
+        stopped.push(run_job(number, &SEVERAL_STEPS, Some(place))?);
     }
     let mut working = Vec::new();
     for number in 0..runs {

@@ -893,6 +893,14 @@ fn errors_of_64_roundings_are_found_in_a_sum_with_c() {
     }
 }
 
+/// Makes numbers of one size with random signs.
+fn make_alike(shape: (usize, usize), size: f64, seed: u64) -> Matrix<f64> {
+    let signs = make::<f64>(shape, Numbers::Uniform, seed, |_, _| 1.0);
+    let mut matrix = signs.clone();
+    matrix.fill(|row, col| size.copysign(signs.local().col(col)[row]));
+    matrix
+}
+
 /// Elements near the largest number of their type: a bound of the check is the sum of thousands of them.
 #[test]
 fn the_largest_numbers_are_checked() {
@@ -900,9 +908,7 @@ fn the_largest_numbers_are_checked() {
     for large in [f64::MAX, f64::MAX / 1e3, 1e300] {
         let small = 1e-2 * (1e300 / large).min(1.0);
         let sizes = [(60, 500, large, 1), (500, 90, small, 2)];
-        let [a, b] = sizes.map(|(rows, cols, size, seed)| {
-            make::<f64>((rows, cols), Numbers::Uniform, seed, |_, _| 1.0).signs_times(size)
-        });
+        let [a, b] = sizes.map(|(rows, cols, size, seed)| make_alike((rows, cols), size, seed));
         let case = Case {
             c: multiply(&a, &b, 128, 0),
             a,
@@ -929,14 +935,5 @@ fn the_largest_numbers_are_checked() {
         assert_eq!(blind(&c), expected, "{large}");
         c.fill(|i, j| if (i, j) == (7, 8) { f64::NAN } else { at(i, j) });
         assert_eq!(blind(&c), Some(false), "{large}");
-    }
-}
-
-impl Matrix<f64> {
-    /// Returns numbers of one size, with the signs of these.
-    fn signs_times(mut self, size: f64) -> Self {
-        let signs = self.clone();
-        self.fill(|row, col| size.copysign(signs.local().col(col)[row]));
-        self
     }
 }
