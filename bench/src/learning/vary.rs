@@ -72,16 +72,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_number_is_varied() {
+    fn one_number_is_varied() -> anyhow::Result<()> {
         let vary = |text: &str| text.parse::<Variation>()?.apply_to(Tuning::default());
         let mut expected = Tuning::default();
         expected.look.fractions[1] = 8;
-        assert_eq!(vary("look.fractions.1=2").unwrap(), expected);
+        assert_eq!(vary("look.fractions.1=2")?, expected);
         let mut expected = Tuning::default();
         expected.drift.rule.cut = 2.0;
-        assert_eq!(vary("drift.rule.cut=0.5").unwrap(), expected);
+        assert_eq!(vary("drift.rule.cut=0.5")?, expected);
         for wrong in ["look", "look.patience", "look.nothing=2", "luck.patience=2"] {
             assert!(vary(wrong).is_err(), "{wrong}");
         }
+        Ok(())
     }
 }

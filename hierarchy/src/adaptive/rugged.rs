@@ -7,7 +7,7 @@ use super::proposal::Place;
 use super::{AdaptiveError, ChangeReason, DivisionChange, Drift, LaidOut, Tuning};
 use crate::model::TimeFunction;
 use crate::partition::{Limits, hpopta};
-use crate::times::{Noise, Shift, SizeLevel, Watch};
+use crate::times::{Noise, QUANTILE, Shift, SizeLevel, Watch};
 
 /// Learns by how much measured time functions are off, and divides by HPOPTA.
 ///
@@ -73,7 +73,7 @@ impl RuggedPart {
         if self.level.as_ref().is_none_or(|level| level.d != d) {
             self.take_mean();
             self.level = Some(match self.find_time(d).filter(|_| self.is_scaled) {
-                Some(t_s) => SizeLevel::new(d, t_s.ln(), tuning.doubt.function, burst),
+                Some(t_s) => SizeLevel::new(d, t_s.ln(), tuning.doubt.prior, burst),
                 None => SizeLevel::unknown(d, burst),
             });
         }
@@ -317,7 +317,7 @@ impl RuggedLearner {
             .iter()
             .filter_map(|part| part.level.as_ref()?.to_mean())
             .map(|(_, count, bursts)| self.noise.of_mean(count, bursts).sqrt());
-        now_s * (-self.tuning.change.confidence * errors.fold(0.0, f64::max)).exp()
+        now_s * (-QUANTILE * errors.fold(0.0, f64::max)).exp()
     }
 
     /// Returns the steps learnt from since the division changed.

@@ -8,8 +8,8 @@ use crate::times::{DriftRule, NoiseRule};
 /// The settings of an [`Adaptive`](super::Adaptive) run.
 ///
 /// Plans and saved states hold the first six fields. The groups of numbers are the same in every run, and the campaign
-/// `learning` varies one of them (`--vary`). Each number names its holder: a test that fails if the number is doubled or
-/// halved.
+/// `learning` varies one of them (`--vary`). Each number names its holder: a test that fails, or a campaign with other
+/// results, if the number is doubled or halved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tuning {
@@ -104,15 +104,19 @@ pub struct LookTuning {
     /// Holder: `looks::alike_parts_are_looked_at_once`.
     pub similar: f64,
     /// Ratio of speeds from which the first look is repeated: the time may be that of a disturbance.
+    /// Holder: `look::a_part_that_seems_500_times_slower_is_looked_at_again`.
     pub implausible: f64,
     /// Ratio of speeds from which the next look has a little more of the slow part, if no part's speed is expected to fall.
+    /// Holder: `look::a_part_that_seems_far_too_slow_does_more_than_before`.
     pub suspicious: f64,
     /// Time of a measurement of larger sizes over the time that one step loses without it, up to which it is done.
+    /// Holder: the campaign `learning`.
     pub patience: f64,
     /// Ratio of times up to which a look at unlike parts was balanced.
     /// Holder: `looks::a_look_at_likely_parts_is_the_only_one_if_it_is_balanced`.
     pub balanced: f64,
     /// Part of the units of a balanced look that this look had at least.
+    /// Holder: `look::a_balanced_look_at_half_of_its_units_is_enough`.
     pub enough: f64,
     /// Steps until their times have corrected the first division, for each repetition of a look.
     /// Holder: `looks::a_part_that_seems_slow_is_looked_at_again_if_that_may_save_more_than_it_costs`.
@@ -127,6 +131,7 @@ pub struct LookTuning {
     /// Holder: `looks::a_measurement_of_more_than_was_done_has_a_limit_unless_no_fall_is_expected`.
     pub fallen: f64,
     /// Measurements that a look has at most.
+    /// Holder: `look::a_look_ends_after_eight_measurements`.
     pub most: u32,
 }
 
@@ -154,7 +159,8 @@ impl Default for LookTuning {
 }
 
 impl Default for NoiseRule {
-    /// 2 % within a burst and 1 % between bursts, and never less than a thousandth.
+    /// 2 % within a burst and 1 % between bursts, and never less than a thousandth. Holders: the golden decisions for all,
+    /// `noise::variances_are_learnt_and_outliers_cut` for the guess and the cut.
     fn default() -> Self {
         Self {
             within: 4e-4,
@@ -167,6 +173,9 @@ impl Default for NoiseRule {
 }
 
 impl Default for DriftRule {
+    /// Three times beyond 4 deviations, or two that agree. Holders: `drift::noise_is_not_called_drift`,
+    /// `drift::two_disturbances_of_unlike_length_are_not_called_drift` and
+    /// `drift::a_lasting_change_is_found_in_three_times_with_its_factor`.
     fn default() -> Self {
         Self {
             cut: 4.0,
@@ -192,7 +201,7 @@ pub struct DriftTuning {
     /// Factor of a drift from which a later one by its inverse is the way back to the speed before.
     /// Holder: `drifts::a_part_that_works_is_never_left_without_units`.
     pub reversible: f64,
-    /// Times of one size in the run that are no longer taken for disturbances.
+    /// Times of one size in the run that are no longer taken for disturbances. Holder: the campaign `learning`.
     pub lasting: f64,
 }
 
@@ -211,15 +220,15 @@ impl Default for DriftTuning {
 /// Doubt in times of earlier runs, of measurements before the run, and of other parts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DoubtTuning {
-    /// Relative variance of a point from an earlier run without an interval, and the most of one that was scaled: other
-    /// temperatures, other neighbours.
+    /// Relative variance of a point from an earlier run without an interval, and the most of one that was scaled, as a
+    /// rugged function is: other temperatures, other neighbours.
+    /// Holder: `part::an_earlier_time_without_an_interval_may_be_off_by_five_percent`.
     pub prior: f64,
     /// Relative variance of a measurement before the run as one of the run: caches and transfers differ.
     /// Holder: `looks::parts_of_likely_speeds_share_what_a_look_tells_of_their_kind`.
     pub measurement: f64,
-    /// Relative variance of a time that a rugged function gives, after the function was scaled.
-    pub function: f64,
     /// Ratio of sizes whose times tell the time that a part needs to start.
+    /// Holder: `part::a_size_tells_the_start_of_sizes_up_to_four_times_as_large`.
     pub support: u64,
     /// Points that are kept of a part.
     /// Holder: `robust::a_part_that_becomes_slower_twice_is_divided_anew_twice`.
@@ -240,7 +249,6 @@ impl Default for DoubtTuning {
         Self {
             prior: 0.05 * 0.05,
             measurement: 0.02 * 0.02,
-            function: 0.05 * 0.05,
             support: 4,
             points: 32,
             nearby: 1.2,
@@ -265,8 +273,10 @@ pub struct FitTuning {
     /// Holder: `curve::a_steady_part_that_was_disturbed_has_neither_a_start_nor_a_fall`.
     pub steady_start_s: f64,
     /// Least part of the time at the size of interest that is no fixed cost.
+    /// Holder: `curve::a_time_that_falls_with_the_size_is_nearly_all_fixed_cost`.
     pub least_slope: f64,
     /// Growth up to which a size counts as seen.
+    /// Holder: `curve::sizes_up_to_those_seen_are_known_and_some_way_before_a_fall`.
     pub nearly: f64,
     /// Standard deviations beyond which a time clearly exceeds the model.
     /// Holder: `cliffs::a_short_loop_loses_nothing_beyond_a_cliff`.
@@ -281,14 +291,16 @@ pub struct FitTuning {
     /// Holder: the golden decisions.
     pub steep: f64,
     /// The same before a size that has clearly fallen.
+    /// Holder: `curve::a_slight_excess_before_a_fall_belongs_to_it`.
     pub slight_fall: f64,
     /// Slopes behind a fall, relative to the slope before it.
-    /// Holder: `cliffs::a_slower_division_is_left_again`.
+    /// Holders: `curve::behind_a_fall_the_slope_is_expected_to_double_at_least`, `cliffs::a_slower_division_is_left_again`.
     pub steepness: [f64; 2],
     /// Place in the interval of possible capacities that is taken for the capacity.
     /// Holder: `cliffs::a_slower_division_is_left_again`.
     pub caution: f64,
     /// Part of the least size of a fall up to which times are those before it.
+    /// Holder: `curve::sizes_up_to_those_seen_are_known_and_some_way_before_a_fall`.
     pub before_fall: f64,
     /// Power of the size with which the speed of a part falls that pages (Clarke's thesis, section 2.3.1).
     /// Holder: `drifts::a_part_that_becomes_slower_keeps_its_share`.
@@ -323,6 +335,7 @@ pub struct ChangeTuning {
     /// Holder: `adaptive::noise_does_not_move_work_back_and_forth`.
     pub least_gain: f64,
     /// Placements of a division that are tried beyond the first.
+    /// Holder: `proposal::a_late_division_is_laid_out_three_times_again`.
     pub placements: u32,
     /// Time of a division as laid out over that as asked for, from which it is laid out again.
     /// Holder: `proposal::what_is_asked_for_again_is_in_whole_granules`.
@@ -333,8 +346,6 @@ pub struct ChangeTuning {
     /// Part of what the steps left can win that a trial may lose.
     /// Holder: `cliffs::a_slower_division_is_left_again`.
     pub at_risk: f64,
-    /// Standard errors that the time of a rugged function may be off.
-    pub confidence: f64,
     /// Halvings of the sizes in reach of a rugged function, until what moves is little enough.
     /// Holder: `rugged::a_limited_move_of_rugged_times_has_sizes_of_the_functions`.
     pub halvings: u32,
@@ -348,7 +359,6 @@ impl Default for ChangeTuning {
             late: 1.01,
             doubtful: 0.2,
             at_risk: 0.5,
-            confidence: 2.0,
             halvings: 8,
         }
     }

@@ -530,7 +530,7 @@ fn list_points(samples: &[Sample]) -> impl Iterator<Item = (usize, Point)> {
         .map(|(part, sample)| (part, sample.to_point()))
 }
 
-/// Largest ratio of sizes at which speeds can be compared.
+/// Largest ratio of sizes at which speeds can be compared. Holder: `learning::ninety_alike_devices_were_never_balanced`.
 const NEAR: f64 = 1.1;
 
 /// Returns `true` if all parts that have units have nearly the same number of them.

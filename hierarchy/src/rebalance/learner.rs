@@ -17,7 +17,7 @@ pub(super) enum Learner {
     /// Times that grow with the units.
     Smooth(Box<Adaptive>),
     /// Time functions of any shape.
-    Rugged(RuggedLearner),
+    Rugged(Box<RuggedLearner>),
 }
 
 impl Learner {
@@ -43,7 +43,8 @@ impl Learner {
             return Err(AdaptiveError::MissingFunction { index });
         }
         let capacities: Vec<Option<u64>> = parts.iter().map(|part| part.max_local).collect();
-        RuggedLearner::new(total, tuning, functions, &capacities).map(Self::Rugged)
+        let learner = RuggedLearner::new(total, tuning, functions, &capacities)?;
+        Ok(Self::Rugged(Box::new(learner)))
     }
 
     fn start_smooth(tuning: Tuning, total: u64, parts: &[LoopPart]) -> Result<Self, AdaptiveError> {
@@ -97,7 +98,8 @@ impl Learner {
     pub fn propose_retry(
         &self,
         units: &[u64],
-        (granule, step_s): (u64, f64),
+        granule: u64,
+        step_s: f64,
         parts: &[LoopPart],
     ) -> Option<Vec<u64>> {
         let sizes = match self {

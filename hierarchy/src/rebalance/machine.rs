@@ -284,8 +284,9 @@ impl Rebalance {
     }
 
     fn find_retry(&self) -> Option<Vec<u64>> {
-        let at = (self.config.granule, self.last_s);
-        self.learner.propose_retry(&self.units, at, &self.parts)
+        let granule = self.config.granule;
+        self.learner
+            .propose_retry(&self.units, granule, self.last_s, &self.parts)
     }
 
     /// Takes the seconds that the last move took, on the rank that needed longest.
@@ -311,11 +312,14 @@ impl Rebalance {
 
     /// Returns the sweeps that are learnt from before a division may change.
     fn count_patience(&self) -> u64 {
+        if self.report.changes.is_empty() {
+            return self.config.window;
+        }
         let usual = self.config.window.max(self.config.cooldown);
-        match self.report.changes.is_empty() {
-            true => self.config.window,
-            false if self.find_better().is_some() => JUDGED_AFTER.min(usual),
-            false => usual,
+        if self.find_better().is_some() {
+            JUDGED_AFTER.min(usual)
+        } else {
+            usual
         }
     }
 

@@ -9,7 +9,7 @@ use crate::adaptive::LaidOut;
 /// Halvings in the search for a change that moves little enough.
 const HALVINGS: u32 = 24;
 
-/// Seconds to move a unit over those to compute it, before anything is known.
+/// Seconds to move a unit over those to compute it, before anything is known. Holder: `the_cost_is_learnt_from_moves`.
 const LIKELY_COST: f64 = 10.0;
 
 /// Returns the units that each part has, in the order of the parts.

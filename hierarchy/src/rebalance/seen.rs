@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Sweeps from which a division may be called slower. A single long one is a disturbance.
 pub(super) const JUDGED_AFTER: u64 = 2;
 
-/// Standard deviations beyond which a sweep is clearly slower.
+/// Standard deviations beyond which a sweep is clearly slower. Holder: `two_sweeps_beyond_the_noise_are_slower`.
 const CLEARLY: f64 = 3.0;
 
-/// Relative deviation of a sweep's time that is expected, and the number of sweeps that this counts for.
+/// Relative deviation of a sweep's time that is expected. Holder: `two_sweeps_beyond_the_noise_are_slower`.
 const EXPECTED: f64 = 0.02;
+
+/// Number of sweeps that the expected deviation counts for. Holder: `few_sweeps_that_agree_do_not_prove_their_precision`.
 const GUESSED: f64 = 4.0;
 
 /// The seconds of the sweeps with one division.
@@ -75,6 +77,14 @@ mod tests {
         let mut seen = SeenDivision::new(vec![units]);
         times_s.iter().for_each(|&t_s| seen.observe(t_s));
         seen
+    }
+
+    #[test]
+    fn few_sweeps_that_agree_do_not_prove_their_precision() {
+        // The deviation is 0.02·√(4/8) after four sweeps that agree.
+        let exact = see(1, &[1.0; 4]);
+        assert!(!see(2, &[1.040; 2]).is_slower_than(&exact));
+        assert!(see(2, &[1.045; 2]).is_slower_than(&exact));
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub fn shrink_alike(samples: &[Sample], drift: f64) -> Vec<Sample> {
     shrunk
 }
 
-/// Factor of the noise. The likeliest distribution of a few times follows their noise a little.
+/// Factor of the noise. The likeliest distribution of a few times follows their noise a little. Holder:
+/// `learning::unlike_devices_were_made_equal_to_save_alike_ones_from_noise`.
 const CAUTION: f64 = 1.3;
 
 /// Returns the expectation of each of `measured` numbers, which have normal noise of deviation `error`.
