@@ -20,7 +20,7 @@
 //! let config = MeasureConfig { max_seconds: 0.05, ..MeasureConfig::default() };
 //! let mut run = OwnRun::new("fft", Box::new(kernel), limit_run_s(&config))?;
 //! let of_10_rows = measure_kernel(&mut run, 10, &config, &mut repeat_alone)?;
-//! assert!(of_10_rows.found.t_s > 0.0);
+//! assert!(of_10_rows.sample.seconds > 0.0);
 //! # Ok::<(), isochron_devices::DeviceError>(())
 //! ```
 
