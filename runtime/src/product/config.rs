@@ -82,6 +82,10 @@ pub struct RunConfig {
 
 /// The origin of a product's plan.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each product, and it is taken apart at once"
+)]
 pub enum ProductOf<'p> {
     /// The distributions of the program's matrices A, B and C. Their shapes give m, n and k.
     Matrices([&'p Distribution; 3], ProductConfig),

@@ -146,12 +146,20 @@ pub(super) type PlacedFactor<'m, T> = MatrixPlace<HeldMatrix<'m, T>, Vec<Stored<
 pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<StoredMut<'m, T>>>;
 
 /// C where the plan has it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in a run, and no allocation for it"
+)]
 pub(super) enum CHere<'m, T: 'static> {
     Matrix(&'m mut Matrix<T>),
     Lent(HeldMatrix<'m, T>),
 }
 
 /// The factors of a run on this rank, in the order of the plan's problem.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one in a run, and no allocation for it"
+)]
 pub(super) enum FactorsHere<'m, T: 'static> {
     Whole([PlacedFactor<'m, T>; 2]),
     Made(&'m mut MakePart<'m, T>),

@@ -90,7 +90,7 @@ fn main() {
     };
     let comm = MpiComm::initialize().expect("MPI");
     abort_on_panic();
-    run_long_messages(&(Arc::new(comm.with_longest_message(longest)) as Arc<dyn Comm>));
+    run_long_messages(&comm.with_longest_message(longest).into());
 }
 
 fn run_long_messages(comm: &Arc<dyn Comm>) {
