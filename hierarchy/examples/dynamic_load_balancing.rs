@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints its result")]
 
-use isochron_hierarchy::adaptive::AdaptiveError;
+use isochron_hierarchy::learn::AdaptiveError;
 use isochron_hierarchy::partition::imbalance;
 use isochron_hierarchy::rebalance::{LoopPart, Rebalance, RebalanceConfig};
 

@@ -8,7 +8,7 @@
 //! * [`partition`]: the units of each device.
 //! * [`layout`]: the rectangle of each node.
 //! * [`predict`]: the cost of a division in messages, and the cheapest way to divide.
-//! * [`adaptive`]: the next division while the work is done, whose steps are the measurements.
+//! * [`learn`]: the next division while the work is done, whose steps are the measurements.
 //! * [`rebalance`]: the next division of a program's own loop, and whether it pays to change to it.
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
@@ -132,10 +132,10 @@
     )
 )]
 
-pub mod adaptive;
 pub mod balance;
 pub mod decide;
 pub mod layout;
+pub mod learn;
 pub mod model;
 pub mod partition;
 pub mod predict;

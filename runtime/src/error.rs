@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use isochron_devices::internal::MemoryScope;
 use isochron_devices::{DeviceError, ForkedChild};
-use isochron_hierarchy::adaptive::AdaptiveError;
 use isochron_hierarchy::balance::BalanceError;
 use isochron_hierarchy::decide::DecideError;
 use isochron_hierarchy::layout::LayoutError;
+use isochron_hierarchy::learn::AdaptiveError;
 use isochron_hierarchy::model::ModelError;
 use isochron_hierarchy::partition::PartitionError;
 use isochron_hierarchy::problem::ProblemError;

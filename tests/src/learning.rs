@@ -10,7 +10,7 @@ use isochron::product::{Factors, RunConfig};
 use isochron::session::Session;
 use isochron_devices::internal::RecordedWorker;
 use isochron_devices::{DeviceKind, DeviceTeam, ElementType, Pace, PacedWorker, Worker, cuda};
-use isochron_hierarchy::adaptive::{AdaptivePart, FirstLook, Tuning};
+use isochron_hierarchy::learn::{AdaptivePart, FirstLook, Tuning};
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 use num_complex::{Complex32, Complex64};
 

@@ -12,8 +12,8 @@ use isochron::product::{Execution, RunRecord, Scalars};
 use isochron::product::{Factors, ProductOf, RunConfig};
 use isochron::session::Session;
 use isochron_devices::BlasChoice;
-use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::learn::Tuning;
 use isochron_hierarchy::problem::Split;
 use serde_json::{Value, json};
 

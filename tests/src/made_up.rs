@@ -5,8 +5,8 @@ use isochron::matrix::Spread;
 use isochron::plan::{Assignment, Plan, Problem};
 use isochron::product::{DeviceStep, Learnt, RankStep, RunRecord};
 use isochron_core::internal::{Director, LearningDirector, LearningSettings, StepTimes};
-use isochron_hierarchy::adaptive::Observed;
 use isochron_hierarchy::layout::slice_cols;
+use isochron_hierarchy::learn::Observed;
 
 use crate::learning::{leave_to_run, name_devices};
 

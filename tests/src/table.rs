@@ -17,9 +17,9 @@ use isochron::product::{Element, Scalars};
 use isochron::session::Session;
 use isochron_devices::blas::{self, BlasChoice};
 use isochron_devices::{Blas, ElementType, View, ViewMut};
-use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::learn::Tuning;
 use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, open, plan_along_k, plan_on_nth, scale, uniform};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use isochron_core::product::{Learnt, LearntChange, LearntDrift};
 use isochron_core::report::{NodeReport, Report};
-use isochron_hierarchy::adaptive::{ChangeReason, PartModel};
+use isochron_hierarchy::learn::{ChangeReason, PartModel};
 
 use crate::table::TextTable;
 

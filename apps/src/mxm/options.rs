@@ -8,9 +8,9 @@ use isochron_core::session::SessionBuilder;
 use isochron_core::store::StoreMode;
 use isochron_devices::blas::BlasChoice;
 use isochron_devices::{ElementType, MeasureConfig};
-use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 use isochron_hierarchy::layout::Method;
+use isochron_hierarchy::learn::Tuning;
 use isochron_hierarchy::problem::Split;
 use num_complex::Complex64;
 

@@ -1,8 +1,8 @@
 //! The contenders: ways to find a division and to run on it.
 
 use isochron_devices::MeasureConfig;
-use isochron_hierarchy::adaptive::Tuning;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Extent, Inpa};
+use isochron_hierarchy::learn::Tuning;
 use serde::{Deserialize, Serialize};
 
 use super::in_run::learn_in_run;

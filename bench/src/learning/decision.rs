@@ -1,7 +1,7 @@
 //! The CPU seconds of one decision on a large cluster.
 
 use isochron_devices::thread_cpu_time_s;
-use isochron_hierarchy::adaptive::{Adaptive, Observed, Request, Tuning};
+use isochron_hierarchy::learn::{Adaptive, Observed, Request, Tuning};
 
 use super::in_run::{Placer, make_parts};
 use super::instance::{KnownCluster, Setting};

@@ -1,7 +1,7 @@
 //! The contender that learns while it runs.
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, LaidOut, Observed, Request, Tuning};
 use isochron_hierarchy::layout::{Layout, br, br_in};
+use isochron_hierarchy::learn::{Adaptive, AdaptivePart, LaidOut, Observed, Request, Tuning};
 use isochron_hierarchy::partition::apportion;
 
 use super::instance::ELEMENT_BYTES;

@@ -16,7 +16,7 @@ mod vary;
 
 use contender::LearningContender;
 use instance::Setting;
-use isochron_hierarchy::adaptive::Tuning;
+use isochron_hierarchy::learn::Tuning;
 use record::InstanceKind;
 pub use record::LearningResults;
 use vary::Variation;

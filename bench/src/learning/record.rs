@@ -1,6 +1,6 @@
 //! The file of results: the ratios of each contender on the instances of each size.
 
-use isochron_hierarchy::adaptive::Tuning;
+use isochron_hierarchy::learn::Tuning;
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::Context as _;
-use isochron_hierarchy::adaptive::Tuning;
+use isochron_hierarchy::learn::Tuning;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
 use super::BalanceError;
-use crate::adaptive::Tuning;
 use crate::layout::Method;
+use crate::learn::Tuning;
 use crate::model::Fit;
 use crate::partition::Partitioner;
 
@@ -26,7 +26,7 @@ pub enum Strategy {
     MultiCpm,
     /// By functional performance models that every measurement adds a point to.
     Fpm,
-    /// By models that the steps of the run refine ([`adaptive`](crate::adaptive)), after a short look. Where all
+    /// By models that the steps of the run refine ([`learn`](crate::learn)), after a short look. Where all
     /// is decided before the run, as by [`Dpa`](super::Dpa), it is [`Fpm`](Self::Fpm).
     #[default]
     Adaptive,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{LoopPart, RebalanceConfig};
-use crate::adaptive::{
+use crate::learn::{
     Adaptive, AdaptiveError, AdaptivePart, DivisionChange, Drift, Observed, Place, RuggedLearner,
     Stakes, Tuning,
 };

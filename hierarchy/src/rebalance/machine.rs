@@ -7,7 +7,7 @@ use super::moving::{Mover, MovingCost, count_moved};
 use super::seen::{JUDGED_AFTER, SeenDivision};
 use super::start::divide_within;
 use super::{Advice, LoopChange, LoopChangeReason, LoopPart, RebalanceConfig, RebalanceReport};
-use crate::adaptive::{AdaptiveError, ChangeReason, LaidOut, Stakes};
+use crate::learn::{AdaptiveError, ChangeReason, LaidOut, Stakes};
 use crate::model::Point;
 
 /// Sweeps that are expected to be left at least if the program does not know.

@@ -5,7 +5,7 @@
 //! moves nothing and knows no clock.
 //!
 //! * A change must save more time in the sweeps left than moving the units costs. Both are learnt: the times as in
-//!   [`adaptive`](crate::adaptive), the cost from earlier moves.
+//!   [`learn`](crate::learn), the cost from earlier moves.
 //! * Noise moves nothing. A change is considered after a [window](RebalanceConfig::window) of sweeps, then after twice
 //!   as many, and so on; and after a lasting change of a part's speed. One long time is a disturbance.
 //! * A part grows in steps. The fewer sweeps are left, the shorter the steps: if it pages right behind the largest size that it
@@ -36,7 +36,7 @@
 //! }
 //! assert_eq!(rebalance.units(), [400, 400, 100]);
 //! assert_eq!(moves, 1);
-//! # Ok::<(), isochron_hierarchy::adaptive::AdaptiveError>(())
+//! # Ok::<(), isochron_hierarchy::learn::AdaptiveError>(())
 //! ```
 //!
 //! # Deviations
@@ -49,7 +49,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::adaptive::{AdaptiveError, Drift};
+use crate::learn::{AdaptiveError, Drift};
 use crate::model::TimeFunction;
 
 mod learner;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::adaptive::LaidOut;
+use crate::learn::LaidOut;
 
 /// Halvings in the search for a change that moves little enough.
 const HALVINGS: u32 = 24;

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use isochron_hierarchy::adaptive::ChangeReason;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Extent, Strategy};
 use isochron_hierarchy::decide::{Decision, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::learn::ChangeReason;
 use isochron_hierarchy::predict::{Cluster, Links};
 use isochron_hierarchy::problem::{Problem, Split};
 use isochron_hierarchy::rebalance::{LoopPart, RebalanceConfig};
@@ -16,7 +16,7 @@ use isochron_hierarchy::times::Sample;
 use serde_json::{Value, json};
 use strum::VariantArray as _;
 
-use crate::adaptive::run::{SHARE, SimulatedPart, Simulation, draw_unlike, learn};
+use crate::learn::run::{SHARE, SimulatedPart, Simulation, draw_unlike, learn};
 use crate::rebalance::SimulatedLoop;
 use isochron_support::simulated::SplitMix;
 

@@ -8,7 +8,6 @@
     reason = "a test that cannot go on panics"
 )]
 
-mod adaptive;
 mod balance;
 mod claims;
 mod cliff;
@@ -18,6 +17,7 @@ mod golden;
 mod hpopta;
 mod layout;
 mod layouts;
+mod learn;
 mod learning;
 mod model;
 mod npa;

@@ -139,8 +139,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use isochron_hierarchy::adaptive::FirstLook;
     use isochron_hierarchy::layout::slice_cols;
+    use isochron_hierarchy::learn::FirstLook;
 
     use super::*;
     use crate::plan::Problem;

@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use isochron_devices::{Depth, DeviceKind, JobShape};
-use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::decide::{Decision, Division, hold_evenly};
 use isochron_hierarchy::layout::{Layout, Way};
+use isochron_hierarchy::learn::FirstLook;
 use isochron_hierarchy::predict::{self, Links, Traffic};
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::layout::{Layout, rearrange};
+use isochron_hierarchy::learn::{Adaptive, AdaptiveError, LaidOut, Request};
 use isochron_hierarchy::partition::apportion;
 use serde::{Deserialize, Serialize};
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use isochron_devices::DeviceInfo;
 use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
-use isochron_hierarchy::adaptive::AdaptivePart;
+use isochron_hierarchy::learn::AdaptivePart;
 use isochron_hierarchy::model::Point;
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use isochron::product::RunRecord;
 use isochron::report::Report;
-use isochron_hierarchy::adaptive::ChangeReason;
+use isochron_hierarchy::learn::ChangeReason;
 use isochron_tests::launch::{Mpi, SOON, libraries, run};
 use serde_json::{Value, json};
 

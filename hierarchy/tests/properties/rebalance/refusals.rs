@@ -1,6 +1,6 @@
 //! Settings and times that no loop can have.
 
-use isochron_hierarchy::adaptive::AdaptiveError;
+use isochron_hierarchy::learn::AdaptiveError;
 use isochron_hierarchy::rebalance::{LoopPart, Rebalance, RebalanceConfig};
 
 fn refuse(config: RebalanceConfig, total: u64, parts: Vec<LoopPart>) -> String {

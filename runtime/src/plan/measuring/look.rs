@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind};
-use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
 use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division};
+use isochron_hierarchy::learn::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
 use isochron_hierarchy::predict::messages_s;
 use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};

@@ -9,9 +9,9 @@ mod node;
 
 use isochron_devices::internal::{Load, memory_bounds};
 use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
-use isochron_hierarchy::adaptive::FirstLook;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStep, Rule, Strategy, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, PlanAnswer, PlanRequest, Planner};
+use isochron_hierarchy::learn::FirstLook;
 use isochron_hierarchy::predict::{Cluster, Links};
 use isochron_hierarchy::times::Series;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptiveError, Observed, Request};
+use isochron_hierarchy::learn::{Adaptive, AdaptiveError, Observed, Request};
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 use crate::error::Error;
@@ -305,8 +305,8 @@ fn join_steps(ranks: &[Vec<RankStep>]) -> Vec<Vec<&RankStep>> {
 
 #[cfg(test)]
 mod tests {
-    use isochron_hierarchy::adaptive::{AdaptivePart, FirstLook};
     use isochron_hierarchy::layout::slice_cols;
+    use isochron_hierarchy::learn::{AdaptivePart, FirstLook};
 
     use super::*;
     use crate::plan::Problem;

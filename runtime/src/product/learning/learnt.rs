@@ -1,6 +1,6 @@
 //! The results of learning in a run.
 
-use isochron_hierarchy::adaptive::{ChangeReason, PartModel};
+use isochron_hierarchy::learn::{ChangeReason, PartModel};
 use serde::{Deserialize, Serialize};
 
 /// The results of learning in a run, with their times and costs.

@@ -196,7 +196,7 @@ pub struct DriftTuning {
     /// Holder: the golden decisions.
     pub doubt: f64,
     /// Least factor of a time that is reported as drift, and from which a part's time to start is unknown again.
-    /// Holder: `adaptive::a_part_that_becomes_slow_gets_less_within_few_steps_and_is_named`.
+    /// Holder: `learn::a_part_that_becomes_slow_gets_less_within_few_steps_and_is_named`.
     pub reported: f64,
     /// Factor of a drift from which a later one by its inverse is the way back to the speed before.
     /// Holder: `drifts::a_part_that_works_is_never_left_without_units`.
@@ -234,13 +234,13 @@ pub struct DoubtTuning {
     /// Holder: `robust::a_part_that_becomes_slower_twice_is_divided_anew_twice`.
     pub points: usize,
     /// Ratio of sizes up to which their times tell the noise between bursts.
-    /// Holder: `adaptive::noise_does_not_move_work_back_and_forth`.
+    /// Holder: `learn::noise_does_not_move_work_back_and_forth`.
     pub nearby: f64,
     /// Ratio of sizes up to which a part may be like others of its kind.
-    /// Holder: `adaptive::alike_parts_stay_even_despite_noise`.
+    /// Holder: `learn::alike_parts_stay_even_despite_noise`.
     pub alike: f64,
     /// Times that differ by more standard deviations than this contradict each other.
-    /// Holder: `adaptive::alike_parts_stay_even_despite_noise`.
+    /// Holder: `learn::alike_parts_stay_even_despite_noise`.
     pub clearly: f64,
 }
 
@@ -263,7 +263,7 @@ impl Default for DoubtTuning {
 pub struct FitTuning {
     /// Standard deviation by which a speed differs from the model of constant speed and fixed cost, for sizes
     /// that are a factor e apart.
-    /// Holder: `adaptive::alike_parts_stay_even_despite_noise`.
+    /// Holder: `learn::alike_parts_stay_even_despite_noise`.
     pub roughness: f64,
     /// Standard deviation of the fixed cost, as a part of the time at the size of interest, before anything
     /// is measured.
@@ -332,7 +332,7 @@ impl Default for FitTuning {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChangeTuning {
     /// Part of a step that a change must save at least: less is chasing noise.
-    /// Holder: `adaptive::noise_does_not_move_work_back_and_forth`.
+    /// Holder: `learn::noise_does_not_move_work_back_and_forth`.
     pub least_gain: f64,
     /// Placements of a division that are tried beyond the first.
     /// Holder: `proposal::a_late_division_is_laid_out_three_times_again`.

@@ -1,6 +1,6 @@
 //! The measurements before the first step.
 
-use isochron_hierarchy::adaptive::{Adaptive, AdaptivePart, Request, Tuning};
+use isochron_hierarchy::learn::{Adaptive, AdaptivePart, Request, Tuning};
 
 use super::run::*;
 use super::{observe_once, place_free};

@@ -1,6 +1,6 @@
 //! Learning from steps that are disturbed, laid out in whole blocks, or not seen.
 
-use isochron_hierarchy::adaptive::{Adaptive, LaidOut, Request, Tuning};
+use isochron_hierarchy::learn::{Adaptive, LaidOut, Request, Tuning};
 
 use super::run::*;
 use isochron_support::simulated::SplitMix;

@@ -4,7 +4,7 @@ mod looks;
 mod robust;
 pub mod run;
 
-use isochron_hierarchy::adaptive::{
+use isochron_hierarchy::learn::{
     Adaptive, AdaptiveError, AdaptivePart, ChangeReason, LaidOut, Observed, Request, Tuning,
 };
 use isochron_hierarchy::model::Point;

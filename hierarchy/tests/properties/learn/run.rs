@@ -1,6 +1,6 @@
 //! Runs of made-up parts that are learnt from.
 
-use isochron_hierarchy::adaptive::{
+use isochron_hierarchy::learn::{
     Adaptive, AdaptiveError, AdaptivePart, LaidOut, Observed, Request, Tuning,
 };
 

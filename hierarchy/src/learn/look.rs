@@ -331,7 +331,7 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::{AdaptivePart, Observed, Tuning};
+    use crate::learn::{AdaptivePart, Observed, Tuning};
 
     /// Returns a run of 100 steps of 1600 units by two parts, of which these units were seen to take these seconds.
     fn look(part: AdaptivePart, seen: Option<([u64; 2], [f64; 2])>) -> Adaptive {

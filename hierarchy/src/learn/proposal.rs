@@ -253,7 +253,7 @@ impl Adaptive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptive::{AdaptivePart, Observed, Tuning};
+    use crate::learn::{AdaptivePart, Observed, Tuning};
 
     #[test]
     fn what_is_asked_for_again_is_in_whole_granules() {
