@@ -295,7 +295,8 @@ mod tests {
         check_published::<crate::peers::UnlikeResults>()?;
         check_published::<crate::peers::DriftResults>()?;
         check_published::<crate::peers::OverlapResults>()?;
-        check_published::<crate::peers::GrowthResults>()
+        check_published::<crate::peers::GrowthResults>()?;
+        check_published::<crate::peers::SmallResults>()
     }
 
     /// Returns the first place in which two documents differ, with both values.

@@ -135,7 +135,7 @@ fn threads_run_on_their_own_cores() {
     }
     let mut team = DeviceTeam::new(workers).unwrap();
     // A device's threads are woken for parts of this size, and the calling thread does smaller ones.
-    let slices = vec![256; team.len()];
+    let slices = vec![512; team.len()];
     run_updates(&mut team, &slices, 50);
     let places: Vec<ThreadPlace> = team.threads().concat();
     assert_eq!(places.len(), 2 * cores.len());

@@ -190,6 +190,7 @@ pub fn start_here(programs: &PeerPrograms, ranks: usize, blas: PeerBlas) -> Rank
         ranks: vec![ranks],
         threads: (programs.cores / ranks).max(1),
         blas,
+        is_bound: true,
     }
 }
 

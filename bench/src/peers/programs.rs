@@ -49,6 +49,8 @@ pub struct RankStart<'a> {
     /// Threads of the BLAS in each rank of a peer. Our own ranks find their cores themselves.
     pub threads: usize,
     pub blas: PeerBlas,
+    /// Ranks of a peer on this machine are bound to cores of their own.
+    pub is_bound: bool,
 }
 
 impl<'a> RankStart<'a> {
@@ -60,6 +62,7 @@ impl<'a> RankStart<'a> {
             ranks,
             threads: 1,
             blas: PeerBlas::OpenBlas,
+            is_bound: true,
         }
     }
 
@@ -169,7 +172,7 @@ impl PeerPrograms {
         let ranks = start.n_ranks();
         let mut command = match start.hosts {
             Some(hosts) => hosts.mpirun(&start.ranks),
-            None if is_peer => self.mpirun_bound(ranks, start.threads),
+            None if is_peer && start.is_bound => self.mpirun_bound(ranks, start.threads),
             None => self.launcher.mpirun(ranks, self.launcher.options),
         };
         for (name, value) in variables {

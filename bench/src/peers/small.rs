@@ -18,6 +18,9 @@ const SIZES: [(usize, usize); 5] = [(64, 4000), (128, 2000), (256, 600), (512, 1
 /// Goals of a call over ScaLAPACK's, by size.
 const GOALS: [(usize, f64); 2] = [(64, 3.0), (256, 1.1)];
 
+/// The time of a call over ScaLAPACK's up to which a size is useful.
+const USEFUL: f64 = 1.1;
+
 /// The goal of the microseconds that a call on one rank takes beyond the BLAS, at the smallest size.
 const GOAL_BEYOND_US: f64 = 20.0;
 
@@ -116,6 +119,17 @@ impl SmallResults {
         MedianRange::of_ratios(&ours, &theirs)
     }
 
+    /// Returns the smallest size from which all calls on two ranks take little longer than ScaLAPACK's; `None` if the largest
+    /// takes longer.
+    fn find_useful(&self) -> Option<usize> {
+        let sizes: Vec<usize> = self.list_sizes().collect();
+        let useful = sizes
+            .iter()
+            .rev()
+            .take_while(|&&size| self.compare(size).median <= USEFUL);
+        useful.last().copied()
+    }
+
     /// Returns the microseconds of a call on one rank beyond those of the library.
     fn find_beyond_us(&self, size: usize) -> MedianRange {
         let [ours, library] = [Caller::Alone, Caller::Blas].map(|caller| self.list(size, caller));
@@ -131,14 +145,19 @@ impl Caller {
     /// Returns the median seconds of a call, after the first tenth.
     fn time_call(self, programs: &PeerPrograms, size: usize, calls: usize) -> anyhow::Result<f64> {
         let shape = ProductShape::square(size);
-        let start = start_here(programs, 2, PeerBlas::OpenBlas);
         let runs = match self {
             Self::Prepared => vec![programs.run_prepared(2, size, calls)?],
             Self::Alone => vec![programs.run_prepared(1, size, calls)?],
             Self::ScaLapack => {
-                let block = size.div_ceil(4);
-                let grids = [format!("{block}:1x2"), format!("{block}:2x1")];
-                list_seconds(programs.run_pdgemm(&start, shape, calls, &grids)?)
+                let grids = [size / 4, size / 2]
+                    .into_iter()
+                    .flat_map(|block| [format!("{block}:1x2"), format!("{block}:2x1")])
+                    .collect::<Vec<_>>();
+                let mut start = start_here(programs, 2, PeerBlas::OpenBlas);
+                let mut answers = programs.run_pdgemm(&start, shape, calls, &grids)?;
+                start.is_bound = false;
+                answers.extend(programs.run_pdgemm(&start, shape, calls, &grids)?);
+                list_seconds(answers)
             }
             Self::Blas => list_seconds(programs.run_dgemm(PeerBlas::OpenBlas, shape, calls)?),
         };
@@ -200,6 +219,12 @@ impl CampaignResults for SmallResults {
             ]
         });
         let table = format_table(columns, rows);
-        Ok(format!("{origin}\n\n{goals}\n{table}"))
+        let useful = match self.find_useful() {
+            Some(size) => format!(
+                "The smallest useful size is {size}: from there on a call takes at most {USEFUL} × ScaLAPACK's. The BLAS of one rank does smaller products."
+            ),
+            None => format!("No size is useful: calls take more than {USEFUL} × ScaLAPACK's."),
+        };
+        Ok(format!("{origin}\n\n{goals}\n{table}\n{useful}\n"))
     }
 }

@@ -156,12 +156,16 @@ fn multiply_zeros<T: Scalar>(blas: &dyn Blas) {
     );
 }
 
-/// Fewest multiplications of an update, and fewest elements of a C to scale, for which the threads are woken: that takes some
-/// ten microseconds, in which the calling thread has done the work.
-const WORTH_WAKING: usize = 1 << 20;
-const ELEMENTS_WORTH_WAKING: usize = 1 << 14;
+/// Fewest operations of an update for which several threads are woken: that takes some ten microseconds, in which the calling
+/// thread has done the work.
+const FLOP_WORTH_SHARING: f64 = (1 << 23) as f64;
+/// Fewest operations of an update that the calling thread leaves to the only thread of the device, on whose core and in whose
+/// NUMA domain it belongs.
+const FLOP_WORTH_HANDING_OVER: f64 = (1 << 25) as f64;
+/// Fewest bytes of a C to scale for which several threads are woken.
+const BYTES_WORTH_SHARING: usize = 1 << 20;
 
-/// A C smaller than this fits the caches, and shares its pages with other data.
+/// A C smaller than this fits the caches, and shares its pages with other data: it may be first written, and stay, anywhere.
 const WORTH_MOVING_BYTES: usize = 8 << 20;
 
 impl From<CpuWorker> for Box<dyn Worker> {
@@ -218,8 +222,13 @@ impl Worker for CpuWorker {
 
 impl<T: Scalar> Updates<T> for CpuWorker {
     fn scale(&mut self, beta: T, mut c: ViewMut<'_, T>) {
-        let is_worth_waking = c.rows().saturating_mul(c.cols()) >= ELEMENTS_WORTH_WAKING;
-        let Some(pool) = self.pool.as_ref().filter(|_| is_worth_waking) else {
+        let bytes = (c.rows() * c.cols()).saturating_mul(size_of::<T>());
+        let worth_waking = if self.cores.len() > 1 {
+            BYTES_WORTH_SHARING
+        } else {
+            WORTH_MOVING_BYTES
+        };
+        let Some(pool) = self.pool.as_ref().filter(|_| bytes >= worth_waking) else {
             return c.scale(beta);
         };
         let widths = even_widths(c.cols(), pool.current_num_threads());
@@ -250,10 +259,15 @@ impl<T: Scalar> Updates<T> for CpuWorker {
     ) -> Result<UpdateTime, DeviceError> {
         self.job.update(&a, &b, &c)?;
         let start = Instant::now();
-        let products = a.rows().saturating_mul(a.cols()).saturating_mul(b.cols());
+        let flop = T::TYPE.flop() * a.rows() as f64 * a.cols() as f64 * b.cols() as f64;
+        let worth_waking = if self.cores.len() > 1 {
+            FLOP_WORTH_SHARING
+        } else {
+            FLOP_WORTH_HANDING_OVER
+        };
         let blas = self.blas.as_ref();
         let cpu_s = match &self.pool {
-            Some(pool) if products >= WORTH_WAKING => {
+            Some(pool) if flop >= worth_waking => {
                 shared_gemm(pool, blas, &self.seen, alpha, a, b, c)
             }
             // The calling thread is no thread of the device, which is seen on its own units only.

@@ -237,7 +237,8 @@ impl DeviceTeam {
     /// as [`Updates::update_ahead`].
     ///
     /// While the devices compute, the calling thread calls `meanwhile` for the progress of its messages, at least once and as
-    /// long as it returns `true`. Between the calls it sleeps briefly.
+    /// long as it returns `true`. Between the calls it sleeps briefly. A short update of one device alone runs on the calling
+    /// thread, after one such call.
     ///
     /// # Errors
     /// As [`begin`](Self::begin). A panic in a device is such an error too; the others finish their update first.
@@ -258,11 +259,15 @@ impl DeviceTeam {
         }
         let columns = cut_columns(slices).into_iter();
         let products = (c.rows() as f64) * (c.cols() as f64) * (panels.0.cols() as f64);
-        let _running = Operation::begin(T::TYPE.flop() * products);
+        let flop = T::TYPE.flop() * products;
+        let _running = Operation::begin(flop);
+        let is_short =
+            flop < FLOP_WORTH_DRIVING && slices.iter().filter(|&&cols| cols > 0).count() == 1;
+        let mut progress = || meanwhile() && !is_short;
         let tasks = columns
             .zip(split_slices(c, slices))
             .map(|(columns, c)| c.map(|c| (columns, c)));
-        self.drive(tasks.collect(), meanwhile, |worker, (columns, c)| {
+        self.drive(tasks.collect(), &mut progress, |worker, (columns, c)| {
             let next = next.map(|next| cut_panels(next, &columns));
             T::updates(worker).update_ahead(alpha, cut_panels(panels, &columns), next, c)
         })
@@ -369,6 +374,10 @@ impl DeviceTeam {
             .collect()
     }
 }
+
+/// Fewest operations of an update of one device during which messages make progress. A smaller one is over within a third of a
+/// millisecond, of which waking another thread would be a large part.
+const FLOP_WORTH_DRIVING: f64 = (1 << 24) as f64;
 
 /// Splits C into the columns of each device; `None` for a device without columns.
 fn split_slices<'c, T: Scalar>(c: ViewMut<'c, T>, slices: &[usize]) -> Vec<Option<ViewMut<'c, T>>> {
