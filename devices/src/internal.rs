@@ -17,16 +17,15 @@ pub use crate::host::topology::Distances;
 pub use crate::node::clock::HostClock;
 pub use crate::node::conditions::HostConditions;
 pub use crate::node::discover::rank_devices;
-pub use crate::node::gpus::{GpuOffers, assign_gpus, offer_gpus};
-pub use crate::node::heat::HeatSensors;
+pub use crate::node::gpus::{assign_gpus, offer_gpus};
 pub use crate::node::host_cores::{HostCores, deal_by_distance, reserve_hosts};
-pub use crate::node::host_share::{HostScope, HostShare};
-pub use crate::node::load::{Load, list_busy_cores};
+pub use crate::node::host_share::HostScope;
+pub use crate::node::load::Load;
 pub use crate::node::rank_gpu::RankGpu;
-pub use crate::node::reserve::reserve_cores;
+pub use crate::node::setup::{FoundHost, HostFacts, RankHost, RankNode, Told};
 pub use crate::node::share::share_cores;
 pub use crate::node::spec::{Cores, DeviceSpec, NodeSpec, SavedModel, check_name};
-pub use crate::node::workers::{found_devices, make_team};
+pub use crate::node::workers::found_devices;
 // For the runtime, which watches over ranks that stand still.
 pub use crate::host::operation::{Operation, OperationsSeen, read_operations};
 // For the command and for benchmarks, whose process is theirs alone.

@@ -34,7 +34,7 @@ pub struct GpuOffers {
 }
 
 /// Finds the GPUs that this rank could drive, for the other ranks of its host. `launched` is its index among the processes that
-/// its launcher has started there, and their number. Unusual findings are added to `notices`.
+/// its launcher has started there, and their number, if they count. Unusual findings are added to `notices`.
 pub fn offer_gpus(
     topology: &Topology,
     node: &NodeSpec,
@@ -60,7 +60,7 @@ pub fn offer_gpus(
             .map(|gpu| GpuOffer::new(topology, gpu))
             .collect(),
         wishes,
-        place: launched.filter(|_| scope == HostScope::World),
+        place: launched,
     };
     (found, offers)
 }

@@ -417,8 +417,8 @@ impl NodeReport {
             sum_s: execution.sum_s,
             parts_s: execution.parts_s,
             devices: devices.collect(),
-            blas_known: session.node.blas_known,
-            name: session.node.name.clone(),
+            blas_known: session.models.blas_known,
+            name: session.node.name().to_owned(),
             messages: execution.messages,
             bytes: execution.bytes,
             measured: match plan.file() {

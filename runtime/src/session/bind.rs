@@ -3,8 +3,7 @@
 use isochron_devices::internal::share_cores;
 use isochron_devices::{CoreInfo, Topology};
 
-use super::HostScope;
-use super::join::place_on_host;
+use super::find::place_on_host;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 
@@ -20,7 +19,7 @@ use crate::error::Error;
 /// All ranks.
 pub fn bind_rank(comm: &dyn Comm) -> Result<Option<CoreInfo>, Error> {
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
-    let (index, count) = place_on_host(comm, &topology, HostScope::default())?;
+    let (index, count) = place_on_host(comm, &topology)?;
     let cores = topology.affordable_cores();
     let core = (cores.len() >= count && topology.should_pin())
         .then(|| share_cores(&cores, count).swap_remove(index))

@@ -1,11 +1,13 @@
 //! The devices that a rank drives without a platform file.
 
-use isochron_devices::internal::{HostScope, NodeSpec, found_devices};
+use isochron_devices::internal::{
+    HostFacts, HostScope, NodeSpec, assign_gpus, found_devices, offer_gpus,
+};
 use isochron_devices::topology::Topology;
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
 
-use super::join::{place_on_host, share_gpus};
-use crate::comm::{Comm, agree};
+use super::join::gather_on_host;
+use crate::comm::{Comm, agree, launched_place};
 use crate::error::Error;
 
 /// The devices that a [`Session`](super::Session) without a platform file would make on one rank.
@@ -29,10 +31,14 @@ impl FoundDevices {
     /// All ranks, each with the topology of its host.
     pub fn find(comm: &dyn Comm, topology: &Topology, grouping: Grouping) -> Result<Self, Error> {
         let scope = HostScope::default();
-        let place = place_on_host(comm, topology, scope)?;
+        let place = place_on_host(comm, topology)?;
         // `cuda::survey` reports problems with GPUs.
+        let notices = &mut Vec::new();
         let node = NodeSpec::default();
-        let gpus = share_gpus(comm, topology, &node, scope, &mut Vec::new())?;
+        let (visible, offers) = offer_gpus(topology, &node, scope, launched_place(), notices);
+        let host = gather_on_host(comm, offers)?;
+        let gpus = assign_gpus(&visible, host, comm.rank(), notices);
+        let gpus = agree(comm, gpus.map_err(Error::from))?;
         let devices = found_devices(topology, place, grouping, &gpus);
         Ok(Self {
             place,
@@ -40,4 +46,14 @@ impl FoundDevices {
             gpus: gpus.into_iter().map(|gpu| gpu.info).collect(),
         })
     }
+}
+
+/// Returns this rank's [place](HostFacts::find_place) on its host, beside all processes that its launcher has started there.
+///
+/// # Collective
+/// All ranks.
+pub(super) fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
+    let mine = HostFacts::new(topology, &[]);
+    let host = gather_on_host(comm, mine.clone())?;
+    Ok(mine.find_place(topology, &host, comm.rank(), launched_place()))
 }

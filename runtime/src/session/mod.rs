@@ -6,7 +6,6 @@ pub(crate) mod find;
 mod join;
 mod log;
 mod models;
-mod node;
 mod planning;
 pub(crate) mod updates;
 
@@ -14,6 +13,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use isochron_devices::internal::RankNode;
 use isochron_devices::{DeviceInfo, DeviceTeam, MeasureConfig, Scalar};
 use tracing::dispatcher::DefaultGuard;
 
@@ -29,7 +29,6 @@ use crate::plan::Plan;
 use crate::progress::Observer;
 use log::LineLog;
 use models::SessionModels;
-use node::SessionNode;
 
 /// The ranks of a job and this rank's devices.
 ///
@@ -49,7 +48,7 @@ use node::SessionNode;
 /// ```
 pub struct Session {
     pub(crate) comm: Arc<dyn Comm>,
-    pub(crate) node: SessionNode,
+    pub(crate) node: RankNode,
     measure: MeasureConfig,
     pub(crate) models: SessionModels,
     pub(crate) observer: Option<Rc<dyn Observer>>,
@@ -82,7 +81,7 @@ impl Session {
     pub fn of_team(comm: impl Into<Arc<dyn Comm>>, team: DeviceTeam) -> Self {
         Self {
             comm: comm.into(),
-            node: SessionNode::of_team(team),
+            node: RankNode::of_team(team),
             measure: MeasureConfig::default(),
             models: SessionModels::default(),
             observer: None,

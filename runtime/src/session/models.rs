@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Session;
 use crate::comm::{CollectiveCall, LinkLadder};
 use crate::error::Error;
-use crate::plan::Problem;
+use crate::plan::{KnownFrom, Problem};
 use crate::store::{GivenModels, JobStore, KnownDevice, SegmentCopier};
 
 /// The models of a session.
@@ -20,6 +20,8 @@ pub(crate) struct SessionModels {
     pub given: Option<GivenModels>,
     /// `true`, on all ranks, if models are given by hand.
     pub are_given: bool,
+    /// The origin of the choice of this rank's BLAS; `None` if it was named.
+    pub blas_known: Option<KnownFrom>,
 }
 
 impl Session {

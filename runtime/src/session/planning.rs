@@ -241,7 +241,7 @@ impl Session {
         PlannedNode {
             rank: self.comm.rank(),
             host: self.comm.host().to_owned(),
-            name: self.node.name.clone(),
+            name: self.node.name().to_owned(),
             measured,
             devices: devices.collect(),
         }

@@ -32,7 +32,7 @@ use crate::store::{
     NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
     name_writer,
 };
-use isochron_devices::internal::{DeviceSpec, NodeSpec};
+use isochron_devices::internal::{DeviceSpec, RankHost};
 
 /// Ratio of panel widths up to which times of updates of one are used for the other.
 const NEAR_WIDTH: usize = 2;
@@ -123,12 +123,12 @@ impl JobStore {
     pub fn take(
         comm: &dyn Comm,
         store: Option<ModelStore>,
-        topology: &Topology,
-        node: &NodeSpec,
-        (devices, gpus): (&[DeviceInfo], &[RankGpu]),
+        host: &RankHost,
+        devices: &[DeviceInfo],
     ) -> Result<Option<Self>, Error> {
+        let specs = host.spec.devices();
         let mine = devices.iter().enumerate().map(|(index, device)| {
-            describe_source(topology, comm, device, gpus, node.devices().get(index))
+            describe_source(&host.topology, comm, device, &host.gpus, specs.get(index))
         });
         let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
         Ok(store.map(|store| Self {
