@@ -6,13 +6,17 @@
 
 mod costs;
 mod decision;
+mod devices;
 mod division;
 mod left_out;
+mod modelled;
 mod models;
 mod planner;
 
 pub use decision::{Decision, LeftOut};
+pub use devices::{NodeDevices, apportion_columns};
 pub use division::{Division, hold_evenly};
+pub use modelled::Modelled;
 pub use planner::{PlanAnswer, PlanRequest, Planner};
 
 use crate::balance::BalanceError;

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use isochron_devices::{DeviceInfo, DeviceKind};
-use isochron_hierarchy::balance::{EndReason, Extent, imbalance};
-use isochron_hierarchy::decide::{Decision, Division};
+use isochron_hierarchy::balance::{Extent, imbalance};
+use isochron_hierarchy::decide::{Decision, Division, apportion_columns};
 use isochron_hierarchy::learn::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
 use isochron_hierarchy::predict::messages_s;
 use isochron_hierarchy::times::{Sample, Series};
 use serde::{Deserialize, Serialize};
 
 use super::PlanningTask;
+use super::predictor::{FirstDivision, note_prediction};
 use crate::error::Error;
 use crate::plan::place::{ChangeCosts, Placed, Places, RunConditions};
 use crate::plan::{Making, Plan, PlannedNode, Problem};
@@ -29,7 +30,7 @@ const MOST_PAUSE: u64 = 16;
 const FINENESS: u64 = 64;
 
 /// The head rank's knowledge of all devices.
-pub(crate) struct Looking {
+pub(super) struct Looking {
     learner: Adaptive,
     pub look: FirstLook,
     /// The devices of each rank.
@@ -41,16 +42,6 @@ pub(crate) struct Looking {
     /// Every time that was measured whole, by device, and the limits of the last request.
     pub seen: Vec<Vec<Series>>,
     limits_s: Vec<Option<f64>>,
-}
-
-/// The first division of a run that learns.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct FirstDivision {
-    pub decision: Decision,
-    /// Columns of every rank's devices.
-    pub slices: Vec<Vec<usize>>,
-    /// The look at the devices, from which the run learns on.
-    pub look: FirstLook,
 }
 
 /// Returns the settings for a run of this number of steps and devices.
@@ -289,19 +280,20 @@ impl Looking {
         }) = first
         else {
             self.describe_balance(&mut decision, None);
-            return Ok(FirstDivision {
-                decision,
-                slices,
-                look: self.look.clone(),
-            });
+            return Ok(self.begin_with(decision, slices));
         };
         decision.division = Division::C(assignment.layout);
         self.describe_balance(&mut decision, Some(&laid_out.units));
-        Ok(FirstDivision {
+        Ok(self.begin_with(decision, assignment.slices))
+    }
+
+    fn begin_with(&self, decision: Decision, slices: Vec<Vec<usize>>) -> FirstDivision {
+        FirstDivision {
             decision,
-            slices: assignment.slices,
-            look: self.look.clone(),
-        })
+            falls: vec![false; slices.len()],
+            slices,
+            look: Some(self.look.clone()),
+        }
     }
 
     /// Lets the learner divide the first step; `None` if it has nothing to divide.
@@ -339,7 +331,7 @@ impl Looking {
                 .learner
                 .divide_among(devices.clone(), part.len() as u64)?;
             let weights: Vec<f64> = units.iter().map(|&units| units as f64).collect();
-            slices.push(super::node::apportion_columns(part.cols, &weights));
+            slices.push(apportion_columns(part.cols, &weights));
         }
         Ok(slices)
     }
@@ -361,15 +353,5 @@ impl Looking {
                 .collect();
         }
         balance.imbalance = imbalance(&balance.times_s);
-    }
-}
-
-/// Says that a balance was predicted, after this number of measurements.
-pub(crate) fn note_prediction(decision: &mut Decision, measurements: u32) {
-    if let Some(balance) = &mut decision.balance {
-        balance.iterations = measurements;
-        balance.converged = false;
-        balance.why = EndReason::Predicted;
-        balance.history.clear();
     }
 }

@@ -48,7 +48,7 @@ impl<T: Scalar> NodeMeasurer<'_, T> {
     ///
     /// # Collective
     /// All ranks.
-    pub(crate) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
+    pub(super) fn look_at_all(&mut self, known: &[KnownDevice]) -> Result<Option<Looking>, Error> {
         let comm = self.comm;
         let likely_cores = self.team.likely_cores();
         let mine: Vec<DeviceClass> = self

@@ -6,6 +6,7 @@
 mod look;
 mod look_times;
 mod node;
+mod predictor;
 
 use isochron_devices::internal::{Load, memory_bounds};
 use isochron_devices::{DeviceTeam, MeasureConfig, MeasureTally, Scalar};
@@ -15,14 +16,14 @@ use isochron_hierarchy::learn::FirstLook;
 use isochron_hierarchy::predict::{Cluster, Links};
 use isochron_hierarchy::times::Series;
 
-use crate::comm::{Comm, LinkLadder, share_outcome};
+use crate::comm::{Comm, LinkLadder, agree, share_outcome};
 use crate::error::Error;
 use crate::plan::host_memory::{MemoryNeed, share_memory};
 use crate::plan::{KnownFrom, Plan, Problem};
 use crate::store::KnownDevice;
 use crate::watch::LongCall;
-use look::{FirstDivision, Looking, note_prediction};
 pub(crate) use node::NodeMeasurer;
+use predictor::Predictor;
 
 /// Part of the multiplication that one measurement may take.
 const MEASUREMENT_SHARE: f64 = 0.035;
@@ -46,8 +47,8 @@ pub(crate) struct PlanMeasurer<'a, T> {
     ladder: LinkLadder,
     /// The load of this rank's host.
     load: Load,
-    /// The look at all devices, on the head rank, if the run is to learn.
-    looking: Option<Looking>,
+    /// Knowledge that replaces the nodes' measurements, on the head rank; `None` if they are measured.
+    predictor: Option<Predictor>,
     /// Knowledge of each rank's devices, on the head rank; empty without any.
     known: Vec<Vec<KnownDevice>>,
 }
@@ -71,6 +72,25 @@ pub(crate) struct Decided {
     pub seen: Vec<Vec<Series>>,
     /// `true` if times of this node or its devices fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
+}
+
+/// The decision, and this rank's part of the first division.
+struct Divided {
+    decision: Decision,
+    slices: Vec<usize>,
+    look: Option<FirstLook>,
+    falls: bool,
+    seen: Vec<Vec<Series>>,
+}
+
+/// Returns `true` if the times of all devices hold without a measurement.
+fn are_certain(ranks: &[Vec<KnownDevice>]) -> bool {
+    ranks.iter().all(|devices| {
+        !devices.is_empty()
+            && devices
+                .iter()
+                .all(|device| device.is_certain() && !device.points.is_empty())
+    })
 }
 
 /// A problem to be planned on the ranks of a job, and the update that is measured for it.
@@ -145,7 +165,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
             node,
             ladder,
             load,
-            looking: None,
+            predictor: None,
             known,
         }
     }
@@ -157,44 +177,37 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     pub(crate) fn decide(mut self) -> Result<Decided, Error> {
         let learns = self.node.task.config.rule().learns();
         let known = self.share_known()?;
+        let rank = self.node.comm.rank();
+        let is_modelled = !learns && are_certain(&known);
         if learns {
-            self.looking = self.node.look_at_all(&self.known.concat())?;
+            let looking = self.node.look_at_all(&self.known.concat())?;
+            self.predictor = looking.map(Box::new).map(Predictor::Look);
             self.node.free_operands();
+        } else if is_modelled {
+            let models = (rank == 0).then(|| Predictor::of_models(&self.node.task, &known));
+            self.predictor = agree(self.node.comm, models.transpose())?;
         } else {
-            self.node.take_known(&known)?;
+            self.node.take_known(&known[rank]);
         }
-        let mut decision = self.drive_planner()?;
-        if self.node.is_predicting() {
-            note_prediction(&mut decision, 0);
-        }
-        let first = if learns {
-            Some(self.divide_first(&decision)?)
+        let decision = self.drive_planner()?;
+        let divided = if learns || is_modelled {
+            self.divide_by_prediction(decision)?
         } else {
-            None
+            self.divide_as_measured(decision)?
         };
-        if let Some(first) = &first {
-            decision.clone_from(&first.decision);
-        }
+        let decision = divided.decision;
         tracing::info!(division = %decision.division, candidates = ?decision.candidates,
             left_out = ?decision.left_out, "decided");
-        let rank = self.node.comm.rank();
         let balance = decision.balance.as_ref();
         let node_falls = balance.is_some_and(|balance| balance.falling.contains(&rank));
         Ok(Decided {
-            falls: self.node.falls || node_falls,
+            falls: divided.falls || node_falls,
             links: self.find_links(),
             ladder: self.ladder,
             known: known[rank].iter().map(|device| device.from).collect(),
-            seen: if learns {
-                self.looking.map_or_else(Vec::new, |looking| looking.seen)
-            } else {
-                self.node.gather_seen()?
-            },
-            slices: match &first {
-                Some(first) => first.slices[rank].clone(),
-                None => self.node.slice_part(&decision.division),
-            },
-            look: first.map(|first| first.look),
+            seen: divided.seen,
+            slices: divided.slices,
+            look: divided.look,
             measured: self.node.measured,
             decision,
         })
@@ -216,18 +229,42 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         Ok(known)
     }
 
-    /// Divides the first step of a run that learns.
+    /// Divides the first step by the head rank's predictions.
     ///
     /// # Collective
     /// All ranks.
-    fn divide_first(&mut self, decision: &Decision) -> Result<FirstDivision, Error> {
+    fn divide_by_prediction(&mut self, decision: Decision) -> Result<Divided, Error> {
         let comm = self.node.comm;
         let task = self.node.task;
         let first = self
-            .looking
+            .predictor
             .as_mut()
-            .map(|looking| looking.divide_first(&task, decision.clone()));
-        share_outcome(comm, 0, first)
+            .map(|predictor| predictor.divide_first(&task, decision));
+        let mut first = share_outcome(comm, 0, first)?;
+        Ok(Divided {
+            decision: first.decision,
+            slices: first.slices.swap_remove(comm.rank()),
+            look: first.look,
+            falls: first.falls[comm.rank()],
+            seen: match self.predictor.take() {
+                Some(Predictor::Look(looking)) => looking.seen,
+                Some(Predictor::Models(_)) | None => Vec::new(),
+            },
+        })
+    }
+
+    /// Divides this node's part by what was measured.
+    ///
+    /// # Collective
+    /// All ranks.
+    fn divide_as_measured(&mut self, decision: Decision) -> Result<Divided, Error> {
+        Ok(Divided {
+            slices: self.node.slice_part(&decision.division),
+            look: None,
+            falls: self.node.falls,
+            seen: self.node.gather_seen()?,
+            decision,
+        })
     }
 
     fn drive_planner(&mut self) -> Result<Decision, Error> {
@@ -250,7 +287,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     }
 
     /// Makes the planner on the head rank.
-    fn begin_planner(&self) -> Result<Planner, Error> {
+    fn begin_planner(&mut self) -> Result<Planner, Error> {
         let PlanningTask {
             problem,
             cluster,
@@ -263,11 +300,11 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
     }
 
     /// Answers the planner on the head rank as long as no other rank is needed: with predicted times and known links.
-    fn answer_alone(&self, planner: &mut Planner) -> Result<(), Error> {
+    fn answer_alone(&mut self, planner: &mut Planner) -> Result<(), Error> {
         while let BalanceStep::Measure(request) = planner.step() {
-            let answer = match (request, &self.looking) {
-                (PlanRequest::Times { extents, .. }, Some(looking)) => {
-                    PlanAnswer::Times(looking.predict(&self.node.task, &extents)?)
+            let answer = match (request, &mut self.predictor) {
+                (PlanRequest::Times { extents, along_k }, Some(predictor)) => {
+                    PlanAnswer::Times(predictor.predict(&self.node.task, &extents, along_k)?)
                 }
                 (PlanRequest::Links { run_s }, _) if self.ladder.is_settled(run_s) => {
                     PlanAnswer::Links(self.find_links().unwrap_or(FREE))
@@ -288,7 +325,7 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
         Ok(match request {
             PlanRequest::MessageCosts => {
                 let byte_s = self.measure_messages()?;
-                if let Some(looking) = &mut self.looking {
+                if let Some(Predictor::Look(looking)) = &mut self.predictor {
                     looking.look.byte_s.clone_from(&byte_s);
                 }
                 PlanAnswer::MessageCosts(byte_s)
@@ -297,10 +334,8 @@ impl<'a, T: Scalar> PlanMeasurer<'a, T> {
             PlanRequest::Times { extents, along_k } => {
                 let mine = self.node.measure(extents[comm.rank()], along_k)?;
                 let times = comm.gather(&mine)?;
-                if !self.node.is_predicting() {
-                    let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
-                    self.node.note_measured(&times_s, Some(imbalance(&times_s)));
-                }
+                let times_s: Vec<f64> = times.iter().map(|time| time.seconds).collect();
+                self.node.note_measured(&times_s, Some(imbalance(&times_s)));
                 PlanAnswer::Times(times)
             }
             PlanRequest::Room(division) => PlanAnswer::Room(self.has_room(division)?),

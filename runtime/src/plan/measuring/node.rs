@@ -1,16 +1,11 @@
 //! The measurement of a node's time: IDPA on its devices, in step with the other nodes.
 
-use std::collections::HashMap;
-
 use isochron_devices::measure::{InStep, UpdateOperands};
 use isochron_devices::{
     Depth, DeviceTeam, JobShape, MeasureConfig, MeasureTally, Scalar, measure_team,
 };
-use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, DeviceModels, Extent, Idpa, Rule};
-use isochron_hierarchy::decide::Division;
-use isochron_hierarchy::layout::Rect;
-use isochron_hierarchy::model::{Fit, SpeedModel};
-use isochron_hierarchy::partition::apportion;
+use isochron_hierarchy::balance::{BalanceStep, DeviceBalance, Extent, Rule};
+use isochron_hierarchy::decide::{Division, NodeDevices};
 use isochron_hierarchy::times::{MeasureOutcome, Measurement, Sample, Series};
 
 use super::{MEASUREMENT_SHARE, PlanningTask};
@@ -72,30 +67,6 @@ fn limit_reps(measure: MeasureConfig, steps: u64, updates: f64) -> MeasureConfig
     }
 }
 
-/// The results of IDPA on this node's sub-matrices, and the models of its devices.
-#[derive(Default)]
-struct NodeMemory {
-    found: HashMap<Extent, DeviceBalance>,
-    known: Option<DeviceModels>,
-}
-
-/// Divides columns in proportion to these weights.
-pub(crate) fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
-    apportion(columns as u64, weights)
-        .into_iter()
-        .map(|columns| columns as usize)
-        .collect()
-}
-
-/// Makes the models of devices.
-fn fit_models(fit: Fit, devices: &[KnownDevice]) -> Result<Vec<Box<dyn SpeedModel>>, Error> {
-    devices
-        .iter()
-        .map(|device| fit.model(&device.points))
-        .map(|model| model.map_err(|error| Error::parameter("fit", fit, error.to_string())))
-        .collect()
-}
-
 /// The measurement of a node's devices.
 pub(crate) struct NodeMeasurer<'a, T> {
     pub comm: &'a dyn Comm,
@@ -107,14 +78,11 @@ pub(crate) struct NodeMeasurer<'a, T> {
     /// Tally of this node's measurements.
     pub measured: MeasureTally,
     pub(crate) operands: UpdateOperands<T>,
-    /// Knowledge of the devices if C is divided, and if k is.
-    memories: [NodeMemory; 2],
+    devices: NodeDevices,
     /// Number of times that all nodes were measured.
     iterations: u32,
     /// `true` if times of a device fall with the size, and the partitioner needs times that grow.
     pub falls: bool,
-    /// The devices' models if nothing is to be measured; else empty.
-    models: Vec<Box<dyn SpeedModel>>,
     /// The repetitions of every size that was measured, by device.
     seen: Vec<Vec<Series>>,
 }
@@ -129,7 +97,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         task: PlanningTask,
     ) -> Self {
         Self {
-            models: Vec::new(),
+            devices: NodeDevices::new(task.config, team.len()),
             seen: vec![Vec::new(); team.len()],
             comm,
             team,
@@ -138,43 +106,18 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             task,
             measured: MeasureTally::default(),
             operands: UpdateOperands::default(),
-            memories: Default::default(),
             iterations: 0,
             falls: false,
         }
     }
 
-    /// Takes what is known of each rank's devices. If it is certain for all, their models replace all measurements.
-    /// Else balancing starts with the points of this rank's devices, if all of them have some.
-    ///
-    /// # Errors
-    /// On every rank: [`Error::Parameter`] if points make no model.
-    ///
-    /// # Collective
-    /// All ranks, with the same.
-    pub(crate) fn take_known(&mut self, ranks: &[Vec<KnownDevice>]) -> Result<(), Error> {
-        let mine = &ranks[self.comm.rank()];
-        if mine.is_empty() || mine.iter().any(|device| device.points.is_empty()) {
-            return agree(self.comm, Ok(()));
+    /// Takes what is known of this rank's devices: balancing starts with their points, if all of them have some.
+    pub(crate) fn take_known(&mut self, known: &[KnownDevice]) {
+        if known.iter().any(|device| device.points.is_empty()) {
+            return;
         }
-        let mut all = ranks.iter().flatten();
-        let models = if all.all(KnownDevice::is_certain) {
-            fit_models(self.task.config.fit, mine)
-        } else {
-            Ok(Vec::new())
-        };
-        self.models = agree(self.comm, models)?;
-        let points = mine.iter().map(|device| device.points.clone()).collect();
-        let known = DeviceModels::from_points(points);
-        for memory in &mut self.memories {
-            memory.known = Some(known.clone());
-        }
-        Ok(())
-    }
-
-    /// Returns `true` if models replace all measurements.
-    pub(crate) fn is_predicting(&self) -> bool {
-        !self.models.is_empty()
+        let points = known.iter().map(|device| device.points.clone()).collect();
+        self.devices = NodeDevices::new(self.task.config, known.len()).with_points(points);
     }
 
     /// Gathers the repetitions that were measured, of all ranks' devices in order.
@@ -199,33 +142,27 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     /// # Collective
     /// All ranks, each with its own extent.
     pub(crate) fn measure(&mut self, extent: Extent, along_k: bool) -> Result<Sample, Error> {
-        if !self.is_predicting() {
-            self.note_iteration();
-        }
-        let area = self
+        self.note_iteration();
+        let (rows, cols) = self
             .task
             .problem
             .size_in_elements((extent.rows, extent.cols));
         // IDPA will measure about these slices.
-        let slices = self.slice_columns(area, along_k);
+        let slices = self.devices.slice_columns((rows, cols), along_k);
         let depth = self.depth(along_k);
-        let job = JobShape::of::<T>((area.0, slices.iter().sum()), depth);
-        if !self.is_predicting() {
-            host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
-        }
+        let job = JobShape::of::<T>((rows, slices.iter().sum()), depth);
+        host_memory::prepare_operands(self.comm, self.team, &mut self.operands, &job, &slices)?;
         let mut rounds = MeasureRounds::new(self.comm);
         let outcome = self
-            .balance_devices(area, along_k, &mut rounds)
-            .and_then(|balance| self.keep_repeating(area, depth, balance, &mut rounds));
+            .balance_devices((rows, cols), along_k, &mut rounds)
+            .and_then(|balance| self.keep_repeating((rows, cols), depth, balance, &mut rounds));
         // A node without work, or one that failed, takes part too.
         while rounds.ask_for_round(false) {}
         let balance = agree(self.comm, outcome)?;
         let observed = balance.to_sample();
         self.falls |= !balance.falling.is_empty();
-        if area.0 > 0 && area.1 > 0 {
-            let memory = &mut self.memories[usize::from(along_k)];
-            memory.known = Some(balance.models.clone());
-            memory.found.insert(extent, balance);
+        if rows > 0 && cols > 0 {
+            self.devices.keep(extent, along_k, balance);
         }
         Ok(observed)
     }
@@ -257,53 +194,11 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Divides a number of columns of `rows` rows among the devices, by their models. The division is even if nothing
-    /// is known.
-    fn slice_columns(&self, (rows, columns): (usize, usize), along_k: bool) -> Vec<usize> {
-        match &self.memories[usize::from(along_k)].known {
-            Some(models) => {
-                let area = (rows as u64, columns as u64);
-                models
-                    .divide(self.task.config, area)
-                    .into_iter()
-                    .map(|columns| columns as usize)
-                    .collect()
-            }
-            None => apportion_columns(columns, &vec![1.0; self.team.len()]),
-        }
-    }
-
-    /// Returns the columns of this node's devices in a division: as measured, or by the devices' models if a part of
-    /// this size was not measured.
+    /// Divides the columns of this node's part among its devices: as measured, or by their models if a part of this size was not
+    /// measured.
     pub(crate) fn slice_part(&self, division: &Division) -> Vec<usize> {
-        let (rank, problem) = (self.comm.rank(), &self.task.problem);
-        let Division::C(layout) = division else {
-            let has_work = division.shares().is_some_and(|shares| shares[rank] > 0);
-            return self.slice_columns((problem.m(), if has_work { problem.n() } else { 0 }), true);
-        };
-        let rect = &layout.rects()[rank];
-        let area = self.cut(rect);
-        match self.memories[0].found.get(&Extent::from(rect)) {
-            // The slices keep their proportions if the last block column is cut short.
-            Some(found) => {
-                let measured: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
-                apportion_columns(area.1, &measured)
-            }
-            None => self.slice_columns(area, false),
-        }
-    }
-
-    /// Returns the height and the width of a rectangle of C in elements.
-    fn cut(&self, rect: &Rect) -> (usize, usize) {
-        let Rect {
-            row,
-            col,
-            rows,
-            cols,
-        } = *rect;
-        let [first, end] = [(row, col), (row + rows, col + cols)]
-            .map(|blocks| self.task.problem.size_in_elements(blocks));
-        (end.0 - first.0, end.1 - first.1)
+        let (problem, rank) = (&self.task.problem, self.comm.rank());
+        self.devices.slice_part(problem, division, rank)
     }
 
     /// Repeats the slices that IDPA found for as long as any node measures.
@@ -331,10 +226,8 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
     ) -> Result<DeviceBalance, Error> {
         let span = tracing::info_span!("model", rows, cols);
         let _entered = span.enter();
-        let columns = if rows == 0 { 0 } else { cols as u64 };
-        let (config, depth) = (self.task.config.for_devices(), self.depth(along_k));
-        let known = self.memories[usize::from(along_k)].known.as_ref();
-        let mut machine = Idpa::new(config, self.team.len(), (rows as u64, columns), known);
+        let depth = self.depth(along_k);
+        let mut machine = self.devices.begin((rows, cols), along_k);
         loop {
             match machine.step() {
                 BalanceStep::Done(balance) => return Ok(balance),
@@ -356,19 +249,6 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         columns: &[u64],
         in_step: &mut InStep<'_>,
     ) -> Result<Vec<Sample>, Error> {
-        if self.is_predicting() {
-            let units = columns.iter().map(|&columns| columns * rows as u64);
-            return Ok(units
-                .zip(&self.models)
-                .map(|(units, model)| match units {
-                    0 => Sample::default(),
-                    _ => {
-                        let time_s = model.time_s(units as f64);
-                        Sample::measured(units, time_s, self.task.config.reps, 0.0)
-                    }
-                })
-                .collect());
-        }
         let measured = self.repeat_updates(rows, depth, columns, in_step)?;
         for (seen, measured) in self.seen.iter_mut().zip(&measured) {
             if let Some(series) = measured.to_series() {

@@ -1,0 +1,113 @@
+//! The devices of a node while the planner asks about parts of C.
+
+use std::collections::HashMap;
+
+use super::Division;
+use crate::balance::{BalanceConfig, DeviceBalance, DeviceModels, Extent, Idpa};
+use crate::layout::Rect;
+use crate::model::Point;
+use crate::partition::apportion;
+use crate::problem::Problem;
+
+/// The devices of a node, among which IDPA divides each part of C that the planner asks about. What one part teaches of them
+/// holds for the next.
+#[derive(Debug)]
+pub struct NodeDevices {
+    config: BalanceConfig,
+    n_devices: usize,
+    /// Knowledge of the devices if C is divided, and if k is.
+    memories: [Memory; 2],
+}
+
+/// The parts that were balanced, and the models that they made.
+#[derive(Debug, Default)]
+struct Memory {
+    found: HashMap<Extent, DeviceBalance>,
+    known: Option<DeviceModels>,
+}
+
+impl NodeDevices {
+    /// Begins without knowledge of the devices.
+    pub fn new(config: BalanceConfig, n_devices: usize) -> Self {
+        Self {
+            config,
+            n_devices,
+            memories: Default::default(),
+        }
+    }
+
+    /// Begins with these points of each device, one unit of which is one element of C.
+    pub fn with_points(mut self, points: Vec<Vec<Point>>) -> Self {
+        let known = DeviceModels::from_points(points);
+        for memory in &mut self.memories {
+            memory.known = Some(known.clone());
+        }
+        self
+    }
+
+    /// Begins to balance the devices on a part of C of `rows × cols` elements.
+    pub fn begin(&self, (rows, cols): (usize, usize), along_k: bool) -> Idpa {
+        let columns = if rows == 0 { 0 } else { cols as u64 };
+        let known = self.memories[usize::from(along_k)].known.as_ref();
+        let config = self.config.for_devices();
+        Idpa::new(config, self.n_devices, (rows as u64, columns), known)
+    }
+
+    /// Keeps the balance of a part for the next ones, and for the division of its columns.
+    pub fn keep(&mut self, part: Extent, along_k: bool, balance: DeviceBalance) {
+        let memory = &mut self.memories[usize::from(along_k)];
+        memory.known = Some(balance.models.clone());
+        memory.found.insert(part, balance);
+    }
+
+    /// Divides the columns of a part of `rows × cols` elements by what is known of the devices; evenly if nothing is.
+    pub fn slice_columns(&self, (rows, cols): (usize, usize), along_k: bool) -> Vec<usize> {
+        match &self.memories[usize::from(along_k)].known {
+            Some(models) => models
+                .divide(self.config, (rows as u64, cols as u64))
+                .into_iter()
+                .map(|columns| columns as usize)
+                .collect(),
+            None => apportion_columns(cols, &vec![1.0; self.n_devices]),
+        }
+    }
+
+    /// Divides the columns of the part of node `rank`: as balanced, or by the devices' models if a part of this size was not.
+    pub fn slice_part(&self, problem: &Problem, division: &Division, rank: usize) -> Vec<usize> {
+        let Division::C(layout) = division else {
+            let has_work = division.shares().is_some_and(|shares| shares[rank] > 0);
+            return self.slice_columns((problem.m(), if has_work { problem.n() } else { 0 }), true);
+        };
+        let rect = &layout.rects()[rank];
+        let area = cut(problem, rect);
+        match self.memories[0].found.get(&Extent::from(rect)) {
+            // The slices keep their proportions if the last block column is cut short.
+            Some(found) => {
+                let balanced: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();
+                apportion_columns(area.1, &balanced)
+            }
+            None => self.slice_columns(area, false),
+        }
+    }
+}
+
+/// Returns the height and the width of a rectangle of C in elements.
+fn cut(problem: &Problem, rect: &Rect) -> (usize, usize) {
+    let Rect {
+        row,
+        col,
+        rows,
+        cols,
+    } = *rect;
+    let [first, end] =
+        [(row, col), (row + rows, col + cols)].map(|blocks| problem.size_in_elements(blocks));
+    (end.0 - first.0, end.1 - first.1)
+}
+
+/// Divides columns in proportion to these weights.
+pub fn apportion_columns(columns: usize, weights: &[f64]) -> Vec<usize> {
+    apportion(columns as u64, weights)
+        .into_iter()
+        .map(|columns| columns as usize)
+        .collect()
+}

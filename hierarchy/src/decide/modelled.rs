@@ -1,0 +1,175 @@
+//! Answers about times from models, without a measurement.
+
+use super::{Division, NodeDevices};
+use crate::balance::{BalanceConfig, BalanceError, BalanceStep, Extent, Rule};
+use crate::model::{Fit, ModelError, Point, SpeedModel};
+use crate::problem::Problem;
+use crate::times::Sample;
+
+/// Nodes of which models tell every time: it answers a [`Planner`](super::Planner) without the nodes.
+#[derive(Debug)]
+pub struct Modelled {
+    problem: Problem,
+    config: BalanceConfig,
+    nodes: Vec<ModelledNode>,
+}
+
+#[derive(Debug)]
+struct ModelledNode {
+    devices: NodeDevices,
+    models: Vec<Box<dyn SpeedModel>>,
+    /// `true` if times of a device fall with the size, and the partitioner needs times that grow.
+    falls: bool,
+}
+
+impl Modelled {
+    /// Makes the models of every node's devices, by these points of an update of a number of elements of C.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the points of a device make no model.
+    pub fn new(
+        problem: Problem,
+        config: BalanceConfig,
+        nodes: Vec<Vec<Vec<Point>>>,
+    ) -> Result<Self, ModelError> {
+        let nodes = nodes
+            .into_iter()
+            .map(|points| ModelledNode::new(config, points))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            problem,
+            config,
+            nodes,
+        })
+    }
+
+    /// Predicts the time of every node for an update of a part of C, with its devices balanced.
+    ///
+    /// # Errors
+    /// As [`Idpa::observe`](crate::balance::Idpa::observe).
+    pub fn predict(
+        &mut self,
+        parts: &[Extent],
+        along_k: bool,
+    ) -> Result<Vec<Sample>, BalanceError> {
+        let (problem, config) = (self.problem, self.config);
+        self.nodes
+            .iter_mut()
+            .zip(parts)
+            .map(|(node, &part)| {
+                let area = problem.size_in_elements((part.rows, part.cols));
+                node.predict(&config, part, area, along_k)
+            })
+            .collect()
+    }
+
+    /// Divides the columns of every node's part among its devices.
+    pub fn slice(&self, division: &Division) -> Vec<Vec<usize>> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(rank, node)| node.devices.slice_part(&self.problem, division, rank))
+            .collect()
+    }
+
+    /// Tells of each node whether times of its devices fall with the size, and the partitioner needs times that grow.
+    pub fn falling(&self) -> Vec<bool> {
+        self.nodes.iter().map(|node| node.falls).collect()
+    }
+}
+
+impl ModelledNode {
+    fn new(config: BalanceConfig, points: Vec<Vec<Point>>) -> Result<Self, ModelError> {
+        let fit: Fit = config.fit;
+        let models = points.iter().map(|points| fit.model(points));
+        Ok(Self {
+            models: models.collect::<Result<_, _>>()?,
+            devices: NodeDevices::new(config, points.len()).with_points(points),
+            falls: false,
+        })
+    }
+
+    fn predict(
+        &mut self,
+        config: &BalanceConfig,
+        part: Extent,
+        (rows, cols): (usize, usize),
+        along_k: bool,
+    ) -> Result<Sample, BalanceError> {
+        let models = &self.models;
+        let times = |columns: &[u64]| -> Vec<Sample> {
+            columns
+                .iter()
+                .zip(models)
+                .map(|(&columns, model)| match columns * rows as u64 {
+                    0 => Sample::default(),
+                    units => Sample::measured(units, model.time_s(units as f64), config.reps, 0.0),
+                })
+                .collect()
+        };
+        let mut machine = self.devices.begin((rows, cols), along_k);
+        let mut balance = loop {
+            match machine.step() {
+                BalanceStep::Done(balance) => break balance,
+                BalanceStep::Measure(columns) => machine.observe(&times(&columns))?,
+            }
+        };
+        if rows == 0 || cols == 0 {
+            return Ok(balance.to_sample());
+        }
+        if config.rule() != Rule::Even {
+            let of_slices = times(&balance.slices);
+            balance = balance.refine_times(&of_slices);
+        }
+        let sample = balance.to_sample();
+        self.falls |= !balance.falling.is_empty();
+        self.devices.keep(part, along_k, balance);
+        Ok(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::balance::Strategy;
+    use crate::layout::slice_cols;
+
+    /// Returns points of a device of this constant speed, in elements per second.
+    fn points(speed: f64) -> Vec<Point> {
+        [1000_u64, 100_000]
+            .map(|d| Sample::measured(d, d as f64 / speed, 3, 0.0).to_point())
+            .to_vec()
+    }
+
+    #[test]
+    fn a_node_is_as_fast_as_its_devices_together_and_divides_by_their_speeds() {
+        let problem = Problem::new(128, 128, 64, 1).unwrap();
+        let config = BalanceConfig {
+            strategy: Strategy::Fpm,
+            ..BalanceConfig::default()
+        };
+        let nodes = vec![vec![points(1e6), points(3e6)], vec![points(2e6)]];
+        let mut modelled = Modelled::new(problem, config, nodes).unwrap();
+        let part = Extent {
+            rows: 128,
+            cols: 64,
+        };
+        let times = modelled.predict(&[part, part], false).unwrap();
+        let elements = 64.0 * 128.0;
+        assert!((times[0].seconds / (elements / 4e6) - 1.0).abs() < 0.02);
+        assert!((times[1].seconds / (elements / 2e6) - 1.0).abs() < 1e-9);
+        let halves = Division::C(slice_cols(128, &[64, 64]).unwrap());
+        assert_eq!(modelled.slice(&halves), [vec![16, 48], vec![64]]);
+        assert_eq!(modelled.falling(), [false, false]);
+    }
+
+    #[test]
+    fn an_empty_part_takes_no_time() {
+        let problem = Problem::new(8, 8, 8, 1).unwrap();
+        let nodes = vec![vec![points(1e6)]];
+        let mut modelled = Modelled::new(problem, BalanceConfig::default(), nodes).unwrap();
+        let nothing = Extent { rows: 0, cols: 0 };
+        let times = modelled.predict(&[nothing], true).unwrap();
+        assert_eq!(times[0].seconds, 0.0);
+    }
+}
