@@ -16,7 +16,7 @@ pub(super) enum Predictor {
     /// A look at all devices, from which the run learns on.
     Look(Box<Looking>),
     /// Models that hold without a measurement.
-    Models(Modelled),
+    Models(Box<Modelled>),
 }
 
 /// The division with which a multiplication begins.
@@ -43,7 +43,7 @@ impl Predictor {
             .collect();
         let config = task.config;
         Modelled::new(task.problem, config, points)
-            .map(Self::Models)
+            .map(|models| Self::Models(Box::new(models)))
             .map_err(|error| Error::parameter("fit", config.fit, error.to_string()))
     }
 
