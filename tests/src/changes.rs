@@ -124,8 +124,8 @@ impl Director for Forced {
         assert_eq!(at.ranks.len(), at.assignment.slices.len());
         for (steps, slices) in at.ranks.iter().zip(&at.assignment.slices) {
             for step in steps {
-                assert_eq!(step.devices.len(), slices.len());
-                assert!(step.devices.iter().all(|device| device.busy_s >= 0.0));
+                assert_eq!(step.samples.len(), slices.len());
+                assert!(step.samples.iter().all(|sample| sample.seconds >= 0.0));
             }
         }
         let next = self.decided;

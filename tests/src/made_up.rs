@@ -3,10 +3,11 @@
 use isochron::Error;
 use isochron::matrix::Spread;
 use isochron::plan::{Assignment, Plan, Problem};
-use isochron::product::{DeviceStep, Learnt, RankStep, RunRecord};
+use isochron::product::{Learnt, RunRecord, SeenStep};
 use isochron_core::internal::{Director, LearningDirector, LearningSettings, StepTimes};
 use isochron_hierarchy::layout::slice_cols;
 use isochron_hierarchy::learn::Observed;
+use isochron_hierarchy::times::Sample;
 
 use crate::learning::{leave_to_run, name_devices};
 
@@ -75,23 +76,20 @@ fn make_step(
     step: usize,
     rank: usize,
     time: ElementTime,
-) -> RankStep {
+) -> SeenStep {
     let rows = part_of(plan, assignment, rank).rows;
-    let devices = assignment.slices[rank]
+    let samples = assignment.slices[rank]
         .iter()
         .enumerate()
         .map(|(device, &cols)| {
             let noise = [0.99, 1.01, 1.0, 1.005, 0.995][(3 * step + 2 * rank + device) % 5];
-            DeviceStep {
-                cols,
-                busy_s: (rows * cols) as f64 * time(step, rank, device) * noise,
-                stopped: false,
-            }
+            let seconds = (rows * cols) as f64 * time(step, rank, device) * noise;
+            Sample::measured(cols as u64, seconds, 1, 0.0)
         });
-    RankStep {
+    SeenStep {
         k: plan.panel(),
         rows,
-        devices: devices.collect(),
+        samples: samples.collect(),
     }
 }
 
@@ -277,7 +275,7 @@ fn a_narrower_step_is_no_measurement() {
     let now = plan.assignment();
     let ranks = (0..2).map(|rank| {
         let step = make_step(&plan, &now, 0, rank, |_, rank, _| (1 + rank) as f64 * NS);
-        vec![RankStep {
+        vec![SeenStep {
             k: plan.panel() - 1,
             ..step
         }]

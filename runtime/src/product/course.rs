@@ -6,10 +6,10 @@
 
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
-use isochron_hierarchy::times::{Quality, Sample};
 
-use super::director::{DeviceStep, Directive, RankStep, Steering, StepTimes};
+use super::director::{Directive, Steering, StepTimes};
 use super::panels::{PanelRoom, RoomSize};
+use super::seen_step::SeenStep;
 use super::step_log::{StepLog, find_changing_s, find_slowest};
 use crate::comm::{Comm, agree, share_outcome};
 use crate::error::Error;
@@ -225,21 +225,10 @@ impl<'d, T: Scalar> Course<'d, T> {
         let Some(steering) = &mut self.steering else {
             return;
         };
-        let times = steering.clock.read(times.unwrap_or_default(), slices);
-        let k = if times.is_some() { k } else { 0 };
-        let times = times.unwrap_or_default().into_iter();
-        let devices = slices
-            .iter()
-            .zip(times.chain(std::iter::repeat(Sample::default())));
-        let devices = devices.map(|(&cols, time)| DeviceStep {
-            cols,
-            busy_s: time.seconds,
-            stopped: time.quality == Quality::Disturbed,
-        });
-        self.log.steps.push(RankStep {
-            k,
-            rows,
-            devices: devices.collect(),
+        let samples = times.and_then(|times| steering.clock.read(times, slices));
+        self.log.steps.push(match samples {
+            Some(samples) => SeenStep { k, rows, samples },
+            None => SeenStep::unknown(rows, slices),
         });
     }
 
@@ -296,7 +285,7 @@ impl<'d, T: Scalar> Course<'d, T> {
         let logs = self.gather_logs()?;
         let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
         if let Some(steering) = self.steering.as_mut().filter(|_| is_head) {
-            let ranks: Vec<Vec<RankStep>> = logs.into_iter().map(|log| log.steps).collect();
+            let ranks: Vec<Vec<SeenStep>> = logs.into_iter().map(|log| log.steps).collect();
             steering.director.note_last_steps(&ranks);
         }
         Ok(())

@@ -5,42 +5,13 @@
 //! [`Execution::changes`](super::Execution::changes) lists the changes that were made.
 
 use isochron_devices::internal::HostClock;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
+use super::seen_step::SeenStep;
 use crate::comm::Comm;
 use crate::error::Error;
 use crate::plan::Assignment;
 use crate::plan::host_memory::check_room;
-
-/// The work of a device in a step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct DeviceStep {
-    /// Columns of C.
-    pub cols: usize,
-    /// Seconds of its update, corrected for the share of time that its host grants.
-    #[serde(deserialize_with = "read_seconds")]
-    pub busy_s: f64,
-    /// `true` if something else had the device's cores for a good part of these seconds.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub stopped: bool,
-}
-
-/// Reads seconds; JSON has no number for an invalid time, and writes `null`.
-fn read_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
-}
-
-/// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RankStep {
-    /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not
-    /// known.
-    pub k: usize,
-    /// Rows of C.
-    pub rows: usize,
-    /// The work of each of its devices.
-    pub devices: Vec<DeviceStep>,
-}
 
 /// The work of all ranks since the last decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,7 +25,7 @@ pub struct StepTimes<'t> {
     pub assignment: &'t Assignment,
     /// The steps of each rank since the last decision, by rank. The first of them may belong to the assignment before
     /// the last change.
-    pub ranks: Vec<Vec<RankStep>>,
+    pub ranks: Vec<Vec<SeenStep>>,
     /// Seconds of the last change, without waiting for ranks that came later, if there was one since the last decision;
     /// 0 otherwise.
     pub changing_s: f64,
@@ -90,7 +61,7 @@ pub trait Director {
     fn decide(&mut self, at: &StepTimes<'_>) -> Result<Directive, Error>;
 
     /// Takes the steps after the last decision, by rank; on the head rank alone.
-    fn note_last_steps(&mut self, _ranks: &[Vec<RankStep>]) {}
+    fn note_last_steps(&mut self, _ranks: &[Vec<SeenStep>]) {}
 
     /// Checks that this rank's host has room for `bytes` more before a change takes them.
     ///

@@ -125,10 +125,10 @@ impl Session {
         let ranks = comm.gather(&(execution.changes.clone(), slowed))?;
         let (changes, slowed): (Vec<_>, Vec<_>) = ranks.into_iter().unzip();
         if comm.rank() == 0 {
-            let steady = director.list_steady();
+            let (series, slowed) = (director.list_series(), slowed.concat());
             let words = self.models.store.as_mut().map(|store| {
-                let words = store.explain_losses(&steady, &slowed.concat());
-                store.keep_steps(plan, steady, &slowed.concat());
+                let words = store.explain_losses(&series, &director.list_stopped(), &slowed);
+                store.keep_steps(plan, series, &slowed);
                 words
             });
             let (mut learnt, record) = director.finish(sum_changes(&changes));

@@ -36,16 +36,18 @@ mod prepare;
 mod reduce;
 mod run;
 mod scalars;
+mod seen_step;
 mod step_log;
 mod summa;
 
 pub use config::{ProductConfig, ProductOf, RunConfig};
-pub use director::{DeviceStep, Directive, RankStep};
+pub use director::Directive;
 pub use element::Element;
 pub use execution::{ChangeCost, Execution};
 pub use factors::{Factors, Lent, Target};
 pub use learning::{Learnt, LearntChange, LearntDevice, LearntDrift, RecordedDecision, RunRecord};
 pub use scalars::Scalars;
+pub use seen_step::SeenStep;
 pub use summa::MakePart;
 
 use self::memory::RunMemory;

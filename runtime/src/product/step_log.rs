@@ -1,11 +1,11 @@
 //! The ranks' logs of their steps, for the director.
 
-use super::director::{DeviceStep, RankStep};
+use super::seen_step::SeenStep;
 
 /// The steps of a rank since the last decision.
 #[derive(Default)]
 pub(super) struct StepLog {
-    pub steps: Vec<RankStep>,
+    pub steps: Vec<SeenStep>,
     /// Seconds of the last change.
     pub changing_s: f64,
     /// This rank's part of C moved in it.
@@ -17,13 +17,10 @@ pub(super) struct StepLog {
 
 /// Returns the rank whose steps took longest, each as long as its slowest device; `None` without times.
 pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
-    let times_s = logs.iter().map(|log| {
-        let steps = log.steps.iter();
-        steps
-            .map(|step| step.devices.iter().map(|d| d.busy_s).fold(0.0, f64::max))
-            .sum::<f64>()
-    });
-    let times_s: Vec<f64> = times_s.collect();
+    let times_s: Vec<f64> = logs
+        .iter()
+        .map(|log| log.steps.iter().map(SeenStep::slowest_s).sum())
+        .collect();
     (0..times_s.len())
         .filter(|&rank| times_s[rank] > 0.0)
         .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
@@ -41,18 +38,12 @@ pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
 }
 
 impl StepLog {
-    /// Writes the log as numbers: failure, movement, seconds of changing, and for each step its `k`, its rows, and the
-    /// columns, the seconds and the stop of each device.
+    /// Writes the log as numbers: failure, movement, seconds of changing, and the steps.
     pub fn encode(&self) -> Vec<f64> {
         let [failed, moved] = [self.has_failed, self.has_moved].map(|is| f64::from(u8::from(is)));
         let mut numbers = vec![failed, moved, self.changing_s];
         for step in &self.steps {
-            numbers.extend([step.k as f64, step.rows as f64]);
-            let devices = step.devices.iter();
-            numbers.extend(devices.flat_map(|device| {
-                let stopped = f64::from(u8::from(device.stopped));
-                [device.cols as f64, device.busy_s, stopped]
-            }));
+            step.write_to(&mut numbers);
         }
         numbers
     }
@@ -62,20 +53,8 @@ impl StepLog {
         let numbers = bytes.chunks_exact(size_of::<f64>());
         let numbers: Vec<f64> = numbers.map(bytemuck::pod_read_unaligned).collect();
         let (frame, steps) = numbers.split_at(3);
-        let steps = steps.chunks_exact(2 + 3 * devices).map(|step| RankStep {
-            k: step[0] as usize,
-            rows: step[1] as usize,
-            devices: step[2..]
-                .chunks_exact(3)
-                .map(|device| DeviceStep {
-                    cols: device[0] as usize,
-                    busy_s: device[1],
-                    stopped: device[2] > 0.0,
-                })
-                .collect(),
-        });
         Self {
-            steps: steps.collect(),
+            steps: SeenStep::read_all(steps, devices),
             changing_s: frame[2],
             has_moved: frame[1] > 0.0,
             has_failed: frame[0] > 0.0,
@@ -86,18 +65,18 @@ impl StepLog {
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::times::Sample;
+
     use super::*;
 
-    fn step(k: usize, times: &[f64]) -> RankStep {
-        let devices = times.iter().map(|&busy_s| DeviceStep {
-            cols: 7,
-            busy_s,
-            stopped: busy_s < 0.0,
-        });
-        RankStep {
+    fn step(k: usize, times: &[f64]) -> SeenStep {
+        let samples = times
+            .iter()
+            .map(|&seconds| Sample::measured(7, seconds, 1, 0.0));
+        SeenStep {
             k,
             rows: 3,
-            devices: devices.collect(),
+            samples: samples.collect(),
         }
     }
 
@@ -111,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_log_is_read_as_it_was_written() {
-        for times in [&[][..], &[0.1, -1.0], &[0.0, f64::INFINITY]] {
+        for times in [&[][..], &[0.1, 0.2], &[0.0, f64::INFINITY]] {
             let log = StepLog {
                 steps: vec![step(5, times), step(2, times)],
                 changing_s: 0.3,
@@ -131,7 +110,7 @@ mod tests {
             ..StepLog::default()
         };
         let read = StepLog::decode(bytemuck::cast_slice(&log.encode()), 1);
-        assert!(read.steps[0].devices[0].busy_s.is_nan());
+        assert!(read.steps[0].samples[0].seconds.is_nan());
     }
 
     fn log_steps(steps: &[&[f64]]) -> StepLog {

@@ -23,7 +23,6 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(doc)]
 use super::copier::SegmentCopier;
-use super::steady::SteadyTimes;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
 use crate::plan::{KnownFrom, Plan, Problem};
@@ -320,20 +319,22 @@ impl JobStore {
 
     /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
     /// slowed down.
-    pub fn keep_steps(&mut self, plan: &Plan, steady: Vec<SteadyTimes>, slowed: &[bool]) {
-        let devices = steady.into_iter().zip(slowed).map(|(times, slowed)| {
-            times
-                .by_units
-                .into_iter()
-                .filter(move |_| !slowed)
-                .map(|(units, seconds)| Series::measured(units, seconds))
-        });
+    pub fn keep_steps(&mut self, plan: &Plan, series: Vec<Vec<Series>>, slowed: &[bool]) {
+        let devices = series
+            .into_iter()
+            .zip(slowed)
+            .map(|(series, slowed)| if *slowed { Vec::new() } else { series });
         self.keep_series(key_work(plan.problem(), plan.panel()), devices);
     }
 
     /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
     /// written anyway.
-    pub fn explain_losses(&self, steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
+    pub fn explain_losses(
+        &self,
+        series: &[Vec<Series>],
+        stopped: &[bool],
+        slowed: &[bool],
+    ) -> Vec<String> {
         if !self.store.may_write() {
             return Vec::new();
         }
@@ -343,7 +344,7 @@ impl JobStore {
             .map(|(rank, KeySource { device, place, .. })| {
                 format!("{} of rank {rank} on {place}", device.name)
             });
-        explain_losses(&names.collect::<Vec<String>>(), steady, slowed)
+        explain_losses(&names.collect::<Vec<String>>(), series, stopped, slowed)
     }
 
     /// Keeps times that were measured before a run, of updates of this width, by device in the order of the ranks.
@@ -376,18 +377,24 @@ impl JobStore {
 
 /// Explains why no times of steps are kept of devices with these names, one line for each reason. The first device stands
 /// for many.
-fn explain_losses(names: &[String], steady: &[SteadyTimes], slowed: &[bool]) -> Vec<String> {
-    let (mut stopped, mut hot) = (Vec::new(), Vec::new());
-    for ((name, times), &slowed) in names.iter().zip(steady).zip(slowed) {
-        let has_times = !times.by_units.is_empty();
+fn explain_losses(
+    names: &[String],
+    series: &[Vec<Series>],
+    stopped: &[bool],
+    slowed: &[bool],
+) -> Vec<String> {
+    let (mut without, mut hot) = (Vec::new(), Vec::new());
+    let losses = stopped.iter().zip(slowed);
+    for ((name, series), (&stopped, &slowed)) in names.iter().zip(series).zip(losses) {
+        let has_times = !series.is_empty();
         if has_times && slowed {
             hot.push(name);
-        } else if !has_times && times.stopped > 0 {
-            stopped.push(name);
+        } else if !has_times && stopped {
+            without.push(name);
         }
     }
     [
-        (stopped, "other programs had the cores in every step"),
+        (without, "other programs had the cores in every step"),
         (hot, "heat made it slower"),
     ]
     .iter()

@@ -13,7 +13,6 @@
 //! * `places.rs`: where stores lie;
 //! * `known.rs`: the store of a job, with the keys of its devices and links;
 //! * `kernel_store.rs`: the store of measurements of kernels;
-//! * `steady.rs`: the times of a run's steps;
 //! * `libraries.rs`: the choice of a BLAS by kept times;
 //! * `given.rs`: models given by hand, in place of the store;
 //! * `copier.rs`: copies of a segment on other hosts.
@@ -29,7 +28,6 @@ pub(crate) mod libraries;
 mod models;
 mod places;
 mod segment;
-mod steady;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,7 +52,6 @@ pub use models::{KnownModel, StoredModels};
 pub use places::{NoStorePlace, STORE_VARIABLE, StoreMode, StorePlaces};
 pub use segment::{SegmentError, StoredRun, format_segment, parse_segment};
 pub(crate) use segment::{SegmentFile, add_series};
-pub(crate) use steady::SteadyTimes;
 
 #[cfg(test)]
 pub(crate) use kernel_key::tests::make_source as make_kernel_source;

@@ -3,14 +3,14 @@
 use std::ops::Range;
 
 use isochron_hierarchy::learn::{Adaptive, AdaptiveError, Observed, Request};
+use isochron_hierarchy::times::{Quality, Series};
 
 use super::learnt::{Learnt, LearntChange, LearntDevice, LearntDrift};
 use crate::error::Error;
 use crate::plan::Assignment;
 use crate::plan::Plan;
 use crate::plan::place::Places;
-use crate::product::director::RankStep;
-use crate::store::SteadyTimes;
+use crate::product::seen_step::SeenStep;
 
 /// Steps that count as one burst of measurements, which share disturbances.
 const BURST: u64 = 16;
@@ -30,8 +30,12 @@ pub(super) struct Crew {
     spent: Vec<(u64, f64)>,
     /// Steps with times that nothing can be learnt from, and the first of them.
     unusable: (u64, String),
-    /// The times of each device's updates, and the division of the last ones.
-    steady: Vec<SteadyTimes>,
+    /// The times of each device's updates, by size, and those of the first one in each division, which finds cold caches.
+    steady: Vec<Vec<Series>>,
+    first: Vec<Vec<Series>>,
+    /// Devices whose cores something else had in some step.
+    stopped: Vec<bool>,
+    /// The division of the last update that was kept.
     kept: Vec<u64>,
 }
 
@@ -64,10 +68,12 @@ impl Crew {
         let total = problem.m() as u64 * problem.n() as u64;
         let steps = count_steps(plan, &ranks) as u64;
         let factor = plan.panel() as f64 / plan.decision().kernel_width as f64;
-        let steady = vec![SteadyTimes::default(); parts.len()];
+        let devices = parts.len();
         let learner = look.begin(parts, total, steps, factor)?;
         Ok(Self {
-            steady,
+            steady: vec![Vec::new(); devices],
+            first: vec![Vec::new(); devices],
+            stopped: vec![false; devices],
             kept: Vec::new(),
             ranks,
             learner,
@@ -81,7 +87,7 @@ impl Crew {
     }
 
     /// Learns from the steps of all ranks since the last decision.
-    pub fn observe(&mut self, plan: &Plan, ranks: &[Vec<RankStep>]) -> Result<(), AdaptiveError> {
+    pub fn observe(&mut self, plan: &Plan, ranks: &[Vec<SeenStep>]) -> Result<(), AdaptiveError> {
         for of_step in join_steps(&ranks[self.ranks.clone()]) {
             match self.read_step(plan, &of_step) {
                 None => self.learner.skip_steps(1),
@@ -95,7 +101,7 @@ impl Crew {
     }
 
     /// Keeps the times of the steps that no decision follows.
-    pub fn keep_last_steps(&mut self, plan: &Plan, ranks: &[Vec<RankStep>]) {
+    pub fn keep_last_steps(&mut self, plan: &Plan, ranks: &[Vec<SeenStep>]) {
         for of_step in join_steps(&ranks[self.ranks.clone()]) {
             if let Some(observed) = self.read_step(plan, &of_step) {
                 self.keep_times(&of_step, &observed.units);
@@ -103,27 +109,36 @@ impl Crew {
         }
     }
 
-    /// Keeps the times of a step for later runs, unless something else had a device's cores. The first step in a
-    /// division finds cold caches.
-    fn keep_times(&mut self, ranks: &[&RankStep], units: &[u64]) {
-        let is_first = self.kept != units;
+    /// Keeps the times of a step for later runs, unless something else had a device's cores.
+    fn keep_times(&mut self, ranks: &[&SeenStep], units: &[u64]) {
+        let kept = if self.kept == units {
+            &mut self.steady
+        } else {
+            &mut self.first
+        };
         self.kept = units.to_vec();
-        let devices = ranks.iter().flat_map(|step| &step.devices);
-        for ((times, &units), done) in self.steady.iter_mut().zip(units).zip(devices) {
-            if units == 0 {
-                continue;
-            }
-            if done.stopped {
-                times.stopped += 1;
-            } else {
-                times.add(units, done.busy_s, is_first);
+        let samples = ranks.iter().flat_map(|step| &step.samples);
+        for (device, (sample, &units)) in samples.zip(units).enumerate() {
+            if sample.quality == Quality::Disturbed {
+                self.stopped[device] |= units > 0;
+            } else if units > 0 {
+                Series::add_time(&mut kept[device], units, sample.seconds);
             }
         }
     }
 
-    /// Returns the times of each device's steps.
-    pub fn list_steady(&self) -> Vec<SteadyTimes> {
-        self.steady.iter().map(SteadyTimes::without_first).collect()
+    /// Returns the times of each device's steps; those of first steps, if a short run had no others.
+    pub fn list_series(&self) -> Vec<Vec<Series>> {
+        self.steady
+            .iter()
+            .zip(&self.first)
+            .map(|(steady, first)| if steady.is_empty() { first } else { steady }.clone())
+            .collect()
+    }
+
+    /// Returns `true` for each device whose cores something else had in some step.
+    pub fn list_stopped(&self) -> Vec<bool> {
+        self.stopped.clone()
     }
 
     fn learn(&mut self, observed: &Observed) -> Result<(), AdaptiveError> {
@@ -143,20 +158,21 @@ impl Crew {
 
     /// Returns the times of a step; `None` for one of other panels, of a division before the last change, or with
     /// unusable times.
-    fn read_step(&mut self, plan: &Plan, ranks: &[&RankStep]) -> Option<Observed> {
+    fn read_step(&mut self, plan: &Plan, ranks: &[&SeenStep]) -> Option<Observed> {
         if ranks.iter().any(|step| step.k != plan.panel()) {
             return None;
         }
         let (mut units, mut times_s) = (Vec::new(), Vec::new());
         for (rank, step) in self.ranks.clone().zip(ranks) {
-            for (device, done) in step.devices.iter().enumerate() {
-                let usable = done.busy_s > 0.0 && done.busy_s.is_finite();
-                if done.cols * step.rows > 0 && !usable {
-                    self.note_unusable(plan, rank, device, done.busy_s);
+            for (device, sample) in step.samples.iter().enumerate() {
+                let elements = step.count_elements(sample);
+                let usable = sample.seconds > 0.0 && sample.seconds.is_finite();
+                if elements > 0 && !usable {
+                    self.note_unusable(plan, rank, device, sample.seconds);
                     return None;
                 }
-                units.push((step.rows * done.cols) as u64);
-                times_s.push(done.busy_s);
+                units.push(elements);
+                times_s.push(sample.seconds);
             }
         }
         if self.ahead.as_ref().is_some_and(|ahead| *ahead != units) {
@@ -296,7 +312,7 @@ impl Crew {
 }
 
 /// Joins the steps of ranks, as many as all of them have.
-fn join_steps(ranks: &[Vec<RankStep>]) -> Vec<Vec<&RankStep>> {
+fn join_steps(ranks: &[Vec<SeenStep>]) -> Vec<Vec<&SeenStep>> {
     let steps = ranks.iter().map(Vec::len).min().unwrap_or(0);
     (0..steps)
         .map(|step| ranks.iter().map(|steps| &steps[step]).collect())
@@ -307,10 +323,10 @@ fn join_steps(ranks: &[Vec<RankStep>]) -> Vec<Vec<&RankStep>> {
 mod tests {
     use isochron_hierarchy::layout::slice_cols;
     use isochron_hierarchy::learn::{AdaptivePart, FirstLook};
+    use isochron_hierarchy::times::Sample;
 
     use super::*;
     use crate::plan::Problem;
-    use crate::product::director::DeviceStep;
 
     /// Returns a plan of two ranks with a device each, which leaves its division to the run.
     fn make_plan() -> Plan {
@@ -324,33 +340,47 @@ mod tests {
             }))
     }
 
-    fn make_step(plan: &Plan, busy_s: f64, stopped: bool) -> RankStep {
-        let device = DeviceStep {
-            cols: 32,
-            busy_s,
-            stopped,
+    fn make_step(plan: &Plan, seconds: f64, quality: Quality) -> SeenStep {
+        let sample = Sample {
+            quality,
+            ..Sample::measured(32, seconds, 1, 0.0)
         };
-        RankStep {
+        SeenStep {
             k: plan.panel(),
             rows: 64,
-            devices: vec![device],
+            samples: vec![sample],
         }
+    }
+
+    fn list_seconds(series: &[Series]) -> Vec<Vec<f64>> {
+        series.iter().map(|of| of.seconds.clone()).collect()
     }
 
     #[test]
     fn the_last_steps_are_kept_but_not_those_in_which_a_device_was_stopped() {
         let plan = make_plan();
         let mut crew = Crew::begin(&plan, 0..2, 0..2).unwrap();
-        let times = [(4.0, false), (1.0, false), (9.0, true), (1.1, false)];
-        let first = times.map(|(busy_s, _)| make_step(&plan, busy_s, false));
-        let second = times.map(|(busy_s, stopped)| make_step(&plan, busy_s, stopped));
+        let times_s = [4.0, 1.0, 9.0, 1.1];
+        let first = times_s.map(|seconds| make_step(&plan, seconds, Quality::Measured));
+        let mut second = first.clone();
+        second[2].samples[0].quality = Quality::Disturbed;
         crew.keep_last_steps(&plan, &[first.to_vec(), second.to_vec()]);
-        let steady = crew.list_steady();
-        assert_eq!([steady[0].stopped, steady[1].stopped], [0, 1]);
-        let kept = steady.into_iter();
-        let kept: Vec<Vec<f64>> = kept
-            .flat_map(|times| times.by_units.into_values())
-            .collect();
-        assert_eq!(kept, [vec![1.0, 9.0, 1.1], vec![1.0, 1.1]]);
+        assert_eq!(crew.list_stopped(), [false, true]);
+        let kept = crew.list_series();
+        assert_eq!(list_seconds(&kept[0]), [[1.0, 9.0, 1.1]]);
+        assert_eq!(list_seconds(&kept[1]), [[1.0, 1.1]]);
+    }
+
+    #[test]
+    fn first_steps_count_in_the_shortest_runs_alone() {
+        let plan = make_plan();
+        let mut crew = Crew::begin(&plan, 0..2, 0..2).unwrap();
+        let mut keep = |seconds| {
+            let step = make_step(&plan, seconds, Quality::Measured);
+            crew.keep_last_steps(&plan, &[vec![step.clone()], vec![step]]);
+            list_seconds(&crew.list_series()[0])
+        };
+        assert_eq!(keep(3.0), [[3.0]]);
+        assert_eq!(keep(1.0), [[1.0]]);
     }
 }

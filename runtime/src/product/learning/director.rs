@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use isochron_hierarchy::times::Series;
+
 use super::crew::Crew;
 use super::learnt::Learnt;
 use super::record::{RecordedDecision, RunRecord};
@@ -9,8 +11,8 @@ use crate::error::Error;
 use crate::plan::Assignment;
 use crate::plan::Plan;
 use crate::plan::place::{ChangeCosts, Places, RunConditions};
-use crate::product::director::{Directive, Director, RankStep, StepTimes};
-use crate::store::SteadyTimes;
+use crate::product::director::{Directive, Director, StepTimes};
+use crate::product::seen_step::SeenStep;
 
 /// The settings of a [`LearningDirector`].
 #[derive(Debug, Clone, Default)]
@@ -97,20 +99,29 @@ impl<'p> LearningDirector<'p> {
 
     /// Returns the times of the steps of all devices, in the order of the ranks. A device that had no work has none,
     /// and no device has any if a record was repeated.
-    pub fn list_steady(&self) -> Vec<SteadyTimes> {
-        let mut all: Vec<Vec<SteadyTimes>> = self
-            .plan
-            .nodes()
-            .iter()
-            .map(|node| vec![SteadyTimes::default(); node.devices.len()])
+    pub fn list_series(&self) -> Vec<Vec<Series>> {
+        self.list_devices(Crew::list_series)
+    }
+
+    /// Returns, for all devices in the order of the ranks, `true` if something else had its cores in some step. Those times are
+    /// in no series.
+    pub fn list_stopped(&self) -> Vec<bool> {
+        self.list_devices(Crew::list_stopped)
+    }
+
+    /// Returns what crews saw of their devices, in the order of all ranks' devices.
+    fn list_devices<V: Clone + Default>(&self, of_crew: fn(&Crew) -> Vec<V>) -> Vec<V> {
+        let nodes = self.plan.nodes().iter();
+        let mut all: Vec<Vec<V>> = nodes
+            .map(|node| vec![V::default(); node.devices.len()])
             .collect();
         for crew in self.crews.iter().filter(|_| self.settings.replay.is_none()) {
-            let mut steady = crew.list_steady().into_iter();
+            let mut seen = of_crew(crew).into_iter();
             for devices in &mut all[crew.ranks.clone()] {
                 devices
                     .iter_mut()
-                    .zip(&mut steady)
-                    .for_each(|(kept, times)| *kept = times);
+                    .zip(&mut seen)
+                    .for_each(|(device, seen)| *device = seen);
             }
         }
         all.concat()
@@ -241,7 +252,7 @@ impl Director for LearningDirector<'_> {
         Ok(directive)
     }
 
-    fn note_last_steps(&mut self, ranks: &[Vec<RankStep>]) {
+    fn note_last_steps(&mut self, ranks: &[Vec<SeenStep>]) {
         for crew in &mut self.crews {
             crew.keep_last_steps(self.plan, ranks);
         }

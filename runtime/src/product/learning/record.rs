@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::input::read_text;
 use crate::plan::Plan;
 use crate::plan::place::RunConditions;
-use crate::product::director::{Directive, RankStep};
+use crate::product::director::Directive;
+use crate::product::seen_step::SeenStep;
 
 /// Version of the document.
 const SCHEMA: u32 = 1;
@@ -49,7 +50,7 @@ pub struct RecordedDecision {
     /// The step from which on it was in force.
     pub step: usize,
     /// The steps of each rank since the last decision, by rank.
-    pub ranks: Vec<Vec<RankStep>>,
+    pub ranks: Vec<Vec<SeenStep>>,
     /// Seconds of the last change, if there was one since the last decision.
     pub changing_s: f64,
     /// The decision.
@@ -141,7 +142,7 @@ impl RunRecord {
             let suits = ranks.all(|(steps, node)| {
                 steps
                     .iter()
-                    .all(|step| step.devices.len() == node.devices.len())
+                    .all(|step| step.samples.len() == node.devices.len())
             });
             if !suits || decision.ranks.len() != nodes.len() {
                 return Err(Error::Record(format!(

@@ -4,31 +4,26 @@ use tempfile::TempDir;
 use super::*;
 use crate::store::{KEPT_S, StoreFolder, StoredRun, make_test_source, read_clock_s, vary_fields};
 
-/// Makes the times of a device with steps of this number of sizes, and of some that were stopped.
-fn make_times(sizes: u64, stopped: usize) -> SteadyTimes {
-    SteadyTimes {
-        by_units: (0..sizes).map(|units| (units, vec![1.0])).collect(),
-        stopped,
-        ..SteadyTimes::default()
-    }
-}
-
 #[test]
 fn devices_of_which_no_step_is_kept_are_explained() {
     let names = ["a", "b", "c", "d", "e"].map(str::to_owned);
     // Kept, stopped in every step, in some steps, without work, and stopped in every step.
-    let steady = [(2, 0), (0, 3), (1, 2), (0, 0), (0, 1)];
-    let steady = steady.map(|(sizes, stopped)| make_times(sizes, stopped));
-    let told = explain_losses(&names, &steady, &[false; 5]);
-    let stopped = "the store keeps no times of this run of b and of 1 other device: other programs";
+    let stopped = [false, true, true, false, true];
+    let series = [2, 0, 1, 0, 0].map(|sizes| {
+        let sizes = 0..sizes;
+        let series = sizes.map(|units| Series::measured(units, vec![1.0]));
+        series.collect::<Vec<_>>()
+    });
+    let told = explain_losses(&names, &series, &stopped, &[false; 5]);
+    let reason = "the store keeps no times of this run of b and of 1 other device: other programs";
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].starts_with(stopped), "{told:?}");
-    let told = explain_losses(&names, &steady[..1], &[true]);
+    assert!(told[0].starts_with(reason), "{told:?}");
+    let first = |slowed| explain_losses(&names[..1], &series, &stopped, &[slowed]);
     assert_eq!(
-        told,
+        first(true),
         ["the store keeps no times of this run of a: heat made it slower"]
     );
-    assert!(explain_losses(&names, &steady[..1], &[false]).is_empty());
+    assert!(first(false).is_empty());
 }
 
 #[test]

@@ -1,0 +1,170 @@
+//! A step of a rank as the learner sees it: in memory, in messages between ranks, and in records.
+
+use isochron_hierarchy::times::{Quality, Sample};
+use serde::{Deserialize, Serialize};
+
+/// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeenStep {
+    /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not
+    /// known.
+    pub k: usize,
+    /// Rows of C.
+    pub rows: usize,
+    /// Each device's time for its columns of C, corrected for the share of time that its host grants. It is
+    /// [disturbed](Quality::Disturbed) if something else had the device's cores for a good part of it.
+    #[serde(rename = "devices", with = "in_records")]
+    pub samples: Vec<Sample>,
+}
+
+impl SeenStep {
+    /// Makes a step on these columns of each device, whose times are not known.
+    pub(super) fn unknown(rows: usize, slices: &[usize]) -> Self {
+        let samples = slices
+            .iter()
+            .map(|&cols| sample_columns(cols as u64, 0.0, false));
+        Self {
+            k: 0,
+            rows,
+            samples: samples.collect(),
+        }
+    }
+
+    /// Returns the elements of C that a device's sample is for.
+    pub(super) fn count_elements(&self, sample: &Sample) -> u64 {
+        self.rows as u64 * sample.units
+    }
+
+    /// Returns the seconds of the slowest device.
+    pub(super) fn slowest_s(&self) -> f64 {
+        let times_s = self.samples.iter().map(|sample| sample.seconds);
+        times_s.fold(0.0, f64::max)
+    }
+
+    /// Writes the step as numbers: its `k`, its rows, and the columns, the seconds and the disturbance of each device.
+    pub(super) fn write_to(&self, numbers: &mut Vec<f64>) {
+        numbers.extend([self.k as f64, self.rows as f64]);
+        for sample in &self.samples {
+            let is_disturbed = sample.quality == Quality::Disturbed;
+            let words = [
+                sample.units as f64,
+                sample.seconds,
+                f64::from(u8::from(is_disturbed)),
+            ];
+            numbers.extend(words);
+        }
+    }
+
+    /// Reads the steps of a rank with this number of devices.
+    pub(super) fn read_all(numbers: &[f64], devices: usize) -> Vec<Self> {
+        let steps = numbers.chunks_exact(2 + 3 * devices).map(|step| Self {
+            k: step[0] as usize,
+            rows: step[1] as usize,
+            samples: step[2..]
+                .chunks_exact(3)
+                .map(|words| sample_columns(words[0] as u64, words[1], words[2] > 0.0))
+                .collect(),
+        });
+        steps.collect()
+    }
+}
+
+/// Makes the sample of one update of these columns.
+fn sample_columns(cols: u64, seconds: f64, is_disturbed: bool) -> Sample {
+    Sample {
+        quality: if is_disturbed {
+            Quality::Disturbed
+        } else {
+            Quality::Measured
+        },
+        ..Sample::measured(cols, seconds, 1, 0.0)
+    }
+}
+
+/// The samples of a step in the document of a record.
+mod in_records {
+    use isochron_hierarchy::times::{Quality, Sample};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::sample_columns;
+
+    /// The work of a device in a step.
+    #[derive(Serialize, Deserialize)]
+    struct DeviceStep {
+        /// Columns of C.
+        cols: u64,
+        /// Seconds of its update; JSON has no number for an invalid time, and writes `null`.
+        busy_s: Option<f64>,
+        /// `true` if something else had the device's cores for a good part of these seconds.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        stopped: bool,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        samples: &[Sample],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(samples.iter().map(|sample| DeviceStep {
+            cols: sample.units,
+            busy_s: Some(sample.seconds),
+            stopped: sample.quality == Quality::Disturbed,
+        }))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<Sample>, D::Error> {
+        let devices = Vec::<DeviceStep>::deserialize(deserializer)?.into_iter();
+        Ok(devices
+            .map(|of| sample_columns(of.cols, of.busy_s.unwrap_or(f64::NAN), of.stopped))
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_read_as_it_was_written() {
+        for times in [&[][..], &[0.1, -1.0], &[0.0, f64::INFINITY]] {
+            let step = SeenStep {
+                k: 5,
+                rows: 3,
+                samples: times
+                    .iter()
+                    .map(|&s| sample_columns(7, s, s < 0.0))
+                    .collect(),
+            };
+            let mut numbers = Vec::new();
+            step.write_to(&mut numbers);
+            step.write_to(&mut numbers);
+            let read = SeenStep::read_all(&numbers, times.len());
+            assert_eq!(read, [step.clone(), step]);
+        }
+    }
+
+    #[test]
+    fn a_record_has_the_columns_and_seconds_of_each_device() {
+        let step = SeenStep {
+            k: 5,
+            rows: 3,
+            samples: vec![
+                sample_columns(7, 0.25, false),
+                sample_columns(8, 0.5, true),
+                sample_columns(9, f64::NAN, false),
+            ],
+        };
+        let text = serde_json::to_string(&step).unwrap();
+        let devices = [
+            r#"{"cols":7,"busy_s":0.25}"#,
+            r#"{"cols":8,"busy_s":0.5,"stopped":true}"#,
+            r#"{"cols":9,"busy_s":null}"#,
+        ];
+        let expected = format!(r#"{{"k":5,"rows":3,"devices":[{}]}}"#, devices.join(","));
+        assert_eq!(text, expected);
+        let read: SeenStep = serde_json::from_str(&text).unwrap();
+        assert!(read.samples[2].seconds.is_nan());
+        assert_eq!(read.samples[..2], step.samples[..2]);
+    }
+}
