@@ -21,6 +21,7 @@ pub use crate::product::any::{AnyProduct, ProductWork};
 pub use crate::product::director::{Director, StepTimes};
 pub use crate::product::learning::{LearningDirector, LearningSettings};
 pub use crate::product::learning_run::run_directed;
+pub use crate::session::models::make_up_times;
 
 // For tests of the command: a bit of a result flips.
 pub use crate::fault::flip_element;

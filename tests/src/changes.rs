@@ -156,23 +156,26 @@ impl Director for Forced {
 }
 
 impl<T: Element> Case<T> {
-    /// Multiplies with a director.
+    /// Multiplies with a director, with A and B made in their parts of k.
     pub(crate) fn multiply_directed(
         &mut self,
         session: &mut Session,
         scalars: Scalars<T>,
         director: &mut dyn Director,
     ) -> Result<Execution, Error> {
+        let comm = Arc::clone(session.comm());
         let mut product = session.prepare(&self.plan, RunConfig::default())?;
-        let factors = Factors::of(&self.a, &self.b);
-        run_directed(
-            &mut product,
-            session,
-            scalars,
-            factors,
-            &mut self.c,
-            director,
-        )
+        let [op_a, op_b] = self.plan.problem().ops();
+        let mut parts = |part: &PartOfK| {
+            let a = make(comm.as_ref(), part.a(), op_a, SEEDS[0])?;
+            Ok((a, make(comm.as_ref(), part.b(), op_b, SEEDS[1])?))
+        };
+        let factors = match self.plan.k_parts() {
+            1 => Factors::of(&self.a, &self.b),
+            _ => Factors::made(&mut parts),
+        };
+        let c = &mut self.c;
+        run_directed(&mut product, session, scalars, factors, c, director)
     }
 
     /// Multiplies whole numbers with forced changes, and compares every element with a reference.
@@ -398,21 +401,7 @@ pub fn changes_in_parts_of_k(shared: &Arc<dyn Comm>) -> usize {
             let scalars = scalars::<f64>(count % 2);
             let mut case: Case = Case::new(comm, plan, integers);
             case.spoil_unread(scalars);
-            let ops = OPS[count % 4];
-            let mut parts = |part: &PartOfK| {
-                let a = make(comm, part.a(), ops[0], SEEDS[0])?;
-                Ok((a, make(comm, part.b(), ops[1], SEEDS[1])?))
-            };
-            let mut product = session.prepare(&case.plan, RunConfig::default()).unwrap();
-            let (factors, c) = (Factors::made(&mut parts), &mut case.c);
-            let done = run_directed(
-                &mut product,
-                &mut session,
-                scalars,
-                factors,
-                c,
-                &mut director,
-            );
+            let done = case.multiply_directed(&mut session, scalars, &mut director);
             assert!(!done.unwrap().changes.is_empty());
             case.assert_reference(scalars, comm);
             count += 1;

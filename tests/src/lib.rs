@@ -22,6 +22,7 @@ pub mod disturbed;
 pub mod embedded;
 pub mod emulator;
 pub mod general;
+pub mod golden;
 pub mod gpu;
 pub mod gpu_jobs;
 pub mod launch;

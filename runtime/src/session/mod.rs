@@ -5,7 +5,7 @@ mod builder;
 pub(crate) mod find;
 mod join;
 mod log;
-mod models;
+pub(crate) mod models;
 mod planning;
 pub(crate) mod updates;
 

@@ -24,6 +24,14 @@ pub(crate) struct SessionModels {
     pub blas_known: Option<KnownFrom>,
 }
 
+/// Gives a session the times of messages of some lengths, in bytes and seconds, and measurements that the passing time does not
+/// end: for tests, in which made-up times alone decide.
+pub fn make_up_times(session: &mut Session, messages: &[(usize, f64)]) {
+    let ladder = LinkLadder::recall(messages, Vec::new());
+    session.models.links = ladder.unwrap_or_default().checked();
+    session.measure.max_seconds = f64::INFINITY;
+}
+
 impl Session {
     /// Finds the knowledge of each rank's devices, on the head rank; empty without any. Notes unusual findings.
     pub(super) fn find_known(

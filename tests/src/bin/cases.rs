@@ -17,7 +17,7 @@ use isochron::comm::{Comm, abort_on_panic, connect};
 use isochron_tests::covering::Coverage;
 use isochron_tests::traps::TRAPS;
 use isochron_tests::{
-    bad_times, cases, changes, general, learning, learning_sessions, moving, own_loops,
+    bad_times, cases, changes, general, golden, learning, learning_sessions, moving, own_loops,
     own_matrices, parts, scalapack, table, travel,
 };
 
@@ -163,6 +163,7 @@ fn run_all(comm: &Arc<dyn Comm>, arguments: &CaseArguments) {
     groups.run_shared("recorded devices", learning::recorded_devices);
     groups.run_shared("learning on GPUs", learning::learning_on_gpus);
     groups.run_shared("bad times", bad_times::bad_times);
+    groups.run_shared("kept decisions", golden::kept_decisions);
     groups.run_shared("sessions that learn", |comm| {
         learning_sessions::sessions_that_learn(comm, coverage, folder)
     });
