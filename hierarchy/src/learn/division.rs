@@ -1,5 +1,6 @@
 //! Divisions of the units by the models, within limits.
 
+use super::LaidOut;
 use super::curve::TimeCurve;
 use super::time_line::TimeLine;
 use crate::model::SpeedModel;
@@ -28,6 +29,19 @@ pub(super) struct BoundedPart<'a> {
     /// proportion. `None` for a part that may get nothing.
     pub kept_from: Option<f64>,
 }
+
+/// A division that the run could change to.
+pub(super) struct Proposal {
+    /// Units asked for.
+    pub asked: Vec<u64>,
+    /// Units as they can be laid out.
+    pub units: Vec<u64>,
+    pub step_s: f64,
+    pub cost_s: f64,
+}
+
+/// Lays a division out.
+pub(crate) type Place<'a> = &'a mut dyn FnMut(&[u64]) -> LaidOut;
 
 /// Divides `total` units in multiples of `granule` so that all parts finish together by their models. The
 /// rest of a granule goes to the part with the most units.
@@ -130,4 +144,8 @@ pub(super) fn longest_mean(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 
     (curves.iter().zip(units))
         .filter_map(|(curve, &d)| curve.map(|curve| curve.line.time_s(d as f64)))
         .fold(0.0, f64::max)
+}
+/// Returns the sum, at most [`u64::MAX`].
+pub(super) fn sum_units(units: &[u64]) -> u64 {
+    units.iter().fold(0, |sum, &d| sum.saturating_add(d))
 }

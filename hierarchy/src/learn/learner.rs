@@ -6,10 +6,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::curve::TimeCurve;
-use super::division::{divide, expect_step, longest_mean};
+use super::division::{Place, Proposal, divide, expect_step, longest_mean, sum_units};
 use super::kinds::shrink_to_kind;
 use super::part::PartState;
-use super::proposal::{Place, Proposal};
 use super::{
     AdaptiveError, AdaptivePart, ChangeReason, DivisionChange, Drift, LaidOut, Observed, PartModel,
     Request, Tuning,
@@ -449,9 +448,4 @@ fn check_times(units: &[u64], times_s: &[f64]) -> Result<(), AdaptiveError> {
             .map_err(|source| AdaptiveError::InvalidTime { index, source })?;
     }
     Ok(())
-}
-
-/// Returns the sum, at most [`u64::MAX`].
-pub(super) fn sum_units(units: &[u64]) -> u64 {
-    units.iter().fold(0, |sum, &d| sum.saturating_add(d))
 }

@@ -34,11 +34,11 @@ mod rugged;
 mod time_line;
 mod tuning;
 
+pub(crate) use division::Place;
 pub use first_look::FirstLook;
 pub use learner::Adaptive;
 pub(crate) use own_loop::Stakes;
 pub use part::AdaptivePart;
-pub(crate) use proposal::Place;
 pub(crate) use rugged::RuggedLearner;
 
 pub use record::{ChangeReason, DivisionChange, Drift, Observed, PartModel};

@@ -1,8 +1,8 @@
 //! Learning from a loop that makes its own steps.
 
+use super::division::Place;
 use super::division::{divide, expect_step};
 use super::part::PartState;
-use super::proposal::Place;
 use super::{Adaptive, AdaptiveError, AdaptivePart, Tuning};
 use crate::model::SpeedModel;
 use crate::times::Noise;

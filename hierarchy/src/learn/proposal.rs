@@ -3,25 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::curve::TimeCurve;
-use super::division::{BoundedPart, Bounds, divide, expect_step, predict_times};
-use super::learner::{Adaptive, sum_units};
+use super::division::{
+    BoundedPart, Bounds, Place, Proposal, divide, expect_step, predict_times, sum_units,
+};
+use super::learner::Adaptive;
 use super::{AdaptiveError, LaidOut};
 use crate::model::SpeedModel;
 use crate::partition::{apportion, even};
 use crate::times::{Sample, expect_longest};
-
-/// A division that the run could change to.
-pub(super) struct Proposal {
-    /// Units asked for.
-    pub asked: Vec<u64>,
-    /// Units as they can be laid out.
-    pub units: Vec<u64>,
-    pub step_s: f64,
-    pub cost_s: f64,
-}
-
-/// Lays a division out.
-pub(crate) type Place<'a> = &'a mut dyn FnMut(&[u64]) -> LaidOut;
 
 impl Adaptive {
     /// Returns the divisions to choose from: over all parts, over all but those with the largest fixed

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::division::Place;
 use super::own_loop::Stakes;
-use super::proposal::Place;
 use super::{AdaptiveError, ChangeReason, DivisionChange, Drift, LaidOut, Tuning};
 use crate::model::TimeFunction;
 use crate::partition::{Limits, hpopta};

@@ -23,6 +23,7 @@ mod npa;
 mod partitioner;
 mod popta;
 mod proportional;
+mod sampled;
 mod segment_cache;
 mod split;
 mod stages;

@@ -3,12 +3,9 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray};
 
-use super::split::add_rest;
-use super::{Limits, Partition, PartitionError, gpa, hpopta, npa};
-use crate::model::{ModelError, SpeedModel, TimeFunction};
-
-/// Number of sizes at which HPOPTA evaluates each model.
-const SIZES: u64 = 1000;
+use super::sampled::divide_sampled;
+use super::{Limits, Partition, PartitionError, gpa, npa};
+use crate::model::SpeedModel;
 
 /// The algorithm that divides work by speed functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -47,65 +44,18 @@ impl Partitioner {
             Self::Gpa => gpa(models, total),
             Self::Npa => npa(models, total).map(|solution| solution.partition),
             Self::Hpopta => {
-                let granule = total.div_ceil(SIZES).max(1);
-                divide_sampled(
-                    models,
-                    total,
-                    granule,
-                    &vec![Limits::default(); models.len()],
-                )
+                let limits = vec![Limits::default(); models.len()];
+                divide_sampled(models, total, 1, &limits)
             }
         }
     }
-}
-
-/// Divides multiples of the granule by HPOPTA, or of a thousandth of `total` if that is more, and gives the rest to the device
-/// that then finishes first.
-pub(super) fn divide_sampled(
-    models: &[&dyn SpeedModel],
-    total: u64,
-    granule: u64,
-    limits: &[Limits],
-) -> Result<Partition, PartitionError> {
-    if models.is_empty() && total > 0 {
-        return Err(PartitionError::NoDevices { total });
-    }
-    // A multiple of the granule, for no more sizes than are fast to divide.
-    let granule = granule * total.div_ceil(SIZES).div_ceil(granule).max(1);
-    let rest = total % granule;
-    let functions: Vec<TimeFunction> = (models.iter().enumerate())
-        .map(|(index, model)| sample_model(index, *model, granule, total - rest))
-        .collect::<Result<_, _>>()?;
-    let Partition { mut units, .. } = hpopta(&functions, limits, total - rest)?;
-    add_rest(models, total, rest, limits, &mut units)?;
-    let times_s = models.iter().zip(&units);
-    let times_s = times_s.map(|(model, &units)| model.time_s(units as f64));
-    Ok(Partition {
-        times_s: times_s.collect(),
-        units,
-    })
-}
-
-fn sample_model(
-    index: usize,
-    model: &dyn SpeedModel,
-    granule: u64,
-    max: u64,
-) -> Result<TimeFunction, PartitionError> {
-    TimeFunction::sample(model, granule, max).map_err(|error| match error {
-        ModelError::InvalidPoint { d, t_s } => PartitionError::InvalidModel {
-            index,
-            d: d as f64,
-            time_s: t_s,
-        },
-        error => unreachable!("a thousand ascending multiples of {granule} units: {error}"),
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{Cpm, PiecewiseFpm};
+    use crate::partition::sampled::SIZES;
 
     #[test]
     fn the_rest_of_a_granule_is_divided_too() {

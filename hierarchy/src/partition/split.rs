@@ -1,7 +1,7 @@
 //! From measured points to a partition, in one call.
 
 use super::limits::one_each;
-use super::partitioner::divide_sampled;
+use super::sampled::{add_rest, divide_sampled};
 use super::{Limits, Partition, PartitionError, Partitioner};
 use crate::model::{Fit, Point, SpeedModel, SpeedSegment};
 
@@ -155,37 +155,6 @@ fn check_caps(caps: &[u64], left: u64, total: u64, granule: u64) -> Result<(), P
         index,
         lost: (left - cap) * granule,
     })
-}
-
-/// Gives the rest of the total to the device that then finishes first, of those that may have it.
-pub(super) fn add_rest(
-    models: &[&dyn SpeedModel],
-    total: u64,
-    rest: u64,
-    limits: &[Limits],
-    units: &mut [u64],
-) -> Result<(), PartitionError> {
-    if rest == 0 {
-        return Ok(());
-    }
-    let first = (0..models.len())
-        .filter(|&index| limits[index].allows(units[index] + rest))
-        .map(|index| (index, models[index].time_s((units[index] + rest) as f64)))
-        .min_by(|(_, a), (_, b)| a.total_cmp(b));
-    let Some((index, _)) = first else {
-        return Err(if models.is_empty() {
-            PartitionError::NoDevices { total }
-        } else {
-            PartitionError::BeyondLimits {
-                total,
-                capacity: total - rest,
-                index: 0,
-                lost: rest,
-            }
-        });
-    };
-    units[index] += rest;
-    Ok(())
 }
 
 /// A model that counts granules.
