@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 
 pub use isochron_devices::internal::{Cores, DeviceSpec, NodeSpec};
 use isochron_devices::internal::{SavedModel, check_name};
-use isochron_hierarchy::model::{ModelFile, Point};
+use isochron_hierarchy::model::ModelFile;
 use isochron_hierarchy::printable::{show_name, show_path};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,6 @@ use crate::comm::{Comm, agree, agree_on_settings, share_outcome};
 use crate::error::Error;
 use crate::input::read_text;
 use crate::points::read_points;
-use crate::store::scale;
 
 /// The platform format this version reads.
 const SCHEMA: u32 = 1;
@@ -269,11 +268,13 @@ pub(crate) fn read_model(path: &Path) -> Result<SavedModel, String> {
         return Err("holds no points".to_owned());
     }
     let element = file.headers.get("element").map(|name| name.parse());
+    let factor = block as f64 / panel as f64;
+    let points = file.points.into_iter();
     Ok(SavedModel {
         kernel: file.headers.get("kernel").cloned(),
         element: element.transpose()?,
         block,
-        points: scale_points(file.points, block as f64 / panel as f64),
+        points: points.map(|point| point.scale_time(factor)).collect(),
     })
 }
 
@@ -281,13 +282,6 @@ pub(crate) fn read_model(path: &Path) -> Result<SavedModel, String> {
 fn read_size(file: &ModelFile, key: &str) -> Option<u64> {
     let size = file.headers.get(key)?.parse().ok();
     size.filter(|&size| size > 0)
-}
-
-fn scale_points(points: Vec<Point>, factor: f64) -> Vec<Point> {
-    points
-        .into_iter()
-        .map(|point| scale(point, factor))
-        .collect()
 }
 
 #[cfg(test)]

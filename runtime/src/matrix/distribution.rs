@@ -385,7 +385,7 @@ impl<T, D: Deref<Target = [T]> + Default> Pieces<D> {
             .map(|((data, ld), spread)| {
                 let order = on.order;
                 let memory = LocalMemory { data, ld, order };
-                memory.check(spread, rank).map(|()| memory)
+                spread.check_memory(rank, &memory).map(|()| memory)
             })
             .collect()
     }

@@ -127,7 +127,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
         rank: usize,
         (data, ld): (&'m [T], usize),
     ) -> Result<Self, Error> {
-        Stored::by_columns(data, ld).check(&spread, rank)?;
+        spread.check_memory(rank, &Stored::by_columns(data, ld))?;
         let frame = Frame::lent(find_part(&spread, rank)?, ld);
         Ok(Self {
             spread,
@@ -180,7 +180,7 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
         rank: usize,
         (data, ld): (&'m mut [T], usize),
     ) -> Result<Self, Error> {
-        Stored::by_columns(&*data, ld).check(&spread, rank)?;
+        spread.check_memory(rank, &Stored::by_columns(&*data, ld))?;
         let frame = Frame::lent(find_part(&spread, rank)?, ld);
         Ok(Self {
             spread,

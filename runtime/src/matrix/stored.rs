@@ -1,11 +1,6 @@
 //! A rank's local matrix in the memory of the program.
 
-use std::ops::Deref;
-
 use serde::{Deserialize, Serialize};
-
-use super::spread::Spread;
-use super::spread::error::SpreadError;
 
 /// Direction in which memory, a file or a process grid runs through its matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -72,70 +67,5 @@ impl<D> LocalMemory<D> {
     pub fn by_rows(data: D, ld: usize) -> Self {
         let order = Order::Rows;
         Self { data, ld, order }
-    }
-}
-
-impl<T, D: Deref<Target = [T]>> LocalMemory<D> {
-    /// Checks that the local matrix of `rank` lies in the memory, if the rank holds any element.
-    pub(super) fn check(&self, spread: &Spread, rank: usize) -> Result<(), SpreadError> {
-        if spread.held(rank) == 0 {
-            return Ok(());
-        }
-        let (len, ld) = (self.data.len(), self.ld);
-        let (rows, cols) = spread.local_shape(rank);
-        let (line, along, lines) = match self.order {
-            Order::Columns => ("column", rows, cols),
-            Order::Rows => ("row", cols, rows),
-        };
-        if ld < along {
-            return Err(SpreadError::LeadingDimension {
-                ld,
-                line,
-                needed: along,
-            });
-        }
-        let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
-        if len < needed {
-            return Err(SpreadError::Storage {
-                len,
-                rows,
-                cols,
-                ld,
-                needed,
-            });
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_that_is_too_short_is_refused() {
-        let data = [0.0; 11];
-        assert_eq!(
-            Stored::by_columns(&data, 4).check(&Spread::whole(3, 3), 0),
-            Ok(())
-        );
-        assert_eq!(
-            Stored::by_rows(&data, 4).check(&Spread::whole(3, 3), 0),
-            Ok(())
-        );
-        let text = Stored::by_columns(&data, 5)
-            .check(&Spread::whole(3, 3), 0)
-            .unwrap_err()
-            .to_string();
-        assert!(text.contains("of 11") && text.contains("need 13"), "{text}");
-        let text = Stored::by_rows(&data, 4)
-            .check(&Spread::whole(2, 5), 0)
-            .unwrap_err()
-            .to_string();
-        assert!(text.contains("where a row has 5"), "{text}");
-        assert_eq!(
-            Stored::<f64>::by_rows(&[], 0).check(&Spread::whole(0, 5), 0),
-            Ok(())
-        );
     }
 }

@@ -34,10 +34,11 @@ pub use isochron_hierarchy::problem::Problem;
 pub(crate) use isochron_hierarchy::problem::check_widths;
 pub use made::{Making, format_utc};
 pub(crate) use node::find_difference;
-pub use node::{KnownFrom, PlannedDevice, PlannedNode};
+pub use node::{PlannedDevice, PlannedNode};
 pub use parts::PartOfK;
 pub use prediction::{PredictedDevice, PredictedNode, Prediction};
 
+pub use crate::store::KnownFrom;
 pub(crate) use schedule::{A, B};
 
 use crate::error::Error;

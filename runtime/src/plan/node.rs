@@ -2,7 +2,8 @@
 
 use isochron_devices::{DeviceInfo, DeviceKind, MeasureTally};
 use serde::{Deserialize, Serialize};
-use strum::Display;
+
+use crate::store::KnownFrom;
 
 /// The most ranks that a refusal names.
 const MOST_NAMED: usize = 4;
@@ -40,27 +41,6 @@ pub struct PlannedDevice {
     /// The origin of its first model; `null` if nothing was to be known of it.
     #[serde(default)]
     pub known: Option<KnownFrom>,
-}
-
-/// The origin of the first model of a device or of links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
-pub enum KnownFrom {
-    /// A model that was given by hand.
-    #[serde(rename = "models")]
-    #[strum(serialize = "models")]
-    Models,
-    /// Times of earlier runs.
-    #[serde(rename = "store")]
-    #[strum(serialize = "store")]
-    Store,
-    /// Times of earlier runs, checked or scaled by a measurement.
-    #[serde(rename = "store+probe")]
-    #[strum(serialize = "store+probe")]
-    StoreAndProbe,
-    /// Measurements of this run alone.
-    #[serde(rename = "fresh")]
-    #[strum(serialize = "fresh")]
-    Fresh,
 }
 
 impl PlannedNode {

@@ -128,7 +128,7 @@ impl Session {
             let (series, slowed) = (director.list_series(), slowed.concat());
             let words = self.models.store.as_mut().map(|store| {
                 let words = store.explain_losses(&series, &director.list_stopped(), &slowed);
-                store.keep_steps(plan, series, &slowed);
+                store.keep_steps(plan.problem(), plan.panel(), series, &slowed);
                 words
             });
             let (mut learnt, record) = director.finish(sum_changes(&changes));

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use isochron_devices::ElementType;
 use isochron_hierarchy::model::Point;
 
-use super::known::{KnownDevice, scale, split_ranks};
+use super::known::{KnownDevice, KnownFrom, split_ranks};
 use crate::error::Error;
 use crate::input::platform;
-use crate::plan::KnownFrom;
 use isochron_devices::internal::SavedModel;
 
 /// Word in the header `kernel` of a file with times of updates of C.
@@ -77,7 +76,7 @@ impl GivenModels {
             let factor = width as f64 / model.block as f64;
             let points = model.points.iter().map(|point| Point {
                 d: point.d.saturating_mul(area),
-                ..scale(*point, factor)
+                ..point.scale_time(factor)
             });
             Ok(KnownDevice {
                 points: points.collect(),

@@ -5,64 +5,8 @@ use std::path::Path;
 use isochron_devices::internal::HostConditions;
 use serde::{Deserialize, Serialize};
 
-use super::key::{Conditions, Identity, StoreKey, shorten_version};
+use super::key::{Conditions, Identity, KernelIdentity, KernelWork, StoreKey, shorten_version};
 use crate::error::Error;
-
-/// The facts that must be equal for stored times of a kernel to apply.
-// Unknown facts are refused although a part is flattened: `an_identity_with_an_unknown_fact_is_not_read` tests it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KernelIdentity {
-    /// The processor's model.
-    pub class: String,
-    /// Logical indices of the cores that the kernel may use: one if it is bound.
-    pub cores: Vec<u32>,
-    /// The kernel that was timed, and the way it ran. The BLAS has its major version, the minor one too if that is 0.
-    #[serde(flatten)]
-    pub work: KernelWork,
-    /// The kernels of other ranks that ran on its host at the same time, each with its processor's model.
-    pub corunners: Vec<String>,
-}
-
-/// A kernel, and the way to run it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct KernelWork {
-    /// Its name: that of a built-in kernel, or of its library.
-    pub kernel: String,
-    /// Version of the built-in kernels; 0 of a library.
-    pub kernel_version: u32,
-    /// Checksum and length of its library, by [`hash_library`]; `None` for a built-in kernel.
-    pub library: Option<String>,
-    /// Block size of a built-in kernel of blocks.
-    pub block: Option<usize>,
-    /// Length of a row of a built-in kernel of rows.
-    pub width: Option<usize>,
-    /// The BLAS that it calls, with its version and its file.
-    pub blas: Option<String>,
-    /// The environment variables that give the threads of libraries a number, by [`list_thread_settings`]; empty
-    /// for a bound built-in kernel.
-    #[serde(default)]
-    pub threads: Vec<String>,
-    /// `true` if it runs in a process of its own.
-    pub isolated: bool,
-}
-
-impl KernelWork {
-    /// Describes the kernel by its name and the sizes within a unit.
-    pub(super) fn describe(&self) -> String {
-        let block = self.block.map(|block| format!("block {block}"));
-        let width = self.width.map(|width| format!("width {width}"));
-        let parts = [
-            Some(self.kernel.clone()),
-            self.library.clone(),
-            block,
-            width,
-            self.blas.clone(),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        parts.join(" ")
-    }
-}
 
 /// Variables that give the threads of libraries a number.
 const THREAD_VARIABLES: [&str; 4] = [

@@ -13,10 +13,9 @@ use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
 use super::copier::SegmentCopier;
-use super::known::{keep_by_key, read_store};
+use super::known::{KnownFrom, keep_by_key, read_store};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::plan::KnownFrom;
 use crate::store::{
     KernelSource, KernelWork, KnownModel, ModelStore, SegmentFile, StoreKey, StoreMode,
     StorePlaces, name_writer,

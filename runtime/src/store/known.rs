@@ -18,14 +18,15 @@ use isochron_devices::internal::{HostConditions, RankGpu, read_gpu_state};
 use isochron_devices::topology::Topology;
 use isochron_hierarchy::learn::AdaptivePart;
 use isochron_hierarchy::model::Point;
+use isochron_hierarchy::problem::Problem;
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 #[cfg(doc)]
 use super::copier::SegmentCopier;
 use crate::comm::{Comm, LinkLadder, LinkOrigin};
 use crate::error::Error;
-use crate::plan::{KnownFrom, Plan, Problem};
 use crate::store::{
     DeviceIdentity, Identity, KeySource, KeyedWork, KnownModel, LinkTimes, ModelStore,
     NoStorePlace, SegmentFile, StoreKey, StoreMode, StorePlaces, add_series, make_link_key,
@@ -206,7 +207,7 @@ impl JobStore {
             let factor = kernel_width as f64 / width as f64;
             let points = known.points.into_iter();
             devices.push(KnownDevice {
-                points: points.map(|point| scale(point, factor)).collect(),
+                points: points.map(|point| point.scale_time(factor)).collect(),
                 from: KnownFrom::Store,
             });
         }
@@ -318,13 +319,19 @@ impl JobStore {
     }
 
     /// Keeps the times of a run's steps, by device in the order of the ranks, but not those of devices that heat has
-    /// slowed down.
-    pub fn keep_steps(&mut self, plan: &Plan, series: Vec<Vec<Series>>, slowed: &[bool]) {
+    /// slowed down. `width` is that of the panels.
+    pub fn keep_steps(
+        &mut self,
+        problem: &Problem,
+        width: usize,
+        series: Vec<Vec<Series>>,
+        slowed: &[bool],
+    ) {
         let devices = series
             .into_iter()
             .zip(slowed)
             .map(|(series, slowed)| if *slowed { Vec::new() } else { series });
-        self.keep_series(key_work(plan.problem(), plan.panel()), devices);
+        self.keep_series(key_work(problem, width), devices);
     }
 
     /// Explains why nothing is kept of devices that had work, one line for each reason; nothing if the store is not
@@ -412,6 +419,27 @@ fn explain_losses(
     .collect()
 }
 
+/// The origin of the first model of a device or of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+pub enum KnownFrom {
+    /// A model that was given by hand.
+    #[serde(rename = "models")]
+    #[strum(serialize = "models")]
+    Models,
+    /// Times of earlier runs.
+    #[serde(rename = "store")]
+    #[strum(serialize = "store")]
+    Store,
+    /// Times of earlier runs, checked or scaled by a measurement.
+    #[serde(rename = "store+probe")]
+    #[strum(serialize = "store+probe")]
+    StoreAndProbe,
+    /// Measurements of this run alone.
+    #[serde(rename = "fresh")]
+    #[strum(serialize = "fresh")]
+    Fresh,
+}
+
 /// Knowledge of a device before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KnownDevice {
@@ -482,15 +510,6 @@ fn key_work(problem: &Problem, width: usize) -> KeyedWork {
     KeyedWork {
         element: problem.element(),
         width,
-    }
-}
-
-/// Scales the time of a point.
-pub(crate) fn scale(point: Point, factor: f64) -> Point {
-    Point {
-        t_s: point.t_s * factor,
-        ci_s: point.ci_s * factor,
-        ..point
     }
 }
 

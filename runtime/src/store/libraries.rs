@@ -11,9 +11,9 @@ use isochron_devices::{BlasChoice, ElementType};
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 
+use super::known::KnownFrom;
 use crate::comm::{Comm, agree};
 use crate::error::Error;
-use crate::plan::KnownFrom;
 use crate::store::{LibrarySource, ModelStore, StoreKey, StoreMode};
 use crate::watch::{RankPhase, enter_within};
 

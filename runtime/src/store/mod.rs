@@ -37,15 +37,14 @@ use isochron_hierarchy::times::Series;
 pub(crate) use copier::SegmentCopier;
 pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub(crate) use given::GivenModels;
-pub use kernel_key::{
-    KernelIdentity, KernelSource, KernelWork, hash_library, list_thread_settings,
-};
+pub use kernel_key::{KernelSource, hash_library, list_thread_settings};
 pub use key::{
-    Conditions, DeviceIdentity, Identity, KeyedWork, LibraryIdentity, LibrarySource, LinkIdentity,
-    StoreKey,
+    Conditions, DeviceIdentity, Identity, KernelIdentity, KernelWork, KeyedWork, LibraryIdentity,
+    LibrarySource, LinkIdentity, StoreKey,
 };
 pub(crate) use key::{KeySource, LinkTimes, make_link_key};
-pub(crate) use known::{JobStore, KnownDevice, scale};
+pub use known::KnownFrom;
+pub(crate) use known::{JobStore, KnownDevice};
 #[cfg(test)]
 pub(crate) use models::KEPT_S;
 pub use models::{KnownModel, StoredModels};

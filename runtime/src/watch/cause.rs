@@ -1,6 +1,6 @@
 //! The cause of a standstill, in words.
 
-use super::judge::{ProcessState, SeenRank};
+use super::seen::{ProcessState, SeenRank};
 
 /// Most ranks that a line names.
 const MOST_NAMED: usize = 4;

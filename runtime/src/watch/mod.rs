@@ -33,6 +33,7 @@ mod deaths;
 mod judge;
 mod process;
 mod pulse;
+mod seen;
 mod sign;
 mod start;
 mod watcher;

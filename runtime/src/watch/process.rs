@@ -6,8 +6,8 @@ use std::os::unix::process::parent_id;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::judge::ProcessState;
 use super::pulse::ProcessWork;
+use super::seen::ProcessState;
 use crate::comm::launched::find_rank_in;
 
 /// Returns `true` if a debugger traces this process. It takes no memory, since it is asked every second.

@@ -1,8 +1,9 @@
 //! The wait for other ranks before they know each other: in the start of MPI, and until all ranks have joined the watch.
 
-use super::judge::{ProcessState, Said};
+use super::judge::Said;
 use super::process::Sibling;
 use super::pulse::limit_quiet;
+use super::seen::ProcessState;
 use super::sign::Sign;
 
 /// Time in seconds that other ranks leave the speaker for its last line.

@@ -1,6 +1,7 @@
 //! Platform files, right and wrong.
 
 use isochron_devices::{DeviceClock, Grouping, Pace};
+use isochron_hierarchy::model::Point;
 
 use super::*;
 

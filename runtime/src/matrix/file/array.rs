@@ -4,8 +4,8 @@ use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::banner::{MarketBanner, Symmetry};
+use super::lines::NumberedLines;
 use super::losses::Losses;
-use super::market::NumberedLines;
 
 /// The elements of a file, read as those of a dense matrix, column after column.
 pub(super) struct ArrayElements<T> {

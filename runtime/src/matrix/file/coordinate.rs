@@ -6,8 +6,8 @@ use isochron_devices::Scalar;
 use num_complex::Complex64;
 
 use super::banner::{MarketBanner, Symmetry};
+use super::lines::NumberedLines;
 use super::losses::Losses;
-use super::market::NumberedLines;
 use crate::watch::LongCall;
 
 /// Seconds to sort an element, at most.

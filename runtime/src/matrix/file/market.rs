@@ -1,6 +1,6 @@
 //! Matrix Market's text formats: `array`, column after column, and `coordinate`, which becomes a dense matrix.
 
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::rc::Rc;
 
 use isochron_devices::{ElementType, Scalar};
@@ -9,75 +9,20 @@ use num_complex::Complex64;
 use super::array::ArrayElements;
 use super::banner::MarketBanner;
 use super::coordinate::CoordinateElements;
+use super::lines::NumberedLines;
 use super::{FileShape, OpenFile, ReadElements};
-use crate::input::{FileReader, WatchedFile};
+use crate::input::WatchedFile;
 use crate::matrix::Order;
 use crate::output::PartialFile;
-
-/// Bytes from which on a line is refused: a text file with such lines is something else.
-const MAX_LINE: u64 = 4096;
 
 /// Bytes that a written header has at most.
 const MAX_HEADER: u64 = 100;
 
-/// Lines with their numbers, comments and empty ones left out.
-pub(super) struct NumberedLines {
-    file: BufReader<FileReader>,
-    bytes: Vec<u8>,
-    line: String,
-    pub number: usize,
-}
-
-impl NumberedLines {
-    /// Reads a line; returns `false` at the end of the file. Of a comment that is too long the rest is left out.
-    fn next_raw(&mut self) -> Result<bool, String> {
-        self.bytes.clear();
-        self.line.clear();
-        self.number += 1;
-        let number = self.number;
-        let mut limited = std::io::Read::take(&mut self.file, MAX_LINE);
-        let len = limited
-            .read_until(b'\n', &mut self.bytes)
-            .map_err(|error| format!("line {number}: {error}"))?;
-        // Names in comments may be in any encoding.
-        self.line += &String::from_utf8_lossy(&self.bytes);
-        if len as u64 == MAX_LINE && !self.line.ends_with('\n') {
-            if !self.is_comment() {
-                return Err(format!("line {number}: longer than {MAX_LINE} bytes"));
-            }
-            (self.file.skip_until(b'\n')).map_err(|error| format!("line {number}: {error}"))?;
-        }
-        Ok(len > 0)
-    }
-
-    fn is_comment(&self) -> bool {
-        self.line.trim_start().starts_with('%')
-    }
-
-    /// Returns the next line that is neither empty nor a comment.
-    ///
-    /// # Errors
-    /// The line and the reason.
-    pub fn next_data(&mut self) -> Result<Option<&str>, String> {
-        while self.next_raw()? {
-            if !self.line.trim().is_empty() && !self.is_comment() {
-                return Ok(Some(self.line.trim()));
-            }
-        }
-        Ok(None)
-    }
-}
-
 pub(super) fn open_market<T: Scalar>(file: Rc<WatchedFile>) -> Result<OpenFile<T>, String> {
     let size = file.len();
-    let mut lines = NumberedLines {
-        file: BufReader::with_capacity(1 << 20, file.into()),
-        bytes: Vec::new(),
-        line: String::new(),
-        number: 0,
-    };
-    lines.next_raw()?;
-    let banner = MarketBanner::parse(&lines.line).map_err(|reason| format!("line 1: {reason}"))?;
+    let mut lines = NumberedLines::new(file);
+    let banner =
+        MarketBanner::parse(lines.next_raw()?).map_err(|reason| format!("line 1: {reason}"))?;
     let MarketSizes {
         rows,
         cols,

@@ -10,6 +10,7 @@ mod array;
 mod banner;
 mod coordinate;
 mod head;
+mod lines;
 mod losses;
 mod market;
 #[cfg(test)]

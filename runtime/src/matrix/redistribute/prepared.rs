@@ -141,8 +141,8 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         target: &StoredMut<'_, T>,
     ) -> Result<(), Error> {
         check_ranks(comm, [&self.from, &self.to])?;
-        source.check(&self.from, comm.rank())?;
-        target.check(&self.to, comm.rank())?;
+        self.from.check_memory(comm.rank(), &source)?;
+        self.to.check_memory(comm.rank(), &target)?;
         let (planned, found) = (self.order, target.order);
         if planned == found {
             Ok(())

@@ -3,6 +3,7 @@
 mod cyclic;
 pub(crate) mod error;
 mod lines;
+mod memory;
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::ops::Range;
@@ -14,7 +15,6 @@ pub(crate) use lines::Numbering;
 pub(super) use lines::{HeldLines, SharedLines};
 
 use super::region::Region;
-use super::stored::StoredMut;
 use error::SpreadError;
 use lines::Dimension;
 
@@ -361,24 +361,6 @@ impl Spread {
     pub(in crate::matrix) fn lines(&self, rank: usize) -> [Vec<(usize, usize)>; 2] {
         let Holding { rows, cols } = self.holding(rank);
         [rows, cols].map(|lines| lines.iter().collect())
-    }
-
-    /// Sets every element that `rank` holds to `element(row, col)`, with indices in the whole matrix.
-    ///
-    /// # Errors
-    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold them.
-    pub fn fill<T>(
-        &self,
-        rank: usize,
-        local: StoredMut<'_, T>,
-        element: impl Fn(usize, usize) -> T,
-    ) -> Result<(), SpreadError> {
-        local.check(self, rank)?;
-        for held in self.elements(rank) {
-            let place = local.order.index(held.local_row, held.local_col, local.ld);
-            local.data[place] = element(held.row, held.col);
-        }
-        Ok(())
     }
 
     /// Returns `true` if every rank has one rectangle, the same as in the other spread.

@@ -6,6 +6,7 @@
 use super::activity::RankPhase;
 use super::cause::{Cause, Kind, name_ranks};
 use super::pulse::{LONGEST_PAUSE_S, QUIET_S, limit_quiet};
+use super::seen::{ProcessState, SeenRank};
 use super::sign::Sign;
 
 /// Longest pause in seconds between two lines about the same rank. The first ones double.
@@ -17,29 +18,6 @@ const STANDS_STILL: f64 = 0.5;
 /// Waiting takes this many times longer before it is a standstill if messages are under way, or if a rank that is not heard
 /// may be at work.
 const WAITS_LONGER: f64 = 6.0;
-
-/// The state of a process that sends no signs, as its host tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProcessState {
-    /// It is stopped by a signal.
-    Stopped,
-    /// A debugger holds it.
-    Traced,
-    /// There is no such process.
-    Gone,
-    /// It exists; or its host is another one, and nothing is known.
-    Unknown,
-}
-
-/// A rank as this one sees it.
-#[derive(Debug, Clone)]
-pub(super) struct SeenRank {
-    pub host: String,
-    /// The last sign; `None` if there was none.
-    pub sign: Option<Sign>,
-    /// The time of that sign, or of the start.
-    heard_s: f64,
-}
 
 /// The judge of one rank.
 #[derive(Debug)]
