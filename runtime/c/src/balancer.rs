@@ -8,13 +8,22 @@ use std::sync::Arc;
 use isochron::prelude::{LoopPart, Rebalancer, UnitMemory};
 use isochron::rebalance::{MovedBlocks, measure_move_unit_s};
 
-use crate::handles::{self, BalancerHandle, SessionHandle};
+use crate::handles::{self, HandleKind, SessionHandle};
 use crate::memory::hand_over;
 use crate::pointers::{self, read_sizes, to_size};
 use crate::product::to_json;
 use crate::settings::read_balancer;
-use crate::split::{GivenTimes, TimesTable};
 use crate::status::{CallFailure, agree_on, call};
+use crate::times::{GivenTimes, TimesTable};
+
+/// A loop of the program, balanced over the ranks.
+#[derive(Debug)]
+pub struct BalancerHandle(());
+
+impl HandleKind for BalancerHandle {
+    type Object = Rebalancer;
+    const KIND: &'static str = "balancer";
+}
 
 /// Flag of isochron_record: no rank learns from this sweep.
 pub const ISOCHRON_IGNORE: c_int = 1;

@@ -11,23 +11,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use isochron::devices::internal::HomeProcess;
-use isochron::prelude::{Comm, Plan, ProductRun, Rebalancer, Session};
+use isochron::prelude::{Comm, Plan, ProductRun, Session};
 
-use crate::product::GivenProduct;
 use crate::settings::ProductSettings;
 use crate::status::CallFailure;
 
 /// A session: the ranks of a communicator and their devices.
 #[derive(Debug)]
 pub struct SessionHandle(());
-
-/// A product that is planned once and run many times.
-#[derive(Debug)]
-pub struct ProductHandle(());
-
-/// A loop of the program, balanced over the ranks.
-#[derive(Debug)]
-pub struct BalancerHandle(());
 
 /// A kind of handle.
 pub(crate) trait HandleKind {
@@ -40,16 +31,6 @@ pub(crate) trait HandleKind {
 impl HandleKind for SessionHandle {
     type Object = OpenSession;
     const KIND: &'static str = "session";
-}
-
-impl HandleKind for ProductHandle {
-    type Object = PreparedProduct;
-    const KIND: &'static str = "product";
-}
-
-impl HandleKind for BalancerHandle {
-    type Object = Rebalancer;
-    const KIND: &'static str = "balancer";
 }
 
 /// A session, the settings of its products, and its last run.
@@ -65,12 +46,6 @@ impl OpenSession {
         let reason = "has run no product yet";
         (self.last_run.as_ref()).ok_or_else(|| CallFailure::argument("session", reason))
     }
-}
-
-/// A product and its session.
-pub(crate) struct PreparedProduct {
-    pub session: Rc<Kept<OpenSession>>,
-    pub product: GivenProduct,
 }
 
 /// An object that a handle stands for, its process and its ranks.

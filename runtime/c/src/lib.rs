@@ -35,6 +35,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod balancer;
+mod element;
 mod handles;
 mod matrix;
 mod memory;
@@ -46,12 +47,17 @@ mod settings;
 mod split;
 mod status;
 mod structs;
+mod times;
+mod version;
 
 pub use balancer::*;
-pub use handles::{BalancerHandle, ProductHandle, SessionHandle};
+pub use element::*;
+pub use handles::SessionHandle;
 pub use matrix::*;
 pub use memory::*;
 pub use product::*;
 pub use session::*;
 pub use split::*;
 pub use status::*;
+pub use times::TimesTable;
+pub use version::*;

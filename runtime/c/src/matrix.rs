@@ -6,9 +6,9 @@ use std::ptr;
 
 use isochron::prelude::{BlockCyclic, BlockList, Distribution, Order, ProcessGrid, Region};
 
+use crate::element::read_type;
 use crate::handles::{self, SessionHandle};
 use crate::pointers::{self, read_sizes, to_size};
-use crate::product::read_type;
 use crate::status::{CallFailure, call};
 use crate::structs::{SizedStruct, read_struct, write_struct};
 

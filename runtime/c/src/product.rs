@@ -5,26 +5,18 @@ use std::ptr;
 use std::rc::Rc;
 
 use isochron::prelude::{
-    Distribution, Element, ElementType, Factors, Op, Product, ProductConfig, ProductRun, Scalars,
+    Distribution, Element, Factors, Op, Product, ProductConfig, ProductRun, Scalars,
 };
 use isochron_core::internal::{AnyProduct, ProductWork};
 
-use crate::handles::{self, OpenSession, PreparedProduct, ProductHandle, SessionHandle};
+use crate::element::read_type;
+use crate::handles::{self, HandleKind, Kept, OpenSession, SessionHandle};
 use crate::matrix::MatrixTable;
 use crate::memory::hand_over;
 use crate::operands::Operands;
 use crate::pointers;
 use crate::status::{CallFailure, agree_on, call};
 use crate::structs::{SizedStruct, write_struct};
-
-/// Elements are `float`.
-pub const ISOCHRON_F32: c_int = 0;
-/// Elements are `double`.
-pub const ISOCHRON_F64: c_int = 1;
-/// Elements are `float complex`: two `float`.
-pub const ISOCHRON_C32: c_int = 2;
-/// Elements are `double complex`: two `double`.
-pub const ISOCHRON_C64: c_int = 3;
 
 /// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
 /// struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
@@ -72,8 +64,23 @@ impl From<&ProductRun> for LastRunTable {
     }
 }
 
+/// A product that is planned once and run many times.
+#[derive(Debug)]
+pub struct ProductHandle(());
+
+impl HandleKind for ProductHandle {
+    type Object = PreparedProduct;
+    const KIND: &'static str = "product";
+}
+
+/// A product and its session.
+pub(crate) struct PreparedProduct {
+    session: Rc<Kept<OpenSession>>,
+    product: GivenProduct,
+}
+
 /// A product of matrices as a program has them.
-pub(crate) struct GivenProduct {
+struct GivenProduct {
     product: AnyProduct,
     /// The matrices as they were described, without pointers.
     tables: [MatrixTable; 3],
@@ -268,20 +275,6 @@ unsafe fn prepare(
         tables,
         on,
     })
-}
-
-/// Reads the type of the elements.
-pub(crate) fn read_type(element: c_int) -> Result<ElementType, CallFailure> {
-    match element {
-        ISOCHRON_F32 => Ok(ElementType::F32),
-        ISOCHRON_F64 => Ok(ElementType::F64),
-        ISOCHRON_C32 => Ok(ElementType::C32),
-        ISOCHRON_C64 => Ok(ElementType::C64),
-        other => {
-            let reason = format!("{other} is none of ISOCHRON_F32, F64, C32 and C64");
-            Err(CallFailure::argument("type", reason))
-        }
-    }
 }
 
 fn read_op(name: &str, letter: c_char) -> Result<Op, CallFailure> {

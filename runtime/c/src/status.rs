@@ -7,14 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use isochron::prelude::Comm;
 use isochron::{Error, ErrorClass};
 
-use crate::pointers;
-
-/// Major version of the interface. A program can call a library with the same major version as its header and the same
-/// or a higher minor version. isochron_abi returns both.
-pub const ISOCHRON_ABI_MAJOR: c_int = 0;
-/// Minor version of the interface. It grows with every added call, setting, constant and struct.
-pub const ISOCHRON_ABI_MINOR: c_int = 6;
-
 /// The call succeeded.
 pub const ISOCHRON_OK: c_int = 0;
 /// An argument is a null pointer, out of range, or not valid text.
@@ -114,22 +106,6 @@ pub(crate) fn call(body: impl FnOnce() -> Result<(), CallFailure>) -> c_int {
     // While a thread ends, it has no last error any more.
     let _ = LAST_ERROR.try_with(|last| last.replace(sentence));
     status
-}
-
-/// Writes the version of the interface that the library has.
-///
-/// # Safety
-/// `major` and `minor` are null, or may be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn isochron_abi(major: *mut c_int, minor: *mut c_int) -> c_int {
-    call(|| {
-        // SAFETY: as the caller says.
-        unsafe {
-            pointers::clear(minor, 0);
-            pointers::write(major, "major", ISOCHRON_ABI_MAJOR)?;
-            pointers::write(minor, "minor", ISOCHRON_ABI_MINOR)
-        }
-    })
 }
 
 /// Returns the meaning of a status in a few words. The text is never freed.

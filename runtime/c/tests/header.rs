@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use isochron_support::headers::{check_committed, check_compiles};
 
 /// The files with calls, in the order of the header.
-const SOURCES: [&str; 8] = [
-    "status", "memory", "handles", "session", "matrix", "product", "split", "balancer",
+const SOURCES: [&str; 11] = [
+    "version", "status", "memory", "handles", "session", "matrix", "element", "product", "times",
+    "split", "balancer",
 ];
 
 /// Stands for `mpi.h`.
