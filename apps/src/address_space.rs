@@ -4,6 +4,7 @@ use isochron_core::internal::{launched_rank, launched_size};
 use isochron_devices::internal::{MemoryScope, memory_bounds};
 
 use crate::failure::Failure;
+use crate::output::print_failure;
 
 /// Least bytes for MPI to begin: with 76 MiB Open MPI waits for ever for memory that its ranks would share.
 const LEAST_BYTES: u64 = 80 << 20;
@@ -21,7 +22,7 @@ pub fn refuse_little_space() -> Option<u8> {
     if own.bytes >= LEAST_BYTES {
         return None;
     }
-    let status = Failure::input(describe_lack(launched_rank(), own.bytes)).print();
+    let status = print_failure(&Failure::input(describe_lack(launched_rank(), own.bytes)));
     if std::env::var_os("PMI_RANK").is_some() {
         std::process::abort();
     }

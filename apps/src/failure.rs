@@ -7,8 +7,6 @@ use isochron_core::ErrorClass;
 use isochron_hierarchy::printable::show_path;
 use isochron_hierarchy::problem::ProblemError;
 
-use crate::output::note;
-
 /// A message for the user and the exit status.
 #[derive(Debug)]
 pub struct Failure {
@@ -43,13 +41,6 @@ impl Failure {
     /// Makes the failure of a result that is wrong.
     pub fn wrong_result() -> Self {
         Self::run("the result is wrong: it failed its check")
-    }
-
-    /// Prints the message in one line, whatever names in it hold; returns the exit status.
-    pub fn print(&self) -> u8 {
-        // If standard error is closed, the status has to say it all.
-        note(&self.message);
-        self.status
     }
 }
 

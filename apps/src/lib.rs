@@ -53,7 +53,7 @@ use isochron_devices::kernel;
 use isochron_hierarchy::printable::show_text;
 use launch::Launch;
 use mxm::{FinishedRun, MxmEnding};
-use output::{Answer, note};
+use output::{Answer, note, print_failure};
 use signal_hook::consts::SIGXFSZ;
 use watch::WatchArguments;
 
@@ -126,7 +126,7 @@ pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> Exit
     }
     let exit_watch = match own_process(&launch) {
         Ok(watch) => watch,
-        Err(failure) => return ExitCode::from(failure.print()),
+        Err(failure) => return ExitCode::from(print_failure(&failure)),
     };
     let log = log::start(launched_rank());
     let mut watch = launch.find_watch().and_then(WatchArguments::start);
@@ -207,7 +207,7 @@ fn end_alone(error: Error, launch: &Launch) -> u8 {
         Error::Rank { .. } | Error::Settings(_) | Error::Launcher { .. }
     );
     if !is_of_all || launched_rank() == 0 || *find_standing() != Standing::Rank {
-        return Failure::from(error).print();
+        return print_failure(&Failure::from(error));
     }
     // Without a communicator no barrier waits for the first rank's words: a moment must do.
     std::thread::sleep(Duration::from_secs(1));
@@ -257,7 +257,7 @@ fn run_on_ranks<'a>(
         (agreed, _) => agreed.map(|()| None),
     };
     let outcome = match (outcome, &launch.arguments) {
-        (Err(failure), _) if is_head => Err(failure.print()),
+        (Err(failure), _) if is_head => Err(print_failure(&failure)),
         (Err(failure), _) => Err(failure.status),
         (Ok(_), Err(message)) if message.use_stderr() => Err(2),
         (Ok(finished), _) => Ok(finished),
@@ -277,7 +277,7 @@ fn publish(finished: Option<FinishedRun<'_>>) -> u8 {
     finished
         .close()
         .and_then(Answer::print)
-        .map_or_else(|failure| failure.print(), |()| 0)
+        .map_or_else(|failure| print_failure(&failure), |()| 0)
 }
 
 /// Prints help, a version or a mistake in the command line.

@@ -13,6 +13,7 @@ use clap_complete::{Shell, generate_to};
 use crate::CliArguments;
 use crate::failure::Failure;
 use crate::man_pages::write_pages;
+use crate::output::print_failure;
 
 /// The first word of the command line by which `cargo xtask` asks for the manuals.
 const WRITE: &str = "write-manuals";
@@ -48,7 +49,7 @@ pub fn write_if_asked() -> Option<u8> {
     let written = (first == WRITE).then(|| write_manuals(CliArguments::command(), share))?;
     Some(match written {
         Ok(()) => 0,
-        Err(error) => Failure::of_file(share, error).print(),
+        Err(error) => print_failure(&Failure::of_file(share, error)),
     })
 }
 

@@ -251,6 +251,13 @@ pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Err
     file.fill(&escape_json(&text))
 }
 
+/// Prints the message of a failure in one line, whatever names in it hold; returns the exit status, which says it all if standard
+/// error is closed.
+pub fn print_failure(failure: &Failure) -> u8 {
+    note(&failure.message);
+    failure.status
+}
+
 /// Writes a note or a failure to standard error, in one line: an end of a line in a name begins none.
 pub fn note(text: &str) {
     // If standard error is closed, there is no place for it.
