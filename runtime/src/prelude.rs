@@ -1,6 +1,8 @@
 //! What most programs need, but for ranks over MPI.
 
-pub use isochron_devices::{BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig};
+pub use isochron_devices::{
+    BlasChoice, DeviceInfo, ElementType, Grouping, MeasureConfig, View, ViewMut,
+};
 pub use isochron_hierarchy::balance::{BalanceConfig, Strategy};
 pub use isochron_hierarchy::problem::Split;
 pub use num_complex::{Complex32, Complex64};

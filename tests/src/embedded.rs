@@ -365,7 +365,8 @@ fn multiply_ones(session: &mut Session) {
     let mut c = product.zeros(session).unwrap();
     let factors = Factors::of(&a, &b);
     product.run(session, SCALARS, factors, &mut c).unwrap();
-    assert!(c.local().data().iter().all(|&value| value == 512.0));
+    let local = c.local();
+    assert!((0..local.cols()).all(|j| local.col(j).iter().all(|&value| value == 512.0)));
 }
 
 /// Returns the cores of a session's devices.

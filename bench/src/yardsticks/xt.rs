@@ -81,12 +81,12 @@ impl BlasXt {
                 n,
                 k,
                 &one,
-                a.data().as_ptr(),
+                a.as_ptr(),
                 a.ld(),
-                b.data().as_ptr(),
+                b.as_ptr(),
                 b.ld(),
                 &one,
-                c.data_mut().as_mut_ptr(),
+                c.as_mut_ptr(),
                 ldc,
             )
         };

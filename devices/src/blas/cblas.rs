@@ -300,10 +300,10 @@ fn multiply<T: Scalar, S>(
     let (Some(function), Some([m, n, k, lda, ldb, ldc])) = (function, as_c_ints(dims)) else {
         return EmbeddedBlas.gemm(alpha, a, b, c);
     };
-    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserts it). A view's constructor asserts that its data span all
-    // elements `i + j*ld` and that `ld >= max(1, rows)`. The integers are LP64 (`RawLibrary::prepare_library` refuses
-    // others). C is borrowed mutably, so it overlaps neither A nor B. `CblasGemm` takes factors as `pass_factor` passes
-    // them, and those passed by address outlive the call.
+    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserts it). A view has all elements `i + j*ld`, and `ld` asserts that its
+    // columns are contiguous and returns at least `max(1, rows)`. The integers are LP64 (`RawLibrary::prepare_library` refuses
+    // others). C is borrowed mutably, so it shares no element with A or B, and the library uses elements alone. `CblasGemm`
+    // takes factors as `pass_factor` passes them, and those passed by address outlive the call.
     unsafe {
         function(
             COLUMN_MAJOR,
@@ -313,12 +313,12 @@ fn multiply<T: Scalar, S>(
             n,
             k,
             pass_factor(&alpha),
-            a.data().as_ptr(),
+            a.as_ptr(),
             lda,
-            b.data().as_ptr(),
+            b.as_ptr(),
             ldb,
             pass_factor(&T::ONE),
-            c.data_mut().as_mut_ptr(),
+            c.as_mut_ptr(),
             ldc,
         );
     }

@@ -43,22 +43,21 @@ impl<T: Scalar> BlasGemm<T> for EmbeddedBlas {
 fn multiply_slice<T: Scalar>(alpha: T, a: View<'_, T>, b: View<'_, T>, mut c: ViewMut<'_, T>) {
     let (m, n, k) = (c.rows(), c.cols(), a.cols());
     let c_stride = column_stride(c.ld());
-    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it); a view's constructor asserts that its data span
-    // all elements `i + j*ld`, the strides passed are (ld, 1), and C is borrowed mutably, so it overlaps neither
-    // A nor B.
+    // SAFETY: A is m×k, B k×n and C m×n (`has_work` asserted it); a view has all elements `i + j*ld`, the strides passed are
+    // (ld, 1), and C is borrowed mutably, so it shares no element with A or B.
     unsafe {
         gemm::gemm(
             m,
             n,
             k,
-            c.data_mut().as_mut_ptr(),
+            c.as_mut_ptr(),
             c_stride,
             1,
             true,
-            a.data().as_ptr(),
+            a.as_ptr(),
             column_stride(a.ld()),
             1,
-            b.data().as_ptr(),
+            b.as_ptr(),
             column_stride(b.ld()),
             1,
             // In this crate's convention C becomes `1·C + alpha·A·B`.

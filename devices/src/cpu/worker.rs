@@ -124,15 +124,14 @@ impl CpuWorker {
 
     /// Moves the pages of C next to the threads that update them. Pages stay if the system refuses, which costs time
     /// but no results.
-    fn move_pages<T: Scalar>(&self, c: &mut ViewMut<'_, T>) {
-        let (ld, len) = (c.ld(), c.data().len());
-        if !self.has_domains || size_of_val(c.data()) < WORTH_MOVING_BYTES {
+    fn move_pages<T: Scalar>(&self, c: &ViewMut<'_, T>) {
+        if !self.has_domains || c.span().len() * size_of::<T>() < WORTH_MOVING_BYTES {
             return;
         }
         for (columns, numa) in columns_by_domain(&self.cores, c.cols()) {
-            let end = columns.end.saturating_mul(ld).min(len);
-            let area = &mut c.data_mut()[columns.start * ld..end];
-            if let Err(error) = self.topology.move_to_numa(area, numa) {
+            let area = c.rb().columns(columns).span();
+            // SAFETY: the memory of a view is one allocation.
+            if let Err(error) = unsafe { self.topology.move_to_numa(area, numa) } {
                 tracing::debug!(device = self.info.name, %error, "memory stays where it is");
             }
         }
@@ -240,10 +239,10 @@ impl<T: Scalar> Updates<T> for CpuWorker {
         });
     }
 
-    fn begin(&mut self, mut c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
+    fn begin(&mut self, c: ViewMut<'_, T>, depth: Depth) -> Result<UpdateTime, DeviceError> {
         self.job.begin(&c, depth);
         let (start, start_s) = (Instant::now(), thread_cpu_time_s());
-        self.move_pages(&mut c);
+        self.move_pages(&c);
         Ok(UpdateTime {
             busy_s: start.elapsed().as_secs_f64(),
             cpu_s: thread_cpu_time_s() - start_s,

@@ -25,7 +25,7 @@ struct HostPanels([(usize, usize, usize, usize); 2]);
 
 impl HostPanels {
     fn of<T>((a, b): PanelPair<'_, T>) -> Self {
-        Self([a, b].map(|v| (v.data().as_ptr().addr(), v.rows(), v.cols(), v.ld())))
+        Self([a, b].map(|v| (v.as_ptr().addr(), v.rows(), v.cols(), v.ld())))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The matrices of a program: where it has them, and its memory.
 
 use std::ops::{Deref, Range};
+use std::ptr::NonNull;
 
+use isochron_devices::MatrixView;
 use isochron_hierarchy::layout::Layout;
 
 use super::spread::check_ranks;
@@ -233,11 +235,12 @@ impl Distribution {
     ///
     /// # Errors
     /// [`SpreadError::NoRank`] for a rank that the distribution does not have; [`SpreadError::Pieces`],
-    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements.
+    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements;
+    /// [`SpreadError::ViewShape`] and [`SpreadError::ViewOrder`] for a view of another shape or order.
     pub fn fill<'p, T: 'p>(
         &self,
         rank: usize,
-        memory: impl Into<Pieces<&'p mut [T]>>,
+        memory: impl Into<Pieces<T, &'p mut [T]>>,
         element: impl Fn(usize, usize) -> T,
     ) -> Result<(), SpreadError> {
         let ranks = self.n_ranks();
@@ -246,7 +249,7 @@ impl Distribution {
         }
         let memory = memory.into().fit_to(self, rank)?;
         for (piece, local) in self.pieces.iter().zip(memory) {
-            piece.fill(rank, local, &element)?;
+            piece.fill_view(rank, local, &element);
         }
         Ok(())
     }
@@ -337,62 +340,105 @@ impl BlockList {
     }
 }
 
-/// The memory of this rank for a [`Distribution`]: elements and leading dimension of each piece.
+/// The memory of this rank for a [`Distribution`].
 ///
-/// It is made from `(&data, ld)` or `(&mut data, ld)` for one local matrix, or from a list of them for blocks.
+/// It is made from `(&data, ld)` or `(&mut data, ld)` for one local matrix, or from a list of them for blocks; or from a
+/// [`View`](isochron_devices::View) or [`ViewMut`](isochron_devices::ViewMut), or a list of them. Views need no memory of
+/// their own between their lines, so they may be parts of one array that lie between each other.
 #[derive(Debug)]
-pub struct Pieces<D>(Vec<(D, usize)>);
+pub struct Pieces<T, D>(Vec<Piece<T, D>>);
 
-impl<'a, T, D: AsRef<[T]> + ?Sized> From<(&'a D, usize)> for Pieces<&'a [T]> {
+#[derive(Debug)]
+enum Piece<T, D> {
+    /// Elements and leading dimension, in the order of the distribution.
+    Slice(D, usize),
+    View(MatrixView<T, D>),
+}
+
+impl<'a, T, D: AsRef<[T]> + ?Sized> From<(&'a D, usize)> for Pieces<T, &'a [T]> {
     fn from((data, ld): (&'a D, usize)) -> Self {
-        Self(vec![(data.as_ref(), ld)])
+        Self(vec![Piece::Slice(data.as_ref(), ld)])
     }
 }
 
-impl<'a, T, D: AsMut<[T]> + ?Sized> From<(&'a mut D, usize)> for Pieces<&'a mut [T]> {
+impl<'a, T, D: AsMut<[T]> + ?Sized> From<(&'a mut D, usize)> for Pieces<T, &'a mut [T]> {
     fn from((data, ld): (&'a mut D, usize)) -> Self {
-        Self(vec![(data.as_mut(), ld)])
+        Self(vec![Piece::Slice(data.as_mut(), ld)])
     }
 }
 
-impl<D> From<Vec<(D, usize)>> for Pieces<D> {
+impl<T, D: Deref<Target = [T]>> From<Vec<(D, usize)>> for Pieces<T, D> {
     fn from(pieces: Vec<(D, usize)>) -> Self {
-        Self(pieces)
+        let pieces = pieces.into_iter();
+        Self(pieces.map(|(data, ld)| Piece::Slice(data, ld)).collect())
     }
 }
 
-impl<T, D: Deref<Target = [T]> + Default> Pieces<D> {
-    /// Returns the memory of each piece of the distribution on `rank`, with empty memory where the rank has no piece.
+impl<T, D> From<MatrixView<T, D>> for Pieces<T, D> {
+    fn from(view: MatrixView<T, D>) -> Self {
+        Self(vec![Piece::View(view)])
+    }
+}
+
+impl<T, D> From<Vec<MatrixView<T, D>>> for Pieces<T, D> {
+    fn from(views: Vec<MatrixView<T, D>>) -> Self {
+        Self(views.into_iter().map(Piece::View).collect())
+    }
+}
+
+impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> Pieces<T, D> {
+    /// Returns the local matrix of each piece of the distribution on `rank`, without elements where the rank has no piece.
     ///
     /// # Errors
     /// [`SpreadError::Pieces`] for another number of pieces than the rank has; [`SpreadError::LeadingDimension`] and
-    /// [`SpreadError::Storage`] for memory that cannot hold its piece.
+    /// [`SpreadError::Storage`] for memory that cannot hold its piece; [`SpreadError::ViewShape`] and
+    /// [`SpreadError::ViewOrder`] for a view of another shape or order.
     pub(crate) fn fit_to(
         self,
         on: &Distribution,
         rank: usize,
-    ) -> Result<Vec<LocalMemory<D>>, SpreadError> {
-        let (found, needed) = (self.0.len(), on.local_shapes(rank).len());
+    ) -> Result<Vec<MatrixView<T, D>>, SpreadError> {
+        let shapes = on.local_shapes(rank);
+        let (found, needed) = (self.0.len(), shapes.len());
         if found != needed {
             return Err(SpreadError::Pieces { found, needed });
         }
-        let missing = on.pieces.len() - found;
-        let absent = (0..missing).map(|_| (D::default(), 0));
-        self.0
+        let mut views = self
+            .0
             .into_iter()
-            .chain(absent)
-            .zip(&on.pieces)
-            .map(|((data, ld), spread)| {
-                let order = on.order;
-                let memory = LocalMemory { data, ld, order };
-                spread.check_memory(rank, &memory).map(|()| memory)
-            })
-            .collect()
+            .zip(shapes)
+            .map(|(piece, shape)| piece.fit_to(shape, on.order))
+            .collect::<Result<Vec<_>, _>>()?;
+        views.resize_with(on.pieces.len(), || MatrixView::empty(0, 0));
+        Ok(views)
+    }
+}
+
+impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> Piece<T, D> {
+    fn fit_to(self, shape: (usize, usize), order: Order) -> Result<MatrixView<T, D>, SpreadError> {
+        let (view, needed) = match self {
+            Self::Slice(data, ld) => return LocalMemory { data, ld, order }.view(shape),
+            Self::View(view) => (view, shape),
+        };
+        let found = (view.rows(), view.cols());
+        if found != needed && !(view.is_empty() && needed.0.min(needed.1) == 0) {
+            return Err(SpreadError::ViewShape { found, needed });
+        }
+        let is_in_order = match order {
+            Order::Columns => view.is_by_columns(),
+            Order::Rows => view.is_by_rows(),
+        };
+        if !is_in_order && !view.is_empty() {
+            return Err(SpreadError::ViewOrder { needed: order });
+        }
+        Ok(view)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use isochron_devices::View;
+
     use super::*;
 
     #[test]
@@ -475,7 +521,7 @@ mod tests {
             "{text}"
         );
         // A rank without blocks gives one empty piece.
-        let none = Pieces::<&[f64]>::from((&[0.0; 0], 0))
+        let none = Pieces::<f64, &[f64]>::from((&[0.0; 0], 0))
             .fit_to(&on, 1)
             .unwrap();
         assert_eq!(none.len(), 3);
@@ -483,7 +529,35 @@ mod tests {
         assert!(matches!(low, Err(SpreadError::LeadingDimension { .. })));
         let rows = on.clone().row_major();
         let wide = Pieces::from(vec![(&data[..], 1), (&data, 3), (&data, 3)]).fit_to(&rows, 2);
-        assert_eq!(wide.unwrap()[1].order, Order::Rows);
+        let wide = wide.unwrap();
+        assert!(wide[1].is_by_rows() && !wide[1].is_by_columns());
+    }
+
+    #[test]
+    fn views_must_be_those_of_the_pieces() {
+        let on = Distribution::of_blocks(&blocks(), 3).unwrap();
+        let data = [0.0; 9];
+        let views = |[first, second, third]: [(usize, usize); 3]| {
+            let view = |(rows, cols)| View::new(&data, rows, cols, 3);
+            Pieces::from(vec![view(first), view(second), view(third)])
+        };
+        let shapes = on.local_shapes(2);
+        let shapes = [shapes[0], shapes[1], shapes[2]];
+        assert_eq!(views(shapes).fit_to(&on, 2).unwrap().len(), 3);
+        let refused = views(shapes)
+            .fit_to(&on.clone().row_major(), 2)
+            .unwrap_err();
+        assert!(
+            matches!(refused, SpreadError::ViewOrder { .. }),
+            "{refused}"
+        );
+        let refused = views([shapes[1]; 3]).fit_to(&on, 2).unwrap_err();
+        assert!(
+            matches!(refused, SpreadError::ViewShape { .. }),
+            "{refused}"
+        );
+        let none = Pieces::from(View::<f64>::empty(0, 0)).fit_to(&on, 1);
+        assert_eq!(none.unwrap().len(), 3);
     }
 
     #[test]

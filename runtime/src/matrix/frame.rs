@@ -96,52 +96,31 @@ impl Frame {
         Self { part, ..*self }
     }
 
-    /// Returns the place in memory without room for columns, and the indices of that memory in this one.
-    pub(super) fn leave_room(&self) -> (Self, Range<usize>) {
-        let (row, col) = (self.start % self.ld, self.start / self.ld);
-        let cols = col..col + self.part.cols.min(self.cols);
-        let frame = Self {
-            start: row,
-            cols: cols.len(),
-            ..*self
-        };
-        (frame, cols.start * self.ld..cols.end * self.ld)
-    }
-
     /// Returns the part.
     pub(crate) fn part(&self) -> Region {
         self.part
     }
 
-    /// Returns the index of the part's first element.
-    pub(super) fn start(&self) -> usize {
-        self.start
+    /// Returns rows, columns and leading dimension of the memory.
+    pub(super) fn memory_shape(&self) -> (usize, usize, usize) {
+        (self.rows, self.cols, self.ld)
     }
 
-    /// Returns the distance between the starts of neighbouring columns.
-    pub(super) fn ld(&self) -> usize {
-        self.ld
-    }
-
-    /// Returns rows, columns and leading dimension of a view of the part.
-    pub(super) fn view_shape(&self) -> (usize, usize, usize) {
-        // Rows without columns may be more than the memory has.
-        (self.part.rows, self.part.cols, self.ld.max(self.part.rows))
+    /// Returns the rows and columns of the memory that hold the part: none for a part without elements.
+    pub(super) fn place(&self) -> Region {
+        if self.part.is_empty() {
+            return Region::default();
+        }
+        Region {
+            row: self.start % self.ld,
+            col: self.start / self.ld,
+            ..self.part
+        }
     }
 
     /// Returns the number of elements of the memory.
     pub(super) fn len(&self) -> usize {
         self.ld.saturating_mul(self.cols)
-    }
-
-    /// Returns the indices of the part in memory, from its first element to its last.
-    pub(super) fn range(&self) -> Range<usize> {
-        let len = if self.part.is_empty() {
-            0
-        } else {
-            (self.part.cols - 1) * self.ld + self.part.rows
-        };
-        self.start..self.start + len
     }
 
     /// Counts the elements of the columns that the part covers, with those between the columns: these are the memory that it
@@ -183,8 +162,10 @@ mod tests {
             return false;
         };
         // Element (8, 15) has the first place in the memory.
-        assert_eq!(moved.start(), rows.start - 8 + (cols.start - 15) * 24);
-        assert!(moved.range().end <= moved.len());
+        let place = moved.place();
+        assert_eq!((place.row, place.col), (rows.start - 8, cols.start - 15));
+        let (n_rows, n_cols, _) = moved.memory_shape();
+        assert!(place.row_range().end <= n_rows && place.col_range().end <= n_cols);
         true
     }
 
@@ -192,8 +173,8 @@ mod tests {
     fn there_is_room_on_the_left_and_on_the_right() {
         let frame = framed();
         assert_eq!(
-            (frame.ld(), frame.len(), frame.start()),
-            (24, 24 * 20, 2 + 5 * 24)
+            (frame.memory_shape(), frame.place()),
+            ((24, 20, 24), Region::new(2..22, 5..15))
         );
         assert!(is_moved(&frame, 10..30, 15..30));
         assert!(is_moved(&frame, 10..30, 20..35));
@@ -217,7 +198,7 @@ mod tests {
         assert!(frame.move_to(Region::new(10..20, 20..30)).is_none());
         let dense = Frame::lent(Region::new(10..30, 20..30), 21);
         let smaller = dense.move_to(Region::new(12..30, 22..30)).unwrap();
-        assert_eq!(smaller.start(), 2 + 2 * 21);
+        assert_eq!(smaller.place(), Region::new(2..20, 2..10));
         assert_eq!(smaller.move_to(dense.part()), Some(dense));
     }
 
@@ -249,19 +230,19 @@ mod tests {
     fn room_ends_where_the_matrix_does() {
         let part = Region::new(0..40, 50..60);
         let frame = Frame::with_room::<f64>(part, &WHOLE, [5, 100]);
-        assert_eq!((frame.ld(), frame.len()), (40, 40 * 60));
-        assert_eq!(frame.range(), 40 * 50..40 * 60);
+        assert_eq!(frame.memory_shape(), (40, 60, 40));
+        assert_eq!(frame.place(), part);
     }
 
     #[test]
     fn a_part_that_was_empty_takes_any_place() {
         let frame = framed();
         let idle = frame.move_to(Region::default()).unwrap();
-        assert!(idle.range().is_empty() && idle.len() == frame.len());
+        assert!(idle.place().is_empty() && idle.len() == frame.len());
         let narrow = frame.move_to(Region::new(0..40, 9..9)).unwrap();
-        assert_eq!((narrow.view_shape(), narrow.ld()), ((40, 0, 40), 24));
+        assert!(narrow.place().is_empty() && narrow.part().rows == 40);
         let back = idle.move_to(Region::new(0..20, 40..60)).unwrap();
-        assert_eq!(back.range().len(), 19 * 24 + 20);
+        assert_eq!((back.place().rows, back.place().cols), (20, 20));
         assert!(idle.move_to(Region::new(0..25, 0..9)).is_none());
         let empty = Frame::with_room::<f64>(Region::default(), &WHOLE, [2, 5]);
         assert!(empty.len() == 0 && empty.move_to(Region::new(0..1, 0..1)).is_none());
@@ -271,7 +252,7 @@ mod tests {
     fn columns_of_colliding_length_lie_apart() {
         let part = Region::new(0..512, 0..3);
         let frame = Frame::with_room::<f64>(part, &Region::new(0..512, 0..9), [0, 3]);
-        assert_eq!(frame.ld(), 520);
-        assert_eq!(frame.move_to(Region::new(0..512, 0..6)).unwrap().ld(), 520);
+        assert_eq!(frame.ld, 520);
+        assert_eq!(frame.move_to(Region::new(0..512, 0..6)).unwrap().ld, 520);
     }
 }

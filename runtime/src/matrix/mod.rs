@@ -4,7 +4,6 @@
 //! over a layout; no rank holds the whole. [`redistribute`] moves elements between any two spreads, and
 //! [`file`](mod@file) between a matrix and a file.
 
-pub(crate) mod copy;
 mod digest;
 mod distribution;
 pub mod file;
@@ -55,8 +54,8 @@ pub struct HeldMatrix<'m, T> {
     memory: MatrixMemory<'m, T>,
     /// The places of rows and of columns in memory, if they are not in order there. Only factors of a product may be so.
     scattered: Option<[HeldLines; 2]>,
-    /// The program's memory and its leading dimension, if the elements have left it.
-    left: Option<(&'m mut [T], usize)>,
+    /// The program's memory, if the elements have left it.
+    left: Option<ViewMut<'m, T>>,
     /// `true` until something is written to the zeros that it was made of: scaling it by 0 then needs no pass over
     /// memory.
     is_zero: bool,
@@ -118,21 +117,16 @@ impl<T: Scalar> Matrix<T> {
 }
 
 impl<'m, T: Scalar> HeldMatrix<'m, T> {
-    /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix that is only read.
+    /// Takes the program's local matrix, with contiguous columns, as a matrix that is only read.
     ///
     /// # Errors
-    /// [`Error::Spread`] if the elements of `rank` are not one rectangle, or the memory does not hold them.
-    pub(crate) fn show(
-        spread: Spread,
-        rank: usize,
-        (data, ld): (&'m [T], usize),
-    ) -> Result<Self, Error> {
-        spread.check_memory(rank, &Stored::by_columns(data, ld))?;
-        let frame = Frame::lent(find_part(&spread, rank)?, ld);
+    /// [`Error::Spread`] if the elements of `rank` are not one rectangle.
+    pub(crate) fn show(spread: Spread, rank: usize, local: View<'m, T>) -> Result<Self, Error> {
+        let frame = Frame::lent(find_part(&spread, rank)?, local.ld());
         Ok(Self {
             spread,
             frame,
-            memory: MatrixMemory::Shown(data),
+            memory: MatrixMemory::Shown(local),
             scattered: None,
             left: None,
             is_zero: false,
@@ -148,13 +142,13 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
         spread: Spread,
         has: &Spread,
         rank: usize,
-        piece: (&'m [T], usize),
+        local: View<'m, T>,
     ) -> Result<Self, Error> {
         let holding = has.holding(rank);
         let lines = [holding.rows, holding.cols].map(HeldLines::clone);
         Ok(Self {
             scattered: Some(lines),
-            ..Self::show(spread, rank, piece)?
+            ..Self::show(spread, rank, local)?
         })
     }
 
@@ -163,29 +157,23 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
         HeldMatrix {
             spread: self.spread.clone(),
             frame: self.frame,
-            memory: MatrixMemory::Shown(self.memory.as_slice()),
+            memory: MatrixMemory::Shown(self.memory.view(&self.frame)),
             scattered: self.scattered.clone(),
             left: None,
             is_zero: self.is_zero,
         }
     }
 
-    /// Takes the program's memory, column-major with leading dimension `ld`, as a matrix. What lies between the columns stays as
-    /// it is.
+    /// Takes the program's local matrix, with contiguous columns, as a matrix.
     ///
     /// # Errors
     /// As [`show`](Self::show).
-    pub(crate) fn lend(
-        spread: Spread,
-        rank: usize,
-        (data, ld): (&'m mut [T], usize),
-    ) -> Result<Self, Error> {
-        spread.check_memory(rank, &Stored::by_columns(&*data, ld))?;
-        let frame = Frame::lent(find_part(&spread, rank)?, ld);
+    pub(crate) fn lend(spread: Spread, rank: usize, local: ViewMut<'m, T>) -> Result<Self, Error> {
+        let frame = Frame::lent(find_part(&spread, rank)?, local.ld());
         Ok(Self {
             spread,
             frame,
-            memory: MatrixMemory::Lent(data),
+            memory: MatrixMemory::Lent(local),
             scattered: None,
             left: None,
             is_zero: false,
@@ -194,22 +182,15 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
 
     /// Goes on in the memory of `next`, which holds the elements.
     pub(crate) fn replace_by(&mut self, next: Matrix<T>) {
-        let ld = self.frame.ld();
         let before = std::mem::replace(self, next);
-        let lent = before.memory.into_lent().map(|data| (data, ld));
-        self.left = before.left.or(lent);
+        self.left = before.left.or(before.memory.into_lent());
     }
 
     /// Copies the elements back to the program's memory, if they have left it. The spread must be the one that it was lent for.
     pub(crate) fn return_to_lender(&mut self) {
-        let Some((data, ld)) = self.left.take() else {
+        let Some(mut home) = self.left.take().filter(|home| !home.is_empty()) else {
             return;
         };
-        let (rows, cols, _) = self.frame.view_shape();
-        if self.frame.part().is_empty() {
-            return;
-        }
-        let mut home = ViewMut::new(data, rows, cols, ld);
         for (j, column) in self.columns().enumerate() {
             home.col_mut(j).copy_from_slice(column);
         }
@@ -283,31 +264,27 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
 
     /// Returns the local elements, `part().rows × part().cols`, column-major.
     pub fn local(&self) -> View<'_, T> {
-        let (rows, cols, ld) = self.frame.view_shape();
-        View::new(&self.memory.as_slice()[self.frame.range()], rows, cols, ld)
+        let Region { rows, cols, .. } = self.part();
+        if rows == 0 || cols == 0 {
+            return View::empty(rows, cols);
+        }
+        let place = self.frame.place();
+        self.memory
+            .view(&self.frame)
+            .block(place.row_range(), place.col_range())
     }
 
     /// Returns the local elements, to be written.
     pub fn local_mut(&mut self) -> ViewMut<'_, T> {
-        let (rows, cols, ld) = self.frame.view_shape();
-        ViewMut::new(self.data_mut(), rows, cols, ld)
-    }
-
-    /// Returns the memory of the local elements, to be written.
-    fn data_mut(&mut self) -> &mut [T] {
         self.is_zero = false;
-        &mut self.memory.as_mut_slice()[self.frame.range()]
-    }
-
-    /// Returns the local matrix as stored memory.
-    pub(crate) fn stored(&self) -> Stored<'_, T> {
-        Stored::by_columns(&self.memory.as_slice()[self.frame.range()], self.frame.ld())
-    }
-
-    /// Returns the local matrix as stored memory, to be written.
-    pub(crate) fn stored_mut(&mut self) -> StoredMut<'_, T> {
-        let ld = self.frame.ld();
-        StoredMut::by_columns(self.data_mut(), ld)
+        let Region { rows, cols, .. } = self.part();
+        if rows == 0 || cols == 0 {
+            return ViewMut::empty(rows, cols);
+        }
+        let place = self.frame.place();
+        self.memory
+            .view_mut(&self.frame)
+            .into_block(place.row_range(), place.col_range())
     }
 
     /// Returns the local columns, each as long as the part has rows.
@@ -320,17 +297,17 @@ impl<'m, T: Scalar> HeldMatrix<'m, T> {
     }
 }
 
-impl<T: Clone> Clone for Matrix<T> {
-    /// Copies the part without its room for columns.
+impl<T: Scalar> Clone for Matrix<T> {
+    /// Copies the part without its room.
     fn clone(&self) -> Self {
-        let (frame, covered) = self.frame.leave_room();
+        let frame = Frame::exact::<T>(self.part());
+        let local = vec![T::ZERO; frame.len()];
+        let mut copy = Self::in_own_memory(self.spread.clone(), frame, local);
+        copy.local_mut().copy_from(self.local());
         Self {
-            spread: self.spread.clone(),
-            frame,
-            memory: MatrixMemory::Own(self.memory.as_slice()[covered].to_vec()),
             scattered: self.scattered.clone(),
-            left: None,
             is_zero: self.is_zero,
+            ..copy
         }
     }
 }
@@ -382,7 +359,8 @@ mod tests {
     #[test]
     fn a_matrix_in_lent_memory_writes_its_elements_alone_and_comes_back() {
         let mut data = [9.0; 11];
-        let mut matrix = HeldMatrix::lend(Spread::whole(2, 3), 0, (&mut data, 4)).unwrap();
+        let local = ViewMut::new(&mut data, 2, 3, 4);
+        let mut matrix = HeldMatrix::lend(Spread::whole(2, 3), 0, local).unwrap();
         assert!(matrix.frame().move_to(Region::new(0..2, 0..3)).is_some());
         matrix.fill(|row, col| (10 * row + col) as f64);
         let mut moved: Matrix = Matrix::zeros(Spread::whole(2, 3), 0).unwrap();
@@ -394,11 +372,6 @@ mod tests {
         drop(matrix);
         assert_eq!(data[..6], [-0.0, -10.0, 9.0, 9.0, -1.0, -11.0]);
         assert_eq!(data[6..], [9.0, 9.0, -2.0, -12.0, 9.0]);
-        let short = HeldMatrix::show(Spread::whole(2, 3), 0, (&data[..9], 4));
-        assert!(matches!(
-            short,
-            Err(Error::Spread(SpreadError::Storage { .. }))
-        ));
     }
 
     #[test]
@@ -412,10 +385,9 @@ mod tests {
         assert_eq!(roomy.frame() != exact.frame(), is_unwritten_memory_free());
         roomy.fill(|row, col| generator.element(row, col));
         let copy = roomy.clone();
-        assert!(copy.memory.as_slice().len() <= roomy.memory.as_slice().len());
+        assert!(copy.frame().len() <= roomy.frame().len());
         for matrix in [roomy, copy] {
             assert!(matrix.columns().eq(exact.columns()));
-            assert_eq!(matrix.stored().data.len(), matrix.local().data().len());
         }
     }
 }

@@ -3,7 +3,6 @@
 use isochron_devices::{Scalar, View, ViewMut};
 use isochron_hierarchy::problem::Op;
 
-use super::copy::{Strides, copy_lines, copy_straight, replace};
 use super::{HeldMatrix, Region};
 use crate::watch::note_progress;
 
@@ -112,14 +111,10 @@ impl<'a, T: Scalar> Operand<'a, T> {
 
     /// Copies a stored rectangle to `target`, by the operation.
     fn copy_stored(&self, stored: View<'_, T>, mut target: ViewMut<'_, T>) {
-        let (from, size) = ((stored.data(), stored.ld()), (target.rows(), target.cols()));
-        let ld = target.ld();
-        let target = (target.data_mut(), ld);
-        let across = (from.0, Strides::across(from.1));
         match self.op {
-            Op::N => copy_straight(target, from, size),
-            Op::T => copy_lines(target, across, size, &replace),
-            Op::C => copy_lines(target, across, size, &|to, value| *to = value.conj()),
+            Op::N => target.copy_from(stored),
+            Op::T => target.copy_from(stored.transposed()),
+            Op::C => target.update_from(stored.transposed(), |to, value| *to = value.conj()),
         }
     }
 
@@ -159,7 +154,7 @@ impl<'a, T: Scalar> Operand<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matrix::{BlockCyclic, Generator, Matrix, ProcessGrid, Spread, Stored};
+    use crate::matrix::{BlockCyclic, Generator, Matrix, ProcessGrid, Spread};
     use num_complex::Complex64;
 
     fn matrix(rows: usize, cols: usize) -> Matrix<Complex64> {
@@ -213,9 +208,8 @@ mod tests {
         let has = Spread::whole(rows, cols);
         let has = has.renumbered(numberings.each_ref().map(Option::as_ref));
         let own = matrix(rows, cols);
-        let Stored { data, ld, .. } = own.stored();
         let straight = Spread::whole(rows, cols);
-        let shown = HeldMatrix::show_scattered(straight, &has, 0, (data, ld)).unwrap();
+        let shown = HeldMatrix::show_scattered(straight, &has, 0, own.local()).unwrap();
         // The element with the new numbers is the one at its place in memory.
         let places: Vec<_> = has.elements(0).collect();
         assert_ne!(

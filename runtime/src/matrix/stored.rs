@@ -29,6 +29,14 @@ impl Order {
         }
     }
 
+    /// Returns the length and the number of the lines of a `rows × cols` matrix.
+    pub fn find_lines(self, (rows, cols): (usize, usize)) -> (usize, usize) {
+        match self {
+            Order::Columns => (rows, cols),
+            Order::Rows => (cols, rows),
+        }
+    }
+
     /// Returns the index of element (`row`, `col`) in memory with leading dimension `ld`.
     pub fn index(self, row: usize, col: usize, ld: usize) -> usize {
         match self {

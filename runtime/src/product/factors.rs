@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::ptr::NonNull;
+
+use isochron_devices::{MatrixView, View, ViewMut};
 
 use super::check::check_part;
 use super::{Element, MakePart, Origin, Product};
 use crate::error::Error;
-use crate::matrix::{Distribution, HeldMatrix, LocalMemory, Matrix, Pieces, Stored, StoredMut};
+use crate::matrix::{HeldMatrix, Matrix, Pieces};
 use crate::plan::{A, B};
 
 /// The factors A and B of a run.
@@ -51,15 +54,15 @@ impl<T> fmt::Debug for Factors<'_, T> {
 
 /// A matrix that is read: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
 ///
-/// It is made from `(&data, ld)`, from a list of them for blocks, or from `&matrix`.
+/// It is made from `(&data, ld)` or a [`View`], from a list of them for blocks, or from `&matrix`.
 #[derive(Debug)]
-pub struct Lent<'m, T>(Memory<Pieces<&'m [T]>, &'m HeldMatrix<'m, T>>);
+pub struct Lent<'m, T>(Memory<Pieces<T, &'m [T]>, &'m HeldMatrix<'m, T>>);
 
 /// The matrix C of a run: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
 ///
-/// It is made from `(&mut data, ld)`, from a list of them for blocks, or from `&mut matrix`.
+/// It is made from `(&mut data, ld)` or a [`ViewMut`], from a list of them for blocks, or from `&mut matrix`.
 #[derive(Debug)]
-pub struct Target<'m, T: 'static>(Memory<Pieces<&'m mut [T]>, &'m mut Matrix<T>>);
+pub struct Target<'m, T: 'static>(Memory<Pieces<T, &'m mut [T]>, &'m mut Matrix<T>>);
 
 #[derive(Debug)]
 enum Memory<P, M> {
@@ -101,6 +104,18 @@ impl<'m, T> From<Vec<(&'m [T], usize)>> for Lent<'m, T> {
     }
 }
 
+impl<'m, T> From<View<'m, T>> for Lent<'m, T> {
+    fn from(view: View<'m, T>) -> Self {
+        Self(Memory::Pieces(view.into()))
+    }
+}
+
+impl<'m, T> From<Vec<View<'m, T>>> for Lent<'m, T> {
+    fn from(views: Vec<View<'m, T>>) -> Self {
+        Self(Memory::Pieces(views.into()))
+    }
+}
+
 impl<'m, T> From<&'m HeldMatrix<'m, T>> for Lent<'m, T> {
     fn from(matrix: &'m HeldMatrix<'m, T>) -> Self {
         Self(Memory::Matrix(matrix))
@@ -116,6 +131,18 @@ impl<'m, T, D: AsMut<[T]> + ?Sized> From<(&'m mut D, usize)> for Target<'m, T> {
 impl<'m, T> From<Vec<(&'m mut [T], usize)>> for Target<'m, T> {
     fn from(pieces: Vec<(&'m mut [T], usize)>) -> Self {
         Self(Memory::Pieces(pieces.into()))
+    }
+}
+
+impl<'m, T> From<ViewMut<'m, T>> for Target<'m, T> {
+    fn from(view: ViewMut<'m, T>) -> Self {
+        Self(Memory::Pieces(view.into()))
+    }
+}
+
+impl<'m, T> From<Vec<ViewMut<'m, T>>> for Target<'m, T> {
+    fn from(views: Vec<ViewMut<'m, T>>) -> Self {
+        Self(Memory::Pieces(views.into()))
     }
 }
 
@@ -140,10 +167,10 @@ impl<M, P> MatrixPlace<M, P> {
 }
 
 /// A factor of a run on this rank.
-pub(super) type PlacedFactor<'m, T> = MatrixPlace<HeldMatrix<'m, T>, Vec<Stored<'m, T>>>;
+pub(super) type PlacedFactor<'m, T> = MatrixPlace<HeldMatrix<'m, T>, Vec<View<'m, T>>>;
 
 /// C of a run on this rank.
-pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<StoredMut<'m, T>>>;
+pub(super) type PlacedC<'m, T> = MatrixPlace<CHere<'m, T>, Vec<ViewMut<'m, T>>>;
 
 /// C where the plan has it.
 #[expect(
@@ -214,19 +241,17 @@ impl<T: Element> Product<T> {
                 self.check_matrix(name, matrix, side, rank)?;
                 return Ok(MatrixPlace::Here(matrix.show_again()));
             }
-            Memory::Pieces(pieces) => fit_pieces(name, pieces, &self.on[side], rank)?,
+            Memory::Pieces(pieces) => self.fit_pieces(name, pieces, side, rank)?,
         };
         if !self.in_place[side] {
             return Ok(MatrixPlace::Elsewhere(pieces));
         }
         let (on, spread) = (&self.on[side], self.planned[side].clone());
-        let piece = pieces
-            .first()
-            .map_or((&[][..], 1), |piece| (piece.data, piece.ld));
+        let local = (pieces.into_iter().next()).unwrap_or_else(|| View::empty(0, 0));
         let is_scattered = self.plan.scattered()[side];
         let shown = match on.only_spread().filter(|_| is_scattered) {
-            Some(has) => HeldMatrix::show_scattered(spread, has, rank, piece),
-            None => HeldMatrix::show(spread, rank, piece),
+            Some(has) => HeldMatrix::show_scattered(spread, has, rank, local),
+            None => HeldMatrix::show(spread, rank, local),
         };
         Ok(MatrixPlace::Here(shown?))
     }
@@ -245,15 +270,34 @@ impl<T: Element> Product<T> {
                 self.check_matrix("C", matrix, 2, rank)?;
                 return Ok(MatrixPlace::Here(CHere::Matrix(matrix)));
             }
-            Memory::Pieces(pieces) => fit_pieces("C", pieces, &self.on[2], rank)?,
+            Memory::Pieces(pieces) => self.fit_pieces("C", pieces, 2, rank)?,
         };
         if !self.in_place[2] {
             return Ok(MatrixPlace::Elsewhere(pieces));
         }
-        let piece = pieces.into_iter().next();
-        let piece = piece.map_or((&mut [][..], 1), |piece| (piece.data, piece.ld));
-        let lent = HeldMatrix::lend(self.planned[2].clone(), rank, piece)?;
+        let local = (pieces.into_iter().next()).unwrap_or_else(|| ViewMut::empty(0, 0));
+        let lent = HeldMatrix::lend(self.planned[2].clone(), rank, local)?;
         Ok(MatrixPlace::Here(CHere::Lent(lent)))
+    }
+
+    /// Returns the local matrices of the pieces on this side, as the plan's problem has them.
+    fn fit_pieces<D: Deref<Target = [T]> + Into<NonNull<[T]>>>(
+        &self,
+        name: &str,
+        pieces: Pieces<T, D>,
+        side: usize,
+        rank: usize,
+    ) -> Result<Vec<MatrixView<T, D>>, Error> {
+        let on = &self.on[side];
+        let views = if self.flips[side] {
+            // The pieces are those of the program's matrix.
+            pieces
+                .fit_to(&on.transposed(), rank)
+                .map(|views| views.into_iter().map(MatrixView::transposed).collect())
+        } else {
+            pieces.fit_to(on, rank)
+        };
+        views.map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
     }
 
     /// Checks that a matrix of the runtime is spread as the plan says.
@@ -285,15 +329,4 @@ impl<T: Element> Product<T> {
                 is_transposed: true,
             }
     }
-}
-
-fn fit_pieces<T, D: Deref<Target = [T]> + Default>(
-    name: &str,
-    pieces: Pieces<D>,
-    on: &Distribution,
-    rank: usize,
-) -> Result<Vec<LocalMemory<D>>, Error> {
-    pieces
-        .fit_to(on, rank)
-        .map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))
 }

@@ -107,6 +107,8 @@ pub struct Product<T: 'static> {
     number: u64,
     /// Distributions of A, B and C in the program, as the plan's problem has them.
     on: [Distribution; 3],
+    /// `true` for each of them that is the transposed one of the program's.
+    flips: [bool; 3],
     /// The spreads of A, B and C in the plan.
     planned: [Spread; 3],
     /// `true` for each of A, B and C that the program has where the plan has it.

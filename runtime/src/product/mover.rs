@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use isochron_devices::Scalar;
+use isochron_devices::{Scalar, View, ViewMut};
 
 use super::factors::{MatrixPlace, PlacedFactor};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::matrix::redistribute::{MessageBuffers, Moved, Movement, RedistributeConfig};
-use crate::matrix::{Distribution, HeldMatrix, Matrix, Order, Spread, Stored, StoredMut};
+use crate::matrix::{Distribution, HeldMatrix, Matrix, Order, Spread};
 
 /// The moves of the pieces of a matrix, planned for all runs.
 pub(super) type PieceMoves<T> = Vec<Movement<T>>;
@@ -48,7 +48,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
     pub(super) fn gather(
         &mut self,
         on: &Distribution,
-        pieces: Vec<Stored<'_, T>>,
+        pieces: Vec<View<'_, T>>,
         spread: &Spread,
         room: &mut Matrix<T>,
         moves: &mut Option<PieceMoves<T>>,
@@ -59,7 +59,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
             .iter_mut()
             .zip(pieces)
         {
-            self.run(movement, piece, room.stored_mut())?;
+            self.run(movement, piece, room.local_mut())?;
         }
         Ok(())
     }
@@ -70,7 +70,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
         spread: &Spread,
         room: &Matrix<T>,
         on: &Distribution,
-        pieces: Vec<StoredMut<'_, T>>,
+        pieces: Vec<ViewMut<'_, T>>,
         moves: &mut Option<PieceMoves<T>>,
     ) -> Result<(), Error> {
         let aims = on.pieces().iter().map(|to| (to, on.order()));
@@ -79,7 +79,7 @@ impl<T: Scalar> MatrixMover<'_, T> {
             .iter_mut()
             .zip(pieces)
         {
-            self.run(movement, room.stored(), piece)?;
+            self.run(movement, room.local(), piece)?;
         }
         Ok(())
     }
@@ -87,8 +87,8 @@ impl<T: Scalar> MatrixMover<'_, T> {
     fn run(
         &mut self,
         movement: &mut Movement<T>,
-        source: Stored<'_, T>,
-        target: StoredMut<'_, T>,
+        source: View<'_, T>,
+        target: ViewMut<'_, T>,
     ) -> Result<(), Error> {
         let start = Instant::now();
         let moved = movement.run_with(self.buffers, self.comm, source, target)?;

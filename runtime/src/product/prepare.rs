@@ -134,7 +134,11 @@ impl Session {
         let plan = self.plan_beside(problem, &settings.balance, &places)?;
         let is_transposed = straight.is_transposed;
         let origin = Origin::Matrices { is_transposed };
-        Ok(Product::new(plan, on, origin, config, arguments))
+        let product = Product::new(plan, on, origin, config, arguments);
+        Ok(Product {
+            flips: straight.flips,
+            ..product
+        })
     }
 }
 
@@ -195,6 +199,7 @@ impl<T: Element> Product<T> {
             ],
             plan,
             on,
+            flips: [false; 3],
             planned,
             rooms: [None, None, None],
             moves: [None, None, None, None],
@@ -271,6 +276,8 @@ fn count_lent<T>(plan: &Plan, on: &[Distribution; 3], rank: usize) -> u64 {
 struct StraightProduct {
     on: [Distribution; 3],
     ops: [Op; 2],
+    /// `true` for each matrix that is transposed.
+    flips: [bool; 3],
     /// `true` if C was row-major, so that the product is the transposed one.
     is_transposed: bool,
 }
@@ -285,15 +292,17 @@ impl StraightProduct {
             }
             _ => ([(a.clone(), op_a), (b.clone(), op_b)], c.clone(), false),
         };
-        for (on, op) in &mut factors {
+        let mut flips = [false, false, is_transposed];
+        for ((on, op), is_flipped) in factors.iter_mut().zip(&mut flips) {
             if let (Order::Rows, Some(flipped)) = (on.order(), transpose_op::<T>(*op)) {
-                (*on, *op) = (on.transposed(), flipped);
+                (*on, *op, *is_flipped) = (on.transposed(), flipped, true);
             }
         }
         let [(a, op_a), (b, op_b)] = factors;
         Self {
             on: [a, b, c],
             ops: [op_a, op_b],
+            flips,
             is_transposed,
         }
     }

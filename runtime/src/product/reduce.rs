@@ -30,8 +30,7 @@ pub(super) fn sum_c<T: Scalar>(
     let (contributions, spread, rounds) = plan_sum(plan);
     let movement = Movement::in_rounds(comm, &contributions, &spread, Order::Columns, rounds);
     let mut movement = agree(comm, movement)?;
-    let source = partial.stored();
-    movement.run(comm, source, c.stored_mut(), &|sum, value| {
+    movement.run(comm, partial.local(), c.local_mut(), &|sum, value| {
         *sum = *sum + value;
     })
 }

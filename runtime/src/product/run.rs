@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use isochron_devices::ViewMut;
+
 use super::director::Director;
 use super::factors::{CHere, FactorsHere, MatrixPlace, PlacedProduct};
 use super::memory::RunMemory;
@@ -13,7 +15,6 @@ use crate::comm::{
 };
 use crate::error::Error;
 use crate::matrix::redistribute::Moved;
-use crate::matrix::{Stored, StoredMut};
 use crate::plan::{A, B, Plan};
 use crate::session::Session;
 
@@ -148,7 +149,7 @@ impl<T: Element> Product<T> {
                     None => agree(comm.as_ref(), session.make_zeros(&self.plan))?,
                 };
                 if scalars.beta != T::ZERO {
-                    let shown = pieces.iter().map(show_piece).collect();
+                    let shown = pieces.iter().map(ViewMut::rb).collect();
                     mover.gather(&self.on[2], shown, of_c, &mut room, moves_c)?;
                 }
                 let execution = session.run_product(run, &mut room)?;
@@ -183,13 +184,4 @@ pub(crate) struct RunSetup<'r, 'm, T: 'static> {
     pub replay: Option<RunRecord>,
     /// The director of a test. Without one, the run learns if the plan leaves decisions to it.
     pub director: Option<&'r mut dyn Director>,
-}
-
-/// Returns the same memory, to be read.
-fn show_piece<'s, T>(piece: &'s StoredMut<'_, T>) -> Stored<'s, T> {
-    Stored {
-        data: piece.data,
-        ld: piece.ld,
-        order: piece.order,
-    }
 }

@@ -15,8 +15,8 @@ use super::panels::{StepOperands, StepPanels};
 use super::{ChangeCost, Execution};
 use crate::comm::{Comm, Pause, agree};
 use crate::error::Error;
-use crate::matrix::copy::replace;
-use crate::matrix::redistribute::Moved;
+
+use crate::matrix::redistribute::{Moved, replace};
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::plan::schedule::StepSchedule;
 use crate::plan::{PartOfK, Plan};
@@ -208,7 +208,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
                     let placed = self.team.scale(T::ZERO, target.local_mut(), &self.slices);
                     self.failure = placed.err().map(Error::from);
                 }
-                let moved = movement.run(self.comm, c.stored(), target.stored_mut(), &replace)?;
+                let moved = movement.run(self.comm, c.local(), target.local_mut(), &replace)?;
                 c.replace_by(target);
                 moved
             }

@@ -1,6 +1,6 @@
 //! Products on one rank. Those on several are in `isochron-tests`.
 
-use isochron_devices::BlasChoice;
+use isochron_devices::{BlasChoice, View, ViewMut};
 use isochron_hierarchy::balance::BalanceConfig;
 use isochron_hierarchy::problem::Split;
 use num_complex::Complex64;
@@ -8,7 +8,8 @@ use num_complex::Complex64;
 use super::*;
 use crate::comm::LocalComm;
 use crate::comm::settings::describe_differences;
-use crate::matrix::{Op, Order, SpreadError};
+use crate::matrix::redistribute::Moved;
+use crate::matrix::{BlockList, Op, Order, SpreadError};
 use crate::plan::{PartOfK, Problem};
 
 fn session() -> Session {
@@ -114,6 +115,110 @@ fn every_order_and_operation_is_right_and_real_matrices_stay_in_place() {
         let complex = multiply::<Complex64>(&mut session, ops, orders);
         let is_plain = !ops.contains(&Op::C);
         assert!(complex == [true; 3] || !is_plain, "{ops:?} {orders:?}");
+    }
+}
+
+/// A 9×9 matrix of whole numbers in memory of this order, without gaps.
+fn make_square(order: Order) -> Vec<f64> {
+    let mut array = vec![0.0; 81];
+    for (row, col) in (0..9).flat_map(|row| (0..9).map(move |col| (row, col))) {
+        array[order.index(row, col, 9)] = element(row, col, 4).re;
+    }
+    array
+}
+
+fn view_square(array: &mut [f64], order: Order) -> ViewMut<'_, f64> {
+    match order {
+        Order::Columns => ViewMut::new(array, 9, 9, 9),
+        Order::Rows => ViewMut::by_rows(array, 9, 9, 9),
+    }
+}
+
+/// Returns the distribution of a matrix on the only rank.
+fn on_one_in(rows: usize, cols: usize, order: Order) -> Distribution {
+    let on = Distribution::on_one(rows, cols, 0, 1).unwrap();
+    match order {
+        Order::Columns => on,
+        Order::Rows => on.row_major(),
+    }
+}
+
+/// The update of a factorization: all three matrices are parts of one array, and lines of one lie between those of another.
+#[test]
+fn parts_of_one_array_are_used_where_they_lie() {
+    let mut session = session();
+    for order in [Order::Columns, Order::Rows] {
+        let mut array = make_square(order);
+        let mut expected = array.clone();
+        for (row, col) in (3..9).flat_map(|row| (3..9).map(move |col| (row, col))) {
+            for k in 0..3 {
+                expected[order.index(row, col, 9)] -=
+                    array[order.index(row, k, 9)] * array[order.index(k, col, 9)];
+            }
+        }
+        let (top, bottom) = view_square(&mut array, order).split_at_row(3);
+        let (_, b) = top.split_at_col(3);
+        let (a, c) = bottom.split_at_col(3);
+        let on = [(6, 3), (3, 6), (6, 6)].map(|(rows, cols)| on_one_in(rows, cols, order));
+        let scalars = Scalars {
+            alpha: -1.0,
+            beta: 1.0,
+        };
+        let factors = Factors::of(a.rb(), b.rb());
+        let run = session.gemm(on.each_ref(), scalars, factors, c).unwrap();
+        assert_eq!((run.in_place, run.moved), ([true; 3], Moved::default()));
+        assert_eq!(array, expected, "{order:?}");
+    }
+}
+
+#[test]
+fn blocks_of_c_lie_between_each_other_in_one_array() {
+    let mut session = session();
+    let blocks = BlockList {
+        row_cuts: vec![0, 4, 9],
+        col_cuts: vec![0, 5, 9],
+        owners: vec![0; 4],
+    };
+    let (a, b) = ([1.0; 18], [2.0; 18]);
+    for order in [Order::Columns, Order::Rows] {
+        let mut array = make_square(order);
+        let expected: Vec<f64> = array.iter().map(|value| value + 4.0).collect();
+        let on_c = Distribution::of_blocks(&blocks, 1).unwrap();
+        let on_c = match order {
+            Order::Columns => on_c,
+            Order::Rows => on_c.row_major(),
+        };
+        let on = [on_one_in(9, 2, order), on_one_in(2, 9, order), on_c];
+        let (left, right) = view_square(&mut array, order).split_at_col(5);
+        let c = [left, right].map(|half| half.split_at_row(4));
+        let c: Vec<_> = c
+            .into_iter()
+            .flat_map(|(upper, lower)| [upper, lower])
+            .collect();
+        let lds = match order {
+            Order::Columns => [9, 2],
+            Order::Rows => [2, 9],
+        };
+        let factors = Factors::of((&a, lds[0]), (&b, lds[1]));
+        let of = on.each_ref();
+        session.gemm(of, Scalars::UPDATE, factors, c).unwrap();
+        assert_eq!(array, expected, "{order:?}");
+    }
+}
+
+#[test]
+fn views_that_do_not_fit_are_refused_with_the_matrix_and_the_reason() {
+    let mut session = session();
+    let on = [(4, 3), (3, 4), (4, 4)].map(|(rows, cols)| on_one_in(rows, cols, Order::Rows));
+    let (data, mut c) = ([0.0; 12], [0.0; 16]);
+    for (a, reason) in [
+        (View::by_rows(&data, 3, 4, 4), "A: a view of 3×4, where"),
+        (View::new(&data, 4, 3, 4), "A: a view that is not row-major"),
+    ] {
+        let factors = Factors::of(a, View::by_rows(&data, 3, 4, 4));
+        let text = session.gemm(on.each_ref(), Scalars::PRODUCT, factors, (&mut c, 4));
+        let text = text.unwrap_err().to_string();
+        assert!(text.contains(reason), "{text}");
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use isochron_devices::{View, ViewMut};
 use isochron_hierarchy::rebalance::list_ranges;
 
 use crate::comm::{Comm, Settings, agree, agree_on_settings};
 use crate::error::Error;
-use crate::matrix::copy::replace;
-use crate::matrix::redistribute::Movement;
-use crate::matrix::{Order, Region, Spread, Stored, StoredMut};
+use crate::matrix::redistribute::{Movement, replace};
+use crate::matrix::{Order, Region, Spread};
 
 /// Bytes of messages that a rank packs or waits for at a time. More would only be fresh memory, whose pages cost more than the
 /// messages.
@@ -156,22 +156,18 @@ pub(super) fn move_units<T: bytemuck::Pod>(
     let mut movement = agree(comm, movement)?;
     match memory {
         UnitMemory::Apart { from, to } => {
-            let lengths = [from.len(), to.len()].map(|len| len.max(1));
-            let source = Stored::by_columns(from, lengths[0]);
-            let target = StoredMut::by_columns(to, lengths[1]);
+            let (source, target) = (View::column(from), ViewMut::column(to));
             movement.run(comm, source, target, &replace)?;
         }
         UnitMemory::Within { memory, first } => {
-            // The place of an empty part is any.
-            let starts = parts.map(|part| {
+            let places = parts.map(|part| {
                 if part.is_empty() {
-                    0
-                } else {
-                    (part.start - first) as usize * unit_len
+                    return Region::default();
                 }
+                let [start, end] = [part.start, part.end].map(|unit| (unit - first) as usize);
+                Region::new(start * unit_len..end * unit_len, 0..1)
             });
-            let ld = memory.len().max(1);
-            movement.run_within(comm, memory, ld, starts)?;
+            movement.run_within(comm, ViewMut::column(memory), places)?;
         }
     }
     Ok(())

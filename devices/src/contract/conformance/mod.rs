@@ -21,7 +21,7 @@ use num_complex::{Complex32, Complex64};
 use operands::number;
 use results::{
     depths_need_not_be_exact, fewer_than_k_max_is_fine, job_without_updates_keeps_c,
-    nan_propagates, results_are_exact, scaling_is_exact,
+    nan_propagates, operands_may_lie_between_each_other, results_are_exact, scaling_is_exact,
 };
 
 /// Shapes `(rows, cols, k)`: the smallest, odd ones, empty ones, and more columns than threads.
@@ -90,6 +90,7 @@ fn check_results<T: Scalar>(make: Make<'_>) {
         depths_need_not_be_exact,
         widths_may_be_irregular,
         nan_propagates,
+        operands_may_lie_between_each_other,
         announced_panels_are_used,
         announced_panels_that_do_not_come_are_forgotten,
     ];

@@ -1,7 +1,7 @@
 //! The results of a worker.
 
 use super::SHAPES;
-use super::operands::{GappedMatrix, TestJob, c_at, number, product_at, updated_at};
+use super::operands::{GappedMatrix, TestJob, b_at, c_at, number, product_at, updated_at, valid};
 use crate::contract::{Depth, Scalar, Updates};
 
 pub(super) fn results_are_exact<T: Scalar>(
@@ -68,6 +68,33 @@ pub(super) fn depths_need_not_be_exact<T: Scalar>(worker: &mut dyn Updates<T>) {
         case.c
             .assert_is(&what, |i, j| updated_at(i, j, &[(updates as f64, 4)]));
     }
+}
+
+/// The columns of C lie between those of B and of a matrix that another thread writes meanwhile.
+pub(super) fn operands_may_lie_between_each_other<T: Scalar>(worker: &mut dyn Updates<T>) {
+    let (rows, cols, k) = (9, 14, 4);
+    let operands = TestJob::new((rows, cols, k), 0);
+    let all = rows + k + 5;
+    let mut array = GappedMatrix::new(all, cols, 1, |_, _| T::ONE);
+    let (mut c, below) = array.view_mut().split_at_row(rows);
+    let (mut b, mut other) = below.split_at_row(k);
+    c.copy_from(operands.c.view());
+    b.copy_from(operands.b.view());
+    std::thread::scope(|scope| {
+        scope.spawn(|| other.scale(number(3.0, 0.0)));
+        valid(worker.begin(c.reborrow(), Depth::of(k, 1)));
+        valid(worker.update(T::ONE, operands.a.view(), b.rb(), c.reborrow()));
+        valid(worker.finish(c));
+    });
+    array.assert_is("parts of one array", |i, j| {
+        if i < rows {
+            updated_at(i, j, &[(1.0, k)])
+        } else if i < rows + k {
+            b_at(i - rows, j)
+        } else {
+            number(3.0, 0.0)
+        }
+    });
 }
 
 pub(super) fn nan_propagates<T: Scalar>(worker: &mut dyn Updates<T>) {

@@ -4,15 +4,27 @@ use super::{Topology, set_indices};
 use crate::contract::DeviceError;
 use hwlocality::memory::binding::{MemoryBindingFlags, MemoryBindingPolicy};
 use hwlocality::memory::nodeset::NodeSet;
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 
 impl Topology {
     /// Moves the pages of `area` to the NUMA node with the operating system's index `numa`; pages that were never
     /// written will be made there. A page at either end moves with the other data in it. If the node is full, pages
-    /// stay.
+    /// stay. No element is used.
+    ///
+    /// # Safety
+    /// `area` is aligned, and lies in one allocation, which stays while the call lasts.
     ///
     /// # Errors
     /// [`DeviceError::MemoryPlace`] if the system refuses, or the topology is another machine's.
-    pub(crate) fn move_to_numa<T>(&self, area: &mut [T], numa: u32) -> Result<(), DeviceError> {
+    pub(crate) unsafe fn move_to_numa<T>(
+        &self,
+        area: *const [T],
+        numa: u32,
+    ) -> Result<(), DeviceError> {
+        // SAFETY: memory that the caller vouches for, in cells of any bytes: other threads may write elements of the area that
+        // are not the caller's.
+        let area = unsafe { &*(area as *const [UnsafeCell<MaybeUninit<T>>]) };
         let mut nodes = NodeSet::new();
         nodes.set(numa as usize);
         // Without STRICT the node is preferred, not demanded: a full node must not kill the program.
@@ -44,9 +56,10 @@ mod tests {
     #[test]
     fn memory_lies_where_it_was_moved() {
         let topology = Topology::discover().unwrap();
-        let mut area = vec![1.0; 1 << 16];
+        let area = vec![1.0; 1 << 16];
         for node in topology.numa_nodes() {
-            let moved = topology.move_to_numa(&mut area, node.numa);
+            // SAFETY: the memory of a vector.
+            let moved = unsafe { topology.move_to_numa(&raw const area[..], node.numa) };
             let found = topology.numa_of(&area);
             // A container may forbid both.
             assert!(moved.is_err() || found.is_empty() || found == [node.numa]);
@@ -57,7 +70,9 @@ mod tests {
     #[test]
     fn another_machines_memory_cannot_be_used() {
         let topology = Topology::from_synthetic("numa:2 core:1 pu:1").unwrap();
-        assert!(topology.move_to_numa(&mut [1.0], 1).is_err());
-        assert!(topology.numa_of(&[1.0]).is_empty());
+        let area = [1.0];
+        // SAFETY: the memory of an array.
+        let moved = unsafe { topology.move_to_numa(&raw const area[..], 1) };
+        assert!(moved.is_err() && topology.numa_of(&area).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use isochron_devices::Scalar;
+use isochron_devices::{Scalar, View, ViewMut};
 
 use super::losses::Losses;
 use super::pieces::{cut_pieces, orient};
@@ -11,9 +11,8 @@ use super::{HEAD, MatrixOutput, ReadElements};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::fault::flip_bit;
-use crate::matrix::copy::replace;
-use crate::matrix::redistribute::{Moved, Movement};
-use crate::matrix::{Matrix, Order, Region, Spread, Stored, StoredMut};
+use crate::matrix::redistribute::{Moved, Movement, replace};
+use crate::matrix::{Matrix, Order, Region, Spread};
 
 /// Largest number of elements of a piece: some MiB.
 const PIECE_LEN: usize = 1 << 20;
@@ -35,10 +34,10 @@ pub(super) fn read_pieces<T: Scalar>(
         let done = read
             .as_mut()
             .map_or(Ok(Losses::default()), |read| read(&mut buffer));
-        let source = Stored {
-            data: buffer.as_slice(),
-            ld: orient(&piece, order).rows,
-            order,
+        let (rows, cols) = on_head.local_shape(comm.rank());
+        let source = match order {
+            Order::Columns => View::new(&buffer, rows, cols, rows.max(1)),
+            Order::Rows => View::by_rows(&buffer, rows, cols, cols.max(1)),
         };
         let aim = (&on_all, Order::Columns);
         let movement = done
@@ -48,7 +47,7 @@ pub(super) fn read_pieces<T: Scalar>(
                 Movement::new(comm, &on_head, aim, usize::MAX)
             });
         let mut movement = agree(comm, movement)?;
-        moved = moved.and(movement.run(comm, source, matrix.stored_mut(), &replace)?);
+        moved = moved.and(movement.run(comm, source, matrix.local_mut(), &replace)?);
     }
     // The end of the file, also after no pieces.
     let finished = read.map_or(Ok(Losses::default()), |read| read(&mut []));
@@ -70,8 +69,9 @@ pub(super) fn write_pieces<T: Scalar>(
         let movement = Movement::new(comm, &on_all, aim, usize::MAX);
         let mut movement = agree(comm, movement)?;
         buffer.resize(on_head.held(comm.rank()), T::ZERO);
-        let target = StoredMut::by_columns(&mut buffer, piece.rows);
-        moved = moved.and(movement.run(comm, matrix.stored(), target, &replace)?);
+        let (rows, cols) = on_head.local_shape(comm.rank());
+        let target = ViewMut::new(&mut buffer, rows, cols, rows.max(1));
+        moved = moved.and(movement.run(comm, matrix.local(), target, &replace)?);
         flip_bit("copied", bytemuck::cast_slice_mut(&mut buffer));
         let written = output
             .as_mut()

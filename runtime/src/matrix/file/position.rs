@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use isochron_devices::Scalar;
+use isochron_devices::{Scalar, View};
 use serde::{Deserialize, Serialize};
 
 use super::losses::Losses;
@@ -16,7 +16,6 @@ use crate::comm::{Comm, agree};
 use crate::error::Error;
 use crate::fault::{flip_bit, pass_phase};
 use crate::input::WatchedFile;
-use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::{Digest, Matrix, Order, Region};
 use crate::output::{PartialFile, longest_file, sync_file};
 use crate::watch::note_progress;
@@ -57,20 +56,15 @@ pub(super) fn read_part<T: Scalar>(
 
 /// Stores the elements of a piece, line after line in this order, in the local part.
 fn store_piece<T: Scalar>(matrix: &mut Matrix<T>, piece: &Region, order: Order, values: &[T]) {
-    let strides = match order {
-        Order::Columns => Strides::lines(piece.rows),
-        Order::Rows => Strides::across(piece.cols),
+    let source = match order {
+        Order::Columns => View::new(values, piece.rows, piece.cols, piece.rows),
+        Order::Rows => View::by_rows(values, piece.rows, piece.cols, piece.cols),
     };
     let place = piece.relative_to(&matrix.part());
-    let target = matrix.stored_mut();
-    let first = target.order.index(place.row, place.col, target.ld);
-    let memory = (&mut target.data[first..], target.ld);
-    copy_lines(
-        memory,
-        (values, strides),
-        (piece.rows, piece.cols),
-        &replace,
-    );
+    matrix
+        .local_mut()
+        .into_block(place.row_range(), place.col_range())
+        .copy_from(source);
 }
 
 /// A file being written, as its writer describes it to the other ranks.

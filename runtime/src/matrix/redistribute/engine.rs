@@ -8,13 +8,13 @@
 //! keep their buffers from step to step; here every round packs and unpacks. Files that all ranks see are read and written
 //! by each rank itself, without any message.
 
+use isochron_devices::{View, ViewMut};
 use serde::{Deserialize, Serialize};
 
 use super::moves::{MovePlan, count_rounds};
 use crate::comm::{Comm, Transfer};
 use crate::error::Error;
-use crate::matrix::copy::{Strides, replace};
-use crate::matrix::{Order, Spread, Stored, StoredMut};
+use crate::matrix::{Order, Region, Spread};
 
 /// Rounds that are under way at a time: while one travels, the next one is packed and the one before it unpacked.
 const ROUNDS_UNDER_WAY: usize = 2;
@@ -105,18 +105,16 @@ impl<T: bytemuck::Pod> Movement<T> {
     pub(crate) fn run(
         &mut self,
         comm: &dyn Comm,
-        source: Stored<'_, T>,
-        target: StoredMut<'_, T>,
+        source: View<'_, T>,
+        target: ViewMut<'_, T>,
         put: &impl Fn(&mut T, T),
     ) -> Result<Moved, Error> {
-        let strides = if source.order == self.order {
-            Strides::lines(source.ld)
-        } else {
-            Strides::across(source.ld)
-        };
-        let memory = MoveMemory::Apart {
-            source: (source.data, strides),
-            target: (target.data, target.ld),
+        let memory = match self.order {
+            Order::Columns => MoveMemory::Apart { source, target },
+            Order::Rows => MoveMemory::Apart {
+                source: source.transposed(),
+                target: target.transposed(),
+            },
         };
         self.run_rounds(comm, memory, put)
     }
@@ -129,8 +127,8 @@ impl<T: bytemuck::Pod> Movement<T> {
         &mut self,
         buffers: &mut MessageBuffers<T>,
         comm: &dyn Comm,
-        source: Stored<'_, T>,
-        target: StoredMut<'_, T>,
+        source: View<'_, T>,
+        target: ViewMut<'_, T>,
     ) -> Result<Moved, Error> {
         std::mem::swap(&mut self.spare, buffers);
         let moved = self.run(comm, source, target, &replace);
@@ -138,20 +136,19 @@ impl<T: bytemuck::Pod> Movement<T> {
         moved
     }
 
-    /// Moves elements within one memory of leading dimension `ld`. The matrix begins at the first of `starts`, and at the second
-    /// one afterwards: the elements that this rank keeps have the same place in both.
+    /// Moves elements within one memory. The local matrix has the first of `places` there, and the second one afterwards: the
+    /// elements that this rank keeps stay where they are.
     ///
     /// # Collective
     /// All ranks; others may [`run`](Self::run) the movement between two memories.
     pub(crate) fn run_within(
         mut self,
         comm: &dyn Comm,
-        data: &mut [T],
-        ld: usize,
-        starts: [usize; 2],
+        memory: ViewMut<'_, T>,
+        places: [Region; 2],
     ) -> Result<Moved, Error> {
         self.plan.leave_own();
-        let memory = MoveMemory::Shared { data, ld, starts };
+        let memory = MoveMemory::Shared { memory, places };
         self.run_rounds(comm, memory, &replace)
     }
 
@@ -180,7 +177,7 @@ impl<T: bytemuck::Pod> Movement<T> {
         &mut self,
         comm: &'c dyn Comm,
         round: usize,
-        source: (&[T], Strides),
+        source: View<'_, T>,
         moved: &mut Moved,
     ) -> Result<Transfer<'c, T>, Error> {
         let mut buffers = self.spare.pop().unwrap_or_default();
@@ -202,49 +199,52 @@ impl<T: bytemuck::Pod> Movement<T> {
         memory: &mut MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
     ) -> Result<(), Error> {
-        let (source, target) = memory.split();
+        let (source, mut target) = memory.split();
         let mut buffers = transfer.finish()?.into_iter();
         let pair = [(); 2].map(|()| buffers.next().unwrap_or_default());
-        self.plan.unpack_round(round, &pair[1], source, target, put);
+        self.plan
+            .unpack_round(round, &pair[1], source, &mut target, put);
         self.spare.push(pair);
         Ok(())
     }
 }
 
-/// The elements of a local matrix and their distances.
-type Source<'m, T> = (&'m [T], Strides);
-
-/// Memory of a local matrix and its leading dimension.
-type Target<'m, T> = (&'m mut [T], usize);
+/// Stores an element as it is.
+pub(crate) fn replace<T>(target: &mut T, value: T) {
+    *target = value;
+}
 
 /// The memory between which elements move.
 enum MoveMemory<'m, T> {
     Apart {
-        source: Source<'m, T>,
-        target: Target<'m, T>,
+        source: View<'m, T>,
+        target: ViewMut<'m, T>,
     },
     Shared {
-        data: &'m mut [T],
-        ld: usize,
-        starts: [usize; 2],
+        memory: ViewMut<'m, T>,
+        /// The places of source and target.
+        places: [Region; 2],
     },
 }
 
 impl<T> MoveMemory<'_, T> {
-    fn source(&self) -> Source<'_, T> {
+    fn source(&self) -> View<'_, T> {
         match self {
             Self::Apart { source, .. } => *source,
-            Self::Shared { data, ld, starts } => (&data[starts[0]..], Strides::lines(*ld)),
+            Self::Shared { memory, places } => memory
+                .rb()
+                .block(places[0].row_range(), places[0].col_range()),
         }
     }
 
     /// Returns source and target for what has come. In shared memory there is no source: kept elements are in their place.
-    fn split(&mut self) -> (Source<'_, T>, Target<'_, T>) {
+    fn split(&mut self) -> (View<'_, T>, ViewMut<'_, T>) {
         match self {
-            Self::Apart { source, target } => (*source, (&mut *target.0, target.1)),
-            Self::Shared { data, ld, starts } => {
-                let target = (&mut data[starts[1]..], *ld);
-                ((&[], Strides::lines(*ld)), target)
+            Self::Apart { source, target } => (*source, target.reborrow()),
+            Self::Shared { memory, places } => {
+                let target = memory.reborrow();
+                let target = target.into_block(places[1].row_range(), places[1].col_range());
+                (View::empty(0, 0), target)
             }
         }
     }

@@ -51,13 +51,13 @@ mod prepared;
 
 use std::time::Instant;
 
-use isochron_devices::Scalar;
+use isochron_devices::{Scalar, View, ViewMut};
 
 pub use engine::Moved;
-pub(crate) use engine::{MessageBuffers, Movement, count_under_way};
+pub(crate) use engine::{MessageBuffers, Movement, count_under_way, replace};
 pub use prepared::Redistribution;
 
-use super::{HeldMatrix, Matrix, Spread, Stored, StoredMut};
+use super::{HeldMatrix, Matrix, Order, Spread, Stored, StoredMut};
 use crate::comm::{Comm, agree};
 use crate::error::Error;
 use prepared::describe_call;
@@ -109,19 +109,32 @@ pub fn redistribute<T: bytemuck::Pod>(
     (to, target): (&Spread, StoredMut<'_, T>),
     config: &RedistributeConfig<T>,
 ) -> Result<Moved, Error> {
+    let orders = [source.order, target.order];
+    redistribute_views(comm, [from, to], orders, config, || {
+        let shapes = [from, to].map(|spread| spread.local_shape(comm.rank()));
+        Ok((source.view(shapes[0])?, target.view(shapes[1])?))
+    })
+}
+
+/// Redistributes between local matrices in these orders, which `view` returns unless they do not hold their parts.
+fn redistribute_views<'m, T: bytemuck::Pod>(
+    comm: &dyn Comm,
+    [from, to]: [&Spread; 2],
+    orders: [Order; 2],
+    config: &RedistributeConfig<T>,
+    view: impl FnOnce() -> Result<(View<'m, T>, ViewMut<'m, T>), Error>,
+) -> Result<Moved, Error> {
     let span = tracing::info_span!("redistribute", rank = comm.rank());
     let _entered = span.enter();
     let start = Instant::now();
     let _call = describe_call(comm, "redistributing", (from, to), config)
-        .with_text("order of the source", source.order.words())
-        .with_text("order of the target", target.order.words())
+        .with_text("order of the source", orders[0].words())
+        .with_text("order of the target", orders[1].words())
         .enter()?;
-    let planned = Redistribution::plan(comm, from, (to, target.order), config);
-    let checked = planned.and_then(|planned| {
-        planned.check_memory(comm, &source, &target)?;
-        Ok(planned)
-    });
-    let mut moved = agree(comm, checked)?.move_elements(comm, source, target)?;
+    let planned = Redistribution::plan(comm, from, (to, orders[1]), config)
+        .and_then(|planned| Ok((planned, view()?)));
+    let (mut planned, (source, target)) = agree(comm, planned)?;
+    let mut moved = planned.move_elements(comm, source, target)?;
     moved.seconds = start.elapsed().as_secs_f64();
     tracing::debug!(
         seconds = moved.seconds,
@@ -142,13 +155,18 @@ impl<T: Scalar> Matrix<T> {
     /// All ranks, with the same spreads and configuration.
     pub fn from_spread(
         comm: &dyn Comm,
-        source: (&Spread, Stored<'_, T>),
+        (from, source): (&Spread, Stored<'_, T>),
         to: Spread,
         config: &RedistributeConfig<T>,
     ) -> Result<(Self, Moved), Error> {
         let mut matrix = agree(comm, Self::zeros(to.clone(), comm.rank()))?;
-        let target = (&to, matrix.stored_mut());
-        let moved = redistribute(comm, source, target, config)?;
+        let orders = [source.order, Order::Columns];
+        let moved = redistribute_views(comm, [from, &to], orders, config, || {
+            Ok((
+                source.view(from.local_shape(comm.rank()))?,
+                matrix.local_mut(),
+            ))
+        })?;
         Ok((matrix, moved))
     }
 }
@@ -162,8 +180,15 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     /// # Collective
     /// All ranks, with the same `to`.
     pub fn redistribute(&self, comm: &dyn Comm, to: Spread) -> Result<(Matrix<T>, Moved), Error> {
-        let source = (self.spread(), self.stored());
-        Matrix::from_spread(comm, source, to, &RedistributeConfig::default())
+        let mut matrix = agree(comm, Matrix::zeros(to.clone(), comm.rank()))?;
+        let moved = redistribute_views(
+            comm,
+            [self.spread(), &to],
+            [Order::Columns; 2],
+            &RedistributeConfig::default(),
+            || Ok((self.local(), matrix.local_mut())),
+        )?;
+        Ok((matrix, moved))
     }
 
     /// Moves the matrix to the spread `to`, for which its memory has [room](Frame::move_to). What this rank keeps stays where
@@ -182,9 +207,9 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     ) -> Result<Moved, Error> {
         let frame = self.frame.move_to(to.part(comm.rank()));
         let frame = frame.unwrap_or_else(|| panic!("the memory has no room for the part"));
-        let starts = [self.frame, frame].map(|frame| frame.start());
+        let places = [self.frame, frame].map(|frame| frame.place());
         (self.frame, self.spread, self.is_zero) = (frame, to, false);
-        movement.run_within(comm, self.memory.as_mut_slice(), frame.ld(), starts)
+        movement.run_within(comm, self.memory.view_mut(&frame), places)
     }
 
     /// Copies the matrix to the memory of `target`.
@@ -197,9 +222,12 @@ impl<T: Scalar> HeldMatrix<'_, T> {
     pub fn to_spread(
         &self,
         comm: &dyn Comm,
-        target: (&Spread, StoredMut<'_, T>),
+        (to, target): (&Spread, StoredMut<'_, T>),
     ) -> Result<Moved, Error> {
+        let orders = [Order::Columns, target.order];
         let config = RedistributeConfig::default();
-        redistribute(comm, (self.spread(), self.stored()), target, &config)
+        redistribute_views(comm, [self.spread(), to], orders, &config, || {
+            Ok((self.local(), target.view(to.local_shape(comm.rank()))?))
+        })
     }
 }

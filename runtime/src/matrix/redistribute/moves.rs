@@ -7,10 +7,11 @@
 
 use std::ops::Range;
 
+use isochron_devices::{View, ViewMut};
+
 use crate::comm::Message;
-use crate::matrix::Spread;
-use crate::matrix::copy::{Strides, copy_lines, replace};
 use crate::matrix::spread::{Holding, SharedLines};
+use crate::matrix::{Region, Spread};
 
 /// The elements that one rank has and another one, or itself, needs.
 #[derive(Debug)]
@@ -23,14 +24,26 @@ struct PairMoves {
 
 /// A rectangle of elements that is contiguous in both memories and in the message.
 struct CopyBlock {
-    /// Indices along the lines and of the lines in the sender's memory.
-    from: (usize, usize),
-    /// The same in the receiver's memory.
-    to: (usize, usize),
-    /// Number of indices along the lines, and of lines.
-    size: (usize, usize),
+    /// Its place in the sender's memory.
+    from: Region,
+    /// Its place in the receiver's memory.
+    to: Region,
     /// Index of its first element in the message.
     at: usize,
+    /// Distance between the starts of its lines in the message.
+    ld: usize,
+}
+
+impl CopyBlock {
+    /// Returns its place in a message.
+    fn view<'m, T>(&self, message: &'m [T]) -> View<'m, T> {
+        View::new(&message[self.at..], self.to.rows, self.to.cols, self.ld)
+    }
+
+    /// Returns its place in a message, to be written.
+    fn view_mut<'m, T>(&self, message: &'m mut [T]) -> ViewMut<'m, T> {
+        ViewMut::new(&mut message[self.at..], self.to.rows, self.to.cols, self.ld)
+    }
 }
 
 impl PairMoves {
@@ -52,30 +65,22 @@ impl PairMoves {
         let (start, line_len) = (range.start, self.along.len());
         cut_rectangles(range, line_len).flat_map(move |(lines, along)| {
             self.lines.within(lines).flat_map(move |line| {
-                self.along.within(along.clone()).map(move |part| CopyBlock {
-                    from: (part.from, line.from),
-                    to: (part.to, line.to),
-                    size: (part.len, line.len),
-                    at: line.first * line_len + part.first - start,
+                self.along.within(along.clone()).map(move |part| {
+                    let place = |row, col| Region {
+                        row,
+                        col,
+                        rows: part.len,
+                        cols: line.len,
+                    };
+                    CopyBlock {
+                        from: place(part.from, line.from),
+                        to: place(part.to, line.to),
+                        at: line.first * line_len + part.first - start,
+                        ld: line_len,
+                    }
                 })
             })
         })
-    }
-
-    /// Copies the elements with these numbers. `places` finds the first one of a block in `source` and in `target`.
-    fn copy_elements<T: bytemuck::Pod>(
-        &self,
-        range: Range<usize>,
-        (source, strides): (&[T], Strides),
-        (target, ld): (&mut [T], usize),
-        places: impl Fn(&CopyBlock) -> (usize, usize),
-        put: &impl Fn(&mut T, T),
-    ) {
-        for block in self.cut_blocks(range) {
-            let (from, to) = places(&block);
-            let (from, to) = (&source[from..], &mut target[to..]);
-            copy_lines((to, ld), (from, strides), block.size, put);
-        }
     }
 }
 
@@ -184,18 +189,15 @@ impl MovePlan {
     pub(super) fn pack_round<T: bytemuck::Pod>(
         &self,
         round: usize,
-        (source, strides): (&[T], Strides),
+        source: View<'_, T>,
         buffer: &mut [T],
     ) {
         for (pair, range, place) in self.place_in_buffer(&self.sends, round) {
-            let message = (&mut buffer[place], pair.along.len());
-            pair.copy_elements(
-                range,
-                (source, strides),
-                message,
-                |block| (strides.index(block.from), block.at),
-                &replace,
-            );
+            let message = &mut buffer[place];
+            for block in pair.cut_blocks(range) {
+                let from = source.block(block.from.row_range(), block.from.col_range());
+                block.view_mut(message).copy_from(from);
+            }
         }
     }
 
@@ -205,28 +207,23 @@ impl MovePlan {
         &self,
         round: usize,
         received: &[T],
-        (source, strides): (&[T], Strides),
-        (target, ld): (&mut [T], usize),
+        source: View<'_, T>,
+        target: &mut ViewMut<'_, T>,
         put: &impl Fn(&mut T, T),
     ) {
-        let own = (source, strides);
         for (pair, range, place) in self.place_in_buffer(&self.recvs, round) {
-            let is_own = pair.rank == self.rank;
-            let message = (&received[place], Strides::lines(pair.along.len()));
-            pair.copy_elements(
-                range,
-                if is_own { own } else { message },
-                (&mut *target, ld),
-                |block| {
-                    let from = if is_own {
-                        strides.index(block.from)
-                    } else {
-                        block.at
-                    };
-                    (from, Strides::lines(ld).index(block.to))
-                },
-                put,
-            );
+            let message = &received[place];
+            for block in pair.cut_blocks(range) {
+                let from = if pair.rank == self.rank {
+                    source.block(block.from.row_range(), block.from.col_range())
+                } else {
+                    block.view(message)
+                };
+                target
+                    .reborrow()
+                    .into_block(block.to.row_range(), block.to.col_range())
+                    .update_from(from, put);
+            }
         }
     }
 }
@@ -250,7 +247,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::matrix::{BlockCyclic, ProcessGrid, StoredMut, volume};
+    use crate::matrix::{BlockCyclic, ProcessGrid, Stored, StoredMut, volume};
 
     #[test]
     fn a_range_of_elements_is_up_to_three_rectangles() {
@@ -336,6 +333,7 @@ mod tests {
     struct Memory {
         locals: Vec<Vec<i64>>,
         lds: Vec<usize>,
+        by_columns: bool,
     }
 
     impl Memory {
@@ -347,16 +345,37 @@ mod tests {
                 })
                 .map(|(along, lines)| (vec![UNTOUCHED; (along + gap) * lines], along + gap))
                 .unzip();
-            Self { locals, lds }
+            Self {
+                locals,
+                lds,
+                by_columns,
+            }
+        }
+
+        fn view(&self, spread: &Spread, rank: usize) -> View<'_, i64> {
+            let stored = if self.by_columns {
+                Stored::by_columns(&self.locals[rank][..], self.lds[rank])
+            } else {
+                Stored::by_rows(&self.locals[rank][..], self.lds[rank])
+            };
+            stored.view(spread.local_shape(rank)).unwrap()
+        }
+
+        fn view_mut(&mut self, spread: &Spread, rank: usize) -> ViewMut<'_, i64> {
+            let stored = if self.by_columns {
+                StoredMut::by_columns(&mut self.locals[rank][..], self.lds[rank])
+            } else {
+                StoredMut::by_rows(&mut self.locals[rank][..], self.lds[rank])
+            };
+            stored.view(spread.local_shape(rank)).unwrap()
         }
     }
 
     /// Runs the rounds of all ranks, one after the other, and hands messages over.
     fn run(
         plans: &[MovePlan],
-        source: &Memory,
-        steps: fn(usize) -> Strides,
-        target: &mut Memory,
+        (from, source): (&Spread, &Memory),
+        (to, target): (&Spread, &mut Memory),
     ) -> Vec<u64> {
         let mut sent = vec![0; plans.len()];
         for round in 0..plans[0].rounds {
@@ -364,8 +383,7 @@ mod tests {
             for (rank, plan) in plans.iter().enumerate() {
                 let [sends, _] = plan.list_messages(round);
                 let mut buffer = vec![0; sends.last().map_or(0, |last| last.range.end)];
-                let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
-                plan.pack_round(round, local, &mut buffer);
+                plan.pack_round(round, source.view(from, rank), &mut buffer);
                 assert!(buffer.len() <= plan.most_per_round()[0]);
                 for message in sends {
                     sent[rank] += message.range.len() as u64;
@@ -384,9 +402,11 @@ mod tests {
                     buffer.extend(data);
                 }
                 assert!(buffer.len() <= plan.most_per_round()[1]);
-                let local = (source.locals[rank].as_slice(), steps(source.lds[rank]));
-                let target = (target.locals[rank].as_mut_slice(), target.lds[rank]);
-                plan.unpack_round(round, &buffer, local, target, &|to, value| *to = -value);
+                let mut target = target.view_mut(to, rank);
+                let local = source.view(from, rank);
+                plan.unpack_round(round, &buffer, local, &mut target, &|to, value| {
+                    *to = -value
+                });
             }
             assert!(post.is_empty(), "every message has a receiver");
         }
@@ -400,21 +420,14 @@ mod tests {
         ) {
             let mut source = Memory::new(&from, gap, by_columns);
             for rank in 0..from.n_ranks() {
-                let (data, ld) = (&mut source.locals[rank], source.lds[rank]);
-                let local = if by_columns {
-                    StoredMut::by_columns(data, ld)
-                } else {
-                    StoredMut::by_rows(data, ld)
-                };
-                from.fill(rank, local, number).unwrap();
+                from.fill_view(rank, source.view_mut(&from, rank), number);
             }
-            let steps = if by_columns { Strides::lines } else { Strides::across };
             let mut target = Memory::new(&to, gap, true);
             let rounds = count_rounds(&from, &to, room);
             let plans: Vec<MovePlan> = (0..from.n_ranks())
                 .map(|rank| MovePlan::new(&from, &to, rank, rounds))
                 .collect();
-            let sent = run(&plans, &source, steps, &mut target);
+            let sent = run(&plans, (&from, &source), (&to, &mut target));
             prop_assert_eq!(sent, volume(&from, &to));
             for (rank, plan) in plans.iter().enumerate() {
                 let mut expected = vec![UNTOUCHED; target.locals[rank].len()];

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
-use super::super::copy::replace;
+use isochron_devices::{View, ViewMut};
+
 use super::super::spread::error::SpreadError;
 use super::super::{Order, Spread, Stored, StoredMut};
 use super::RedistributeConfig;
-use super::engine::{Moved, Movement};
+use super::engine::{Moved, Movement, replace};
 use crate::comm::{CollectiveCall, Comm, agree};
 use crate::error::Error;
 
@@ -127,25 +128,26 @@ impl<T: bytemuck::Pod> Redistribution<T> {
         target: StoredMut<'_, T>,
     ) -> Result<Moved, Error> {
         let start = Instant::now();
-        agree(comm, self.check_memory(comm, &source, &target))?;
+        let views = agree(comm, self.view_memory(comm, source, target));
+        let (source, target) = views?;
         let moved = self.move_elements(comm, source, target)?;
         let seconds = start.elapsed().as_secs_f64();
         Ok(Moved { seconds, ..moved })
     }
 
-    /// Checks on this rank alone that the memory fits.
-    pub(super) fn check_memory(
+    /// Views the local matrices, on this rank alone.
+    fn view_memory<'m>(
         &self,
         comm: &dyn Comm,
-        source: &Stored<'_, T>,
-        target: &StoredMut<'_, T>,
-    ) -> Result<(), Error> {
+        source: Stored<'m, T>,
+        target: StoredMut<'m, T>,
+    ) -> Result<(View<'m, T>, ViewMut<'m, T>), Error> {
         check_ranks(comm, [&self.from, &self.to])?;
-        self.from.check_memory(comm.rank(), &source)?;
-        self.to.check_memory(comm.rank(), &target)?;
         let (planned, found) = (self.order, target.order);
+        let shapes = [&self.from, &self.to].map(|spread| spread.local_shape(comm.rank()));
+        let views = (source.view(shapes[0])?, target.view(shapes[1])?);
         if planned == found {
-            Ok(())
+            Ok(views)
         } else {
             Err(SpreadError::Order { planned, found }.into())
         }
@@ -158,15 +160,14 @@ impl<T: bytemuck::Pod> Redistribution<T> {
     pub(super) fn move_elements(
         &mut self,
         comm: &dyn Comm,
-        source: Stored<'_, T>,
-        target: StoredMut<'_, T>,
+        source: View<'_, T>,
+        target: ViewMut<'_, T>,
     ) -> Result<Moved, Error> {
-        let order = if self.config.transposed {
-            source.order.transposed()
+        let source = if self.config.transposed {
+            source.transposed()
         } else {
-            source.order
+            source
         };
-        let source = Stored { order, ..source };
         match self.config.map {
             Some(map) => self
                 .movement

@@ -117,6 +117,20 @@ pub enum SpreadError {
         /// Number of pieces of the distribution on this rank, at least 1.
         needed: usize,
     },
+    /// A view has another shape than this rank's part.
+    #[error("a view of {}×{}, where this rank's part has {}×{}", found.0, found.1, needed.0, needed.1)]
+    ViewShape {
+        /// Rows and columns of the view.
+        found: (usize, usize),
+        /// Rows and columns of the part.
+        needed: (usize, usize),
+    },
+    /// The lines of a view are not those of its distribution.
+    #[error("a view that is not {}, as its distribution is", needed.words())]
+    ViewOrder {
+        /// Order of the distribution.
+        needed: Order,
+    },
     /// A submatrix reaches past its matrix.
     #[error("{what} {}..{} of a matrix that has {len} of them", range.start, range.end)]
     Sub {

@@ -1,10 +1,66 @@
 //! The local matrices of a spread in the memory of the program.
 
 use std::ops::Deref;
+use std::ptr::NonNull;
+
+use isochron_devices::{MatrixView, ViewMut};
 
 use super::super::stored::{LocalMemory, Order, StoredMut};
 use super::Spread;
 use super::error::SpreadError;
+
+impl Order {
+    /// Returns the distances between neighbouring rows, and between neighbouring columns, of a `rows × cols` matrix with leading
+    /// dimension `ld`.
+    ///
+    /// # Errors
+    /// [`SpreadError::LeadingDimension`] if its lines would overlap. No error for a matrix without elements.
+    pub fn find_strides(self, shape: (usize, usize), ld: usize) -> Result<[usize; 2], SpreadError> {
+        let (needed, lines) = self.find_lines(shape);
+        let line = match self {
+            Order::Columns => "column",
+            Order::Rows => "row",
+        };
+        if needed > 0 && lines > 0 && ld < needed {
+            return Err(SpreadError::LeadingDimension { ld, line, needed });
+        }
+        let ld = ld.max(needed).max(1);
+        Ok(match self {
+            Order::Columns => [1, ld],
+            Order::Rows => [ld, 1],
+        })
+    }
+}
+
+impl<T, D: Deref<Target = [T]> + Into<NonNull<[T]>>> LocalMemory<D> {
+    /// Views the memory as a local matrix of this shape.
+    ///
+    /// # Errors
+    /// [`SpreadError::LeadingDimension`] and [`SpreadError::Storage`] for memory that cannot hold its elements.
+    pub(crate) fn view(self, shape: (usize, usize)) -> Result<MatrixView<T, D>, SpreadError> {
+        let Self { data, ld, order } = self;
+        let (rows, cols) = shape;
+        if rows == 0 || cols == 0 {
+            return Ok(MatrixView::empty(rows, cols));
+        }
+        order.find_strides(shape, ld)?;
+        let (along, lines) = order.find_lines(shape);
+        let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
+        if data.len() < needed {
+            return Err(SpreadError::Storage {
+                len: data.len(),
+                rows,
+                cols,
+                ld,
+                needed,
+            });
+        }
+        Ok(match order {
+            Order::Columns => MatrixView::new(data, rows, cols, ld),
+            Order::Rows => MatrixView::by_rows(data, rows, cols, ld),
+        })
+    }
+}
 
 impl Spread {
     /// Sets every element that `rank` holds to `element(row, col)`, with indices in the whole matrix.
@@ -17,82 +73,40 @@ impl Spread {
         local: StoredMut<'_, T>,
         element: impl Fn(usize, usize) -> T,
     ) -> Result<(), SpreadError> {
-        self.check_memory(rank, &local)?;
-        for held in self.elements(rank) {
-            let place = local.order.index(held.local_row, held.local_col, local.ld);
-            local.data[place] = element(held.row, held.col);
-        }
+        let local = local.view(self.local_shape(rank))?;
+        self.fill_view(rank, local, element);
         Ok(())
     }
 
-    /// Checks that the local matrix of `rank` lies in this memory, if the rank holds any element.
-    ///
-    /// # Errors
-    /// [`SpreadError::LeadingDimension`], [`SpreadError::Storage`].
-    pub(in crate::matrix) fn check_memory<T, D: Deref<Target = [T]>>(
+    /// Sets every element that `rank` holds in its local matrix.
+    pub(in crate::matrix) fn fill_view<T>(
         &self,
         rank: usize,
-        local: &LocalMemory<D>,
-    ) -> Result<(), SpreadError> {
-        if self.held(rank) == 0 {
-            return Ok(());
+        mut local: ViewMut<'_, T>,
+        element: impl Fn(usize, usize) -> T,
+    ) {
+        for held in self.elements(rank) {
+            *local.element_mut(held.local_row, held.local_col) = element(held.row, held.col);
         }
-        let (len, ld) = (local.data.len(), local.ld);
-        let (rows, cols) = self.local_shape(rank);
-        let (line, along, lines) = match local.order {
-            Order::Columns => ("column", rows, cols),
-            Order::Rows => ("row", cols, rows),
-        };
-        if ld < along {
-            return Err(SpreadError::LeadingDimension {
-                ld,
-                line,
-                needed: along,
-            });
-        }
-        let needed = (lines - 1).saturating_mul(ld).saturating_add(along);
-        if len < needed {
-            return Err(SpreadError::Storage {
-                len,
-                rows,
-                cols,
-                ld,
-                needed,
-            });
-        }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::matrix::stored::Stored;
 
     #[test]
     fn memory_that_is_too_short_is_refused() {
         let data = [0.0; 11];
-        assert_eq!(
-            Spread::whole(3, 3).check_memory(0, &Stored::by_columns(&data, 4)),
-            Ok(())
-        );
-        assert_eq!(
-            Spread::whole(3, 3).check_memory(0, &Stored::by_rows(&data, 4)),
-            Ok(())
-        );
-        let text = Spread::whole(3, 3)
-            .check_memory(0, &Stored::by_columns(&data, 5))
-            .unwrap_err()
-            .to_string();
+        assert!(Stored::by_columns(&data[..], 4).view((3, 3)).is_ok());
+        let by_rows = Stored::by_rows(&data[..], 4).view((3, 3)).unwrap();
+        assert!(!by_rows.is_by_columns());
+        let text = Stored::by_columns(&data[..], 5).view((3, 3));
+        let text = text.unwrap_err().to_string();
         assert!(text.contains("of 11") && text.contains("need 13"), "{text}");
-        let text = Spread::whole(2, 5)
-            .check_memory(0, &Stored::by_rows(&data, 4))
-            .unwrap_err()
-            .to_string();
+        let text = Stored::by_rows(&data[..], 4).view((2, 5));
+        let text = text.unwrap_err().to_string();
         assert!(text.contains("where a row has 5"), "{text}");
-        assert_eq!(
-            Spread::whole(0, 5).check_memory(0, &Stored::<f64>::by_rows(&[], 0)),
-            Ok(())
-        );
+        assert!(Stored::<f64>::by_rows(&[], 0).view((0, 5)).is_ok());
     }
 }
