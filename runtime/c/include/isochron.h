@@ -164,26 +164,25 @@ typedef struct {
   int64_t sub_cols;
 } isochron_matrix_t;
 
-// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
+// Reports which matrices a product used in place, and the cost of moving the others on this rank. Set
 // struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
 // write the fields that it has.
 //
-// A matrix that is not where the plan needs it is moved, on all ranks. A part of a matrix whose lines lie between lines of C
-// is copied, on the rank that has it.
+// A matrix that is not where the plan needs it is moved, on all ranks.
 typedef struct {
   // Bytes of this struct.
   int64_t struct_size;
-  // 1 if A was used in place; 0 if it was moved, or copied on this rank.
+  // 1 if A was used in place; 0 if it was moved.
   int64_t a_in_place;
-  // 1 if B was used in place; 0 if it was moved, or copied on this rank.
+  // 1 if B was used in place; 0 if it was moved.
   int64_t b_in_place;
-  // 1 if C was written in place; 0 if it was moved, or copied on this rank.
+  // 1 if C was written in place; 0 if it was moved.
   int64_t c_in_place;
   // Messages that this rank sent to move A, B and C to the plan's layout, and C back.
   int64_t messages;
   // Bytes of these messages.
   int64_t bytes;
-  // Seconds of moves and copies on this rank.
+  // Seconds of these moves on this rank.
   double seconds;
 } isochron_last_run_t;
 
@@ -345,8 +344,7 @@ int isochron_elements(const isochron_session_t *session,
 // trans_b are 'N', 'T' or 'C'. alpha and beta point to one element each. If beta is 0, C is not read.
 // Prepare a product that runs more than once.
 //
-// C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
-// are copied first. Blocks of C whose lines lie between those of other blocks are computed in other memory, and copied back.
+// C shares no element with A and B. All three may be parts of one array, whose lines lie between each other.
 //
 // Collective: all ranks of the session, with the same arguments except their memory.
 //

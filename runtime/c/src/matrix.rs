@@ -101,6 +101,10 @@ unsafe impl SizedStruct for MatrixTable {
 #[derive(Debug)]
 pub(crate) struct MemoryPiece<T> {
     pub data: *mut T,
+    /// Rows and columns.
+    pub shape: (usize, usize),
+    /// Direction of the lines, which are `ld` elements apart.
+    pub order: Order,
     /// Elements from the first one to the last one.
     pub length: usize,
     pub ld: usize,
@@ -376,6 +380,8 @@ impl MatrixTable {
             .zip(shapes)
             .map(|((data, ld), shape)| MemoryPiece {
                 data: data.cast(),
+                shape,
+                order: on.order(),
                 length: count_elements(shape, ld, on.order()),
                 ld,
             })
@@ -530,11 +536,8 @@ pub unsafe extern "C" fn isochron_elements(
 }
 
 /// Returns the number of elements from the first one to the last one of a piece of memory, whose lines are `ld` apart.
-fn count_elements((rows, cols): (usize, usize), ld: usize, order: Order) -> usize {
-    let (length, lines) = match order {
-        Order::Columns => (rows, cols),
-        Order::Rows => (cols, rows),
-    };
+fn count_elements(shape: (usize, usize), ld: usize, order: Order) -> usize {
+    let (length, lines) = order.find_lines(shape);
     match length.min(lines) {
         0 => 0,
         _ => ld.saturating_mul(lines - 1).saturating_add(length),

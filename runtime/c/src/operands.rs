@@ -1,165 +1,84 @@
-//! The memory of A, B and C on this rank as slices, of which no one that is written overlaps another.
-//!
-//! Parts of one array may lie between each other. Their slices, from the first element to the last, overlap then, although
-//! they share no element. Such parts of A and B are copied, and a block of C that overlaps another one is computed in memory
-//! of its own.
+//! The memory of A, B and C on this rank as views. All three may be parts of one array that lie between each other, since views
+//! have elements alone.
 
-use std::time::Instant;
+use std::ptr::NonNull;
 
 use isochron::Error;
+use isochron::devices::MatrixView;
 use isochron::matrix::{MemoryLines, OperandLines};
-use isochron::prelude::Element;
+use isochron::prelude::{Element, View, ViewMut};
 
 use crate::matrix::MemoryPiece;
 use crate::pointers;
 use crate::status::CallFailure;
 
-/// The slice and the leading dimension of each piece of a matrix.
-type SliceList<D> = Vec<(D, usize)>;
-
-/// The memory of A, B and C, checked.
-pub(crate) struct Operands<T> {
-    factors: [Vec<OperandPiece<T>>; 2],
-    result: Vec<OperandPiece<T>>,
-    /// Seconds of copying.
-    copying_s: f64,
+/// The pieces of A, B and C.
+#[derive(Debug)]
+pub(crate) struct Operands<'m, T> {
+    pub a: Vec<View<'m, T>>,
+    pub b: Vec<View<'m, T>>,
+    pub c: Vec<ViewMut<'m, T>>,
 }
 
-/// A piece of the program's memory, and the memory that stands for it if it cannot be a slice.
-struct OperandPiece<T> {
-    given: MemoryPiece<T>,
-    copy: Option<LineCopy<T>>,
-}
-
-/// The lines of a piece without the elements between them.
-struct LineCopy<T> {
-    elements: Vec<T>,
-    line_length: usize,
-}
-
-impl<T: Element> Operands<T> {
-    /// Checks the memory of A, B and C, and copies the pieces that cannot be slices. C is not read if `reads_c` is false.
+impl<T: Element> Operands<'_, T> {
+    /// Checks the memory of A, B and C.
     ///
     /// # Safety
-    /// Each piece is null or has its elements.
-    pub(crate) unsafe fn new(
-        [a, b, c]: [Vec<MemoryPiece<T>>; 3],
-        reads_c: bool,
-    ) -> Result<Self, CallFailure> {
-        let lines = OperandLines {
+    /// Each piece is null or has its elements. As long as they are viewed, nothing else writes the elements of A and B, or uses
+    /// those of C.
+    pub(crate) unsafe fn view([a, b, c]: [Vec<MemoryPiece<T>>; 3]) -> Result<Self, CallFailure> {
+        check_shared(&OperandLines {
             factors: [&a, &b].map(|pieces| pieces.iter().map(find_lines).collect()),
             result: c.iter().map(find_lines).collect(),
-        };
-        check_shared(&lines)?;
-        for (name, pieces) in [("a.data", &a), ("b.data", &b), ("c.data", &c)] {
-            for piece in pieces {
-                pointers::check_slice(piece.data.cast_const(), piece.length, name)?;
-            }
+        })?;
+        // SAFETY: as the caller says. Pieces of C share no element with others, as has been checked.
+        unsafe {
+            Ok(Self {
+                a: view_pieces("A", "a.data", &a)?,
+                b: view_pieces("B", "b.data", &b)?,
+                c: view_pieces("C", "c.data", &c)?,
+            })
         }
-        let start = Instant::now();
-        let [copied_a, copied_b, copied_c] = lines.find_interleaved();
-        // SAFETY: checked above, so all pieces have their elements, as the caller says.
-        let [a, b, c] = unsafe {
-            [
-                copy_pieces(a, &copied_a, true)?,
-                copy_pieces(b, &copied_b, true)?,
-                copy_pieces(c, &copied_c, reads_c)?,
-            ]
-        };
-        Ok(Self {
-            factors: [a, b],
-            result: c,
-            copying_s: start.elapsed().as_secs_f64(),
-        })
-    }
-
-    /// Returns `true` for each of A, B and C that is copied here, at least in part.
-    pub(crate) fn list_copied(&self) -> [bool; 3] {
-        let [a, b] = &self.factors;
-        [a, b, &self.result].map(|pieces| pieces.iter().any(|piece| piece.copy.is_some()))
-    }
-
-    /// Returns the seconds of all copying so far.
-    pub(crate) fn copying_s(&self) -> f64 {
-        self.copying_s
-    }
-
-    /// Returns the memory of A, B and C.
-    ///
-    /// # Safety
-    /// Nothing else writes the elements of A and B for `'a`, or uses those of C.
-    pub(crate) unsafe fn as_slices(&mut self) -> ([SliceList<&[T]>; 2], SliceList<&mut [T]>) {
-        let factors = self.factors.each_ref().map(|pieces| {
-            // SAFETY: as the caller says.
-            let slices = pieces.iter().map(|piece| unsafe { piece.as_slice() });
-            slices.collect()
-        });
-        // SAFETY: as the caller says.
-        let slices = (self.result.iter_mut()).map(|piece| unsafe { piece.as_mut_slice() });
-        (factors, slices.collect())
-    }
-
-    /// Writes the blocks of C that were computed in memory of their own.
-    ///
-    /// # Safety
-    /// Nothing else uses the elements of C.
-    pub(crate) unsafe fn write_back(&mut self) {
-        let start = Instant::now();
-        for OperandPiece { given, copy } in &self.result {
-            if let Some(copy) = copy {
-                // SAFETY: as the caller says; `new` has checked the memory.
-                unsafe { copy.write(given) };
-            }
-        }
-        self.copying_s += start.elapsed().as_secs_f64();
     }
 }
 
-/// Returns the pieces of a matrix, with memory for those that are copied. It has their elements if these are read.
+/// Views the pieces of a matrix, after a check of their pointers and leading dimensions.
 ///
 /// # Safety
-/// Each piece has its elements.
-unsafe fn copy_pieces<T: Element>(
-    pieces: Vec<MemoryPiece<T>>,
-    copied: &[bool],
-    is_read: bool,
-) -> Result<Vec<OperandPiece<T>>, CallFailure> {
+/// As [`Operands::view`].
+unsafe fn view_pieces<T: Element, D>(
+    name: &str,
+    field: &str,
+    pieces: &[MemoryPiece<T>],
+) -> Result<Vec<MatrixView<T, D>>, CallFailure> {
     pieces
-        .into_iter()
-        .zip(copied)
-        .map(|(given, is_copied)| {
-            let copy = match (is_copied, is_read) {
-                (false, _) => None,
-                // SAFETY: as the caller says.
-                (true, true) => Some(unsafe { LineCopy::read(&given)? }),
-                (true, false) => Some(LineCopy::make_zeros(&given)?),
+        .iter()
+        .map(|piece| {
+            let (rows, cols) = piece.shape;
+            pointers::check_slice(piece.data.cast_const(), piece.length, field)?;
+            let Some(first) = NonNull::new(piece.data).filter(|_| piece.length > 0) else {
+                return Ok(MatrixView::empty(rows, cols));
             };
-            Ok(OperandPiece { given, copy })
+            let strides = piece.order.find_strides(piece.shape, piece.ld);
+            let strides =
+                strides.map_err(|error| Error::Shape(format!("the memory of {name}: {error}")))?;
+            // SAFETY: the pointer and the length have been checked, so all elements lie in the memory of the piece, which is
+            // as the caller says.
+            Ok(unsafe { MatrixView::from_raw(first, [rows, cols], strides) })
         })
         .collect()
 }
 
-/// Returns the number of lines of a piece, and the elements of each. There are none without memory that could be used.
-fn find_shape<T>(piece: &MemoryPiece<T>) -> (usize, usize) {
+/// Returns the lines of a piece; `None` if it has no elements, or no memory that could be used.
+fn find_lines<T>(piece: &MemoryPiece<T>) -> Option<MemoryLines> {
     let bytes = piece.length.checked_mul(size_of::<T>());
     let is_memory = bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok());
     if piece.length == 0 || piece.data.is_null() || !is_memory {
-        return (0, 0);
+        return None;
     }
-    let ld = piece.ld.max(1);
-    let count = piece.length.div_ceil(ld);
-    (count, piece.length - (count - 1) * ld)
-}
-
-/// Returns the lines of a piece; `None` if it has no elements, or no memory that could be used.
-fn find_lines<T>(piece: &MemoryPiece<T>) -> Option<MemoryLines> {
-    let (count, length) = find_shape(piece);
-    let distance = piece.ld.max(1).saturating_mul(size_of::<T>());
-    MemoryLines::new(
-        piece.data.addr(),
-        (count, length * size_of::<T>()),
-        distance,
-    )
+    let (along, lines) = piece.order.find_lines(piece.shape);
+    let distance = piece.ld.saturating_mul(size_of::<T>());
+    MemoryLines::new(piece.data.addr(), (lines, along * size_of::<T>()), distance)
 }
 
 /// Refuses a result whose elements are those of a factor too, or two of whose pieces have an element in common.
@@ -172,107 +91,18 @@ fn check_shared(lines: &OperandLines) -> Result<(), CallFailure> {
     Err(CallFailure::argument("c", reason))
 }
 
-impl<T: Element> OperandPiece<T> {
-    /// Returns the elements and the leading dimension.
-    ///
-    /// # Safety
-    /// Nothing writes the elements for `'a`.
-    unsafe fn as_slice(&self) -> (&[T], usize) {
-        let Self { given, copy } = self;
-        match copy {
-            Some(copy) => (&copy.elements, copy.line_length),
-            None if given.length == 0 => (&[], given.ld),
-            // SAFETY: `Operands::new` has checked the pointer and the length. No slice that is written overlaps this one.
-            None => unsafe {
-                let elements = std::slice::from_raw_parts(given.data.cast_const(), given.length);
-                (elements, given.ld)
-            },
-        }
-    }
-
-    /// Returns the elements to be written, and the leading dimension.
-    ///
-    /// # Safety
-    /// Nothing else uses the elements for `'a`.
-    unsafe fn as_mut_slice(&mut self) -> (&mut [T], usize) {
-        let Self { given, copy } = self;
-        match copy {
-            Some(copy) => (&mut copy.elements, copy.line_length),
-            None if given.length == 0 => (&mut [], given.ld),
-            // SAFETY: `Operands::new` has checked the pointer and the length. No other slice overlaps this one.
-            None => unsafe {
-                let elements = std::slice::from_raw_parts_mut(given.data, given.length);
-                (elements, given.ld)
-            },
-        }
-    }
-}
-
-impl<T: Element> LineCopy<T> {
-    /// Makes the memory for the lines of a piece, all 0.
-    fn make_zeros(piece: &MemoryPiece<T>) -> Result<Self, Error> {
-        let (count, line_length) = find_shape(piece);
-        let length = count.saturating_mul(line_length);
-        let mut elements = pointers::reserve(length, "lines between those of another matrix")?;
-        elements.resize(length, T::ZERO);
-        Ok(Self {
-            elements,
-            line_length,
-        })
-    }
-
-    /// Copies the lines of a piece.
-    ///
-    /// # Safety
-    /// The piece has its elements.
-    unsafe fn read(piece: &MemoryPiece<T>) -> Result<Self, Error> {
-        let mut copy = Self::make_zeros(piece)?;
-        for (index, line) in copy
-            .elements
-            .chunks_exact_mut(copy.line_length.max(1))
-            .enumerate()
-        {
-            // SAFETY: a line of the piece, as the caller says; the copy is memory of its own.
-            unsafe {
-                piece
-                    .data
-                    .cast_const()
-                    .add(index * piece.ld)
-                    .copy_to_nonoverlapping(line.as_mut_ptr(), line.len());
-            }
-        }
-        Ok(copy)
-    }
-
-    /// Writes the lines of a piece.
-    ///
-    /// # Safety
-    /// The piece has its elements, which nothing else uses.
-    unsafe fn write(&self, piece: &MemoryPiece<T>) {
-        for (index, line) in self
-            .elements
-            .chunks_exact(self.line_length.max(1))
-            .enumerate()
-        {
-            // SAFETY: a line of the piece, as the caller says; the copy is memory of its own.
-            unsafe {
-                piece
-                    .data
-                    .add(index * piece.ld)
-                    .copy_from_nonoverlapping(line.as_ptr(), line.len());
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use isochron::prelude::Order;
+
     use super::*;
 
     /// Two rows of a column-major array of 4 × 3.
     fn cut_rows(array: &mut [f64; 12], row: usize) -> MemoryPiece<f64> {
         MemoryPiece {
             data: array.as_mut_ptr().wrapping_add(row),
+            shape: (2, 3),
+            order: Order::Columns,
             length: 4 * 2 + 2,
             ld: 4,
         }
@@ -281,7 +111,7 @@ mod tests {
     /// Returns why a product of these pieces is refused.
     fn refuse(pieces: [Vec<MemoryPiece<f64>>; 3]) -> Option<String> {
         // SAFETY: the pieces have their elements, or are refused before they are touched.
-        let made = unsafe { Operands::new(pieces, true) };
+        let made = unsafe { Operands::view(pieces) };
         made.err().map(|failure| format!("{failure:?}"))
     }
 
@@ -299,6 +129,7 @@ mod tests {
         }
         let empty = MemoryPiece {
             length: 0,
+            shape: (2, 0),
             ..cut_rows(&mut array, 0)
         };
         let whole = vec![cut_rows(&mut array, 0)];
@@ -309,9 +140,11 @@ mod tests {
     fn what_is_no_memory_is_not_compared() {
         let [one, other] = [0, 1].map(|_| {
             vec![MemoryPiece {
-                data: std::ptr::NonNull::<f64>::dangling().as_ptr(),
+                data: NonNull::<f64>::dangling().as_ptr(),
+                shape: (usize::MAX, 1),
+                order: Order::Columns,
                 length: usize::MAX,
-                ld: 1,
+                ld: usize::MAX,
             }]
         });
         let text = refuse([one, Vec::new(), other]).unwrap();
@@ -319,52 +152,37 @@ mod tests {
     }
 
     #[test]
-    fn slices_of_lines_between_each_other_do_not_overlap() {
-        let mut array: [f64; 12] = std::array::from_fn(|index| index as f64);
-        let below = [0, 2].map(|row| cut_rows(&mut array, row));
-        let [a, c] = below.map(|piece| vec![piece]);
-        // SAFETY: the pieces lie in the array.
-        let mut operands = unsafe { Operands::new([a, Vec::new(), c], true) }.unwrap();
-        assert_eq!(operands.list_copied(), [true, false, false]);
-        // SAFETY: nothing else uses the array.
-        let ([a, _], c) = unsafe { operands.as_slices() };
-        let (a, c) = (format!("{a:?}"), format!("{c:?}"));
-        assert!(a.contains("([0.0, 1.0, 4.0, 5.0, 8.0, 9.0], 2)"), "{a}");
-        assert!(
-            c.contains("([2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0], 4)"),
-            "{c}"
-        );
-    }
-
-    #[test]
-    fn blocks_of_the_result_between_each_other_are_written_back() {
-        for reads_c in [true, false] {
-            let mut array: [f64; 12] = std::array::from_fn(|index| index as f64);
-            let blocks = [0, 2].map(|row| cut_rows(&mut array, row));
-            let pieces = [Vec::new(), Vec::new(), Vec::from(blocks)];
-            // SAFETY: the pieces lie in the array.
-            let mut operands = unsafe { Operands::new(pieces, reads_c) }.unwrap();
-            assert_eq!(operands.list_copied(), [false, false, true]);
-            for piece in &mut operands.result {
-                // SAFETY: nothing else uses the array.
-                let (elements, ld) = unsafe { piece.as_mut_slice() };
-                assert_eq!((elements.len(), ld), (6, 2));
-                elements.iter_mut().for_each(|element| *element += 100.0);
-            }
-            // SAFETY: as above.
-            unsafe { operands.write_back() };
-            let wanted = |index: usize| 100.0 + if reads_c { index as f64 } else { 0.0 };
-            assert_eq!(array, std::array::from_fn(wanted));
-        }
-    }
-
-    #[test]
-    fn lines_beyond_all_memory_are_an_error() {
+    fn lines_that_overlap_are_refused() {
+        let mut array = [0.0; 12];
         let piece = MemoryPiece {
-            data: std::ptr::NonNull::<f64>::dangling().as_ptr(),
-            length: 1 << 48,
-            ld: 1 << 48,
+            length: 4,
+            ld: 1,
+            ..cut_rows(&mut array, 0)
         };
-        assert!(LineCopy::make_zeros(&piece).is_err());
+        let text = refuse([vec![piece], Vec::new(), Vec::new()]).unwrap();
+        assert!(text.contains("where a column has 2"), "{text}");
+    }
+
+    #[test]
+    fn pieces_between_each_other_are_used_where_they_lie() {
+        let mut array: [f64; 12] = std::array::from_fn(|index| index as f64);
+        let [top, bottom] = [0, 2].map(|row| vec![cut_rows(&mut array, row)]);
+        // SAFETY: the pieces lie in the array, which nothing else uses.
+        let mut operands = unsafe { Operands::view([top, Vec::new(), bottom]) }.unwrap();
+        operands.c[0].copy_from(operands.a[0]);
+        assert_eq!(
+            array,
+            [0.0, 1.0, 0.0, 1.0, 4.0, 5.0, 4.0, 5.0, 8.0, 9.0, 8.0, 9.0]
+        );
+        let blocks = [0, 2].map(|row| cut_rows(&mut array, row));
+        let pieces = [Vec::new(), Vec::new(), Vec::from(blocks)];
+        // SAFETY: as above.
+        let mut operands = unsafe { Operands::view(pieces) }.unwrap();
+        for (number, block) in operands.c.iter_mut().enumerate() {
+            for col in 0..3 {
+                block.col_mut(col).fill(number as f64);
+            }
+        }
+        assert_eq!(array, std::array::from_fn(|at| (at / 2 % 2) as f64));
     }
 }

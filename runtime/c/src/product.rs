@@ -18,28 +18,27 @@ use crate::pointers;
 use crate::status::{CallFailure, agree_on, call};
 use crate::structs::{SizedStruct, write_struct};
 
-/// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. Set
+/// Reports which matrices a product used in place, and the cost of moving the others on this rank. Set
 /// struct_size to sizeof(isochron_last_run_t). Later versions may append fields. They accept this struct as it is, and
 /// write the fields that it has.
 ///
-/// A matrix that is not where the plan needs it is moved, on all ranks. A part of a matrix whose lines lie between lines of C
-/// is copied, on the rank that has it.
+/// A matrix that is not where the plan needs it is moved, on all ranks.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct LastRunTable {
     /// Bytes of this struct.
     pub struct_size: i64,
-    /// 1 if A was used in place; 0 if it was moved, or copied on this rank.
+    /// 1 if A was used in place; 0 if it was moved.
     pub a_in_place: i64,
-    /// 1 if B was used in place; 0 if it was moved, or copied on this rank.
+    /// 1 if B was used in place; 0 if it was moved.
     pub b_in_place: i64,
-    /// 1 if C was written in place; 0 if it was moved, or copied on this rank.
+    /// 1 if C was written in place; 0 if it was moved.
     pub c_in_place: i64,
     /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
     pub messages: i64,
     /// Bytes of these messages.
     pub bytes: i64,
-    /// Seconds of moves and copies on this rank.
+    /// Seconds of these moves on this rank.
     pub seconds: f64,
 }
 
@@ -99,8 +98,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// `trans_b` are `'N'`, `'T'` or `'C'`. `alpha` and `beta` point to one element each. If `beta` is 0, C is not read.
 /// Prepare a product that runs more than once.
 ///
-/// C shares no element with A and B; all three may be parts of one array. Parts of A and B whose lines lie between lines of C
-/// are copied first. Blocks of C whose lines lie between those of other blocks are computed in other memory, and copied back.
+/// C shares no element with A and B. All three may be parts of one array, whose lines lie between each other.
 ///
 /// Collective: all ranks of the session, with the same arguments except their memory.
 ///
@@ -365,28 +363,21 @@ impl ProductWork for GivenRun<'_> {
         let comm = open.session.comm().clone();
         // SAFETY: as the maker of the run promises.
         let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
-        let (scalars, mut operands) = agree_on(&*comm, read)?;
-        // SAFETY: nothing else uses the matrices during the call, as the maker of the run promises. What is read and what is
-        // written overlaps nowhere: `Operands` has copied what would.
-        let ([a, b], c) = unsafe { operands.as_slices() };
-        let mut run = product.run(&mut open.session, scalars, Factors::of(a, b), c)?;
-        // SAFETY: as above.
-        unsafe { operands.write_back() };
-        run.note_copies(operands.list_copied(), operands.copying_s());
-        Ok(run)
+        let (scalars, Operands { a, b, c }) = agree_on(&*comm, read)?;
+        Ok(product.run(&mut open.session, scalars, Factors::of(a, b), c)?)
     }
 }
 
 /// Reads the scalars of a run, and the memory of A, B and C on this rank.
 ///
 /// # Safety
-/// As [`isochron_gemm`].
-unsafe fn read_run<T: Element>(
+/// As [`isochron_gemm`], as long as the memory is viewed.
+unsafe fn read_run<'m, T: Element>(
     (tables, on): (&[MatrixTable; 3], &[Distribution; 3]),
     rank: usize,
     [alpha, beta]: [*const c_void; 2],
     operands: GivenMatrices,
-) -> Result<(Scalars<T>, Operands<T>), CallFailure> {
+) -> Result<(Scalars<T>, Operands<'m, T>), CallFailure> {
     // SAFETY: as the caller says.
     let given = unsafe { read_all(operands)? };
     for side in 0..3 {
@@ -403,7 +394,7 @@ unsafe fn read_run<T: Element>(
         };
         let list = |side: usize| given[side].list_pieces::<T>(NAMES[side], &on[side], rank);
         let pieces = [list(0)?, list(1)?, list(2)?];
-        Ok((scalars, Operands::new(pieces, scalars.beta != T::ZERO)?))
+        Ok((scalars, Operands::view(pieces)?))
     }
 }
 

@@ -3,11 +3,14 @@
 //! A buffer stays locked while a call uses it: NumPy refuses to resize its array meanwhile. No other thread may write an
 //! array that a call uses, or read the one that it writes.
 
+use std::ptr::NonNull;
+
+use isochron::devices::MatrixView;
 use isochron::matrix::MemoryLines;
 use isochron::prelude::{Element, ElementType, Error, Order};
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{IntoPyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::errors::RaisedError;
 
@@ -117,62 +120,26 @@ impl ArrayMemory {
         Error::parameter(self.name, value, reason)
     }
 
-    /// Counts the elements from the first to the last.
-    fn count_elements(&self, order: Order, ld: usize) -> usize {
-        let (rows, cols) = self.shape();
-        let (along, lines) = match order {
-            Order::Rows => (cols, rows),
-            Order::Columns => (rows, cols),
-        };
-        match along.min(lines) {
-            0 => 0,
-            _ => ld.saturating_mul(lines - 1).saturating_add(along),
-        }
-    }
-
     /// Returns the lines in this order; `None` if there are no elements.
     pub fn find_lines(&self, order: Order) -> Result<Option<MemoryLines>, Error> {
-        let (rows, cols) = self.shape();
-        let (lines, along) = match order {
-            Order::Rows => (rows, cols),
-            Order::Columns => (cols, rows),
-        };
+        let (along, lines) = order.find_lines(self.shape());
         let [length, distance] = [along, self.find_ld(order)?].map(|n| n * self.element.bytes());
         let start = self.buffer.buf_ptr().addr();
         Ok(MemoryLines::new(start, (lines, length), distance))
     }
 
-    /// Returns the elements in this order, and the leading dimension.
+    /// Views the elements in this order.
     ///
     /// # Safety
-    /// `T` is the type of the elements, and nothing writes them while the slice is used.
-    pub unsafe fn read<T: Element>(&self, order: Order) -> Result<(&[T], usize), Error> {
-        let ld = self.find_ld(order)?;
-        let elements = match self.count_elements(order, ld) {
-            0 => &[],
-            // SAFETY: the buffer has these elements from its first to its last, aligned and locked; it is read as the caller
-            // says.
-            count => unsafe {
-                std::slice::from_raw_parts(self.buffer.buf_ptr().cast::<T>(), count)
-            },
-        };
-        Ok((elements, ld))
-    }
-
-    /// Returns the elements to be written in this order, and the leading dimension.
-    ///
-    /// # Safety
-    /// `T` is the type of the elements, the array is writable, and nothing else uses them while the slice is used.
-    pub unsafe fn write<T: Element>(&mut self, order: Order) -> Result<(&mut [T], usize), Error> {
-        let ld = self.find_ld(order)?;
-        let elements = match self.count_elements(order, ld) {
-            0 => &mut [],
-            // SAFETY: as in `read`, for the caller alone.
-            count => unsafe {
-                std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast::<T>(), count)
-            },
-        };
-        Ok((elements, ld))
+    /// `T` is the type of the elements. As long as the view lives, the array is locked; with `D = &[T]` nothing writes the
+    /// elements, and with `D = &mut [T]` the array is writable, and nothing else uses them.
+    pub unsafe fn view<T: Element, D>(&self, order: Order) -> Result<MatrixView<T, D>, Error> {
+        let (rows, cols) = self.shape();
+        let strides = order.find_strides((rows, cols), self.find_ld(order)?)?;
+        // An array without elements may be nowhere.
+        let first = NonNull::new(self.buffer.buf_ptr().cast()).unwrap_or(NonNull::dangling());
+        // SAFETY: the buffer has these elements, aligned; the rest is as the caller says.
+        Ok(unsafe { MatrixView::from_raw(first, [rows, cols], strides) })
     }
 }
 
@@ -313,23 +280,6 @@ pub(crate) fn list_arrays<'py>(given: &Bound<'py, PyAny>) -> Vec<Bound<'py, PyAn
         Ok(tuple) => tuple.iter().collect(),
         Err(_) => vec![given.clone()],
     }
-}
-
-/// Copies an array, in one piece.
-pub(crate) fn copy_array<'py>(
-    name: &'static str,
-    array: &Bound<'py, PyAny>,
-    order: Order,
-) -> Result<Bound<'py, PyAny>, Error> {
-    let py = array.py();
-    let options = [("order", name_order(order))].into_py_dict(py);
-    options
-        .and_then(|options| {
-            py.import("numpy")?
-                .getattr("array")?
-                .call((array,), Some(&options))
-        })
-        .map_err(|error| Error::parameter(name, "lines between those of c", error.to_string()))
 }
 
 /// Returns NumPy's letter of an order.

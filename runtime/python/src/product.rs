@@ -1,7 +1,6 @@
 //! Products of matrices in the memory of the program.
 
-use std::time::Instant;
-
+use isochron::devices::MatrixView;
 use isochron::hierarchy::balance::BalanceConfig;
 use isochron::matrix::{MemoryLines, OperandLines};
 use isochron::prelude::{
@@ -13,7 +12,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrays::{ArrayMemory, copy_array, list_arrays, make_array, name_element, read_element};
+use crate::arrays::{ArrayMemory, list_arrays, make_array, name_element, read_element};
 use crate::errors::{Count, Number, RaisedError, agree_on};
 use crate::session::{PySession, SessionState};
 use crate::settings::{read_setting, to_python};
@@ -193,12 +192,6 @@ struct LockedMatrices {
     factors: [Vec<ArrayMemory>; 2],
     result: Vec<ArrayMemory>,
     orders: [Order; 3],
-    /// True for each of A, B and C that is copied, at least in part.
-    copied: [bool; 3],
-    /// Arrays that stand for blocks of C, and these blocks.
-    copies: Vec<[Py<PyAny>; 2]>,
-    /// Seconds of copying.
-    copying_s: f64,
 }
 
 impl LockedMatrices {
@@ -209,21 +202,16 @@ impl LockedMatrices {
     ) -> Result<Self, RaisedError> {
         let a = given.lock_side(0, &on[0], rank_and_type)?;
         let b = given.lock_side(1, &on[1], rank_and_type)?;
-        let mut locked = Self {
+        let locked = Self {
             factors: [a, b],
             result: given.lock_side(2, &on[2], rank_and_type)?,
             orders: on.each_ref().map(Distribution::order),
-            copied: [false; 3],
-            copies: Vec::new(),
-            copying_s: 0.0,
         };
         locked
             .result
             .iter()
             .try_for_each(ArrayMemory::check_writable)?;
-        let lines = locked.find_lines()?;
-        check_shared(&lines)?;
-        locked.copy_interleaved(given, &lines)?;
+        check_shared(&locked.find_lines()?)?;
         Ok(locked)
     }
 
@@ -235,48 +223,6 @@ impl LockedMatrices {
             factors: [list_lines(of_a, a)?, list_lines(of_b, b)?],
             result: list_lines(&self.result, c)?,
         })
-    }
-
-    /// Puts copies in the place of arrays that no slice may cover.
-    fn copy_interleaved(
-        &mut self,
-        given: &GivenMatrices<'_>,
-        lines: &OperandLines,
-    ) -> Result<(), RaisedError> {
-        let start = Instant::now();
-        let interleaved = lines.find_interleaved();
-        for (side, interleaved) in interleaved.iter().enumerate() {
-            let (name, order) = (NAMES[side], self.orders[side]);
-            for (index, array) in given
-                .list_arrays(side)
-                .into_iter()
-                .enumerate()
-                .zip(interleaved)
-                .filter_map(|(array, &is)| is.then_some(array))
-            {
-                let copy = copy_array(name, &array, order)?;
-                let memory = ArrayMemory::lock(name, &copy)?;
-                self.copied[side] = true;
-                if let Some(factor) = self.factors.get_mut(side) {
-                    factor[index] = memory;
-                } else {
-                    self.result[index] = memory;
-                    self.copies.push([copy.unbind(), array.unbind()]);
-                }
-            }
-        }
-        self.copying_s = start.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    /// Writes the blocks of C that were computed in arrays of their own.
-    fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
-        let start = Instant::now();
-        for [copy, block] in &self.copies {
-            py.import("numpy")?.call_method1("copyto", (block, copy))?;
-        }
-        self.copying_s += start.elapsed().as_secs_f64();
-        Ok(())
     }
 }
 
@@ -295,18 +241,17 @@ fn check_shared(lines: &OperandLines) -> Result<(), Error> {
     Err(Error::parameter("c", value, reason))
 }
 
-/// Reports which matrices a product used in place, and the cost of moving and copying the others on this rank. A matrix that
-/// is not where the plan needs it is moved, on all ranks. A part whose lines lie between those of `c` in one array is copied,
-/// on the rank that has it.
+/// Reports which matrices a product used in place, and the cost of moving the others on this rank. A matrix that is not where
+/// the plan needs it is moved, on all ranks.
 #[pyclass(name = "LastRun", module = "isochron", frozen, get_all)]
 pub struct PyLastRun {
-    /// True for each of A, B and C that was used in place; False if it was moved, or copied on this rank.
+    /// True for each of A, B and C that was used in place; False if it was moved.
     in_place: (bool, bool, bool),
     /// Messages that this rank sent to move A, B and C to the plan's layout, and C back.
     messages: u64,
     /// Bytes of these messages.
     bytes: u64,
-    /// Seconds of moves and copies on this rank.
+    /// Seconds of these moves on this rank.
     seconds: f64,
 }
 
@@ -410,21 +355,19 @@ impl PyProduct {
         let mut product = self.product.borrow()?;
         let comm = std::sync::Arc::clone(state.session.comm());
         let fitted = self.fit_matrices(py, given, comm.rank(), scalars);
-        let (c, mut locked, scalars) = agree_on(&*comm, fitted)?;
+        let (c, locked, scalars) = agree_on(&*comm, fitted)?;
         let SessionState {
             session, last_run, ..
         } = &mut *state;
-        let mut run = run_detached(py, || {
+        let run = run_detached(py, || {
             product.apply(LockedRun {
                 session,
-                locked: &mut locked,
+                locked: &locked,
                 scalars,
             })
         })?;
-        let written = locked.write_back(py);
-        run.note_copies(locked.copied, locked.copying_s);
         *last_run = Some((product.plan().clone(), run));
-        Ok(written.map(|()| c)?)
+        Ok(c)
     }
 
     /// Checks the arguments of a multiplication on this rank, and makes C if there is none.
@@ -510,7 +453,7 @@ impl PyProduct {
 /// A run of a product with the arrays of a call.
 struct LockedRun<'r> {
     session: &'r mut Session,
-    locked: &'r mut LockedMatrices,
+    locked: &'r LockedMatrices,
     scalars: [Complex64; 2],
 }
 
@@ -522,31 +465,36 @@ impl ProductWork for LockedRun<'_> {
         let scalars = Scalars { alpha, beta };
         let [order_a, order_b, order_c] = self.locked.orders;
         let [a, b] = &self.locked.factors;
-        // SAFETY: the arrays have elements of the product's type, and stay locked; A and B are only read. C is writable, and
-        // its slices overlap no others: `copy_interleaved` has copied what would. No other thread may touch them meanwhile,
-        // as the module of arrays says.
+        // SAFETY: the arrays have elements of the product's type, and stay locked. A and B are only read. C is writable, and
+        // shares no element with another array, as has been checked. No other thread may touch them meanwhile, as the module
+        // of arrays says.
         let (a, b, c) = unsafe {
-            let a = a.iter().map(|piece| piece.read::<T>(order_a));
-            let b = b.iter().map(|piece| piece.read::<T>(order_b));
-            let c = self.locked.result.iter_mut();
-            let c = c.map(|piece| piece.write::<T>(order_c));
             (
-                a.collect::<Result<Vec<_>, _>>()?,
-                b.collect::<Result<Vec<_>, _>>()?,
-                c.collect::<Result<Vec<_>, _>>()?,
+                view_arrays::<T, &[T]>(a, order_a)?,
+                view_arrays::<T, &[T]>(b, order_b)?,
+                view_arrays::<T, &mut [T]>(&self.locked.result, order_c)?,
             )
         };
-        let (a, b, c) = (or_nothing(a), or_nothing(b), or_nothing(c));
         product.run(self.session, scalars, Factors::of(a, b), c)
     }
 }
 
-/// Returns the pieces of a rank; one without elements if there are none.
-fn or_nothing<D: Default>(mut pieces: Vec<(D, usize)>) -> Vec<(D, usize)> {
-    if pieces.is_empty() {
-        pieces.push((D::default(), 1));
+/// Views the arrays of a rank; one without elements if there are none.
+///
+/// # Safety
+/// As [`ArrayMemory::view`].
+unsafe fn view_arrays<T: Element, D>(
+    arrays: &[ArrayMemory],
+    order: Order,
+) -> Result<Vec<MatrixView<T, D>>, Error> {
+    if arrays.is_empty() {
+        return Ok(vec![MatrixView::empty(0, 0)]);
     }
-    pieces
+    arrays
+        .iter()
+        // SAFETY: as the caller says.
+        .map(|array| unsafe { array.view(order) })
+        .collect()
 }
 
 /// Returns the type of elements that all ranks with arrays have.

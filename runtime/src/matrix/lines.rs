@@ -1,9 +1,9 @@
-//! Matrices whose lines may lie between those of others.
+//! Matrices that may share elements.
 
 /// The lines of a matrix in a program's memory, by their addresses.
 ///
-/// Parts of one array may lie between each other without an element in common. Slices of them would overlap. An interface to
-/// a language in which a program may pass such parts finds out with [`OperandLines`] which of them it has to copy.
+/// Parts of one array may lie between each other without an element in common. An interface to a language in which a program
+/// may pass such parts checks with [`OperandLines`] that they share none.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryLines {
     start: usize,
@@ -36,15 +36,9 @@ impl MemoryLines {
         self.find_line(self.count - 1).saturating_add(self.length)
     }
 
-    /// Returns `true` if slices from the first element to the last would overlap.
+    /// Returns `true` if the memory from the first element to the last has bytes in common.
     fn spans_overlap(&self, other: &Self) -> bool {
         self.start < other.find_end() && other.start < self.find_end()
-    }
-
-    /// Returns `true` if slices of both would overlap. A piece without elements, `None`, overlaps nothing.
-    fn lie_between(one: Option<Self>, other: Option<Self>) -> bool {
-        one.zip(other)
-            .is_some_and(|(one, other)| one.spans_overlap(&other))
     }
 
     /// Returns `true` if an element belongs to both. Lines of one may lie between those of the other.
@@ -96,34 +90,6 @@ impl OperandLines {
             taken.push((2, *lines));
         }
         None
-    }
-
-    /// Returns `true` for each piece of A, B and C that no slice may cover, since one that is written would overlap it. If
-    /// copies stand for these pieces, slices of all others may be used together.
-    pub fn find_interleaved(&self) -> [Vec<bool>; 3] {
-        let result: Vec<bool> = (0..self.result.len())
-            .map(|index| self.is_interleaved(index))
-            .collect();
-        let written = self.result.iter().zip(&result);
-        let written: Vec<_> = written.filter(|(_, is_copied)| !**is_copied).collect();
-        let [a, b] = self.factors.each_ref().map(|pieces| {
-            pieces
-                .iter()
-                .map(|lines| {
-                    let mut written = written.iter();
-                    written.any(|(other, _)| MemoryLines::lie_between(*lines, **other))
-                })
-                .collect()
-        });
-        [a, b, result]
-    }
-
-    /// Returns `true` if another piece of C lies between the lines of this one.
-    fn is_interleaved(&self, index: usize) -> bool {
-        let mut others = self.result.iter().enumerate();
-        others.any(|(other, lines)| {
-            other != index && MemoryLines::lie_between(self.result[index], *lines)
-        })
     }
 }
 
@@ -187,22 +153,6 @@ mod tests {
         assert_eq!(share(factors, &[cut(2..3, 9..10)]), Some(1));
         assert_eq!(share([None; 2], &[rest, cut(0..4, 0..4)]), Some(2));
         assert_eq!(share([None; 2], &[cut(0..3, 0..4), rest]), None);
-    }
-
-    #[test]
-    fn pieces_between_those_that_are_written_are_copied() {
-        let [upper, lower, other] = [cut(0..5, 0..4), cut(5..10, 0..4), cut(0..10, 4..8)];
-        let find = |[a, b]: [MemoryLines; 2], result: &[Option<MemoryLines>]| {
-            let factors = [vec![Some(a), None], vec![Some(b)]];
-            let result = result.to_vec();
-            OperandLines { factors, result }.find_interleaved()
-        };
-        let [a, b, c] = find([upper, other], &[Some(lower), None]);
-        assert_eq!((a, b, c), (vec![true, false], vec![false], vec![false; 2]));
-        // Two pieces of C between each other are both copied, and A need not be.
-        let [middle, low] = [cut(4..7, 0..4), cut(7..10, 0..4)];
-        let [a, b, c] = find([cut(0..4, 0..4), other], &[Some(middle), Some(low)]);
-        assert_eq!((a, b, c), (vec![false; 2], vec![false], vec![true; 2]));
     }
 
     #[test]

@@ -146,26 +146,10 @@ enum Replay {
 pub struct ProductRun {
     /// The multiplication.
     pub execution: Execution,
-    /// The messages of this rank that brought A, B and C to the plan's layout, and C back. The seconds include those of
-    /// [noted](Self::note_copies) copies.
+    /// The messages of this rank that brought A, B and C to the plan's layout, and C back.
     pub moved: Moved,
     /// `true` for each of A, B and C that was used in place on this rank.
     pub in_place: [bool; 3],
-}
-
-impl ProductRun {
-    /// Takes note of matrices that the caller copied on this rank before the run, or back after it, and of the seconds for
-    /// that. They were not used in place here.
-    ///
-    /// An interface to another language copies what [`OperandLines`](crate::matrix::OperandLines) tells it to.
-    pub fn note_copies(&mut self, copied: [bool; 3], seconds: f64) {
-        for (in_place, is_copied) in self.in_place.iter_mut().zip(copied) {
-            *in_place &= !is_copied;
-        }
-        if copied.contains(&true) {
-            self.moved.seconds += seconds;
-        }
-    }
 }
 
 impl<T: Element> Product<T> {

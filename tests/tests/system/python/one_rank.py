@@ -86,9 +86,9 @@ def test_lines_of_one_array_may_lie_between_each_other(session):
         assert session.gemm(a, b, c, alpha=-1, beta=1) is c
         before[3:, 3:] -= before[3:, :3] @ before[:3, 3:]
         assert (whole == before).all()
-        # The lines of A lie between those of C, or those of B do.
+        # The lines of A lie between those of C, or those of B do. Neither is copied.
         run = session.last_run
-        assert run.in_place == (order == "F", order == "C", True) and run.seconds > 0 and run.bytes == 0, run
+        assert run.in_place == (True, True, True) and run.seconds == 0 and run.bytes == 0, run
         refuses(lambda: session.gemm(a, b, whole[2:8, 2:8]), "c = in the memory of a")
         # Blocks of C whose lines lie between each other.
         on = isochron.Distribution.of_blocks([0, 4, 9], [0, 5, 9], [0, 0, 0, 0], 1, order=order)
