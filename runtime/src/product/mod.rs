@@ -63,8 +63,9 @@ use crate::session::Session;
 ///
 /// It multiplies matrices in the program's own memory, or [matrices of the runtime](Matrix) that lie where the plan has them.
 ///
-/// A matrix of the program that lies as the plan has it is used in place, without a copy. On one rank that is every column-major
-/// matrix, and every row-major one unless its complex conjugate is asked for. On several ranks the plan suits the matrices:
+/// A matrix of the program that lies as the plan has it is used in place, without a copy. On one rank that is every matrix, row-
+/// or column-major, unless the complex conjugate of a factor is asked for whose order is not that of C. On several ranks the plan
+/// suits the matrices:
 /// * C is divided as it lies, if each rank has one rectangle in whole blocks and no other division is faster even with the
 ///   move that leads to it;
 /// * A and B stay where they are, if each rank has one rectangle and none then sends more.

@@ -284,28 +284,58 @@ struct StraightProduct {
 
 impl StraightProduct {
     fn new<T: Element>([a, b, c]: [&Distribution; 3], [op_a, op_b]: [Op; 2]) -> Self {
-        let flipped = (c.order(), transpose_op::<T>(op_a), transpose_op::<T>(op_b));
-        let (mut factors, c, is_transposed) = match flipped {
-            (Order::Rows, Some(flip_a), Some(flip_b)) => {
-                let factors = [(b.clone(), flip_b), (a.clone(), flip_a)];
-                (factors, c.transposed(), true)
-            }
-            _ => ([(a.clone(), op_a), (b.clone(), op_b)], c.clone(), false),
-        };
-        let mut flips = [false, false, is_transposed];
-        for ((on, op), is_flipped) in factors.iter_mut().zip(&mut flips) {
-            if let (Order::Rows, Some(flipped)) = (on.order(), transpose_op::<T>(*op)) {
-                (*on, *op, *is_flipped) = (on.transposed(), flipped, true);
-            }
+        let transposed = [(b, op_b), (a, op_a)].map(|(on, op)| straighten::<T>(on, op, true));
+        if let (Order::Rows, [Some(first), Some(second)]) = (c.order(), transposed) {
+            return Self::of([first, second], c.transposed(), true);
         }
-        let [(a, op_a), (b, op_b)] = factors;
+        let factors = [(a, op_a), (b, op_b)].map(|(on, op)| {
+            straighten::<T>(on, op, false).unwrap_or_else(|| StraightFactor {
+                on: on.clone(),
+                op,
+                is_flipped: false,
+            })
+        });
+        Self::of(factors, c.clone(), false)
+    }
+
+    fn of([first, second]: [StraightFactor; 2], c: Distribution, is_transposed: bool) -> Self {
         Self {
-            on: [a, b, c],
-            ops: [op_a, op_b],
-            flips,
+            ops: [first.op, second.op],
+            flips: [first.is_flipped, second.is_flipped, is_transposed],
+            on: [first.on, second.on, c],
             is_transposed,
         }
     }
+}
+
+/// A factor in column-major memory.
+struct StraightFactor {
+    on: Distribution,
+    op: Op,
+    /// `true` if the program has the transposed matrix, row-major.
+    is_flipped: bool,
+}
+
+/// Returns the factor `op(X)`, or its transpose, as an operation on a column-major matrix; `None` if it would be the complex
+/// conjugate alone.
+fn straighten<T: Element>(
+    on: &Distribution,
+    op: Op,
+    is_transposed: bool,
+) -> Option<StraightFactor> {
+    let is_flipped = on.order() == Order::Rows;
+    let on = if is_flipped {
+        on.transposed()
+    } else {
+        on.clone()
+    };
+    // Two transpositions cancel each other.
+    let op = if is_flipped == is_transposed {
+        op
+    } else {
+        transpose_op::<T>(op)?
+    };
+    Some(StraightFactor { on, op, is_flipped })
 }
 
 /// Returns the operation on X that gives the transpose of `op(X)`; `None` if it would be the complex conjugate alone.
