@@ -265,7 +265,19 @@ impl Error {
             | Error::Decide(_)
             | Error::Adaptive(_)
             | Error::Layout(_) => ErrorClass::Run,
-            _ => ErrorClass::Input,
+            Error::Shape(_)
+            | Error::Parameter { .. }
+            | Error::File { .. }
+            | Error::Space { .. }
+            | Error::Plan(_)
+            | Error::Record(_)
+            | Error::Settings(_)
+            | Error::Memory { .. }
+            | Error::Forked(_)
+            | Error::Model(_)
+            | Error::Spread(_)
+            | Error::Launcher { .. }
+            | Error::WithinMpi { .. } => ErrorClass::Input,
         }
     }
 
