@@ -45,6 +45,7 @@ use examples::add_examples;
 use failure::Failure;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, LocalComm, agree};
+pub use isochron_core::internal::obey_tests;
 use isochron_core::internal::watch::{RankPhase, RankWatch, Wait, describe_phase, enter};
 use isochron_core::internal::{Standing, find_standing, has_other_ranks, launched_rank};
 use isochron_devices::internal::{ExitWatch, own_libraries, prepare_heap, watch_exit};

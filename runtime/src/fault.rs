@@ -1,11 +1,14 @@
 //! Faults that tests inject: into the reading and writing of files, and into the ranks of a job.
+//!
+//! Environment variables name the faults of whole jobs. They have an effect only in a program that was built for tests, which
+//! calls [`obey_tests`]: in all others a variable that is left over does nothing.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use isochron_devices::Scalar;
@@ -14,6 +17,32 @@ use rustix::process::{Signal, getpid, kill_process};
 use crate::comm::launched::launched_rank;
 use crate::matrix::Matrix;
 use crate::watch::note_progress;
+
+/// `true` in a program that was built for tests.
+static OBEYS: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process obey the variables of tests.
+pub fn obey_tests() {
+    OBEYS.store(true, Ordering::Relaxed);
+}
+
+/// Reads a variable of tests; `None` in a program that was not built for them.
+fn read_variable(name: &str) -> Option<String> {
+    if !OBEYS.load(Ordering::Relaxed) {
+        return None;
+    }
+    std::env::var(name).ok()
+}
+
+/// Gives the steps after which the division changes even if that does not pay, in tests of changes.
+const FORCED_CHANGES: &str = "ISOCHRON_TEST_FORCED_CHANGES";
+
+/// Returns the steps after which a test wants the division to change; 0 for never.
+pub fn read_forced_changes() -> u64 {
+    read_variable(FORCED_CHANGES)
+        .and_then(|steps| steps.parse().ok())
+        .unwrap_or(0)
+}
 
 /// Names the stage of writing at which the process is killed, in tests of whole jobs: the first time that it gets there, or
 /// the second by `STAGE:2`.
@@ -30,7 +59,7 @@ const HELD_IN: &str = "ISOCHRON_TEST_HELD_IN";
 pub(crate) fn pass_phase(phase: &str) {
     static STOPPED: OnceLock<Option<String>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
-    let stopped = STOPPED.get_or_init(|| std::env::var(STOPPED_AT).ok());
+    let stopped = STOPPED.get_or_init(|| read_variable(STOPPED_AT));
     let Some((name, place)) = stopped.as_deref().and_then(|at| at.split_once(':')) else {
         return;
     };
@@ -41,7 +70,7 @@ pub(crate) fn pass_phase(phase: &str) {
     {
         // The watch tells the phase meanwhile.
         std::thread::sleep(Duration::from_millis(500));
-        match std::env::var_os(HELD_IN) {
+        match read_variable(HELD_IN) {
             Some(folder) => hold_in(Path::new(&folder)),
             None => {
                 // A test notices that it does not happen.
@@ -66,7 +95,7 @@ pub(crate) fn pass_stage(stage: &'static str) -> io::Result<()> {
     #[cfg(test)]
     injected::strike(stage)?;
     static PASSED: AtomicU32 = AtomicU32::new(0);
-    let Ok(at) = std::env::var(KILLED_AT) else {
+    let Some(at) = read_variable(KILLED_AT) else {
         return Ok(());
     };
     let (name, time) = at.split_once(':').unwrap_or((&at, "1"));
@@ -83,7 +112,7 @@ const FLIPPED_AT: &str = "ISOCHRON_TEST_FLIPPED_AT";
 pub(crate) fn flip_bit(stage: &str, bytes: &mut [u8]) {
     let middle = bytes.len() / 2;
     if let Some(byte) = bytes.get_mut(middle)
-        && std::env::var(FLIPPED_AT).is_ok_and(|at| at == stage)
+        && read_variable(FLIPPED_AT).is_some_and(|at| at == stage)
     {
         *byte ^= 1;
     }
@@ -101,7 +130,7 @@ pub fn flip_element<T: Scalar>(stage: &str, matrix: &mut Matrix<T>) {
 
 /// Flips a bit in the middle of a file, as [`flip_bit`].
 pub(crate) fn flip_in_file(stage: &str, file: &File) -> io::Result<()> {
-    if std::env::var_os(FLIPPED_AT).is_none() {
+    if read_variable(FLIPPED_AT).is_none() {
         return Ok(());
     }
     let middle = file.metadata()?.len() / 2;

@@ -23,8 +23,8 @@ pub use crate::product::learning::{LearningDirector, LearningSettings};
 pub use crate::product::learning_run::run_directed;
 pub use crate::session::models::make_up_times;
 
-// For tests of the command: a bit of a result flips.
-pub use crate::fault::flip_element;
+// For tests of the command: faults, and changes that do not pay.
+pub use crate::fault::{flip_element, obey_tests, read_forced_changes};
 /// The watch over silent ranks.
 pub mod watch {
     pub use crate::watch::*;

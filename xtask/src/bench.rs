@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::build::{self, WITH_TESTS};
+use crate::build::{self, TEST_HOOKS, WITH_TESTS};
 use crate::cluster;
 use crate::install;
 use crate::mpi::Library;
@@ -46,7 +46,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
         _ if has_stencils => stencils::PROGRAMS,
         _ => "",
     };
-    let programs = format!("{WITH_TESTS} {PROGRAMS} {chosen}");
+    let hooks = if name == SILENCE { TEST_HOOKS } else { "" };
+    let programs = format!("{WITH_TESTS} {PROGRAMS} {chosen} {hooks}");
     build::release(workspace, steps, &mpi, &programs)?;
     let peers = has_peers.then(|| peers::build(workspace, steps, &mpi));
     let peers = peers.transpose()?;
@@ -62,7 +63,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, name: &str, args: &[String]
             workspace,
             steps,
             &mpich,
-            &format!("{WITH_TESTS} --bin isochron"),
+            &format!("{WITH_TESTS} --bin isochron {TEST_HOOKS}"),
         )?;
         anyhow::Ok(mpich)
     });

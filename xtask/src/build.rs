@@ -16,6 +16,8 @@ pub const ISOCHRON: &str = "-p isochron-cli --bin isochron";
 /// The same, with the multi-rank cases and the examples that the tests launch, selected so that nothing is compiled again after
 /// [`EVERYTHING`]: of all packages, and with a small test, since the features of dependencies follow from both.
 pub const ISOCHRON_AND_CASES: &str = "--workspace --bin isochron --bin isochron-cases --bin isochron-embedded --example stencil --example block_cyclic --example jacobi --example move_cost --example dgemv --example fft2d --test command";
+/// Makes the program obey the variables by which tests inject faults. Bundles, wheels and what is installed are built without.
+pub const TEST_HOOKS: &str = "--features isochron-cli/test-hooks";
 /// Our packages that do not use MPI, each after `isochron-`: their products are the same with every MPI library.
 const WITHOUT_MPI: [&str; 9] = [
     "hierarchy",

@@ -22,7 +22,7 @@ const CHECKS: [(&str, &str); 5] = [
     ("formatting", "fmt --all --check"),
     (
         "clippy",
-        "clippy --release --workspace --all-targets -- -D warnings",
+        "clippy --release --workspace --all-targets --features isochron-cli/test-hooks -- -D warnings",
     ),
     (
         "clippy without MPI",

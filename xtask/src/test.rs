@@ -7,7 +7,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use crate::FUZZ_SECONDS;
-use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES};
+use crate::build::{self, EVERYTHING, ISOCHRON_AND_CASES, TEST_HOOKS};
 use crate::bundle;
 use crate::cluster;
 use crate::fuzz;
@@ -53,9 +53,14 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     install::ensure(Goal::Test, steps)?;
     let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
-    build::release(workspace, steps, &open_mpi, EVERYTHING)?;
+    build::release(
+        workspace,
+        steps,
+        &open_mpi,
+        &format!("{EVERYTHING} {TEST_HOOKS}"),
+    )?;
     let mpich = build::prepare(workspace, Library::Mpich)?;
-    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib");
+    let with_libraries = format!("{ISOCHRON_AND_CASES} --lib {TEST_HOOKS}");
     build::release(workspace, steps, &mpich, &with_libraries)?;
     let installed = workspace.target(Library::OpenMpi).join("installed");
     steps.run("install", || {
@@ -63,7 +68,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     })?;
     let packages = steps.run("packages of Python", || wheel::fetch_packages(workspace))?;
     // The selection of the first build, so that nothing is compiled twice with other features.
-    let mut command = build::cargo(workspace, &open_mpi, "test --release --workspace");
+    let line = format!("test --release --workspace {TEST_HOOKS}");
+    let mut command = build::cargo(workspace, &open_mpi, &line);
     command.env("ISOCHRON_PYTHON", python);
     command.env("ISOCHRON_PREFIX", installed);
     // No test depends on what an earlier one left, or leaves anything to the user.

@@ -28,5 +28,7 @@ pub extern "C" fn _Exit(status: c_int) -> ! {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "test-hooks")]
+    isochron_command::obey_tests();
     isochron_command::run(connect, abort_on_panic)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use isochron_core::internal::read_forced_changes;
 use isochron_core::matrix::Op;
 use isochron_core::session::SessionBuilder;
 use isochron_core::store::StoreMode;
@@ -105,10 +106,6 @@ pub struct MxmArguments {
     #[arg(long, default_value_t = Strategy::default())]
     #[arg(value_parser = name_all::<Strategy>(), hide_possible_values = true)]
     pub(super) strategy: Strategy,
-    /// Steps after which adaptive changes the division even if that does not pay, for tests
-    #[arg(long, value_name = "N", conflicts_with_all = ["load_plan", "replay"])]
-    #[arg(value_parser = parse_whole::<u64, 1>)]
-    pub(super) force_changes: Option<u64>,
     /// Layout of the nodes' areas: kl, br, cartesian, cartesian-sums or recursive
     #[arg(long, default_value_t = Method::default())]
     #[arg(value_parser = name_all::<Method>(), hide_possible_values = true)]
@@ -178,7 +175,7 @@ impl MxmArguments {
             strategy: self.strategy,
             layout: self.layout,
             adaptive: Tuning {
-                force_every: self.force_changes.unwrap_or(0),
+                force_every: read_forced_changes(),
                 ..Default::default()
             },
             ..self.balancing.make_config()

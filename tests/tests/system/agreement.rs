@@ -82,8 +82,8 @@ fn differ_in(option: &str) -> [String; 2] {
         | "--platform" | "--report" | "--models" => "x.npy",
         "--plan" | "--json" | "--quiet" => "",
         "--alpha" | "--beta" | "--block" | "--panel" | "--epsilon" | "--max-iterations"
-        | "--force-changes" | "--seed" | "--min-reps" | "--max-reps" | "--precision"
-        | "--max-seconds" | "--stall-timeout" => "3",
+        | "--seed" | "--min-reps" | "--max-reps" | "--precision" | "--max-seconds"
+        | "--stall-timeout" => "3",
         "--confidence" => "0.5",
         "--type" => "c32",
         "--op-a" | "--op-b" => "t",

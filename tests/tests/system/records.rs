@@ -6,7 +6,7 @@ use std::path::Path;
 use isochron::product::RunRecord;
 use isochron::report::Report;
 use isochron_hierarchy::learn::ChangeReason;
-use isochron_tests::launch::{Mpi, SOON, libraries, run};
+use isochron_tests::launch::{HANGS, Mpi, SOON, libraries, run};
 use serde_json::{Value, json};
 
 use crate::command::Folder;
@@ -41,11 +41,22 @@ fn words(folder: &Folder, line: &str) -> Vec<String> {
 }
 
 fn multiply(mpi: &Mpi, folder: &Folder, line: &str) -> Report {
+    multiply_forced(mpi, folder, line, 0)
+}
+
+/// Multiplies with a change of the division every so many steps; 0 for none that does not pay.
+fn multiply_forced(mpi: &Mpi, folder: &Folder, line: &str, every: u64) -> Report {
     let line = format!("{line} --verify exact --json");
-    let report = mpi.isochron(2, &words(folder, &line)).success();
+    let report = run_forced(mpi, folder, &line, every);
     let report: Report = serde_json::from_str(&report).expect("a report");
     assert_eq!(report.verified, Some(true));
     report
+}
+
+fn run_forced(mpi: &Mpi, folder: &Folder, line: &str, every: u64) -> String {
+    let mut command = mpi.command(2, &mpi.isochron, &words(folder, line));
+    command.env("ISOCHRON_TEST_FORCED_CHANGES", every.to_string());
+    run(command, HANGS).success()
 }
 
 /// Expects that `mxm` on 2 ranks refuses its input for `reason`, which it says once.
@@ -77,8 +88,8 @@ fn a_recorded_run_is_repeated_with_the_same_divisions() {
     let folder = make_folder();
     for mpi in libraries() {
         for split in ["c", "k"] {
-            let line = format!("{SLOW} --split {split} --force-changes 2 --record @run.json");
-            let report = multiply(&mpi, &folder, &line);
+            let line = format!("{SLOW} --split {split} --record @run.json");
+            let report = multiply_forced(&mpi, &folder, &line, 2);
             let (changes, units) = list_decided(&report);
             let learnt = report.learning.expect("a run that learns");
             let forced = learnt.changes.iter();
@@ -146,8 +157,8 @@ fn read_json(folder: &Folder, name: &str) -> Value {
 
 /// Records a short run with forced changes.
 fn record(mpi: &Mpi, folder: &Folder) -> Value {
-    let line = format!("{SLOW} --split c --force-changes 2 --record @run.json");
-    multiply(mpi, folder, &line);
+    let line = format!("{SLOW} --split c --record @run.json");
+    multiply_forced(mpi, folder, &line, 2);
     read_json(folder, "run.json")
 }
 
@@ -312,10 +323,9 @@ fn an_old_record_stays_if_the_run_fails() {
 }
 
 /// Prints a run with a change every so many steps, of 30.
-fn print_run(mpi: &Mpi, folder: &Folder, every: usize) -> String {
-    let line = format!("{SLOW} --k 240 --split c --force-changes {every}");
-    let line = line.replace("--k 96 ", "");
-    let text = mpi.isochron(2, &words(folder, &line)).success();
+fn print_run(mpi: &Mpi, folder: &Folder, every: u64) -> String {
+    let line = format!("{SLOW} --k 240 --split c").replace("--k 96 ", "");
+    let text = run_forced(mpi, folder, &line, every);
     let widths = text.lines().map(|line| line.chars().count());
     assert!(widths.max() <= Some(80), "{text}");
     text

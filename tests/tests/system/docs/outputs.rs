@@ -48,12 +48,24 @@ fn check_documents(name: &str, documents: &[Value]) {
 
 /// Runs the command in the repository and reads the JSON that it prints.
 fn run_json(line: &str) -> Value {
+    parse_json(&run(isochron(line), HANGS).success())
+}
+
+/// Returns the command in the repository that prints JSON.
+fn isochron(line: &str) -> Command {
     let [mpi, _] = libraries();
     let mut command = Command::new(&mpi.isochron);
     command
         .args(line.split_whitespace())
         .arg("--json")
         .current_dir(find_root());
+    command
+}
+
+/// Multiplies on two devices with a change of the division every two steps, and reads the JSON that it prints.
+fn run_forced(options: &str) -> Value {
+    let mut command = isochron(&format!("{FORCED} {options}"));
+    command.env("ISOCHRON_TEST_FORCED_CHANGES", "2");
     parse_json(&run(command, HANGS).success())
 }
 
@@ -110,7 +122,7 @@ fn reports_are_as_their_schema_says() {
         "report",
         &[
             run_on_ranks(4, "mxm --m 300 --n 200 --k 250 --block 32"),
-            run_json(&format!("{FORCED} --verify none")),
+            run_forced("--verify none"),
             run_on_ranks(2, "mxm --m 64 --n 64 --k 4000 --block 32 --split k"),
             run_json("mxm --size 200 --verify exact --type c32 --strategy homogeneous"),
             run_json(&format!("mxm --load-plan {plan}")),
@@ -118,19 +130,19 @@ fn reports_are_as_their_schema_says() {
     );
 }
 
-/// A run on two devices whose division changes.
-const FORCED: &str = "mxm --m 300 --n 200 --k 250 --block 32 --panel 16 --force-changes 2 \
+/// A run on two devices.
+const FORCED: &str = "mxm --m 300 --n 200 --k 250 --block 32 --panel 16 \
                       --platform cluster-configs/emulated-hybrid.toml";
 
 #[test]
 fn records_are_as_their_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let record = folder.path().join("record.json");
-    run_json(&format!("{FORCED} --record {}", record.display()));
+    run_forced(&format!("--record {}", record.display()));
     let record = parse_json(&read_file(&record));
     check_documents("record", slice::from_ref(&record));
     // Its plan is a saved plan without predictions.
-    let mut plan = run_json(&format!("{FORCED} --plan"));
+    let mut plan = run_forced("--plan");
     let recorded = record["plan"].as_object().expect("a plan").clone();
     plan.as_object_mut().expect("a plan").extend(recorded);
     if let Err(reason) = Schema::new("plan").check(&plan) {
