@@ -18,6 +18,7 @@ use isochron_hierarchy::times::{Measurement, Sample};
 use serde::Serialize;
 
 use crate::choices::BalancingArguments;
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width, wrap};
 use crate::measure::{
@@ -57,41 +58,66 @@ pub struct DpaArguments {
 
 /// The document for scripts.
 #[derive(Serialize)]
-struct BalanceDocument {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct BalanceDocument {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// Name of the kernel, or path of its library.
     kernel: String,
+    /// Options that decide on times and on their precision.
     measured_with: String,
     /// Units that were divided.
     units: u64,
-    /// Points of an earlier command.
+    /// Points of an earlier command that it started from.
     resumed: usize,
+    /// `true` if the division was measured and found balanced.
     converged: bool,
+    /// Reason for the end.
     why: EndReason,
+    /// Relative difference of the longest and the shortest time.
     imbalance: f64,
     /// Unusual findings about the model store, one line each.
     notices: Vec<String>,
+    /// Part of each rank.
     ranks: Vec<BalancedRank>,
+    /// Divisions that were measured, in order.
     history: Vec<DivisionDocument>,
 }
 
 /// The part of one rank.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct BalancedRank {
+    /// The rank.
     rank: usize,
+    /// Its host.
     host: String,
+    /// Logical core that it was bound to; `null` if it was not.
     core: Option<u32>,
+    /// Points file of its partial model; `null` without `--out`.
     file: Option<String>,
-    /// The origin of the first points of its model; `None` for points of an earlier command.
+    /// The origin of its first points: `store` (times of earlier runs), `store+probe` (the same, scaled by a
+    /// measurement), or `fresh` (measurements of this run alone); `null` for points of an earlier command.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(extend("enum" = ["store", "store+probe", "fresh", null]))
+    )]
     known: Option<KnownFrom>,
+    /// Its units.
     units: u64,
+    /// Time of these units in seconds: measured, or predicted if the division was not measured.
     t_s: f64,
 }
 
 /// A division that was measured.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct DivisionDocument {
+    /// Units of each rank.
     units: Vec<u64>,
+    /// Seconds of each rank.
     times_s: Vec<f64>,
+    /// Imbalance of these times.
     imbalance: f64,
 }
 
@@ -117,7 +143,7 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, 
         return Ok(None);
     }
     let document = BalanceDocument {
-        schema: 1,
+        schema: FormatVersion,
         kernel: arguments.kernel.kernel.clone(),
         measured_with: kernel.measured_with,
         units: arguments.units,

@@ -12,6 +12,7 @@ use isochron_devices::ElementType;
 use num_complex::{Complex32, Complex64};
 use serde::{Deserialize, Serialize};
 
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::output::Answer;
 
@@ -38,11 +39,17 @@ struct WrittenResult {
 }
 
 #[derive(Serialize)]
-struct CheckAnswer {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct CheckAnswer {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// The file.
     file: String,
+    /// Digest in the report.
     expected: String,
+    /// Digest of the file's elements.
     found: String,
+    /// `true` if the file holds what the run has computed.
     is_same: bool,
 }
 
@@ -78,7 +85,7 @@ pub fn run(arguments: &CheckArguments) -> Result<Answer, Failure> {
     }
     let found = found.to_string();
     let answer = CheckAnswer {
-        schema: 1,
+        schema: FormatVersion,
         file: arguments.file.display().to_string(),
         is_same: found == expected,
         expected,

@@ -11,6 +11,7 @@ mod balance;
 mod check;
 mod choices;
 mod config;
+mod documents;
 mod examples;
 mod failure;
 mod host_share;

@@ -15,6 +15,9 @@ pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
 pub use crate::session::updates::{keep_samples, prepare_updates};
 pub use crate::store::kernel_store::{KernelStore, KnownKernel};
+// For schemas of documents.
+#[cfg(feature = "schemars")]
+pub use crate::store::segment::SegmentLine;
 // For interfaces to other languages.
 pub use crate::product::any::{AnyProduct, ProductWork};
 // For tests, which force changes of the division, and let made-up times decide.

@@ -96,7 +96,7 @@ enum Task {
         #[arg(long, value_enum, default_value_t = mpi::Library::OpenMpi)]
         mpi: mpi::Library,
     },
-    /// Write the man pages and the shell completions into a `share` folder
+    /// Write the man pages, the shell completions and the schemas of documents into a `share` folder
     Manuals {
         /// The folder [default: `manuals` in the target folder]
         #[arg(long, value_name = "DIR")]

@@ -1,4 +1,5 @@
-//! `cargo xtask manuals`: man pages and shell completions, which the program makes of its own command line.
+//! `cargo xtask manuals`: man pages and shell completions, which the program makes of its own command line, and the schemas of
+//! its documents.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,9 @@ use crate::needs::Goal;
 use crate::steps::{Steps, execute, show_path};
 use crate::workspace::Workspace;
 
+/// Makes the program able to write the schemas of its documents.
+const SCHEMAS: &str = "--features schemars";
+
 /// Builds the program and has it write its manuals into the folder `out`; prints the folder.
 ///
 /// # Errors
@@ -20,7 +24,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, out: Option<PathBuf>) -> Re
     install::ensure(Goal::Run, steps)?;
     let library = Library::OpenMpi;
     let mpi = build::prepare(workspace, library)?;
-    build::release(workspace, steps, &mpi, ISOCHRON)?;
+    build::release(workspace, steps, &mpi, &format!("{ISOCHRON} {SCHEMAS}"))?;
     let share = out.unwrap_or_else(|| workspace.target(library).join("manuals"));
     steps.run("manuals", || {
         write_manuals(&workspace.binary(library, "isochron"), &share)

@@ -5,8 +5,8 @@
 
 mod dgemv;
 mod fft2d;
-mod jacobi;
-mod rows;
+pub(crate) mod jacobi;
+pub(crate) mod rows;
 
 use std::sync::Arc;
 

@@ -12,6 +12,7 @@ use isochron_hierarchy::partition::{PartitionError, Partitioner};
 use serde::Serialize;
 
 use self::choice::{Columns, LayoutMethod, name_methods, parse_columns};
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::{parse_number, parse_whole};
@@ -71,26 +72,38 @@ pub struct LayoutArguments {
 
 /// Times of a layout by its models.
 #[derive(Default, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Times {
+    /// Seconds of each node, by its model.
     times_s: Vec<f64>,
+    /// The longest of these times, in seconds.
     max_time_s: f64,
+    /// Partitioner that found the areas.
     #[serde(skip_serializing_if = "Option::is_none")]
     dividing: Option<Partitioner>,
+    /// Imbalance of the times, for methods that iterate.
     #[serde(skip_serializing_if = "Option::is_none")]
     imbalance: Option<f64>,
+    /// `true` if the iterations ended by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     converged: Option<bool>,
+    /// Number of iterations.
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<u32>,
 }
 
 #[derive(Serialize)]
-struct LayoutAnswer<'a> {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct LayoutAnswer<'a> {
+    /// Version of the format.
+    schema: FormatVersion<1>,
     #[serde(flatten)]
     layout: &'a Layout,
+    /// Sum of the half-perimeters, in blocks.
     half_perimeters: u64,
+    /// Sum of half-perimeters of squares of these areas, in blocks.
     lower_bound: f64,
+    /// The method.
     method: String,
     #[serde(flatten)]
     times: Option<&'a Times>,
@@ -127,7 +140,7 @@ pub fn run(arguments: &LayoutArguments) -> Result<Answer, Failure> {
         (arrange_areas(arguments, method)?, None)
     };
     let answer = LayoutAnswer {
-        schema: 1,
+        schema: FormatVersion,
         half_perimeters: layout.half_perimeter_sum(),
         lower_bound: layout.lower_bound(),
         layout: &layout,

@@ -9,7 +9,7 @@ mod kernel;
 mod options;
 mod part;
 mod remaining;
-mod report;
+pub(crate) mod report;
 mod sizes;
 
 pub use campaign::Campaign;
@@ -33,6 +33,7 @@ use isochron_devices::MeasureConfig;
 use isochron_hierarchy::model::{ModelSizes, SizeRule, SurfaceSizes};
 use isochron_plot::draw_plots;
 
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::measuring::{MeasuringArguments, show_default};
@@ -171,7 +172,7 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &MeasureArguments) -> Result<Option<
     let mut notices = comm.gather(&campaign.work.end(comm)?)?.concat();
     notices.extend(list_lacking(&parts, &campaign.lacking));
     let document = MeasureDocument {
-        schema: 1,
+        schema: FormatVersion,
         kernel: arguments.kernel.kernel.clone(),
         measured_with,
         resumed,

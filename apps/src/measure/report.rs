@@ -7,53 +7,61 @@ use serde::Serialize;
 
 use super::files::PartPoints;
 use super::part::{MeasuredPart, Size};
+use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
 use crate::points::{POINT_COLUMNS, format_model, format_point};
 use crate::table::TextTable;
 
 /// The result of a campaign.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeasureDocument {
-    pub schema: u32,
-    /// The kernel's name, or its library.
+    /// Version of the format.
+    pub schema: FormatVersion<1>,
+    /// Name of the kernel, or path of its library.
     pub kernel: String,
-    /// The options that decide on times and on their precision.
+    /// Options that decide on times and on their precision.
     pub measured_with: String,
     /// Number of sizes that an earlier command had measured.
     pub resumed: usize,
-    /// Unusual findings, one line each.
+    /// Unusual findings about the hosts, the devices and the model store, one line each.
     pub notices: Vec<String>,
-    /// The models, one for each rank or for each of its devices.
+    /// Models of the ranks, one for each rank or for each of its devices.
     pub ranks: Vec<MeasuredModelDocument>,
 }
 
 /// The points of a rank's kernel, or of one of its devices.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeasuredModelDocument {
+    /// The rank.
     rank: usize,
+    /// Its host.
     host: String,
-    /// The device; `None` for a kernel.
+    /// Device of the kernel `mxm`; `null` for other kernels.
     device: Option<String>,
-    /// The core that the kernel is bound to.
+    /// Logical core that the kernel was bound to; `null` if it was not, and for a device.
     core: Option<u32>,
-    /// The CPU quota of the host, taken out of the times.
+    /// CPU quota of the host, in cores, which was taken out of the times; `null` without one.
     quota_cores: Option<f64>,
-    /// Its points file.
+    /// Its points file; `null` without `--out`.
     file: Option<String>,
+    /// Its points, by size.
     points: Vec<MeasuredPoint>,
 }
 
 /// A point with its speed.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct MeasuredPoint {
     #[serde(flatten)]
     point: Point,
     /// Height and width in blocks, of a surface.
     #[serde(skip_serializing_if = "Option::is_none")]
     sides: Option<Size>,
-    /// `d / t`, units a second; an upper bound where `reps` is 0.
+    /// Units over the time; with `reps` 0 an upper bound.
     units_per_s: f64,
-    /// The kernel's own work `C(d) / t`, a second.
+    /// The kernel's own measure of work over the time, such as flop/s.
     work_per_s: f64,
 }
 
@@ -216,7 +224,7 @@ mod tests {
         });
         let file = Some("points/rank1-gemm.points".to_owned());
         let document = MeasureDocument {
-            schema: 1,
+            schema: FormatVersion,
             kernel: "gemm".to_owned(),
             measured_with: "block 32, 3 to 100 repetitions".to_owned(),
             resumed: 1,

@@ -6,34 +6,44 @@ use isochron_core::store::{StoreKey, read_clock_s};
 use isochron_hierarchy::model::Point;
 use serde::Serialize;
 
-use super::folders::{Folders, SCHEMA, find_key, list_fields};
+use super::folders::{Folders, find_key, list_fields};
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::table::TextTable;
 
 /// Two models side by side.
 #[derive(Serialize)]
-pub(super) struct ModelDifference {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct ModelDifference {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// Names of the two models.
     models: [String; 2],
-    /// The fields of their keys that differ.
+    /// Fields of their keys that differ.
     fields: Vec<FieldDifference>,
+    /// Each time of the first model, with the time of the nearest size of the second.
     times: Vec<TimePair>,
 }
 
 /// A field that differs.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct FieldDifference {
+    /// Name of the field.
     field: String,
-    /// The value of each model; `-` if it has none.
+    /// Value of each model; `-` if it has none.
     values: [String; 2],
 }
 
 /// The times of a size of the first model and of the nearest size of the second.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct TimePair {
+    /// Elements of C, or bytes of a message.
     units: [u64; 2],
+    /// The times, in seconds.
     seconds: [f64; 2],
-    /// Units per second of the first over those of the second.
+    /// Units per second of the first model over those of the second.
     speed_ratio: f64,
 }
 
@@ -59,7 +69,7 @@ impl ModelDifference {
             })
         });
         Ok(Self {
-            schema: SCHEMA,
+            schema: FormatVersion,
             models: keys.each_ref().map(StoreKey::name),
             fields: find_differences(&keys),
             times: times.collect(),

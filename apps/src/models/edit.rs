@@ -14,7 +14,8 @@ use isochron_core::store::{
 };
 use serde::Serialize;
 
-use super::folders::{Folders, SCHEMA, find_key, find_segments, list_runs, merge};
+use super::folders::{Folders, find_key, find_segments, list_runs, merge};
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::count;
 
@@ -22,6 +23,7 @@ const DAY_S: u64 = 86_400;
 
 /// The commands that change a store, or copy it.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 enum EditCommand {
     Prune,
@@ -32,25 +34,28 @@ enum EditCommand {
 
 /// A change of a store, or a copy of it.
 #[derive(Serialize)]
-pub(super) struct StoreChange {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct StoreChange {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// The command.
     command: EditCommand,
-    /// Runs that were removed, merged, exported or imported.
+    /// Runs that were removed, that the segments hold, or that were exported or imported.
     runs: usize,
-    /// Segments that were read for it and are replaced by one.
+    /// Segments that were read to be replaced; 0 for `export` and `import`.
     segments: usize,
-    /// Leftovers that were removed.
+    /// Leftovers of killed jobs that `prune` removed.
     leftovers: u64,
-    /// Segments that a job has replaced meanwhile, and which stay.
+    /// Segments to which a running job added times meanwhile, and which stay.
     replaced: usize,
-    /// Runs of the named model in folders that are only read.
+    /// Runs of the model given to `prune` that stay in folders which are only read.
     read_only_runs: usize,
 }
 
 impl StoreChange {
     fn new(command: EditCommand, runs: usize) -> Self {
         Self {
-            schema: SCHEMA,
+            schema: FormatVersion,
             command,
             runs,
             segments: 0,

@@ -11,9 +11,6 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::output;
 
-/// Version of the documents.
-pub(super) const SCHEMA: u32 = 1;
-
 /// The folders of the store, the user's first.
 pub(super) struct Folders {
     pub(super) all: Vec<StoreFolder>,

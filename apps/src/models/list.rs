@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use isochron_core::store::{Identity, LibrarySource, StoreKey, StoredModels, read_clock_s};
 use serde::Serialize;
 
-use super::folders::{Folders, SCHEMA, list_fields, list_runs, merge, name_path};
+use super::folders::{Folders, list_fields, list_runs, merge, name_path};
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::table::TextTable;
@@ -15,31 +16,46 @@ const DAY_S: f64 = 86_400.0;
 
 /// The models of a store, and its folders.
 #[derive(Serialize)]
-pub(super) struct ModelList {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct ModelList {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// The models.
     models: Vec<ListedModel>,
+    /// The folders of the store, the user's first.
     folders: Vec<ListedFolder>,
 }
 
 /// One model of a list.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct ListedModel {
+    /// Its name, by which other commands take it.
     name: String,
+    /// Host of the device; of links, all hosts.
     host: String,
+    /// Model of the processor or GPU.
     class: String,
-    /// The kernel, with the type and the width of updates, or the message-passing library.
+    /// The kernel with the type and the width of updates or with the sizes within a unit, the message-passing
+    /// library, or the BLAS.
     work: String,
+    /// The pace that slowed the device down on purpose; `null` at full speed.
     pace: Option<String>,
-    /// The fields that differ from models with the same host, class, work, pace and cores, each with its value.
+    /// Fields with their values, in which it differs from models with the same host, class, work, pace and cores.
     differs: Vec<String>,
     /// `true` if newer runs have replaced older ones that they contradict.
     renewed: bool,
-    /// `true` for the library that runs choose, `false` for one that they measured beside it; `null` without a choice.
+    /// `true` for the library that runs choose, `false` for another one that they measured; `null` if it is no
+    /// library.
     chosen: Option<bool>,
-    /// Cores of the device, or ranks that exchange messages.
+    /// Cores of the device or of the rank that chooses a library; of links, ranks that exchange messages; of a
+    /// kernel, those that it may use.
     cores: usize,
+    /// Number of runs in the store.
     runs: usize,
+    /// Number of sizes with a time.
     sizes: usize,
+    /// Time of the last run, in seconds since 1970.
     last_run_at_s: u64,
 }
 
@@ -115,10 +131,15 @@ fn tell_apart<'k>(keys: &[&'k StoreKey]) -> Vec<(&'k StoreKey, Vec<String>)> {
 
 /// A folder of the store.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct ListedFolder {
+    /// The folder.
     path: String,
+    /// `true` for the user's folder; the others are only read.
     is_written: bool,
+    /// `true` if it exists.
     exists: bool,
+    /// Number of its segments.
     segments: usize,
 }
 
@@ -157,7 +178,7 @@ impl ModelList {
             segments: segments.len(),
         });
         Ok(Self {
-            schema: SCHEMA,
+            schema: FormatVersion,
             models: listed,
             folders: folders.collect(),
         })

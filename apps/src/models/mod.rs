@@ -1,12 +1,12 @@
 //! `isochron models`: models in files and in the model store, shown, listed and tidied.
 
 pub(crate) mod alike;
-mod diff;
-mod edit;
+pub(crate) mod diff;
+pub(crate) mod edit;
 mod folders;
-mod list;
-mod show;
-mod verify;
+pub(crate) mod list;
+pub(crate) mod show;
+pub(crate) mod verify;
 
 use std::path::PathBuf;
 

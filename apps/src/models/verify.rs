@@ -3,26 +3,31 @@
 use isochron_core::store::StoreFolder;
 use serde::Serialize;
 
-use super::folders::{Folders, SCHEMA, name_path};
+use super::folders::{Folders, name_path};
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::output::Answer;
 
 /// The findings of a check.
 #[derive(Serialize)]
-pub(super) struct StoreCheck {
-    schema: u32,
-    /// `true` if no segment is broken, and every folder that the user has named exists.
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub(crate) struct StoreCheck {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// `true` if no segment is broken, and every folder that `ISOCHRON_STORE` names exists.
     is_sound: bool,
+    /// Whole segments.
     whole: u64,
+    /// Broken segments.
     broken: u64,
-    /// Segments of newer versions, and those that the system does not let this process read.
+    /// Segments of newer versions, and those that cannot be opened.
     unread: u64,
     /// Broken segments that jobs have set aside.
     set_aside: u64,
-    /// Files of killed writers.
+    /// Other files, which killed jobs left behind.
     leftovers: u64,
-    /// The files that are not read and the folders that are missing, one line each.
+    /// The folders and segments that are not read, each with the reason, one line each.
     findings: Vec<String>,
 }
 
@@ -32,7 +37,7 @@ impl StoreCheck {
         let missing = folders.list_missing().into_iter();
         let missing = missing.map(|folder| format!("{folder} does not exist"));
         let mut check = Self {
-            schema: SCHEMA,
+            schema: FormatVersion,
             is_sound: true,
             whole: 0,
             broken: 0,

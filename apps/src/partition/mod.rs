@@ -16,6 +16,7 @@ use strum::Display;
 use self::balanced::{describe_end, divide_by_models};
 use self::imbalanced::divide_by_times;
 use self::limits::LimitArguments;
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
@@ -68,6 +69,7 @@ pub struct PartitionArguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 enum PartitionAlgorithm {
@@ -105,10 +107,17 @@ impl PartitionAlgorithm {
 
 /// The part of each device.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 enum Amounts {
-    Whole { units: Vec<u64> },
-    Real { shares: Vec<f64> },
+    Whole {
+        /// Units of each device; in place of them `shares` with `continuous`.
+        units: Vec<u64>,
+    },
+    Real {
+        /// Real shares of each device, with `continuous`.
+        shares: Vec<f64>,
+    },
 }
 
 impl Amounts {
@@ -129,44 +138,64 @@ impl Amounts {
 
 /// The end of an algorithm that searches.
 #[derive(Clone, Copy, Default, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct SearchEnd {
+    /// `true` if a search ended by itself.
     converged: bool,
+    /// Iterations of npa.
     #[serde(skip_serializing_if = "Option::is_none")]
     iterations: Option<u32>,
+    /// Which algorithm's shares npa took.
     #[serde(skip_serializing_if = "Option::is_none")]
     shares_of: Option<SharesOf>,
+    /// Residual of npa.
     #[serde(skip_serializing_if = "Option::is_none")]
     residual: Option<f64>,
 }
 
 /// One of several identical nodes.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct NodeDivision {
+    /// Units of the node.
     units: u64,
+    /// Seconds of the node.
     time_s: f64,
+    /// Its devices.
     devices: Partition,
 }
 
 #[derive(Serialize)]
-struct PartitionAnswer {
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PartitionAnswer {
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// The algorithm.
     algorithm: PartitionAlgorithm,
     #[serde(flatten)]
     parts: Amounts,
+    /// Seconds of each device.
     times_s: Vec<f64>,
+    /// The longest of these times, in seconds.
     max_time_s: f64,
+    /// Number of devices with work.
     active: usize,
+    /// Model made of the points, for algorithms that use one.
     #[serde(skip_serializing_if = "Option::is_none")]
     fit: Option<Fit>,
-    /// Models whose time falls with the size, if the algorithm is made for times that grow.
+    /// Devices whose time falls with the size by this model, if the algorithm is made for times that grow; absent
+    /// without any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     falling: Vec<usize>,
+    /// Units that all sizes are multiples of, in the hpopta family.
     #[serde(skip_serializing_if = "Option::is_none")]
     granule: Option<u64>,
+    /// Time that a point stands for, in the hpopta family.
     #[serde(skip_serializing_if = "Option::is_none")]
     estimate: Option<Estimate>,
     #[serde(flatten)]
     search: Option<SearchEnd>,
+    /// The nodes of hipopta.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes: Option<Vec<NodeDivision>>,
 }
@@ -174,7 +203,7 @@ struct PartitionAnswer {
 impl PartitionAnswer {
     fn new(algorithm: PartitionAlgorithm, parts: Amounts, times_s: Vec<f64>) -> Self {
         Self {
-            schema: 1,
+            schema: FormatVersion,
             algorithm,
             max_time_s: times_s.iter().copied().fold(0.0, f64::max),
             active: parts.to_reals().iter().filter(|&&d| d > 0.0).count(),

@@ -8,28 +8,29 @@ use serde::{Deserialize, Serialize};
 
 /// A host, as it is printed in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct HostReport {
-    /// Its name; `null` for one that was saved or made up.
+    /// Its name; `null` for a saved or made-up host.
     pub host: Option<String>,
     #[serde(flatten)]
     pub topology: TopologySummary,
-    /// Kinds of cores; empty when there is one.
+    /// Kinds of cores; empty if there is one kind.
     pub kinds: Vec<KindInfo>,
-    /// CPU time that the control groups leave, in cores; `null` without a quota.
+    /// CPU time that control groups grant, in cores; `null` without a quota.
     pub cpu_quota_cores: Option<f64>,
-    /// Memory that this process can still allocate; `null` if the system does not tell it, and for another host.
+    /// Memory that this process can still allocate, in bytes; `null` if unknown, and for another host.
     pub memory_available_bytes: Option<u64>,
     /// Unusual facts, one line each.
     pub notices: Vec<String>,
-    /// The state of CUDA in words; `null` for another host.
+    /// Result of the search for CUDA, in words; `null` on another host.
     pub cuda_finding: Option<String>,
-    /// The libraries that can be called, the preferred one first; none for another host.
+    /// BLAS libraries that can be called, the preferred one first; none on another host.
     pub blas: Vec<String>,
-    /// The GPUs with the ranks that would drive them.
+    /// The GPUs.
     pub gpus: Vec<GpuReport>,
-    /// The rule by which cores form one device.
+    /// Rule by which cores form one device.
     pub group: Grouping,
-    /// The groups of cores of each rank.
+    /// The ranks of the host.
     pub ranks: Vec<RankReport>,
     /// The parts of the host.
     pub tree: HostPart,
@@ -37,40 +38,47 @@ pub struct HostReport {
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GpuReport {
     #[serde(flatten)]
     pub info: GpuInfo,
-    /// The rank that would drive it; `null` for a GPU that no rank drives.
+    /// The rank that drives it; `null` if no rank does.
     pub driven: Option<Driven>,
 }
 
 /// The rank that drives a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Driven {
+    /// Rank that drives it.
     pub rank: usize,
-    /// The name of the rank's device.
+    /// Name of that rank's device.
     pub device: String,
-    /// The host core's logical index.
+    /// Logical index of its host core.
     pub host_core: u32,
 }
 
 /// A rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RankReport {
-    /// Its number in the job, or among those that would share the host.
+    /// Its number in the job, or on the planned host.
     pub rank: usize,
+    /// Its groups of cores.
     pub devices: Vec<CoreDevice>,
 }
 
 /// A group of cores.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CoreDevice {
+    /// Name of the group.
     pub name: String,
     /// The kind of all its cores.
     pub kind: Option<u32>,
     /// Logical indices of its cores.
     pub cores: Vec<u32>,
-    /// `true` if its threads would be pinned.
+    /// `true` if its threads would be bound.
     pub pinned: bool,
 }
 

@@ -16,6 +16,7 @@ use isochron_core::internal::output::{PartialFile, check_distinct};
 use isochron_devices::{Grouping, Topology};
 use serde::Serialize;
 
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::named_values::name_all;
 use crate::numbers::parse_whole;
@@ -49,9 +50,11 @@ pub struct TopologyArguments {
 
 /// The document for scripts.
 #[derive(Serialize)]
-struct TopologyDocument<'a> {
-    /// Version of this document, 2.
-    schema: u32,
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct TopologyDocument<'a> {
+    /// Version of the format.
+    schema: FormatVersion<2>,
+    /// The hosts, in the order of their first ranks.
     nodes: &'a [HostReport],
 }
 
@@ -111,7 +114,7 @@ fn show_hosts(
         file.fill(&picture::draw_hosts(hosts))?;
     }
     let document = TopologyDocument {
-        schema: 2,
+        schema: FormatVersion,
         nodes: hosts,
     };
     Answer::new(arguments.json, &document, |document| {

@@ -21,7 +21,7 @@ mod pairs;
 mod paraver;
 mod progress;
 mod reading;
-mod report;
+pub(crate) mod report;
 mod spans;
 
 use isochron_hierarchy::printable::show_path;
@@ -32,6 +32,7 @@ use std::rc::Rc;
 use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile};
 use isochron_hierarchy::model::ModelFile;
 
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::{count, output_width};
 use crate::output::{self, Answer};
@@ -60,7 +61,7 @@ pub fn run(arguments: &TraceArguments) -> Result<Answer, Failure> {
     kept.remove()?;
     let models = models.into_iter().zip(files);
     let document = TraceDocument {
-        schema: 1,
+        schema: FormatVersion,
         event: options.event.clone(),
         measured_with: options.describe(arguments.confidence),
         models: models.map(TracedDocument::new).collect(),

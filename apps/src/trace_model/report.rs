@@ -7,18 +7,22 @@ use isochron_hierarchy::printable::escape;
 use serde::Serialize;
 
 use super::iterations::TracedModel;
+use crate::documents::FormatVersion;
 use crate::lines::wrap;
 use crate::points::{POINT_COLUMNS, format_model, format_point};
 use crate::table::TextTable;
 
 /// The models of some traces.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TraceDocument {
-    pub schema: u32,
-    /// The event around iterations.
+    /// Version of the format.
+    pub schema: FormatVersion<1>,
+    /// Event around an iteration.
     pub event: String,
-    /// The options that decide on times and sizes.
+    /// Options that decide on times and sizes.
     pub measured_with: String,
+    /// Models of the processes, threads or hosts.
     pub models: Vec<TracedDocument>,
     /// Iterations that were left out, and traces that may be incomplete.
     pub notices: Vec<String>,
@@ -26,19 +30,26 @@ pub struct TraceDocument {
 
 /// The model of a process, thread or host.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TracedDocument {
+    /// Process (`rank0`, `process12`), thread (`rank0-thread1`) or host.
     name: String,
+    /// Its host; `null` if the trace does not tell.
     host: Option<String>,
-    /// Its points file.
+    /// Its points file; `null` without `--out`.
     file: Option<String>,
+    /// Its points, by size: a point counts the iterations of a size. Calls that do not count are not in their time,
+    /// and `ci_s` is 0 of a single iteration.
     points: Vec<TracedPoint>,
 }
 
 /// A point with its speed.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct TracedPoint {
     #[serde(flatten)]
     point: Point,
+    /// Units over the time.
     units_per_s: f64,
 }
 

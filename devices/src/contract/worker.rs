@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The hardware of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceKind {
     /// A group of CPU cores.
@@ -134,12 +135,13 @@ impl JobShape {
 
 /// The place of a device's thread: its core, the units that it may run on, and those that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ThreadPlace {
     /// Logical index of its core.
     pub core: u32,
-    /// The processing units that the system lets it run on, read back from the system; empty if it does not tell.
+    /// Processing units that the system lets it run on, read back from the system; empty if it does not tell.
     pub bound_to: Vec<u32>,
-    /// The processing units on which its parts of the updates began and ended.
+    /// Processing units on which updates began and ended.
     pub ran_on: Vec<u32>,
 }
 

@@ -12,22 +12,24 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Khaleghzadeh et al., supplement of the HPOPTA paper, section 1, algorithm 1 (`cl`, `eps`, `minReps`, `maxReps`, `maxT`):
 /// its confidence and precision are the defaults. Clarke's thesis, section 3.1.4: the 3 repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct MeasureConfig {
-    /// Confidence that the mean lies in its interval, in (0, 1).
+    /// Confidence level of the interval: the probability that the mean lies in it, above 0 and below 1.
     pub confidence: f64,
-    /// Half-width of the interval at which to stop, as a fraction of the mean, above 0.
+    /// Half-width of the interval at which repeating stops, as a fraction of the mean, above 0.
     pub precision: f64,
     /// Fewest repetitions, 2 or more.
     pub min_reps: u32,
     /// Most repetitions; up to half as many more if times are disturbed, or few of them contradict each other.
     pub max_reps: u32,
-    /// Time in seconds after which the node needs no further repetition, above 0. It is the busiest device's time or the wall
-    /// time, whichever is longer; waiting for nodes in step counts.
+    /// Seconds after which the node needs no further repetition, above 0; in JSON `null` without a limit. It is the busiest
+    /// device's time or the wall time, whichever is longer; waiting for nodes in step counts.
     ///
     /// It is also the deadline of a single update. A size at which a device would need more than twice as long is not
     /// measured and gets a bound instead.
     #[serde(deserialize_with = "read_seconds")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Option<f64>"))]
     pub max_seconds: f64,
 }
 

@@ -5,18 +5,19 @@ use serde::{Deserialize, Serialize};
 
 /// Counts over a number of measurements, by which a report says how reliable they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeasureTally {
-    /// Measurements, without those of idle devices.
+    /// Measurements of devices with work.
     pub measurements: u64,
     /// Repetitions that were averaged.
     pub repetitions: u64,
     /// Disturbed repetitions, which were measured again.
     pub outliers: u64,
-    /// Measurements that ended before they had the precision asked for.
+    /// Measurements that ended before they reached their precision.
     pub imprecise: u64,
-    /// Hopeless sizes, which only have a bound.
+    /// Sizes that take too long, with a lower bound in place of a time.
     pub bounds: u64,
-    /// Measurements with times that do not look normally distributed; those with too few times do not count.
+    /// Measurements whose times do not look normally distributed, among those with enough times to tell.
     pub not_normal: u64,
 }
 

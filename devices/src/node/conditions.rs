@@ -10,30 +10,34 @@ use serde::{Deserialize, Serialize};
 
 /// The state of a host and of one of its devices. What the system does not tell is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostConditions {
-    /// Hash of the machine's id, which tells machines of one name apart.
+    /// Hash of the machine's id, which tells machines of one name apart; of links, those of all machines; `None` if
+    /// the system does not say, and for libraries.
     pub machine: Option<String>,
-    /// The GPU's unique number.
+    /// The GPU's unique number; `None` for other devices.
     pub uuid: Option<String>,
-    /// Version of the GPU's driver.
+    /// Version of the GPU's driver; `None` for other devices.
     pub driver: Option<String>,
-    /// Version of the system.
+    /// Version of the system; `None` if the system does not say.
     pub system: Option<String>,
-    /// Governor of the cores' clocks.
+    /// Governor of the cores' clocks; `None` if the system does not say.
     pub governor: Option<String>,
     /// Highest clock that the system allows the cores, in kHz; of a GPU the clock that applications get, in MHz, or
-    /// `unknown`.
+    /// `unknown`. `None` if the system does not say.
     pub clock_cap: Option<String>,
-    /// `on` or `off`: clocks above the nominal one.
+    /// `on` or `off`: clocks above the nominal one; `None` if the system does not say.
     pub boost: Option<String>,
-    /// Highest power that the system allows the processor, in µW; of a GPU in mW, or `unknown`.
+    /// Highest power that the system allows the processor, in µW; of a GPU in mW, or `unknown`. `None` if the system
+    /// does not say.
     pub power_cap: Option<String>,
-    /// CPU quota of the control groups, in cores.
+    /// CPU quota of the control groups in cores; `None` without one.
     pub quota: Option<String>,
-    /// Eighths of a GPU's memory that are in use, or `unknown`.
+    /// Eighths of the GPU's memory that are in use; `unknown` if the driver does not say, `None` for other devices.
     pub used_memory: Option<String>,
-    /// `on` or `off`: correction of errors in a GPU's memory, or `unknown`.
+    /// `on` or `off`: correction of errors in the GPU's memory; `unknown` if the driver does not say, `None` for
+    /// other devices.
     pub ecc: Option<String>,
 }
 

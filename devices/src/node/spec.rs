@@ -16,12 +16,16 @@ const MAX_CORES: usize = 65536;
 
 /// One node: a rank and its devices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeSpec {
+    /// Name of the node in reports.
     pub(super) name: String,
-    /// The host whose ranks may have the node; empty for any.
+    /// Name of its host; all nodes have one, or none. Each rank gets the next node of its host.
     pub(super) host: String,
+    /// Rule by which cores form one device, for a node without devices of its own; `auto` by default.
     pub(super) group: Option<Grouping>,
+    /// Its devices; without them, the devices that are found on the host.
     #[serde(rename = "device")]
     pub(super) devices: Vec<DeviceSpec>,
 }
@@ -37,21 +41,33 @@ pub struct NodeSpec {
 /// # let _ = node;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceSpec {
+    /// Its name in reports.
     pub(super) name: String,
+    /// Its kind; `cpu` by default.
     pub(super) kind: DeviceKind,
+    /// Number of the GPU in the process; without it the next one of the host that no device has.
     pub(super) gpu: Option<usize>,
+    /// `true` if other devices with `share = true` may have the same GPU.
     pub(super) share: bool,
+    /// Bytes of GPU memory that may be used; by default the free memory, or an equal part of a shared GPU.
     pub(super) memory_limit: Option<u64>,
+    /// Bytes of host memory that may be pinned for the GPU; by default all GPUs of the host share a quarter of its
+    /// free memory.
     pub(super) host_limit: Option<u64>,
+    /// Number of the rank's cores for it, or a list of logical core numbers. The default is all, or for a GPU one
+    /// near core.
     pub(super) cores: Cores,
-    /// At least 1.
+    /// Emulation: factor by which the device is slower than its cores, at least 1.
     pub(super) pace: Option<f64>,
-    /// Path from the folder of the platform file.
+    /// Emulation: points file, relative to this file, with the speeds that the device has. Not with `pace`. The file
+    /// needs the header `# block: N`.
     pub(super) points: Option<String>,
     /// The contents of that file, once it is loaded.
     #[serde(rename = "loaded-points")]
+    #[cfg_attr(feature = "schemars", schemars(skip))]
     loaded: Option<SavedModel>,
 }
 
@@ -70,6 +86,7 @@ pub struct SavedModel {
 
 /// The cores on which a device computes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(
     untagged,
     expecting = "cores must be a number of cores or a list of logical core numbers"
@@ -77,6 +94,7 @@ pub struct SavedModel {
 pub enum Cores {
     /// All cores of the rank; for a GPU, one near it.
     #[default]
+    #[cfg_attr(feature = "schemars", schemars(skip))]
     All,
     /// A number of the rank's cores.
     Count(usize),

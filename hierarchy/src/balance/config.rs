@@ -14,6 +14,7 @@ use crate::partition::Partitioner;
 /// # References
 /// Clarke et al. 2012, section 4, compares the first four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = BalanceError, parse_err_fn = unknown_strategy)]
@@ -67,6 +68,7 @@ impl Rule {
 
 /// The division that [`Strategy::Fpm`] measures first, after each part's first small point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum BalanceStart {
     /// The even one, as in the papers.
@@ -79,29 +81,30 @@ pub enum BalanceStart {
 
 /// The settings of a balancing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BalanceConfig {
-    /// The way to seek the balance.
+    /// The balancing strategy.
     pub strategy: Strategy,
-    /// The [`imbalance`](super::imbalance) that counts as balanced.
+    /// Imbalance that counts as balanced.
     pub epsilon: f64,
-    /// Divisions measured at most, not counting the first small points; at least one is.
+    /// Most measured divisions, without the first small points; at least one is measured.
     pub max_iterations: u32,
-    /// Runs of the measured kernel afterwards; 0 if unknown. If known, balancing ends as soon as
-    /// a further measurement would cost more than it can save.
+    /// Updates of the run that the caller knows of, each a run of the measured kernel; 0 if unknown, or if the plan counts
+    /// them. If they are known, balancing ends as soon as a further measurement would cost more than it can save.
     pub steps: u64,
-    /// Least number of repetitions in one measurement. Each is one kernel run, or several if the
-    /// [cost](crate::times::Sample::cost_s) of earlier measurements says so.
+    /// Fewest repetitions of a measurement that the caller expects; in a plan `made.measure` has those that were asked for.
+    /// Each is one kernel run, or several if the [cost](crate::times::Sample::cost_s) of earlier measurements says so.
     pub reps: u32,
-    /// The division that [`Strategy::Fpm`] measures first.
+    /// First measurement of `fpm`: an `even` division, or `first-points`.
     pub start: BalanceStart,
-    /// The model that [`Strategy::Fpm`] makes of each part's points.
+    /// Model made of the points, if the strategy is `fpm`.
     pub fit: Fit,
-    /// The partitioner that [`Strategy::Fpm`] divides with.
+    /// Partitioner that divides by these models.
     pub partitioner: Partitioner,
-    /// The layout that [`Inpa`](super::Inpa) makes of areas.
+    /// Method that lays the areas out.
     pub layout: Method,
-    /// The settings of [`Strategy::Adaptive`].
+    /// Settings of `adaptive`, as the caller gave them. A unit is an element of C.
     pub adaptive: Tuning,
 }
 

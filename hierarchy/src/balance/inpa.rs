@@ -137,22 +137,26 @@ pub struct NodeBalance {
 
 /// The nodes' times in a division, and the measurements that led to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BalanceOutcome {
-    /// Seconds of each node for an update of its part: measured, or predicted for a part that was not.
-    /// All are 0 if nothing is known.
+    /// Seconds of each node for an update of its part: measured, or predicted for a part that was not measured, or 0
+    /// if nothing is known.
     pub times_s: Vec<f64>,
-    /// The [`imbalance`] of these times, as balanced.
+    /// Imbalance of these times, as balanced.
     pub imbalance: f64,
     /// Number of measured divisions.
     pub iterations: u32,
-    /// `true` if the division was measured to be balanced, or if there was no work.
+    /// `true` if the division was measured to be balanced, or there was no work.
     pub converged: bool,
-    /// The reason why balancing ended.
+    /// Why balancing ended. `balanced`: the last division was balanced, or the best that the models allow.
+    /// `nothing-new`: the next division was measured before. `not-worth-it`: more measuring would cost more than it
+    /// saves. `iteration-limit`: the iterations were used up. `predicted`: the result follows from a measurement and
+    /// was not measured. `not-measured`: an even split. `no-work`: nothing to divide.
     pub why: EndReason,
     /// Every measured division, in order.
     pub history: Vec<MeasuredDivision>,
-    /// Nodes whose time falls with their area by the configured [`Fit`](crate::model::Fit), if the
-    /// partitioner is made for times that increase. The division may then be far from the best.
+    /// Nodes whose time falls with their area by the fit, while the partitioner is made for times that grow. The
+    /// division may then be far from the best.
     pub falling: Vec<usize>,
 }
 

@@ -41,20 +41,21 @@ pub(crate) const DRIFT: f64 = 0.01;
 
 /// One measured division.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeasuredDivision {
-    /// Units of each part.
+    /// Units of each part, which is a node in a plan.
     pub units: Vec<u64>,
     /// Measured seconds of each part; 0 for a part without units.
     pub times_s: Vec<f64>,
-    /// Standard errors of these times in seconds.
+    /// Standard errors of these times, in seconds.
     pub errors_s: Vec<f64>,
-    /// Seconds that measuring took, of the part that took longest.
+    /// Seconds of measuring, of the part that took longest.
     pub measuring_s: f64,
-    /// Kernel runs that a repetition cost; 1 if each was one run without other work.
+    /// Kernel runs of a repetition; 1 if each was one run without other work.
     pub runs: f64,
-    /// `true` if measuring a part was given up, so that its time is a lower bound.
+    /// `true` if a measurement was given up: its time is a lower bound.
     pub cut_off: bool,
-    /// The [`imbalance`] of these times.
+    /// Imbalance of these times.
     pub imbalance: f64,
 }
 
@@ -78,6 +79,7 @@ impl MeasuredDivision {
 
 /// The reason why balancing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, VariantArray)]
 #[strum(serialize_all = "kebab-case")]

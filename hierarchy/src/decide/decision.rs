@@ -8,22 +8,22 @@ use crate::predict::Candidate;
 
 /// A division of a multiplication among nodes, with its reasons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Decision {
     /// The part of each node.
     pub division: Division,
-    /// The nodes' times in this division; `None` on a layout of the caller's own.
+    /// The nodes' times in this division; `None` for a layout of the caller's own.
     pub balance: Option<BalanceOutcome>,
-    /// The ways to divide that were compared, including the one used, in order of their predicted
-    /// seconds.
+    /// The ways that were compared, fastest first, with the one used.
     ///
     /// Slices are compared if the caller chose no layout, and shares of k if they would make much less
     /// travel. Empty if the caller chose the way, if nothing was measured, or if there was only one way.
     pub candidates: Vec<Candidate>,
-    /// The nodes that get nothing because the run is faster without them; `None` if every node helps.
+    /// Nodes without work because the product is faster without them; `None` if all nodes help.
     pub left_out: Option<LeftOut>,
     /// The settings that led to it, as the caller gave them.
     pub config: BalanceConfig,
-    /// Inner dimension of the measured updates.
+    /// Inner dimension of the updates that were measured.
     pub kernel_width: usize,
 }
 
@@ -59,11 +59,12 @@ impl Decision {
 
 /// Nodes that help less than they cost, with the predictions that say so.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// The nodes that get nothing, by rank.
+    /// Ranks without work.
     pub ranks: Vec<usize>,
-    /// Predicted seconds of the multiplication by all nodes.
+    /// Predicted seconds with all nodes.
     pub with_s: f64,
-    /// Predicted seconds of the multiplication by the others.
+    /// Predicted seconds without these ranks.
     pub without_s: f64,
 }

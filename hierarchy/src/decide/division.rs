@@ -8,14 +8,15 @@ use crate::layout::{Layout, LayoutError, Way, slice_cols};
 
 /// A division of a multiplication among nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Division {
-    /// C: every node computes its rectangle of C, which stays, and panels of A and B travel.
+    /// C is divided: every node computes and holds its rectangle of C, and panels of A and B travel.
     C(Layout),
-    /// k: every node computes all of C over its share of k. A and B stay, and the nodes' contributions
-    /// are summed where C is held.
+    /// k is divided: every node computes all of C over its share of k. A and B stay, and the nodes' contributions are summed
+    /// where C is held.
     K {
-        /// Blocks of k by node.
+        /// Blocks of k by rank.
         shares: Vec<u64>,
         /// The rectangles of C that the nodes hold, in blocks.
         held: Layout,

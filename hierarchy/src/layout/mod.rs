@@ -58,10 +58,14 @@ pub(crate) use tiling::count_blocks;
 /// # Ok::<(), isochron_hierarchy::layout::LayoutError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema), schemars(!try_from))]
 #[serde(try_from = "UncheckedLayout")]
 pub struct Layout {
+    /// Rows of the matrix, in blocks.
     rows: u64,
+    /// Columns of the matrix, in blocks.
     cols: u64,
+    /// A rectangle for each node, in blocks, by rank.
     rects: Vec<Rect>,
 }
 

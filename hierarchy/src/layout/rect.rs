@@ -4,14 +4,15 @@ use serde::{Deserialize, Serialize};
 
 /// A rectangle of blocks: rows `row .. row + rows`, columns `col .. col + cols`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Rect {
-    /// First block row.
+    /// First row, in blocks.
     pub row: u64,
-    /// First block column.
+    /// First column, in blocks.
     pub col: u64,
-    /// Height in blocks.
+    /// Number of rows, in blocks.
     pub rows: u64,
-    /// Width in blocks.
+    /// Number of columns, in blocks.
     pub cols: u64,
 }
 

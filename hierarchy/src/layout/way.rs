@@ -7,6 +7,7 @@ use super::Layout;
 
 /// The dimension that is divided among the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(Display)]
 #[strum(serialize_all = "lowercase")]

@@ -8,14 +8,15 @@ use super::{Adaptive, AdaptiveError, AdaptivePart, Observed, Tuning};
 
 /// The parts of a run and the times of its measurements, from which learning begins.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FirstLook {
-    /// Settings.
+    /// Settings, as they suit this run. A unit is an element of C.
     pub config: Tuning,
-    /// The parts.
+    /// The parts: the devices of all nodes, by rank.
     pub parts: Vec<AdaptivePart>,
     /// Every measurement, in order.
     pub measurements: Vec<Observed>,
-    /// Seconds that a byte of a message takes from the work of each node.
+    /// Seconds that a byte of a message takes from the arithmetic of each node.
     pub byte_s: Vec<f64>,
 }
 

@@ -9,25 +9,27 @@ use crate::times::{Deviation, LogTime, Noise, Shift, SizeLevel, Watch, drop_outr
 
 /// A node, or a device of a node, which gets a part of the units.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AdaptivePart {
-    /// The node that the part belongs to. Units that move between parts of one node may cost less.
+    /// Node of the part: the rank of the device.
     pub node: usize,
     /// Parts of one kind are expected to be alike, and share what is learnt as far as they are.
     pub kind: usize,
-    /// Most units that the part may get, if there is a limit.
+    /// Most units that it may get; `None` without a limit.
     pub capacity: Option<u64>,
-    /// Units up to which the speed is not expected to fall, such as those that its memory holds, of a part that starts
-    /// at once; 0 if nothing is known of it.
+    /// Units up to which its speed is not expected to fall, such as those that its memory holds, if it starts at
+    /// once; 0 if nothing is known of it.
     pub safe: u64,
-    /// Speed that the part is likely to have, in a unit that all parts share. It sizes the first look. `None` if it is
-    /// unknown.
+    /// Speed that it is likely to have, in a unit that all parts share, such as cores at full speed. It sizes the
+    /// first look. `None` if unknown.
     pub likely_speed: Option<f64>,
-    /// Points measured earlier, with intervals that count how far they may be off here. A part that has some needs no
-    /// first look. Lower bounds (`reps = 0`) hold for sizes beyond all measured ones, and alone tell nothing.
+    /// Points that were measured earlier, with intervals that count how far they may be off here. A part that has
+    /// some needs no first look. Lower bounds (`reps` 0) hold for sizes beyond all measured ones, and alone tell
+    /// nothing.
     pub prior: Vec<Point>,
-    /// The earlier points are of other conditions, or of another device of its kind: a measurement before the run
-    /// scales them.
+    /// `true` if a measurement before the run scales these points: they are of other conditions, or of another device
+    /// of its kind.
     pub needs_probe: bool,
 }
 

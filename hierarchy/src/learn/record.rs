@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The reason for a division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeReason {
     /// The first division of the run.
@@ -47,12 +48,14 @@ pub struct Drift {
 /// The model of a part's time at the end, `t(d) = fixed_s + d / v(d)`, and with a capacity
 /// `+ g · max(0, d - capacity)`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PartModel {
-    /// Seconds before the first unit.
+    /// Seconds of a step before its first unit. In a multiplication a unit is an element of C, and a step has the
+    /// width `panel`.
     pub fixed_s: f64,
-    /// Units a second beyond these.
+    /// Units per second beyond these.
     pub units_per_s: f64,
-    /// Least and largest size at which the speed may begin to fall, if it falls.
+    /// Least and largest number of units at which the speed may begin to fall; `None` if it does not fall.
     pub capacity: Option<[f64; 2]>,
     /// Units for which the time is given: those of the last step, or the largest looked at.
     pub units: f64,
@@ -64,13 +67,14 @@ pub struct PartModel {
 
 /// The times of a measurement or of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Observed {
     /// `true` if the parts were only measured; `false` for a step of the multiplication.
     pub is_measurement: bool,
-    /// Number of the burst. Measurements in one burst share disturbances.
+    /// Number of the burst; measurements of one burst share disturbances.
     pub burst: u64,
     /// Units of each part.
     pub units: Vec<u64>,
-    /// Seconds of each part; ignored for a part without units.
+    /// Seconds of each part; without meaning for a part without units.
     pub times_s: Vec<f64>,
 }

@@ -11,19 +11,20 @@ use crate::times::{DriftRule, NoiseRule};
 /// `learning` varies one of them (`--vary`). Each number names its holder: a test that fails, or a campaign with other
 /// results, if the number is doubled or halved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Tuning {
     /// Divisions are made in multiples of this number of units, except for the rest of the total.
     pub granule: u64,
-    /// Largest growth of a part from one measurement to the next.
+    /// Largest growth of a part's units from one measurement to the next.
     pub growth: f64,
-    /// Largest growth of a part in a step beyond the size that it was seen to do.
+    /// Largest growth of a part's units in a step, beyond the largest size it was seen at.
     pub growth_in_step: f64,
-    /// The same for a part whose speed was seen to fall.
+    /// Largest growth of a part's units in a step if its speed was seen to fall.
     pub growth_before_fall: f64,
-    /// Most steps from one request to the next, so that drift is answered.
+    /// Most steps between two decisions, so that drift is answered.
     pub check_every: u64,
-    /// Changes the division after this number of steps, for tests; 0 changes it only where that pays.
+    /// Steps after which the division changes even if that does not pay, for tests; 0 for never.
     pub force_every: u64,
     /// The look at the parts before the first step.
     #[serde(skip)]

@@ -40,6 +40,7 @@ pub struct TimeFunction {
 /// noise, so is the gain. With [`Upper`](Self::Upper) a dip counts only as far as its confidence interval
 /// backs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = ModelError, parse_err_fn = unknown_estimate)]

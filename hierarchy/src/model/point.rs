@@ -16,12 +16,13 @@ pub(super) const TIMES_S: RangeInclusive<f64> = 1e-100..=1e100;
 /// Models use a floor as the time of its size as long as their measured points predict less time. A
 /// measured time of that size replaces the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point {
-    /// Problem size in computational units.
+    /// Units of the point.
     pub d: u64,
-    /// Mean time in seconds; with `reps = 0` a lower bound of it.
+    /// Mean time in seconds; with `reps` 0 a lower bound.
     pub t_s: f64,
-    /// Number of repetitions averaged; 0 if no measurement was finished.
+    /// Repetitions that were averaged; 0 if a run took too long and was stopped.
     pub reps: u32,
     /// Half-width of the confidence interval of the mean, in seconds; 0 if it is not known.
     pub ci_s: f64,

@@ -45,6 +45,7 @@ pub use split::{SplitOptions, split};
 
 /// A division of work between devices.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Partition {
     /// Units of each device.
     pub units: Vec<u64>,

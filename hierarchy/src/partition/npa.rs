@@ -30,6 +30,7 @@ fn unknown_guess(name: &str) -> PartitionError {
 
 /// The origin of the shares that the numerical partitioning algorithm rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display)]
 #[strum(serialize_all = "kebab-case")]

@@ -9,6 +9,7 @@ use crate::model::SpeedModel;
 
 /// The algorithm that divides work by speed functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[derive(Display, EnumString, VariantArray, strum::VariantNames)]
 #[strum(serialize_all = "kebab-case", parse_err_ty = PartitionError, parse_err_fn = unknown_partitioner)]

@@ -42,8 +42,9 @@ pub struct Cluster {
 
 /// The links between nodes: a message of `v` bytes takes `latency_s + v / bytes_per_s` seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Links {
-    /// Seconds that even the shortest message takes.
+    /// Seconds of a message without content.
     pub latency_s: f64,
     /// Bytes per second that a node sends or receives.
     pub bytes_per_s: f64,

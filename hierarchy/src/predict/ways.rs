@@ -31,8 +31,10 @@ use crate::problem::Problem;
 
 /// A way to divide a multiplication, and its predicted time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Candidate {
-    /// The dimension that would be divided.
+    /// The divided matrix or dimension: `c` is C in rectangles, `m` C in slices of rows, `n` C in slices of columns,
+    /// `k` k in shares.
     pub way: Way,
     /// Predicted seconds in total: arithmetic, and the messages that it does not hide.
     pub wall_s: f64,

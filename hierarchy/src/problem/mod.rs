@@ -18,15 +18,25 @@ use serde::{Deserialize, Serialize};
 ///
 /// `op(A): m×k`, `op(B): k×n`, `C: m×n`, in blocks of `b×b`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Problem {
+    /// Rows of A and C.
     m: usize,
+    /// Columns of B and C.
     n: usize,
+    /// Columns of A, rows of B.
     k: usize,
+    /// Block size b.
     block: usize,
+    /// Width of the panels that was asked for; `None` without one.
     panel: Option<usize>,
+    /// Operations on A and B: `n` none, `t` the transpose, `c` the conjugate transpose.
     ops: [Op; 2],
+    /// Type of the elements.
     element: ElementType,
+    /// Dimension that the caller wants divided.
     split: Split,
+    /// `true` if A and B may be made or read in parts of k.
     in_parts: bool,
 }
 

@@ -5,6 +5,7 @@ use strum::{Display, EnumString, VariantNames};
 
 /// Operation of a product on a stored matrix X: `op(X)`. Text may have a capital letter, as BLAS writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[derive(Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase", ascii_case_insensitive)]

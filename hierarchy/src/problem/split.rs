@@ -17,6 +17,7 @@ use strum::{Display, EnumString, VariantNames};
     EnumString,
     VariantNames,
 )]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown_split)]
 pub enum Split {

@@ -4,11 +4,12 @@ use serde::{Deserialize, Serialize};
 
 /// The repetitions of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Series {
     /// Elements of C, bytes of a message, or units of a kernel.
     pub units: u64,
-    /// Seconds of each repetition kept.
+    /// Seconds of each repetition that is kept.
     pub seconds: Vec<f64>,
     /// `true` for a size that was given up: it takes at least these seconds.
     #[serde(default)]

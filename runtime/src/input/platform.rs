@@ -50,8 +50,11 @@ const SCHEMA: u32 = 1;
 
 /// A cluster, node by node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     schema: u32,
     /// Name of the platform.
     #[serde(default)]

@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 
 /// A rectangle of elements of a matrix: a rank's part of it, a window, a panel or a piece of one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Region {
-    /// First row.
+    /// First row of the rectangle of C, in elements.
     pub row: usize,
-    /// First column.
+    /// First column of the rectangle of C, in elements.
     pub col: usize,
-    /// Number of rows.
+    /// Rows of the rectangle, in elements.
     pub rows: usize,
-    /// Number of columns.
+    /// Columns of the rectangle, in elements.
     pub cols: usize,
 }
 

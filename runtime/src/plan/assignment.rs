@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// The part of C that each rank computes, and the columns of it for each device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Assignment {
-    /// The parts of C, in blocks. If k is split they are those that the plan holds, and stay, as the shares of k do: A
-    /// and B of a share that moved would have to travel.
+    /// The parts of C, in blocks. If k is divided they are those of the plan, and stay, as the shares of k do: A and
+    /// B of a share that moved would have to travel.
     pub layout: Layout,
-    /// The columns of every rank's devices.
+    /// Columns of every rank's devices.
     pub slices: Vec<Vec<usize>>,
 }

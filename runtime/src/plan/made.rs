@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 /// The making of a [`Plan`](super::Plan).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Making {
     /// Version of Isochron.
     pub version: String,
-    /// The moment at which it was made, in UTC; `None` for a plan without measurements.
+    /// Date and time in UTC; `null` for a plan without measurements.
     pub at: Option<String>,
     /// Seconds of measuring and partitioning.
     pub balance_s: f64,

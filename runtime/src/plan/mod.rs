@@ -67,17 +67,25 @@ pub(crate) const SCHEMA: u32 = 2;
 
 /// The parts of all ranks and their devices, and the decisions that led to them: one document, equal on all ranks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Plan {
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     schema: u32,
+    /// Time, version and measurements of its making.
     made: Making,
+    /// The product.
     problem: Problem,
+    /// The decision, with the measurements and predictions that led to it.
     decision: Arc<Decision>,
+    /// Settings that suit the decision to the links and the memory.
     tuning: Tuning,
+    /// The nodes that the plan is for, by rank.
     nodes: Arc<Vec<PlannedNode>>,
-    /// The first look at the devices, if the division changes in the run.
+    /// The first look at the devices, if the division changes in the run; `null` if it stays.
     #[serde(default)]
     look: Arc<Option<FirstLook>>,
-    /// The predictions, once the plan has been made to fit the memory.
+    /// Predictions of the plan. They follow from the rest, and are not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     predicted: Option<Arc<Prediction>>,
     /// The memory that was available when the plan was made to fit it.
@@ -96,14 +104,15 @@ pub struct Plan {
 
 /// Settings that suit a decision to the links and the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct Tuning {
     /// Width of the panels.
     panel: usize,
-    /// Steps whose panels are here or under way while one is computed.
+    /// Steps whose panels are there or on their way while one step is computed.
     lookahead: usize,
     /// Number of parts of k in which A and B are held; 1 if they are held whole.
     k_parts: usize,
-    /// Capacity of the links between ranks; `None` if they were not measured.
+    /// Measured links between ranks; `null` if they were not measured.
     links: Option<Links>,
 }
 

@@ -10,6 +10,7 @@ const MOST_NAMED: usize = 4;
 
 /// One node of a [`Plan`](super::Plan).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedNode {
     /// Its rank.
     pub rank: usize,
@@ -25,10 +26,11 @@ pub struct PlannedNode {
 
 /// One device of a [`PlannedNode`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedDevice {
     /// Its name; empty in a plan without measurements.
     pub name: String,
-    /// `cpu` or `cuda`.
+    /// Its kind.
     pub kind: DeviceKind,
     /// The BLAS it calls.
     pub blas: String,
@@ -38,7 +40,9 @@ pub struct PlannedDevice {
     pub cores: usize,
     /// Columns of its node's part that it computes, in elements.
     pub columns: usize,
-    /// The origin of its first model; `null` if nothing was to be known of it.
+    /// The origin of its first model: `models` (given by hand), `store` (times of earlier runs), `store+probe` (the
+    /// same, scaled by a measurement), or `fresh` (measurements before this run alone); `null` if nothing was to be
+    /// known of it.
     #[serde(default)]
     pub known: Option<KnownFrom>,
 }

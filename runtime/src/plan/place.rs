@@ -12,13 +12,14 @@ use crate::matrix::{Region, Spread, intersect};
 
 /// Conditions of a run that decide, besides the plan, on the cost of a change.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RunConditions {
-    /// Devices that keep their columns of C in their own memory, by rank: changing these costs transfers. Empty if
-    /// there are none.
+    /// For each rank, the devices that keep their columns of C in their own memory: changing these costs transfers.
+    /// Empty if there are none.
     pub keeps_c: Vec<Vec<bool>>,
-    /// C may stay where the last step was computed.
+    /// `true` if C may stay where the last step was computed.
     pub leaves_c: bool,
-    /// Share of its time that a thread of each rank can run; 1 if it is not known.
+    /// For each rank, the share of its time that a thread can run; 1 if it is not known.
     pub core_shares: Vec<f64>,
 }
 

@@ -6,21 +6,23 @@ use crate::matrix::Region;
 
 /// The predictions of a [`Plan`](super::Plan). They follow from it, so reading a plan from a file leaves them out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// Predicted seconds of the arithmetic: number of updates times the slowest node's time of one. `null` if nothing
     /// was measured.
     pub arithmetic_s: Option<f64>,
-    /// Every node, by rank.
+    /// Every node, by rank, with the rectangle of C that it holds.
     pub nodes: Vec<PredictedNode>,
 }
 
 /// The predictions for one node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PredictedNode {
     /// The rectangle of C that it holds, in elements.
     #[serde(flatten)]
     pub part: Region,
-    /// The indices along k over which it computes: the first, and the one after the last.
+    /// Indices along k that it computes over: the first, and the one after the last.
     pub k: [usize; 2],
     /// Its work: updates of a block of C over all of k.
     pub units: f64,
@@ -38,9 +40,10 @@ pub struct PredictedNode {
 
 /// The predictions for one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PredictedDevice {
     /// Its work: updates of a block of C over all of k.
     pub units: f64,
-    /// Bytes of device memory that it needs; 0 if it computes in host memory.
+    /// Bytes of its own memory that it needs; 0 if it computes in host memory.
     pub memory_bytes: u64,
 }

@@ -33,10 +33,11 @@ pub struct StepTimes<'t> {
 
 /// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Directive {
-    /// The assignment to change to; `None` keeps the old one.
+    /// The division to change to; `null` keeps the old one.
     pub change: Option<Assignment>,
-    /// Steps until the next decision, at least 1. After a change they are steps with the new assignment.
+    /// Steps until the next decision, at least 1. After a change they are steps with the new division.
     pub steps: usize,
 }
 

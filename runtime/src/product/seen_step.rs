@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The work of a rank in a step: an update of `rows` rows with inner dimension `k`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SeenStep {
     /// Inner dimension of the update: the panels' width, and less for the last piece of k; 0 if its times are not
     /// known.
@@ -14,6 +15,7 @@ pub struct SeenStep {
     /// Each device's time for its columns of C, corrected for the share of time that its host grants. It is
     /// [disturbed](Quality::Disturbed) if something else had the device's cores for a good part of it.
     #[serde(rename = "devices", with = "in_records")]
+    #[cfg_attr(feature = "schemars", schemars(with = "Vec<in_records::DeviceStep>"))]
     pub samples: Vec<Sample>,
 }
 
@@ -90,12 +92,14 @@ mod in_records {
 
     /// The work of a device in a step.
     #[derive(Serialize, Deserialize)]
-    struct DeviceStep {
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    pub(super) struct DeviceStep {
         /// Columns of C.
         cols: u64,
-        /// Seconds of its update; JSON has no number for an invalid time, and writes `null`.
+        /// Seconds of the update, corrected for the share of time that its host grants; `null` for a time that is no
+        /// number.
         busy_s: Option<f64>,
-        /// `true` if something else had the device's cores for a good part of these seconds.
+        /// `true` if something else had the device's cores for a good part of these seconds; else it is left out.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stopped: bool,
     }

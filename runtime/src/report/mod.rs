@@ -27,8 +27,10 @@ pub const SCHEMA: u32 = 1;
 
 /// The report of one multiplication. Times in seconds, units in `b×b` blocks of C.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Version of this format, 1.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     pub schema: u32,
     /// Rows of A and C.
     pub m: usize,
@@ -36,72 +38,82 @@ pub struct Report {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
-    /// Type of the elements: `f32`, `f64`, `c32` or `c64`.
+    /// Type of the elements.
     pub element: ElementType,
-    /// The operations on A and B: `n`, `t` or `c`.
+    /// Operations on A and B: `n` none, `t` the transpose, `c` the conjugate transpose.
     pub ops: [Op; 2],
     /// Block size b.
     pub block: usize,
     /// Width of the panels: the inner dimension of an update.
     pub panel: usize,
-    /// Steps whose panels were here or under way while one was computed.
+    /// Steps whose panels were there or on their way while one step was computed.
     pub lookahead: usize,
     /// Number of parts of k in which A and B were held, one after the other; 1 if they were held whole.
     pub k_parts: usize,
-    /// Measured capacity of the links between ranks; `null` if they were not measured. It decides the panels' width,
-    /// the lookahead, and if ranks pass panels on.
+    /// Measured links between ranks, which decide the width of the panels, how far ahead they are sent, and whether
+    /// they are passed on; `null` if they were not measured.
     pub links: Option<Links>,
-    /// Origin of that capacity: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run,
-    /// confirmed by a message); `null` without it or with a loaded plan.
+    /// Origin of `links`: `fresh` (measured), `store` (an earlier run), or `store+probe` (an earlier run, confirmed
+    /// by a message); `null` without it or with a loaded plan.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(extend("enum" = ["store", "store+probe", "fresh", null]))
+    )]
     pub links_known: Option<KnownFrom>,
-    /// The dimension divided among the nodes: `c` or `k`.
+    /// The dimension that the shares were cut from.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["c", "k"])))]
     pub split: String,
-    /// The way of dividing: `c` (C in rectangles), `m` (C in slices of rows), `n` (C in slices of columns), or `k`.
+    /// The divided matrix or dimension: `c` is C in rectangles, `m` C in slices of rows, `n` C in slices of columns,
+    /// `k` k in shares.
     pub way: Way,
-    /// The ways to divide that were compared, in order of their predicted seconds. Empty if the caller chose the way,
-    /// or nothing was compared.
+    /// The ways that were compared, fastest first; empty if the caller chose, or nothing was compared.
     pub candidates: Vec<Candidate>,
     /// The balancing strategy that made the plan.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(with = "isochron_hierarchy::balance::Strategy")
+    )]
     pub strategy: String,
-    /// The file of a loaded plan, and its making; `null` if the plan was made in this run.
+    /// The file of the plan or record that was used; `null` if the plan was made in this run.
     pub loaded: Option<LoadedPlan>,
-    /// Seconds of the multiplication alone, from the first rank's start to the last rank's end.
+    /// Seconds of the multiplication alone, from the start of the first rank to the end of the last.
     pub wall_s: f64,
     /// Seconds of measuring and partitioning in this run.
     pub balance_s: f64,
-    /// Work divided by the sum of the devices' speeds in their busy times: the seconds of a perfect split without
-    /// communication. Devices without work showed no speed and do not count.
+    /// Work divided by the sum of the speeds that the devices showed while busy: the wall time of a perfect split
+    /// without communication. Devices without work do not count.
     pub ideal_s: f64,
-    /// `2·m·n·k / wall_s / 10⁹`, with `8·m·n·k` for complex numbers.
+    /// `2·m·n·k / wall_s / 10⁹`; `8·m·n·k` for complex numbers.
     pub gflops: f64,
-    /// `max |t_i - t_j| / t_i` over the busy times of the devices that had work.
+    /// `max │tᵢ - tⱼ│ / tᵢ` over the busy times of the devices with work.
     pub imbalance: f64,
-    /// `true` if the result passed its check; `null` without a check, and if the check would not have found an error as large
-    /// as a typical element.
+    /// `true` if the result passed its check; `null` without one, and if the check would not have found an error as
+    /// large as a typical element.
     pub verified: Option<bool>,
-    /// Every node, by rank.
+    /// Every node, by rank, with its rectangle of C at the end.
     pub nodes: Vec<NodeReport>,
-    /// The way to the balance; `null` on a layout of the caller's own.
+    /// The way to the balance; `null` for a layout of the caller's own.
     pub balance: Option<BalanceReport>,
     /// Results of learning in the run; `null` if all was decided before it.
     pub learning: Option<Learnt>,
-    /// The result check.
+    /// The check of the result; `null` without one.
     pub verify: Option<VerifyReport>,
     /// The elements of the result that are beyond the range of their type, although all of A, B and C are finite; `null` if
     /// there are none, or a check has passed.
     pub overflow: Option<String>,
-    /// Digest of the elements of the output file: 16 hexadecimal digits, `null` without a file.
+    /// Digest of the elements of the output file, which `isochron check` compares: 16 hexadecimal digits. `null`
+    /// without a file.
     pub digest: Option<String>,
     /// Messages that all ranks sent during the multiplication.
     pub messages: u64,
     /// Bytes that all ranks sent during the multiplication.
     pub bytes: u64,
-    /// Reading operands from files and writing the result: seconds of the slowest rank, and the messages and bytes of
-    /// elements that ranks sent each other for it. None are sent if all ranks see the same `.npy` files.
+    /// Reading operands from files and writing the result. No elements travel if all ranks see the same `.npy` files.
     pub redistribution: Moved,
     /// Unusual facts about the operands and the prediction of a loaded plan, one line each.
     pub notices: Vec<String>,
-    /// Time account of the head rank's process; `null` if the program kept none.
+    /// Time account of the first rank's process. Each moment counts in one phase, so the phases add up to
+    /// `process_s`. `null` in the report of a program that keeps no account.
     pub account: Option<Account>,
     /// The message-passing library.
     pub mpi: String,
@@ -111,6 +123,7 @@ pub struct Report {
 
 /// The origin of a plan that was loaded from a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LoadedPlan {
     /// The file.
     pub file: String,
@@ -120,6 +133,7 @@ pub struct LoadedPlan {
 
 /// The time account of a process in a [`Report`]. Each moment counts in one phase, so the phases add up to `process_s`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Account {
     /// Starting: the program, MPI, and the look at the files that are named.
     pub start_s: f64,
@@ -127,7 +141,8 @@ pub struct Account {
     pub devices_s: f64,
     /// Measuring and partitioning, or loading a plan.
     pub plan_s: f64,
-    /// Reading or generating the matrices, and making the memory of panels.
+    /// Reading or generating the matrices, also those parts of A and B that are made during the multiplication, and
+    /// making the memory of panels.
     pub matrices_s: f64,
     /// Multiplying, without the making and checking of parts of A and B.
     pub multiply_s: f64,
@@ -143,6 +158,7 @@ pub struct Account {
 
 /// One node of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct NodeReport {
     /// Its rank.
     pub rank: usize,
@@ -151,23 +167,19 @@ pub struct NodeReport {
     /// Its rectangle of C, in elements.
     #[serde(flatten)]
     pub part: Region,
-    /// Its work: updates of a block of C over all of k, `rows·cols/b²` if C is divided.
+    /// Its work: updates of a block of C over all of k, `rows·cols/b²` if C is divided and its part never changed.
     pub units: f64,
-    /// Busy seconds of its slowest device ([`DeviceReport::busy_s`]).
+    /// Busy seconds of its slowest device.
     pub busy_s: f64,
-    /// Seconds of the multiplication in which its slowest device was not busy: `max(wall_s - busy_s, 0)`.
-    ///
-    /// It counts, from the start of the first rank to the end of the last one:
-    /// * the wait for panels that communication brought too late (`exposed_s`, which is reported by itself too);
-    /// * the wait for slower nodes after its own last update;
-    /// * the sum of C over the nodes (`sum_s`) and the making of parts of A and B (`parts_s`), if there are any;
-    /// * the scaling of C by beta, and the start of each update on the node's threads.
+    /// Seconds of the multiplication in which its slowest device was not busy: `max(wall_s - busy_s, 0)`. It counts
+    /// the wait for late panels (`exposed_s`), the wait for slower nodes, the sum of C (`sum_s`), the making of parts
+    /// of A and B (`parts_s`), the scaling of C by β, and the start of each update.
     ///
     /// Faster devices of the node that wait for its slowest one do not count: compare the `busy_s` of its devices.
     pub wait_s: f64,
     /// Part of `wait_s`: seconds in which the devices waited for the panels of a step.
     pub exposed_s: f64,
-    /// Part of `wait_s`: seconds after its last update until all nodes' contributions to C were summed; 0 if C stays in
+    /// Part of `wait_s`: seconds from its last update until the parts of C of all nodes were summed; 0 if C stays in
     /// place.
     pub sum_s: f64,
     /// Part of `wait_s`: seconds in which its parts of A and B were made or read, and shown to the check; 0 if A and B
@@ -175,14 +187,18 @@ pub struct NodeReport {
     pub parts_s: f64,
     /// Its devices.
     pub devices: Vec<DeviceReport>,
-    /// The origin of the choice of its BLAS: `store` (an earlier run), or `fresh` (measured by this run); `null` if the
+    /// Origin of the choice of its BLAS: `store` (an earlier run) or `fresh` (measured by this run); `null` if the
     /// library was named, by an option or by a plan.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(extend("enum" = ["store", "fresh", null]))
+    )]
     pub blas_known: Option<KnownFrom>,
-    /// Name of the node in the platform file.
+    /// Its name in the platform file.
     pub name: String,
-    /// Messages it sent.
+    /// Messages that it sent.
     pub messages: u64,
-    /// Bytes it sent.
+    /// Bytes that it sent.
     pub bytes: u64,
     /// Tally of its devices' measurements in this run.
     pub measured: MeasureTally,
@@ -192,30 +208,32 @@ pub struct NodeReport {
 
 /// One device of a [`NodeReport`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
-    /// `cpu` or `cuda`.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// The BLAS it called.
+    /// BLAS that it called.
     pub blas: String,
-    /// Its emulated pace; `null` if it was not slowed down.
+    /// The pace that slowed it down on purpose; `null` at full speed.
     pub paced: Option<String>,
-    /// The origin of its first model; `null` if the run had nothing to learn or its plan was loaded.
+    /// The origin of its first model: `models` (given by hand), `store` (times of earlier runs), `store+probe` (times
+    /// of earlier runs, scaled by a measurement because other conditions held), or `fresh` (measurements of this run
+    /// alone); `null` if the run had nothing to learn or its plan was loaded.
     pub known: Option<KnownFrom>,
-    /// Work it did, in blocks of C.
+    /// Its work, in blocks of C.
     pub units: f64,
-    /// Seconds it was busy: its updates with their copies, and the beginning and the end of its job. There a GPU that
-    /// keeps its columns of C copies them in and back. The scaling of C by beta does not count, nor does the wait for
-    /// panels.
+    /// Seconds that it was busy: its updates with their copies, and the copies of C to and from a GPU. The scaling of
+    /// C by β, and waiting for panels, do not count.
     pub busy_s: f64,
-    /// The host's logical cores it computed on.
+    /// Logical cores of the host that it computed on.
     pub cores: Vec<u32>,
-    /// `true` if its threads were pinned to them.
+    /// `true` if its threads were bound to these cores.
     pub pinned: bool,
-    /// The address of a GPU on the buses of its host; `null` for other devices.
+    /// Bus address of a GPU; `null` for other devices.
     pub bus_id: Option<String>,
-    /// The binding of each of its threads, as the system reports it, and the cores on which it ran; empty for a GPU.
+    /// Its threads, with their binding as the system reports it and the cores on which they ran; empty for a GPU.
     pub threads: Vec<ThreadPlace>,
 }
 
@@ -233,42 +251,49 @@ impl Session {
 
 /// The way to the balance of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct BalanceReport {
-    /// The model made of the measured points, if the strategy is `fpm`.
+    /// Model made of the points, if the strategy is `fpm`.
     pub fit: Fit,
-    /// The partition algorithm that used those models.
+    /// Partitioner that divided by these models.
     pub partitioner: Partitioner,
-    /// The method that laid out the nodes' areas.
+    /// Method that laid the areas out.
     pub layout: Method,
-    /// The imbalance to be reached.
+    /// Wanted imbalance.
     pub epsilon: f64,
-    /// Number of times that all nodes were measured.
+    /// Number of measurements of all nodes.
     pub iterations: u32,
-    /// `true` if that imbalance was reached.
+    /// `true` if the wanted imbalance was reached.
     pub converged: bool,
-    /// Why balancing ended.
+    /// Why balancing ended. `balanced`: the last division was balanced, or the best that the models allow.
+    /// `nothing-new`: the next division was measured before. `not-worth-it`: more measuring would cost more than it
+    /// saves. `iteration-limit`: the iterations were used up. `predicted`: the result follows from a measurement and
+    /// was not measured. `not-measured`: an even split. `no-work`: nothing to divide.
     pub why: EndReason,
-    /// Imbalance of the nodes' times when it ended, as measured or predicted before the multiplication; `null` if
+    /// Imbalance of the nodes' times when balancing ended, measured or predicted before the multiplication; `null` if
     /// nothing was measured.
     pub imbalance: Option<f64>,
-    /// Predicted seconds without communication: steps times the slowest node's update; `null` if nothing was measured.
+    /// Predicted wall time without communication, in seconds: steps times the slowest node's update; `null` if
+    /// nothing was measured.
     pub predicted_s: Option<f64>,
-    /// The nodes that got nothing because the run is faster without them; `null` if every node helped.
+    /// Nodes without work because the product is faster without them; `null` if all nodes help.
     pub left_out: Option<LeftOut>,
-    /// Sum of the half perimeters of the nodes' rectangles, in blocks.
+    /// Sum of the half-perimeters of the nodes' rectangles, in blocks.
     pub half_perimeters: u64,
 }
 
 /// The result check of a [`Report`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct VerifyReport {
-    /// `probe` or `exact`.
+    /// The check.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["probe", "exact"])))]
     pub method: String,
-    /// Largest residual in units of its bound: at most 1 if the check passed, 0 if it was exact. `null` if there is no
-    /// such number, because the result is not finite or an exact check failed.
+    /// Largest residual in units of its bound, at most 1 if the check passed, and 0 for an exact check. `null` if
+    /// there is no such number: the result is not finite, or an exact check failed.
     pub residual: Option<f64>,
-    /// Smallest error of one element of its row's typical size that the probe would have found in every row, as a part of
-    /// the mean magnitude of the row's elements. `null` for an exact check, which finds any.
+    /// Smallest error of one element that the probe would have found wherever it is, as a part of the mean magnitude
+    /// of the elements of its row. `null` for an exact check, which finds any, and if there is no such number.
     pub finds: Option<f64>,
 }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 /// The facts that must be equal for stored times to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Identity {
     /// Of times of a device.
@@ -60,38 +61,43 @@ impl Identity {
 
 /// The facts that must be equal for stored times of messages to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LinkIdentity {
-    /// The timed work: `exchange` (messages of all ranks at once) or `message-cpu` (CPU time of their bytes on a
-    /// class).
+    /// The timed work. `exchange`: seconds of messages between all ranks at once; `message-cpu`: CPU time of their
+    /// bytes on a class.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["exchange", "message-cpu"])))]
     pub kernel: String,
     /// Version of the measurement.
     pub kernel_version: u32,
-    /// The processors' models of the hosts, or the one whose CPU time it is.
+    /// Models of the processors of the hosts, or the one whose CPU time it is.
     pub class: String,
     /// The message-passing library.
     pub mpi: String,
     /// Number of hosts.
     pub hosts: usize,
-    /// Numbers of ranks that follow each other on one host.
+    /// Numbers of consecutive ranks on one host.
     pub ranks: Vec<usize>,
 }
 
 /// The facts that must be equal for stored times of a BLAS to choose among libraries.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LibraryIdentity {
-    /// The timed work: `blas-trial`, an update of one size.
+    /// The timed work: an update of one size.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = "blas-trial")))]
     pub kernel: String,
     /// Version of the measurement.
     pub kernel_version: u32,
-    /// The processor's model.
+    /// Model of the processor.
     pub class: String,
-    /// Number of cores that the rank has.
+    /// Number of cores of the rank.
     pub cores: usize,
     /// Type of the elements.
     pub element: ElementType,
-    /// All libraries that were found, each with its version, its file and its kernels, in the order of preference.
+    /// All libraries that the rank has found, each with its version, its file and its kernels, in the order of
+    /// preference.
     pub libraries: Vec<String>,
     /// The one whose times these are.
     pub library: String,
@@ -99,11 +105,12 @@ pub struct LibraryIdentity {
 
 /// The facts that must be equal for stored times of a device to apply.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct DeviceIdentity {
-    /// The processor's model, or the GPU's with its memory.
+    /// Model of the processor, or of the GPU with its memory.
     pub class: String,
-    /// Logical indices of the cores that it computes with.
+    /// Logical cores that it computes with.
     pub cores: Vec<u32>,
     /// `true` if its threads are bound to these cores.
     pub pinned: bool,
@@ -119,9 +126,9 @@ pub struct DeviceIdentity {
     pub width: usize,
     /// `true` if the times include transfers to the device's own memory and back.
     pub transfers: bool,
-    /// The BLAS with its major version; the minor one too if that is 0.
+    /// BLAS with its major version; with the minor one too if that is 0.
     pub blas: String,
-    /// The pace that slows it down on purpose; `None` at full speed.
+    /// The pace that slowed it down on purpose; `null` at full speed.
     pub pace: Option<String>,
     /// The other devices that computed on its host at the same time, each by its kind and its cores.
     pub corunners: Vec<String>,
@@ -130,11 +137,12 @@ pub struct DeviceIdentity {
 /// The facts that must be equal for stored times of a kernel to apply.
 // Unknown facts are refused although a part is flattened: `an_identity_with_an_unknown_fact_is_not_read` tests it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct KernelIdentity {
-    /// The processor's model.
+    /// Model of the processor.
     pub class: String,
-    /// Logical indices of the cores that the kernel may use: one if it is bound.
+    /// Logical cores that it may use: one if it is bound.
     pub cores: Vec<u32>,
     /// The kernel that was timed, and the way it ran. The BLAS has its major version, the minor one too if that is 0.
     #[serde(flatten)]
@@ -145,24 +153,24 @@ pub struct KernelIdentity {
 
 /// A kernel, and the way to run it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KernelWork {
-    /// Its name: that of a built-in kernel, or of its library.
+    /// The kernel that was timed: a built-in one, or the name of its library.
     pub kernel: String,
     /// Version of the built-in kernels; 0 of a library.
     pub kernel_version: u32,
-    /// Checksum and length of its library, by [`hash_library`](super::hash_library); `None` for a built-in kernel.
+    /// Checksum and length of its library; `null` for a built-in kernel.
     pub library: Option<String>,
-    /// Block size of a built-in kernel of blocks.
+    /// Block size of a built-in kernel of blocks; `null` for others.
     pub block: Option<usize>,
-    /// Length of a row of a built-in kernel of rows.
+    /// Length of a row of a built-in kernel of rows; `null` for others.
     pub width: Option<usize>,
-    /// The BLAS that it calls, with its version and its file.
+    /// BLAS with its major version; with the minor one too if that is 0; `null` if it calls none.
     pub blas: Option<String>,
-    /// The environment variables that give the threads of libraries a number, by [`list_thread_settings`](super::list_thread_settings); empty
-    /// for a bound built-in kernel.
+    /// Environment variables that set the threads of libraries, as `NAME=value`; empty for a bound built-in kernel.
     #[serde(default)]
     pub threads: Vec<String>,
-    /// `true` if it runs in a process of its own.
+    /// `true` if it ran in a process of its own.
     pub isolated: bool,
 }
 
@@ -185,10 +193,12 @@ impl KernelWork {
 
 /// The facts that may differ from run to run: a difference costs a measurement, and the times stay in use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Conditions {
-    /// Name of the host; of links, those of all hosts.
+    /// The host; of links, all hosts.
     pub host: String,
-    /// The BLAS with its version, its file and its kernels.
+    /// BLAS with its version, its file and its kernels; empty for links, for libraries, and for kernels that call
+    /// none.
     pub blas: String,
     /// Version of Isochron.
     pub isochron: String,
@@ -199,11 +209,12 @@ pub struct Conditions {
 
 /// The key of stored times.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StoreKey {
-    /// The facts that must be equal.
+    /// Facts that must be equal for the times to apply.
     pub identity: Identity,
-    /// The facts that may differ.
+    /// Facts that may differ from run to run.
     pub conditions: Conditions,
 }
 

@@ -421,6 +421,7 @@ fn explain_losses(
 
 /// The origin of the first model of a device or of links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub enum KnownFrom {
     /// A model that was given by hand.
     #[serde(rename = "models")]

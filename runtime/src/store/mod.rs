@@ -27,7 +27,7 @@ pub(crate) mod known;
 pub(crate) mod libraries;
 mod models;
 mod places;
-mod segment;
+pub(crate) mod segment;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};

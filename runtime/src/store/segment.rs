@@ -3,6 +3,8 @@
 //! One JSON document a line: a header, the runs, and a checksum of all bytes before it. A text that ends early has no checksum,
 //! so truncation shows as well as corruption.
 
+use std::iter;
+
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -25,17 +27,18 @@ const TIMES_S: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
 
 /// The times of one device in one job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StoredRun {
-    /// The job that wrote it; no other has this name.
+    /// The job. No other job has this name.
     pub writer: String,
-    /// One more than the largest number that the job had read for this identity: orders runs whatever clocks say.
+    /// One more than the largest number that the job had read for this identity. It orders runs, whatever clocks say.
     pub run: u64,
-    /// The moment of writing, in seconds since 1970 by the writer's clock.
+    /// Time of writing, in seconds since 1970 by the writer's clock.
     pub at_s: u64,
-    /// Device and work.
+    /// The timed work and its conditions.
     pub key: StoreKey,
-    /// The times, one entry a size.
+    /// The times, by size.
     pub samples: Vec<Series>,
 }
 
@@ -76,15 +79,38 @@ pub struct SegmentFile {
     pub(super) text: String,
 }
 
+/// A line of a segment.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum SegmentLine<'a> {
+    /// The first one.
+    Header(SegmentHeader),
+    /// The times of one device, of links, of a library or of a kernel.
+    Run(&'a StoredRun),
+    /// The last one.
+    Trailer(SegmentTrailer),
+}
+
+/// The first line of a segment.
 #[derive(Serialize, Deserialize)]
-struct SegmentHeader {
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct SegmentHeader {
+    /// Name of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = FORMAT)))]
     format: String,
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = VERSION)))]
     version: u32,
 }
 
+/// The last line of a segment.
 #[derive(Serialize, Deserialize)]
-struct SegmentTrailer {
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct SegmentTrailer {
+    /// Number of runs above.
     runs: usize,
+    /// Checksum of all bytes above, in hexadecimal digits.
     crc32: String,
 }
 
@@ -104,19 +130,19 @@ pub enum SegmentError {
 
 /// Formats runs as a segment.
 pub fn format_segment(runs: &[StoredRun]) -> serde_json::Result<String> {
-    let header = SegmentHeader {
+    let header = SegmentLine::Header(SegmentHeader {
         format: FORMAT.to_owned(),
         version: VERSION,
-    };
-    let mut text = serde_json::to_string(&header)? + "\n";
-    for run in runs {
-        text += &serde_json::to_string(run)?;
+    });
+    let mut text = String::new();
+    for line in iter::once(header).chain(runs.iter().map(SegmentLine::Run)) {
+        text += &serde_json::to_string(&line)?;
         text.push('\n');
     }
-    let trailer = SegmentTrailer {
+    let trailer = SegmentLine::Trailer(SegmentTrailer {
         runs: runs.len(),
         crc32: checksum(&text),
-    };
+    });
     Ok(text + &serde_json::to_string(&trailer)? + "\n")
 }
 

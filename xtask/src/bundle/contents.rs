@@ -228,7 +228,7 @@ impl<'a> Bundle<'a> {
         write_program(&self.root.join(place), &text)
     }
 
-    /// Adds the man pages and the shell completions.
+    /// Adds the man pages, the shell completions and the schemas of documents.
     pub fn add_manuals(&self, workspace: &Workspace) -> Result<()> {
         let program = workspace.binary(self.mpi.kind, "isochron");
         write_manuals(&program, &self.root.join("share"))

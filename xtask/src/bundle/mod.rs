@@ -9,7 +9,7 @@
 //!              lib/kernels: the example kernels in C
 //!              lib/emulated-cuda: the emulated CUDA driver and cuBLAS, in a bundle with the tests
 //!   include/   the header of kernels in C
-//!   share/     texts of the MPI library; man pages, shell completions; the sources of the example kernels
+//!   share/     texts of the MPI library; man pages, shell completions, schemas of documents; the sources of the example kernels
 //!   etc/       the environment that the scripts set
 //! ```
 //!

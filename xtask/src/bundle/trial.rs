@@ -13,12 +13,14 @@ use super::libraries::is_of_the_c_library;
 use crate::steps::execute;
 
 /// Some of the manuals, one of each kind.
-const MANUALS: [&str; 5] = [
+const MANUALS: [&str; 7] = [
     "man/man1/isochron.1",
     "man/man1/isochron-models-show.1",
     "bash-completion/completions/isochron",
     "zsh/site-functions/_isochron",
     "fish/vendor_completions.d/isochron.fish",
+    "isochron/schemas/report.schema.json",
+    "isochron/schemas/report.md",
 ];
 
 /// The words of a kernel's measurement in a process of its own, before the path of its library.

@@ -20,7 +20,7 @@ mod balancing;
 mod check;
 mod options;
 mod progress;
-mod report;
+pub(crate) mod report;
 mod solution;
 mod solve;
 mod system;
@@ -35,6 +35,7 @@ use isochron_core::matrix::file::{self, OutputFile};
 use isochron_core::matrix::{Matrix, Spread};
 use isochron_core::prelude::{ElementType, Platform};
 
+use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::output_width;
 use crate::output::Answer;
@@ -91,7 +92,7 @@ impl JacobiArguments {
         ranks: Vec<JacobiRank>,
     ) -> JacobiDocument {
         JacobiDocument {
-            schema: 1,
+            schema: FormatVersion,
             n: system.size(),
             source: self.system.describe(),
             strategy: self.balancing.strategy,

@@ -100,6 +100,7 @@ pub struct BalancingOptions {
 
 /// A strategy that divides the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Display)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum JacobiStrategy {

@@ -9,46 +9,65 @@ use serde::Serialize;
 
 use super::options::JacobiStrategy;
 use super::solution::{Solution, SweepRecord};
+use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
 use crate::table::TextTable;
 
 /// The document for scripts.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct JacobiDocument {
-    pub schema: u32,
+    /// Version of the format.
+    pub schema: FormatVersion<1>,
+    /// Number of unknowns.
     pub n: usize,
-    /// The file of A, or the rule that made it.
+    /// File of A, or the rule that made it.
     pub source: String,
+    /// Strategy that divided the rows.
     pub strategy: JacobiStrategy,
+    /// Partitioner of the strategy `fpm`; `null` for others.
     pub partitioner: Option<Partitioner>,
+    /// Residual at which the method ends.
     pub tolerance: f64,
-    /// Least `|a_ii| / Σ_{j≠i} |a_ij|`; `None` for a diagonal A.
+    /// Least `│a_ii│ / Σ_{j≠i} │a_ij│` of all rows; `null` if A is diagonal.
     pub dominance: Option<f64>,
+    /// `true` if the residual is within the tolerance.
     pub converged: bool,
+    /// Number of iterations.
     pub iterations: usize,
+    /// Largest `│b - A·x│` of the result, over the largest `│b│`.
     pub residual: f64,
+    /// Outcome of the check; `null` without one.
     pub verified: Option<bool>,
+    /// Largest difference from the known solution, over its largest element; `null` without `--verify solution`.
     pub error: Option<f64>,
     /// Seconds of all iterations, with messages and moving.
     pub wall_s: f64,
-    /// Seconds of moving rows among them.
+    /// Seconds among them in which rows moved.
     pub moving_s: f64,
-    /// Rows that changed their rank.
+    /// Number of times that a row changed its rank.
     pub moved: u64,
+    /// Checksum of the bits of x. It is the same for any division of the rows.
     pub checksum: String,
+    /// The ranks.
     pub ranks: Vec<JacobiRank>,
+    /// Every iteration, in order.
     pub history: Vec<SweepRecord>,
 }
 
 /// A rank.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct JacobiRank {
+    /// The rank.
     rank: usize,
+    /// Its host.
     host: String,
+    /// Its emulated pace; `null` if it is not slowed down.
     paced: Option<String>,
-    /// Rows of the last iteration.
+    /// Its rows in the last iteration.
     rows: u64,
-    /// Seconds for its rows, of all iterations.
+    /// Its seconds for its rows, in all iterations.
     busy_s: f64,
 }
 

@@ -12,12 +12,13 @@ pub struct SolveConfig {
 
 /// One iteration.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct SweepRecord {
     /// Rows of each rank.
     pub rows: Vec<u64>,
     /// Seconds of each rank for its rows.
     pub times_s: Vec<f64>,
-    /// Largest residual before the iteration, over the largest `|b|`.
+    /// Largest residual before the iteration, over the largest `│b│`.
     pub residual: f64,
     /// Rows that changed their rank after it.
     pub moved: u64,

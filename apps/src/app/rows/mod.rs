@@ -7,7 +7,7 @@ mod application;
 mod division;
 mod functions;
 mod options;
-mod report;
+pub(crate) mod report;
 mod stored;
 mod timing;
 

@@ -9,52 +9,83 @@ use super::application::{RowApplication, is_right};
 use super::functions::RowFunctions;
 use super::options::{RowStrategy, RowsArguments};
 use super::timing::{RunTimes, find_longest_wall, sum_longest_passes, sum_passes};
+use crate::documents::FormatVersion;
 use crate::lines::{count, wrap};
 use crate::measure::MeasuredPart;
 use crate::table::TextTable;
 
 /// The document for scripts.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RowsDocument {
-    schema: u32,
+    /// Version of the format.
+    schema: FormatVersion<1>,
+    /// Kernel that does the work of a rank's rows.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["fft", "dgemv"])))]
     kernel: &'static str,
+    /// Rows and columns of the matrix.
     size: usize,
+    /// Division of the rows.
     strategy: RowStrategy,
+    /// Time that `hpopta` takes for a measured size: the mean, or the upper end of its confidence interval.
     estimate: Estimate,
+    /// Options that decide on times and on their precision; `null` if nothing was measured.
     measured_with: Option<String>,
+    /// Seconds of measuring in this run.
     measuring_s: f64,
-    /// Predicted seconds of the longest rank.
+    /// Largest predicted time of a rank's kernel, in seconds; `null` if its times are not known.
     predicted_s: Option<f64>,
-    /// Seconds in which all kernels are done, and those of the whole run.
+    /// Time in which all kernels of a run are done, without messages.
     actual: TimeDocument,
+    /// Time of a run, with its messages.
     wall: TimeDocument,
+    /// Largest error of the result as a part of its bound; `null` if it was not checked, or is no number.
     residual: Option<f64>,
+    /// `true` if the result is right; `null` if it was not checked.
     verified: Option<bool>,
     /// Unusual findings about the model store, one line each.
     notices: Vec<String>,
+    /// Part of each rank.
     ranks: Vec<RankDocument>,
 }
 
 /// The rows of a rank.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct RankDocument {
+    /// The rank.
     rank: usize,
+    /// Its host.
     host: String,
+    /// Logical core that it was bound to; `null` if it was not.
     core: Option<u32>,
+    /// Points file of its times; `null` without one.
     file: Option<String>,
-    /// The origin of its times; `None` for files, and without times.
+    /// The origin of its times: `store` (earlier runs), `store+probe` (earlier runs, with sizes that this run
+    /// measured or times scaled by a measurement), or `fresh` (measurements of this run alone); `null` for times of
+    /// files, and without times.
+    #[cfg_attr(
+        feature = "schemars",
+        schemars(extend("enum" = ["store", "store+probe", "fresh", null]))
+    )]
     known: Option<KnownFrom>,
+    /// Its rows.
     rows: u64,
+    /// Time that its measured times predict for its kernel in a run, in seconds; `null` if they are not known.
     predicted_s: Option<f64>,
+    /// Time of its kernel in a run.
     actual: TimeDocument,
 }
 
 /// The seconds of all timed runs.
 #[derive(Default, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct TimeDocument {
+    /// Mean over the runs, in seconds.
     mean_s: f64,
-    /// Half-width of the confidence interval; `None` of a single run.
+    /// Half-width of the confidence interval of the mean, in seconds; `null` of a single run.
     ci_s: Option<f64>,
+    /// Time of each run in seconds, in order.
     runs_s: Vec<f64>,
 }
 
@@ -95,7 +126,7 @@ impl RowsDocument {
             actual: TimeDocument::default(),
         });
         Self {
-            schema: 1,
+            schema: FormatVersion,
             kernel: A::KERNEL,
             size: arguments.size,
             strategy: arguments.strategy,

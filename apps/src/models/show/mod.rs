@@ -1,6 +1,7 @@
 //! `isochron models show`: speeds and times of points files, surface files and stored models, and of the models made from
 //! them.
 
+pub(crate) mod document;
 mod figure;
 mod report;
 mod stored;
@@ -12,7 +13,6 @@ use clap::Args;
 use isochron_core::internal::output::check_distinct;
 use isochron_hierarchy::model::{Fit, Flag, ModelError, Point, SpeedModel, Surface};
 use isochron_plot::{draw_in_terminal, draw_plots};
-use serde::Serialize;
 use strum::VariantArray as _;
 
 use super::folders::{Folders, find_key};
@@ -80,17 +80,14 @@ enum ModelSource {
     Stored(Box<StoredModel>),
 }
 
-/// The words for the size that models are functions of, and for the models.
+/// The words for the size that models are functions of.
 struct SizeLabels {
     size: &'static str,
     axis: &'static str,
-    models: &'static str,
 }
 
 /// A measured time with its speed in units per second.
-#[derive(Serialize)]
 struct MeasuredTime {
-    #[serde(flatten)]
     size: TimedSize,
     t_s: f64,
     reps: u32,
@@ -99,8 +96,7 @@ struct MeasuredTime {
 }
 
 /// The size of a measured time.
-#[derive(Clone, Copy, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Copy)]
 enum TimedSize {
     Units { d: u64 },
     Blocks { m: u64, n: u64 },
@@ -129,8 +125,7 @@ struct NamedModel {
 }
 
 /// The fit that made a model of points, or the width of a surface's section.
-#[derive(Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq)]
 enum ModelKey {
     Fit(Fit),
     N(u64),
@@ -172,7 +167,7 @@ pub fn run(arguments: &ShowArguments) -> Result<Answer, Failure> {
     }
     if arguments.json {
         return Ok(Answer::written(AnswerForm::Document, move |out| {
-            report::write_json(&models, out)
+            document::write_json(&models, out)
         }));
     }
     let form = TextForm::of(arguments);
@@ -295,7 +290,6 @@ impl ShownModel {
             labels: &SizeLabels {
                 size: "d",
                 axis: "size, units",
-                models: "fits",
             },
             flags: Some(flags),
             keys,
@@ -322,7 +316,6 @@ impl ShownModel {
             labels: &SizeLabels {
                 size: "m",
                 axis: "height, blocks",
-                models: "sections",
             },
             flags: None,
             keys,

@@ -1,119 +1,13 @@
-//! Measured times and models as tables and as JSON.
+//! Measured times and models as tables.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use isochron_hierarchy::model::Reason;
 use isochron_hierarchy::printable::{show_name, show_text};
-use serde::ser::{SerializeMap as _, SerializeSeq as _};
-use serde::{Serialize, Serializer};
 
-use super::{ModelKey, ModelSource, NamedModel, ShownModel, TimedSize};
+use super::{ModelSource, NamedModel, ShownModel, TimedSize};
 use crate::table::{NumberRow, write_numbers};
-
-/// All models as JSON.
-#[derive(Serialize)]
-struct ModelsDocument<'a> {
-    schema: u32,
-    models: Vec<ShownDocument<'a>>,
-}
-
-/// The times of one file or stored model as JSON. Its lists are written as they are made.
-struct ShownDocument<'a>(&'a ShownModel);
-
-/// The measured times.
-struct TimeList<'a>(&'a ShownModel);
-
-/// The models made of them.
-struct ModelSeries<'a>(&'a ShownModel);
-
-/// A model as JSON.
-#[derive(Serialize)]
-struct ModelDocument<'a> {
-    #[serde(flatten)]
-    key: ModelKey,
-    at: ValueList<'a>,
-}
-
-/// The values of a model at the sizes to show.
-struct ValueList<'a>(&'a ShownModel, NamedModel);
-
-/// The speed and the time of a model at a size, `d` or `m`.
-struct ModelValue<'a> {
-    name: &'a str,
-    size: u64,
-    speed: f64,
-    time_s: f64,
-}
-
-impl Serialize for ShownDocument<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let shown = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        match &shown.source {
-            ModelSource::File(file) => map.serialize_entry("file", file)?,
-            ModelSource::Stored(model) => map.serialize_entry("stored", model)?,
-        }
-        if let Some(grid) = shown.grid() {
-            map.serialize_entry("grid", &grid)?;
-        }
-        map.serialize_entry("points", &TimeList(shown))?;
-        if let Some(flags) = &shown.flags {
-            map.serialize_entry("flags", flags)?;
-        }
-        map.serialize_entry(shown.labels.models, &ModelSeries(shown))?;
-        map.end()
-    }
-}
-
-impl Serialize for TimeList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(None)?;
-        self.0.visit_times(|time| list.serialize_element(&time))?;
-        list.end()
-    }
-}
-
-impl Serialize for ModelSeries<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.keys.iter().map(|&key| ModelDocument {
-            key,
-            at: ValueList(self.0, self.0.make_model(key)),
-        }))
-    }
-}
-
-impl Serialize for ValueList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(file, model) = self;
-        serializer.collect_seq(file.sizes.iter().map(|&size| ModelValue {
-            name: file.labels.size,
-            size,
-            speed: model.speed(size as f64),
-            time_s: model.time_s(size as f64),
-        }))
-    }
-}
-
-impl Serialize for ModelValue<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry(self.name, &self.size)?;
-        map.serialize_entry("speed", &self.speed)?;
-        map.serialize_entry("time_s", &self.time_s)?;
-        map.end()
-    }
-}
-
-/// Writes all models for scripts, as one line.
-pub(super) fn write_json(models: &[ShownModel], out: &mut dyn Write) -> io::Result<()> {
-    let document = ModelsDocument {
-        schema: 1,
-        models: models.iter().map(ShownDocument).collect(),
-    };
-    serde_json::to_writer(&mut *out, &document)?;
-    writeln!(out)
-}
 
 impl ShownModel {
     /// Writes the measured times with their flags, and the values of the models; of a stored model first its key and its

@@ -13,33 +13,47 @@ use crate::lines::count;
 
 /// A stored model without its times.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct StoredModel {
+    /// Its name.
     name: String,
     #[serde(flatten)]
     key: StoreKey,
+    /// Number of runs in the store.
     runs: usize,
+    /// Runs that the times are made from.
     counting_runs: usize,
-    /// The reason why older runs do not count any more.
+    /// Reason why older runs do not count; `null` if all agree.
     stale: Option<String>,
+    /// Seconds since the last run that counts; `null` if none does.
     age_s: Option<u64>,
     /// Sizes that were given up.
     bounds: Vec<TimeBound>,
+    /// The runs, in the order in which they were made.
     stored_runs: Vec<ShownRun>,
 }
 
 /// A size that was given up: it takes at least these seconds.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct TimeBound {
+    /// Units of the size that was given up.
     d: u64,
+    /// Seconds that it takes at least.
     t_s: f64,
 }
 
 /// A run of a model.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 struct ShownRun {
+    /// The job of the run.
     writer: String,
+    /// Host of the run; of links, all hosts.
     host: String,
+    /// Time of writing of the run, in seconds since 1970.
     at_s: u64,
+    /// Its times, by size.
     samples: Vec<Series>,
 }
 

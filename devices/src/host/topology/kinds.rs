@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 
 /// A kind of core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct KindInfo {
-    /// Its number, as in [`CoreInfo::kind`](super::CoreInfo::kind).
+    /// Its number, as cores have it.
     pub kind: u32,
-    /// The maker's name, such as `IntelAtom`; `None` if the system does not tell.
+    /// The maker's name of the kind, such as `IntelAtom`; `None` if the system does not tell.
     pub name: Option<String>,
-    /// The highest clock rate, in MHz; `None` if the system does not tell.
+    /// Highest clock rate in MHz; `None` if the system does not tell.
     pub max_mhz: Option<u32>,
-    /// The processing units of this kind that this process may use.
+    /// Hardware threads of this kind that may be used.
     pub pus: Vec<u32>,
 }
 

@@ -8,14 +8,15 @@ use std::str::FromStr;
 
 /// Width and rate of a PCI Express link.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PciLink {
     /// Lanes in use.
     pub width: u32,
-    /// Current transfers per second and lane, in 10⁹; an idle GPU lowers them to save power.
+    /// Transfers per second and lane in use, in 10⁹; an idle GPU lowers them to save power.
     pub gt_per_s: f64,
-    /// The most lanes that the device can use.
+    /// Most lanes of the device.
     pub max_width: u32,
-    /// The most transfers per second and lane that the device can use, in 10⁹.
+    /// Most transfers per second and lane, in 10⁹.
     pub max_gt_per_s: f64,
 }
 

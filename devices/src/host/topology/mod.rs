@@ -38,17 +38,18 @@ use std::error::Error;
 
 /// One core that this process may use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CoreInfo {
-    /// Logical index of the core in the host.
+    /// Logical index.
     pub core: u32,
-    /// The operating system's indices of its processing units (hardware threads) that this process may use.
+    /// The system's numbers of its hardware threads that may be used.
     pub pus: Vec<u32>,
-    /// Logical index of the package (socket) that it lies in.
+    /// Logical index of its package.
     pub package: u32,
-    /// The operating system's index of the NUMA node next to it.
+    /// The system's number of its NUMA domain.
     pub numa: u32,
-    /// Its kind, ascending by speed if the system ranks them, 0 the most frugal; `None` if all cores are of one
-    /// kind, as far as the system tells.
+    /// Its kind, 0 the slowest if the system ranks them by speed; `None` if all cores are alike, as far as the system
+    /// tells.
     pub kind: Option<u32>,
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// The kind of a part of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(tag = "part", rename_all = "kebab-case")]
 pub enum PartKind {
     /// The whole host.
@@ -21,9 +22,9 @@ pub enum PartKind {
     Group,
     /// A data or unified cache.
     Cache {
-        /// Level, 1 the nearest to the core.
+        /// Level of a cache, 1 next to the core.
         level: u32,
-        /// Its size in bytes.
+        /// Size of a cache, in bytes.
         size_bytes: u64,
     },
     /// A core.
@@ -32,8 +33,9 @@ pub enum PartKind {
 
 /// Memory of a NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MemoryInfo {
-    /// The operating system's index of the node.
+    /// The system's number of the memory's domain.
     pub numa: u32,
     /// Its size in bytes.
     pub memory_bytes: u64,
@@ -41,21 +43,22 @@ pub struct MemoryInfo {
 
 /// A part of a host, with the parts in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct HostPart {
     /// Its kind.
     #[serde(flatten)]
     pub kind: PartKind,
     /// Its logical index among parts of its kind.
     pub index: u32,
-    /// The processor's model for a package, if the system tells it.
+    /// Model of a package, if the system tells.
     pub name: Option<String>,
-    /// The memory next to it.
+    /// Memory next to it.
     pub memory: Vec<MemoryInfo>,
-    /// The GPUs with buses attached to it.
+    /// Bus addresses of GPUs next to it.
     pub gpus: Vec<BusId>,
-    /// The cores in it that this process may use, by logical index.
+    /// Cores in it that may be used, by logical index.
     pub cores: Vec<u32>,
-    /// The parts in it that have a core that this process may use, memory or a GPU.
+    /// The parts in it that have a core that may be used, memory or a GPU. They have the same fields.
     pub parts: Vec<HostPart>,
 }
 

@@ -25,6 +25,7 @@ pub type Distances = BTreeMap<u32, u32>;
 /// # Ok::<(), isochron_devices::DeviceError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(into = "String", try_from = "String")]
 pub struct BusId {
     domain: u32,
@@ -82,27 +83,27 @@ impl TryFrom<String> for BusId {
 
 /// A GPU as the host sees it on its buses, usable by a driver or not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PciGpu {
-    /// Its address.
+    /// Its address on the bus.
     pub bus_id: BusId,
     /// The maker's number.
     pub vendor_id: u16,
     /// The product's number.
     pub device_id: u16,
-    /// The maker's name, if the host has a list of them.
+    /// The maker's name, if the host knows it.
     pub vendor: Option<String>,
-    /// The product's name, if the host has a list of them.
+    /// The product's name, if the host knows it.
     pub name: Option<String>,
-    /// Current bandwidth of its link in one direction, in GB/s; an idle GPU lowers it to save power.
+    /// GB/s of its link in one direction as set now; an idle GPU lowers it to save power.
     pub link_gb_per_s: Option<f64>,
-    /// Width and rate of its link; `None` on another machine's topology.
+    /// Width and rate of its link; `None` for another machine.
     pub link: Option<PciLink>,
     /// Its memory in bytes, if hwloc asked its driver.
     pub memory_bytes: Option<u64>,
-    /// The operating system's index of the NUMA node of its bus; `None` if the host does not tell, or the bus belongs
-    /// to several nodes.
+    /// NUMA domain of its bus, the system's number; `None` if unknown, or if there are several.
     pub numa: Option<u32>,
-    /// The nearest cores that this process may use, by logical index.
+    /// The nearest cores that may be used, by logical index.
     pub near_cores: Vec<u32>,
 }
 
@@ -115,14 +116,15 @@ impl PciGpu {
 
 /// A GPU as its driver sees it. Slices of one GPU (MIG) are several, on one bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DriverGpu {
-    /// The driver's number of it.
+    /// The driver's number.
     pub ordinal: u32,
-    /// Its address.
+    /// Its address, from the driver.
     pub bus_id: BusId,
-    /// The driver's name of it.
+    /// Its name, from the driver.
     pub name: String,
-    /// Its memory in bytes.
+    /// Its memory in bytes, from the driver.
     pub memory_bytes: u64,
 }
 
@@ -135,12 +137,13 @@ impl DriverGpu {
 
 /// A GPU as its host and its driver see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GpuInfo {
-    /// Its address.
+    /// Address on the bus.
     pub bus_id: BusId,
-    /// The host's view; `None` if it does not show its buses, as in some containers.
+    /// Facts that the host shows; `None` if it does not show its buses, as in some containers.
     pub pci: Option<PciGpu>,
-    /// The driver's view; `None` if there is no driver, or it does not show this GPU.
+    /// Facts from the driver; `None` if there is none, or it does not show this GPU.
     pub driver: Option<DriverGpu>,
 }
 

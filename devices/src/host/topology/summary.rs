@@ -10,51 +10,55 @@ use std::collections::BTreeMap;
 
 /// A package: the processor in a socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PackageInfo {
-    /// Logical index.
+    /// Logical index of the package.
     pub package: u32,
-    /// The processor's model, if the system tells it.
+    /// Model of the processor, if the system tells.
     pub model: Option<String>,
-    /// Number of its cores that this process may use.
+    /// Cores of it that may be used.
     pub cores: usize,
 }
 
 /// A NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct NumaInfo {
-    /// The operating system's index.
+    /// The system's number of the domain.
     pub numa: u32,
-    /// Its memory, in bytes.
+    /// Memory of the domain, in bytes.
     pub memory_bytes: u64,
-    /// The processing units next to it that this process may use.
+    /// Hardware threads next to it that may be used.
     pub pus: Vec<u32>,
 }
 
 /// Caches of one level and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CacheInfo {
-    /// Level, 1 the nearest to the core.
+    /// Level, 1 next to the core.
     pub level: u32,
-    /// Size of one of them, in bytes.
+    /// Size of one cache, in bytes.
     pub size_bytes: u64,
-    /// Number of them in the host.
+    /// Number of such caches.
     pub count: usize,
 }
 
 /// The hardware of a host in plain data, for reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TopologySummary {
-    /// `true` if it is the machine that the program runs on.
+    /// `true` for the machine that the program runs on.
     pub this_system: bool,
     /// Installed memory, in bytes.
     pub memory_total_bytes: u64,
     /// The packages.
     pub packages: Vec<PackageInfo>,
-    /// The NUMA nodes.
+    /// The NUMA domains.
     pub numa_nodes: Vec<NumaInfo>,
-    /// The data and unified caches, from level 1 up.
+    /// Data and unified caches, from level 1 up.
     pub caches: Vec<CacheInfo>,
-    /// The cores that this process may use.
+    /// The cores that may be used.
     pub cores: Vec<CoreInfo>,
 }
 

@@ -37,21 +37,23 @@ use serde::{Deserialize, Serialize};
 /// # References
 /// Clarke's thesis, section 3.2.1, for the shape.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Flag {
-    /// The size in units.
+    /// Units of the flagged point.
     pub d: u64,
-    /// Its measured speed in units per second; the mean if it was measured several times.
+    /// Its measured speed, in units per second; the mean if it was measured several times.
     pub speed: f64,
-    /// The nearest speed that the others allow, in units per second.
+    /// Nearest speed that the other points allow, in units per second.
     pub allowed: f64,
-    /// Largest difference of the two that imprecision explains, in units per second.
+    /// Largest difference of the two that lack of precision explains, in units per second.
     pub tolerance: f64,
-    /// The kind of contradiction.
+    /// The contradiction.
     pub reason: Reason,
 }
 
 /// The kind of contradiction between a measured size and the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
     /// Slower than its neighbours allow.

@@ -252,12 +252,13 @@ impl<T> MoveMemory<'_, T> {
 
 /// Time and messages of a movement on one rank.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Moved {
-    /// Seconds it took.
+    /// Seconds of the slowest rank.
     pub seconds: f64,
-    /// Messages with elements that were sent.
+    /// Messages with elements.
     pub messages: u64,
-    /// Bytes of elements that were sent.
+    /// Bytes of elements that ranks sent each other.
     pub bytes: u64,
 }
 

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 /// The results of learning in a run, with their times and costs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Learnt {
     /// Number of decisions in the run.
     pub decisions: usize,
-    /// Seconds of these decisions on the head rank, during which the devices compute.
+    /// Seconds of these decisions on the first rank, during which the devices compute.
     pub deciding_s: f64,
     /// Seconds of changing the division, with the return of C to where the plan has it.
     pub changing_s: f64,
@@ -28,12 +29,15 @@ pub struct Learnt {
 
 /// A change of the division in mid-run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LearntChange {
-    /// The first step in the new division.
+    /// First step in the new division.
     pub step: usize,
-    /// The rank whose devices divide their work anew; `null` if all ranks do.
+    /// Rank whose devices divide their work anew; `null` if all ranks do.
     pub rank: Option<usize>,
-    /// The reason.
+    /// Why. `saving`: it saves more than it costs. `drift`: a device became slower or faster, and it saves more than
+    /// it costs. `forced`: a test asks for it.
+    #[cfg_attr(feature = "schemars", schemars(extend("enum" = ["saving", "drift", "forced"])))]
     pub why: ChangeReason,
     /// `true` if parts of C moved between ranks; `false` if only columns moved between the devices of a rank.
     pub moves_c: bool,
@@ -49,14 +53,15 @@ pub struct LearntChange {
 
 /// A lasting change of a device's speed in mid-run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LearntDrift {
-    /// Its rank.
+    /// Rank of the device.
     pub rank: usize,
-    /// Its host.
+    /// Host of the rank.
     pub host: String,
-    /// Its name.
+    /// Name of the device.
     pub device: String,
-    /// The first step with the new speed.
+    /// First step at the new speed.
     pub step: usize,
     /// Time after the change over the time before; above 1 if the device became slower.
     pub factor: f64,
@@ -64,11 +69,12 @@ pub struct LearntDrift {
 
 /// The model of a device's time of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LearntDevice {
-    /// Its rank.
+    /// Rank of the device.
     pub rank: usize,
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// The model, in elements of C per step; `null` if it was never measured.
+    /// Its model, in elements of C per step; `null` if it was never measured.
     pub model: Option<PartModel>,
 }

@@ -33,21 +33,24 @@ fn parse_json<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> 
 /// A run that learnt: its plan, and every decision with the times that led to it. The same decisions follow from it
 /// again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RunRecord {
-    /// Version of this format, 1.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = SCHEMA)))]
     schema: u32,
-    /// The plan that the run began with.
+    /// The plan that the run began with: a saved plan, without `predicted`.
     plan: Plan,
-    /// Conditions that decided on the cost of changes.
+    /// Conditions of these hosts that decide on the cost of changes.
     conditions: RunConditions,
-    /// The decisions, in order.
+    /// Every decision, in order.
     decisions: Vec<RecordedDecision>,
 }
 
 /// A decision in mid-run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct RecordedDecision {
-    /// The step from which on it was in force.
+    /// First step in which it was in force.
     pub step: usize,
     /// The steps of each rank since the last decision, by rank.
     pub ranks: Vec<Vec<SeenStep>>,
@@ -55,7 +58,7 @@ pub struct RecordedDecision {
     pub changing_s: f64,
     /// The decision.
     pub directive: Directive,
-    /// `true` if the change found no memory.
+    /// `true` if a host had no memory for the change.
     pub is_refused: bool,
 }
 
