@@ -110,12 +110,16 @@ pub fn run<'a>(
         Some(GivenPlan::Recorded(record)) => record.into(),
         _ => plan.clone().into(),
     };
-    let (run, out) = ((&mut session, &mut watch), outputs.out);
+    let out = outputs.out;
     let (report, record) = match element {
-        ElementType::F32 => multiply_as::<f32>(run, arguments, of, files, out),
-        ElementType::F64 => multiply_as::<f64>(run, arguments, of, files, out),
-        ElementType::C32 => multiply_as::<Complex32>(run, arguments, of, files, out),
-        ElementType::C64 => multiply_as::<Complex64>(run, arguments, of, files, out),
+        ElementType::F32 => multiply_as::<f32>(&mut session, &mut watch, arguments, of, files, out),
+        ElementType::F64 => multiply_as::<f64>(&mut session, &mut watch, arguments, of, files, out),
+        ElementType::C32 => {
+            multiply_as::<Complex32>(&mut session, &mut watch, arguments, of, files, out)
+        }
+        ElementType::C64 => {
+            multiply_as::<Complex64>(&mut session, &mut watch, arguments, of, files, out)
+        }
     }?;
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
@@ -186,7 +190,8 @@ fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
 
 /// Multiplies with elements of the plan's type. Returns the report, and on the head rank the record if one is kept.
 fn multiply_as<T: Element>(
-    (session, watch): (&mut Session, &mut Stopwatch<'_>),
+    session: &mut Session,
+    watch: &mut Stopwatch<'_>,
     arguments: &MxmArguments,
     of: ProductOf<'_>,
     files: MatrixFiles,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use isochron_core::comm::Comm;
 use isochron_core::plan::Plan;
 use isochron_core::progress::{Observer, Progress};
-use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, Rule};
 
 use crate::terminal_line::TerminalLine;
 
@@ -23,10 +23,12 @@ impl MeasuringLimits {
     /// Returns the limits of balancing with these settings.
     pub(super) fn of(config: &BalanceConfig) -> Self {
         // Before the first division, a small point of each node is measured.
-        let most = match config.strategy {
-            Strategy::Fpm | Strategy::MultiCpm => Some(config.max_iterations.saturating_add(1)),
-            Strategy::SingleCpm => Some(1),
-            Strategy::Homogeneous | Strategy::Adaptive => None,
+        let most = match config.rule() {
+            Rule::Even | Rule::Functional { learns: true } => None,
+            Rule::Constant { is_single: true } => Some(1),
+            Rule::Constant { .. } | Rule::Functional { .. } => {
+                Some(config.max_iterations.saturating_add(1))
+            }
         };
         Self {
             most,
@@ -177,6 +179,8 @@ fn describe_steps(step: usize, steps: usize, flop: f64, elapsed_s: f64) -> Strin
 
 #[cfg(test)]
 mod tests {
+    use isochron_hierarchy::balance::Strategy;
+
     use super::*;
 
     #[test]

@@ -19,7 +19,7 @@ pub enum Partitioner {
     Gpa,
     /// The numerical partitioning algorithm, [`npa()`]: equal times, for smooth models.
     Npa,
-    /// [`hpopta()`]: the minimal largest time, balanced or not, for models of any shape.
+    /// HPOPTA: the minimal largest time, balanced or not, for models of any shape.
     Hpopta,
 }
 
@@ -34,7 +34,7 @@ impl Partitioner {
     /// rounded up to whole units. The rest of `total` goes to the device that then finishes first.
     ///
     /// # Errors
-    /// Fails as [`gpa()`], [`npa()`] or [`hpopta()`]; [`PartitionError::InvalidModel`] for a model without
+    /// Fails as [`gpa()`], [`npa()`] or [`hpopta()`](super::hpopta()); [`PartitionError::InvalidModel`] for a model without
     /// a finite positive time at one of these multiples.
     pub fn divide(
         self,

@@ -70,7 +70,7 @@ pub(super) struct PartMove<T: 'static> {
 pub(super) enum MoveAim<T: 'static> {
     /// Its own, which has room for the part on this spread.
     Here(Spread),
-    New(Matrix<T>),
+    New(Box<Matrix<T>>),
 }
 
 impl<T: Scalar> PartMove<T> {
@@ -89,7 +89,7 @@ impl<T: Scalar> PartMove<T> {
         let movement = Movement::new(comm, from, (&to, Order::Columns), limit)?;
         let aim = match frame.move_to(to.part(comm.rank())) {
             Some(_) => MoveAim::Here(to),
-            None => MoveAim::New(allocate(to, comm.rank())?),
+            None => MoveAim::New(Box::new(allocate(to, comm.rank())?)),
         };
         Ok(Self { movement, aim })
     }

@@ -52,13 +52,13 @@ impl<T> fmt::Debug for Factors<'_, T> {
     }
 }
 
-/// A matrix that is read: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
+/// A matrix that is read: the program's memory for its [`Distribution`](crate::matrix::Distribution), or a [`Matrix`] of the runtime.
 ///
 /// It is made from `(&data, ld)` or a [`View`], from a list of them for blocks, or from `&matrix`.
 #[derive(Debug)]
 pub struct Lent<'m, T>(Memory<Pieces<T, &'m [T]>, &'m HeldMatrix<'m, T>>);
 
-/// The matrix C of a run: the program's memory for its [`Distribution`], or a [`Matrix`] of the runtime.
+/// The matrix C of a run: the program's memory for its [`Distribution`](crate::matrix::Distribution), or a [`Matrix`] of the runtime.
 ///
 /// It is made from `(&mut data, ld)` or a [`ViewMut`], from a list of them for blocks, or from `&mut matrix`.
 #[derive(Debug)]

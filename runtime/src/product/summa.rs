@@ -209,7 +209,7 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
                     self.failure = placed.err().map(Error::from);
                 }
                 let moved = movement.run(self.comm, c.local(), target.local_mut(), &replace)?;
-                c.replace_by(target);
+                c.replace_by(*target);
                 moved
             }
         };

@@ -65,7 +65,8 @@ pub(crate) fn choose_library(
     comm: &dyn Comm,
     choice: &BlasChoice,
     rank: ChoosingRank,
-    (mode, store): (StoreMode, Option<&ModelStore>),
+    mode: StoreMode,
+    store: Option<&ModelStore>,
 ) -> Result<ChosenLibrary, Error> {
     let _trying = enter_within(RankPhase::Libraries);
     let found = agree(comm, find_blas(choice, rank.cores).map_err(Error::from))?;

@@ -89,7 +89,8 @@ impl<T: Scalar> Exact<T> {
         let _call = enter_factors(
             comm,
             "adding factors to an exact check",
-            (self.seed, self.scalars),
+            self.seed,
+            self.scalars,
             [&a, &b],
             (self.expected.len(), self.cols),
         )?;

@@ -50,7 +50,8 @@ const SEED: u64 = 0x15_0c_48_20;
 fn enter_factors<'c, T: Scalar>(
     comm: &'c dyn Comm,
     name: &'static str,
-    (seed, scalars): (u64, Scalars<T>),
+    seed: u64,
+    scalars: Scalars<T>,
     [a, b]: [&Operand<'_, T>; 2],
     (rows, cols): (usize, usize),
 ) -> Result<EnteredCall<'c>, Error> {

@@ -162,12 +162,12 @@ impl<T: bytemuck::Pod> Movement<T> {
         let mut under_way: Option<(usize, Transfer<'_, T>)> = None;
         for round in 0..self.plan.rounds {
             let transfer = self.start_round(comm, round, memory.source(), &mut moved)?;
-            if let Some(before) = under_way.replace((round, transfer)) {
-                self.finish_round(before, &mut memory, put)?;
+            if let Some((before, transfer)) = under_way.replace((round, transfer)) {
+                self.finish_round(before, transfer, &mut memory, put)?;
             }
         }
-        if let Some(last) = under_way {
-            self.finish_round(last, &mut memory, put)?;
+        if let Some((last, transfer)) = under_way {
+            self.finish_round(last, transfer, &mut memory, put)?;
         }
         Ok(moved)
     }
@@ -195,7 +195,8 @@ impl<T: bytemuck::Pod> Movement<T> {
     /// Waits for a round, and puts its elements into the target.
     fn finish_round(
         &mut self,
-        (round, transfer): (usize, Transfer<'_, T>),
+        round: usize,
+        transfer: Transfer<'_, T>,
         memory: &mut MoveMemory<'_, T>,
         put: &impl Fn(&mut T, T),
     ) -> Result<(), Error> {

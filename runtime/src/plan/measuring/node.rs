@@ -111,9 +111,10 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         }
     }
 
-    /// Takes what is known of this rank's devices: balancing starts with their points, if all of them have some.
+    /// Takes what is known of this rank's devices: balancing starts with their points, if all of them have some. An even division
+    /// asks for no knowledge.
     pub(crate) fn take_known(&mut self, known: &[KnownDevice]) {
-        if known.iter().any(|device| device.points.is_empty()) {
+        if known.is_empty() || known.iter().any(|device| device.points.is_empty()) {
             return;
         }
         let points = known.iter().map(|device| device.points.clone()).collect();

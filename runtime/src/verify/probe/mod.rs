@@ -173,7 +173,8 @@ impl<T: Scalar> Probe<T> {
         let _call = enter_factors(
             comm,
             "adding factors to a check",
-            (self.seed, self.scalars),
+            self.seed,
+            self.scalars,
             [&a, &b],
             (self.rows, self.groups.n_cols()),
         )?;

@@ -9,6 +9,7 @@ use isochron_devices::{
     ViewMut, Worker,
 };
 use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::layout::slice_cols;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -212,4 +213,19 @@ fn short_runs_repeat_the_fewest_times() {
     for (steps, updates, reps) in cases {
         assert_eq!(limit_reps(default, steps, updates).max_reps, reps);
     }
+}
+
+#[test]
+fn a_node_of_which_nothing_is_known_divides_evenly() {
+    let devices = [(); 2].map(|()| -> Box<dyn Worker> { Box::new(FakeDevice::new(1, 0)) });
+    let mut team = DeviceTeam::new(devices.into()).unwrap();
+    let comm = LocalComm::new();
+    let mut measurer = prepare_measurer(&comm, &mut team, 64);
+    // An even division shares no knowledge of devices.
+    measurer.take_known(&[]);
+    let division = Division::K {
+        shares: vec![64],
+        held: slice_cols(64, &[64]).unwrap(),
+    };
+    assert_eq!(measurer.slice_part(&division), [32, 32]);
 }
