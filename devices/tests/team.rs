@@ -12,7 +12,8 @@ use isochron_devices::{
 };
 use isochron_hierarchy::times::Measurement;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread;
 
 /// Returns this machine's topology, which takes longer to find than most cases to run: hwloc loads its plugins each time.
 fn share_topology() -> Arc<Topology> {
@@ -309,12 +310,31 @@ fn meanwhile_runs_during_the_update() {
         }
         Ok(UpdateTime::default())
     });
-    let mut team = DeviceTeam::new(vec![worker]).unwrap();
-    run_update(&mut team, &[2], &mut || {
+    let mut team = DeviceTeam::new(vec![worker, cpu_worker("b", 1)]).unwrap();
+    run_update(&mut team, &[2, 2], &mut || {
         // After the third message the device no longer listens.
         send.send(()).is_ok()
     })
     .unwrap();
+}
+
+#[test]
+fn a_short_update_of_one_device_stays_on_the_calling_thread() {
+    let threads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&threads);
+    let worker = made_up("a", move || {
+        seen.lock().unwrap().push(thread::current().id());
+        Ok(UpdateTime::default())
+    });
+    let mut team = DeviceTeam::new(vec![worker]).unwrap();
+    let mut calls = 0;
+    run_update(&mut team, &[2], &mut || {
+        calls += 1;
+        true
+    })
+    .unwrap();
+    assert_eq!(*threads.lock().unwrap(), [thread::current().id()]);
+    assert_eq!(calls, 1);
 }
 
 #[test]
