@@ -211,8 +211,8 @@ impl<'d, T: Scalar> Course<'d, T> {
         Spread::on_layout(problem.m(), problem.n(), problem.block(), layout)
     }
 
-    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; `None`
-    /// after a failure.
+    /// Notes a step of this rank: `k` of the update, the rows of C, and the columns and times of the devices; no times without
+    /// a part of C, and `None` after a failure.
     pub(super) fn log_step(
         &mut self,
         k: usize,
@@ -225,11 +225,15 @@ impl<'d, T: Scalar> Course<'d, T> {
         let Some(steering) = &mut self.steering else {
             return;
         };
-        let samples = times.and_then(|times| steering.clock.read(times, slices));
-        self.log.steps.push(match samples {
-            Some(samples) => SeenStep { k, rows, samples },
-            None => SeenStep::unknown(rows, slices),
-        });
+        let step = match times {
+            Some([]) => Some(SeenStep::untimed(k, rows, slices)),
+            Some(times) => {
+                (steering.clock.read(times, slices)).map(|samples| SeenStep { k, rows, samples })
+            }
+            None => None,
+        };
+        let step = step.unwrap_or_else(|| SeenStep::untimed(0, rows, slices));
+        self.log.steps.push(step);
     }
 
     /// Notes the seconds of a change, and if this rank's part of C moved.

@@ -20,13 +20,13 @@ pub struct SeenStep {
 }
 
 impl SeenStep {
-    /// Makes a step on these columns of each device, whose times are not known.
-    pub(super) fn unknown(rows: usize, slices: &[usize]) -> Self {
+    /// Makes a step on these columns of each device without times: there was nothing to do, or they are not known and `k` is 0.
+    pub(super) fn untimed(k: usize, rows: usize, slices: &[usize]) -> Self {
         let samples = slices
             .iter()
             .map(|&cols| sample_columns(cols as u64, 0.0, false));
         Self {
-            k: 0,
+            k,
             rows,
             samples: samples.collect(),
         }
