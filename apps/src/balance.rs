@@ -155,7 +155,8 @@ pub fn run(comm: &dyn Comm, arguments: &DpaArguments) -> Result<Option<Answer>, 
         ranks: list_ranks(
             &balanced,
             &kernel.parts,
-            (names.unwrap_or_default(), list_origins(&known, resumed)),
+            names.unwrap_or_default(),
+            list_origins(&known, resumed),
         ),
         history: list_history(&balanced),
     };
@@ -374,7 +375,8 @@ fn list_origins(known: &[KnownKernel], resumed: usize) -> Vec<Option<KnownFrom>>
 fn list_ranks(
     balanced: &Balanced,
     parts: &[MeasuredPart],
-    (files, known): (Vec<Option<String>>, Vec<Option<KnownFrom>>),
+    files: Vec<Option<String>>,
+    known: Vec<Option<KnownFrom>>,
 ) -> Vec<BalancedRank> {
     let ranks = parts.iter().zip(files).zip(known).enumerate();
     ranks

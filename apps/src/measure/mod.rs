@@ -371,7 +371,7 @@ fn list_models(
     let documents = parts.iter().zip(files).enumerate();
     Ok(documents
         .map(|(index, (part, file))| {
-            MeasuredModelDocument::new(part, file, index, (&campaign.points, &work))
+            MeasuredModelDocument::new(part, file, index, &campaign.points, &work)
         })
         .collect())
 }

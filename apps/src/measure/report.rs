@@ -71,7 +71,8 @@ impl MeasuredModelDocument {
         part: &MeasuredPart,
         file: Option<String>,
         index: usize,
-        (points, work): (&[(Size, PartPoints)], &[f64]),
+        points: &[(Size, PartPoints)],
+        work: &[f64],
     ) -> Self {
         let is_surface = points.iter().any(|((_, n), _)| *n > 1);
         let measured = points.iter().zip(work);
@@ -233,7 +234,8 @@ mod tests {
                 &part,
                 file,
                 1,
-                (&points, &[2e9, 4e9]),
+                &points,
+                &[2e9, 4e9],
             )],
         };
         let text = document.format(80);

@@ -64,7 +64,9 @@ pub fn run(arguments: &TraceArguments) -> Result<Answer, Failure> {
         schema: FormatVersion,
         event: options.event.clone(),
         measured_with: options.describe(arguments.confidence),
-        models: models.map(TracedDocument::new).collect(),
+        models: models
+            .map(|(model, file)| TracedDocument::new(model, file))
+            .collect(),
         notices,
     };
     Answer::new(arguments.json, &document, |document| {

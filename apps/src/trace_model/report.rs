@@ -55,7 +55,7 @@ struct TracedPoint {
 
 impl TracedDocument {
     /// Describes a model and its file.
-    pub fn new((model, file): (TracedModel, Option<PathBuf>)) -> Self {
+    pub fn new(model: TracedModel, file: Option<PathBuf>) -> Self {
         let points = model.points.into_iter().map(|point| TracedPoint {
             units_per_s: point.speed(),
             point,

@@ -57,7 +57,7 @@ impl GpuCard {
         };
         let pin = self.topology.should_pin();
         let topology = Arc::clone(&self.topology);
-        CudaWorker::new(topology, "gpu", &self.info, (cores, pin), &config)
+        CudaWorker::new(topology, "gpu", &self.info, cores, pin, &config)
             .with_context(|| self.info.name.clone())
     }
 

@@ -59,7 +59,8 @@ impl CudaWorker {
         topology: Arc<Topology>,
         name: &str,
         gpu: &CudaInfo,
-        (cores, pin): (&[CoreInfo], bool),
+        cores: &[CoreInfo],
+        pin: bool,
         config: &CudaConfig,
     ) -> Result<Self, DeviceError> {
         config.check(name)?;

@@ -69,10 +69,11 @@ impl Node {
             workers.push(worker.into());
         }
         for host in found.gpus {
-            let (gpu, cores) = (&gpus[host.gpu], [host.core]);
+            let (gpu, cores, config) = (&gpus[host.gpu], [host.core], CudaConfig::default());
             let name = DriverGpu::try_from(gpu)?.device_name();
-            let (cores, config) = ((&cores[..], host.pin), CudaConfig::default());
-            workers.push(CudaWorker::new(topology.clone(), &name, gpu, cores, &config)?.into());
+            let topology = Arc::clone(&topology);
+            let worker = CudaWorker::new(topology, &name, gpu, &cores, host.pin, &config)?;
+            workers.push(worker.into());
         }
         Ok(Self::of_team(DeviceTeam::new(workers)?))
     }

@@ -132,7 +132,7 @@ pub fn make_team(
     let mut hosts = hosts.into_iter();
     let mut workers: Vec<(usize, Box<dyn Worker>)> = Vec::new();
     for ((index, device), gpu) in with_gpu.into_iter().zip(gpus) {
-        let host = match &device.cores {
+        let (cores, pin) = match &device.cores {
             Cores::All => hosts.next().unwrap_or_default(),
             // A paced GPU, too, needs its own host core.
             Cores::Count(count) => {
@@ -140,7 +140,7 @@ pub fn make_team(
             }
             Cores::List(list) => (find_cores(topology, list)?, topology.is_this_system()),
         };
-        workers.push((index, make_gpu_worker(device, gpu, host, topology)?));
+        workers.push((index, make_gpu_worker(device, gpu, cores, pin, topology)?));
     }
     for (index, device) in of_cores {
         let worker = make_cpu_worker(device, index, &mut rank_cores, topology, blas)?;
@@ -185,8 +185,8 @@ fn default_workers(
     let (groups, gpus) = loop {
         let found = found_devices(topology, place, grouping, &usable)?;
         let workers = found.gpus.into_iter().map(|host| {
-            let (spec, cores) = (DeviceSpec::default(), (vec![host.core], host.pin));
-            make_gpu_worker(&spec, &usable[host.gpu], cores, topology).map_err(|e| (host.gpu, e))
+            let (spec, gpu, cores) = (DeviceSpec::default(), &usable[host.gpu], vec![host.core]);
+            make_gpu_worker(&spec, gpu, cores, host.pin, topology).map_err(|e| (host.gpu, e))
         });
         match workers.collect::<Result<Vec<_>, _>>() {
             Ok(workers) => break (found.groups, workers),
@@ -209,7 +209,8 @@ fn default_workers(
 fn make_gpu_worker(
     device: &DeviceSpec,
     gpu: &RankGpu,
-    (cores, pin): (Vec<CoreInfo>, bool),
+    cores: Vec<CoreInfo>,
+    pin: bool,
     topology: &Arc<Topology>,
 ) -> Result<Box<dyn Worker>, DeviceError> {
     let name = match device.name.as_str() {
@@ -221,7 +222,7 @@ fn make_gpu_worker(
         host_limit_bytes: device.host_limit.or(gpu.host_part_bytes()),
         ..CudaConfig::default()
     };
-    let worker = CudaWorker::new(topology.clone(), name, &gpu.info, (&cores, pin), &config)?;
+    let worker = CudaWorker::new(topology.clone(), name, &gpu.info, &cores, pin, &config)?;
     pace_worker(worker.into(), device)
 }
 

@@ -331,7 +331,8 @@ impl GivenProduct {
         } = self;
         let run = product.apply(GivenRun {
             open,
-            described: (tables, on),
+            tables,
+            on,
             scalars,
             operands,
         })?;
@@ -345,7 +346,8 @@ impl GivenProduct {
 /// Whoever makes one keeps the promises of [`isochron_gemm`] until it has run.
 struct GivenRun<'r> {
     open: &'r mut OpenSession,
-    described: (&'r [MatrixTable; 3], &'r [Distribution; 3]),
+    tables: &'r [MatrixTable; 3],
+    on: &'r [Distribution; 3],
     scalars: [*const c_void; 2],
     operands: GivenMatrices,
 }
@@ -356,13 +358,14 @@ impl ProductWork for GivenRun<'_> {
     fn apply_to<T: Element>(self, product: &mut Product<T>) -> Self::Output {
         let Self {
             open,
-            described,
+            tables,
+            on,
             scalars,
             operands,
         } = self;
         let comm = open.session.comm().clone();
         // SAFETY: as the maker of the run promises.
-        let read = unsafe { read_run(described, comm.rank(), scalars, operands) };
+        let read = unsafe { read_run(tables, on, comm.rank(), scalars, operands) };
         let (scalars, Operands { a, b, c }) = agree_on(&*comm, read)?;
         Ok(product.run(&mut open.session, scalars, Factors::of(a, b), c)?)
     }
@@ -373,7 +376,8 @@ impl ProductWork for GivenRun<'_> {
 /// # Safety
 /// As [`isochron_gemm`], as long as the memory is viewed.
 unsafe fn read_run<'m, T: Element>(
-    (tables, on): (&[MatrixTable; 3], &[Distribution; 3]),
+    tables: &[MatrixTable; 3],
+    on: &[Distribution; 3],
     rank: usize,
     [alpha, beta]: [*const c_void; 2],
     operands: GivenMatrices,

@@ -140,7 +140,8 @@ impl<'py> GivenMatrices<'py> {
         &self,
         side: usize,
         on: &Distribution,
-        (rank, element): (usize, ElementType),
+        rank: usize,
+        element: ElementType,
     ) -> Result<Vec<ArrayMemory>, RaisedError> {
         let (name, shapes, arrays) = (NAMES[side], on.local_shapes(rank), self.list_arrays(side));
         if arrays.is_empty() && shapes.iter().all(|(rows, cols)| rows * cols == 0) {
@@ -198,13 +199,14 @@ impl LockedMatrices {
     fn lock(
         given: &GivenMatrices<'_>,
         on: &[Distribution; 3],
-        rank_and_type: (usize, ElementType),
+        rank: usize,
+        element: ElementType,
     ) -> Result<Self, RaisedError> {
-        let a = given.lock_side(0, &on[0], rank_and_type)?;
-        let b = given.lock_side(1, &on[1], rank_and_type)?;
+        let a = given.lock_side(0, &on[0], rank, element)?;
+        let b = given.lock_side(1, &on[1], rank, element)?;
         let locked = Self {
             factors: [a, b],
-            result: given.lock_side(2, &on[2], rank_and_type)?,
+            result: given.lock_side(2, &on[2], rank, element)?,
             orders: on.each_ref().map(Distribution::order),
         };
         locked
@@ -391,7 +393,7 @@ impl PyProduct {
         };
         let result = Some(c.clone()).filter(|c| !c.is_none());
         let given = GivenMatrices([a.clone(), b.clone(), result]);
-        let locked = LockedMatrices::lock(&given, &self.on, (rank, self.element))?;
+        let locked = LockedMatrices::lock(&given, &self.on, rank, self.element)?;
         Ok((c, locked, [alpha, beta]))
     }
 

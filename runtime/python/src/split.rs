@@ -81,7 +81,8 @@ pub fn split_units(
         granule,
         limits: limits.into_iter().map(|limits| limits.0).collect(),
     };
-    let points = points.iter().enumerate().map(read_points);
+    let points = points.iter().enumerate();
+    let points = points.map(|(index, points)| read_points(index, points));
     let points = points.collect::<Result<Vec<_>, RaisedError>>()?;
     let points: Vec<&[(u64, f64)]> = points.iter().map(Vec::as_slice).collect();
     let parts = split(total.0, &points, &options)?;
@@ -92,9 +93,7 @@ pub fn split_units(
 }
 
 /// Reads the points of a device: a model, or units and seconds.
-fn read_points(
-    (index, points): (usize, &Bound<'_, PyAny>),
-) -> Result<Vec<(u64, f64)>, RaisedError> {
+fn read_points(index: usize, points: &Bound<'_, PyAny>) -> Result<Vec<(u64, f64)>, RaisedError> {
     if let Ok(model) = points.extract::<PyRef<'_, PyModel>>() {
         let measured = model.points.iter().filter(|point| point.reps > 0);
         return Ok(measured.map(|point| (point.d, point.t_s)).collect());

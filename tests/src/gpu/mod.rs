@@ -48,7 +48,7 @@ fn worker_with(config: &CudaConfig) -> Result<CudaWorker, DeviceError> {
     });
     let topology = Arc::clone(&TOPOLOGY);
     let cores = topology.cores();
-    CudaWorker::new(topology, "cuda0", &first()?, (&cores, false), config)
+    CudaWorker::new(topology, "cuda0", &first()?, &cores, false, config)
 }
 
 /// Nothing is left, and nothing was done that must not be.

@@ -54,7 +54,7 @@ pub fn run<A: RowApplication>(
         return failure.map_or(Ok(None), Err);
     }
     let predicted_s = predict_times(&functions, &rows, A::PASSES)?;
-    let document = RowsDocument::new::<A>(arguments, &functions, &parts, (&rows, predicted_s))
+    let document = RowsDocument::new::<A>(arguments, &functions, &parts, &rows, predicted_s)
         .with_runs(&runs, config.confidence)
         .with_check(residual);
     let format = |document: &RowsDocument| document.format(output_width());

@@ -111,7 +111,8 @@ impl RowsDocument {
         arguments: &RowsArguments,
         functions: &RowFunctions,
         parts: &[MeasuredPart],
-        (rows, predicted_s): (&[u64], Option<Vec<f64>>),
+        rows: &[u64],
+        predicted_s: Option<Vec<f64>>,
     ) -> Self {
         let longest = predicted_s.as_ref();
         let longest = longest.map(|times_s| times_s.iter().copied().fold(0.0, f64::max));

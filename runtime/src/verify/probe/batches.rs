@@ -161,7 +161,8 @@ impl Totals {
         columns: &[&[f64]; BATCH],
         factors: &[f64; BATCH],
         sums: &mut [f64],
-        (terms, term_factors): (Terms, &[f64; BATCH]),
+        terms: Terms,
+        term_factors: &[f64; BATCH],
     ) {
         let range = first..first + columns[0].len();
         let products = AddProducts {
@@ -181,7 +182,8 @@ impl Totals {
     /// the factors of products and of magnitudes for each. The columns are read from memory once.
     pub(super) fn add_groups(
         &mut self,
-        (first, stride): (usize, usize),
+        first: usize,
+        stride: usize,
         columns: &[&[f64]; BATCH],
         factors: &[[[f64; BATCH]; 2]],
         sums: &mut [f64],

@@ -261,7 +261,7 @@ impl<T: Scalar> Probe<T> {
             pass_over(matrix, &region, |batch| {
                 let first = (group * rows + batch.rows.start) * parts;
                 let [x, factors] = [vector, factors].map(|numbers| batch.pick(numbers));
-                totals.add_with(first, &batch.columns, &x, sums, (terms, &factors));
+                totals.add_with(first, &batch.columns, &x, sums, terms, &factors);
                 note(batch);
             });
         }
@@ -291,7 +291,7 @@ impl<T: Scalar> Probe<T> {
                 .collect();
             let stride = self.rows * parts;
             let sizes = &mut self.sizes;
-            (self.products).add_groups((first, stride), &batch.columns, &factors, sizes);
+            (self.products).add_groups(first, stride, &batch.columns, &factors, sizes);
             if let Some(turned) = &mut self.turned {
                 for (group, factors) in of_groups(&probed.imaginary).iter().enumerate() {
                     turned.add(first + group * stride, &batch.columns, factors);

@@ -69,7 +69,7 @@ impl MpiComm {
 
     /// Turns the code that a call has returned into an error, of which the other ranks get word.
     pub(super) fn check_code(&self, call: &'static str, code: c_int) -> Result<(), Error> {
-        let checked = describe_code((call, self.rank), code);
+        let checked = describe_code(call, self.rank, code);
         if let Err(Error::Mpi { message, .. }) = &checked {
             self.fail(&format!("{call}: {message}"));
         }
@@ -95,10 +95,10 @@ impl MpiComm {
         let requests = (0..self.size)
             .filter(|&rank| rank != self.rank)
             .map(|rank| {
-                let memory = (word.as_ptr().cast_mut().cast(), count(word.len()));
+                let (start, bytes) = (word.as_ptr().cast_mut().cast(), count(word.len()));
                 // SAFETY: MPI runs, and the memory is never freed and only read.
                 let started =
-                    unsafe { self.start_message(memory, count(rank), FAILURE_TAG, false) };
+                    unsafe { self.start_message(start, bytes, count(rank), FAILURE_TAG, false) };
                 started.request
             });
         let mut requests: Vec<_> = requests.collect();
@@ -151,7 +151,7 @@ impl MpiComm {
 }
 
 /// Turns the code that a call of a rank has returned into an error with MPI's message.
-pub(super) fn describe_code((call, rank): (&'static str, usize), code: c_int) -> Result<(), Error> {
+pub(super) fn describe_code(call: &'static str, rank: usize, code: c_int) -> Result<(), Error> {
     if code == ffi::MPI_SUCCESS as c_int {
         return Ok(());
     }

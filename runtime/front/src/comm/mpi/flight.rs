@@ -70,9 +70,10 @@ impl<'c> Requests<'c> {
         assert!(span.tag <= MAX_TAG, "a tag that MPI may not know");
         let (tag, comm) = (count(span.tag as usize), self.comm);
         for (start, length) in cut_message(span, comm.longest) {
-            let memory = (start.cast(), count(length));
             // SAFETY: by this function's contract; the request is completed before this value goes.
-            let started = unsafe { comm.start_message(memory, count(rank), tag, is_received) };
+            let started = unsafe {
+                comm.start_message(start.cast(), count(length), count(rank), tag, is_received)
+            };
             let (call, code) = started.outcome;
             comm.check_code(call, code)?;
             self.posted.push(started.request);

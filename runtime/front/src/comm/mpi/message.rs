@@ -21,7 +21,8 @@ impl MpiComm {
     /// received message stays untouched, and one that is sent unchanged.
     pub(super) unsafe fn start_message(
         &self,
-        (start, bytes): (*mut c_void, c_int),
+        start: *mut c_void,
+        bytes: c_int,
         rank: c_int,
         tag: c_int,
         is_received: bool,

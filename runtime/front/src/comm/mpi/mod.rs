@@ -187,8 +187,8 @@ impl MpiComm {
             }
             let (mut own, mut inter, mut rank, mut size) = (null, 0, 0, 0);
             ffi::MPI_Comm_rank(comm, &mut rank);
-            let call = ("MPI_Comm_test_inter", rank as usize);
-            describe_code(call, ffi::MPI_Comm_test_inter(comm, &mut inter))?;
+            let code = ffi::MPI_Comm_test_inter(comm, &mut inter);
+            describe_code("MPI_Comm_test_inter", rank as usize, code)?;
             if inter != 0 {
                 let reason = "its ranks are two groups; merge them by MPI_Intercomm_merge";
                 return Err(Error::parameter(
@@ -197,8 +197,8 @@ impl MpiComm {
                     reason,
                 ));
             }
-            let call = ("MPI_Comm_dup", rank as usize);
-            describe_code(call, ffi::MPI_Comm_dup(comm, &mut own))?;
+            let code = ffi::MPI_Comm_dup(comm, &mut own);
+            describe_code("MPI_Comm_dup", rank as usize, code)?;
             ffi::MPI_Comm_set_errhandler(own, ffi::RSMPI_ERRORS_RETURN);
             ffi::MPI_Comm_size(own, &mut size);
             Ok(Self::wrap(own, [rank, size]))
