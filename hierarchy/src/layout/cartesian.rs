@@ -371,6 +371,9 @@ mod tests {
         assert_eq!(equal_grid(12, 120, 90), (4, 3));
         assert!([(1, 5), (5, 1)].contains(&equal_grid(5, 60, 60)));
         assert!([(3, 4), (4, 3)].contains(&equal_grid(13, 60, 60)));
+        // One idle node of 7 would cost more than the messages of a row, and one of 11 less.
+        assert!([(1, 7), (7, 1)].contains(&equal_grid(7, 60, 60)));
+        assert!([(2, 5), (5, 2)].contains(&equal_grid(11, 60, 60)));
         assert_eq!(equal_grid(6, 1, 1000), (1, 6));
     }
 

@@ -411,5 +411,9 @@ mod tests {
         assert_eq!(asked.learning_panel(), 40);
         let short = Problem::new(65536, 512, 300, 128).unwrap();
         assert_eq!(short.best_panel(1.0, 1e-9), 300);
+        // Without predictions: alone as wide as a streaming device likes it, else 32 steps at least.
+        assert_eq!([1, 2].map(|ranks| problem.panel(ranks)), [1024, 128]);
+        let long = Problem::new(64, 64, 1 << 20, 64).unwrap();
+        assert_eq!([1, 2].map(|ranks| long.panel(ranks)), [1024, 256]);
     }
 }
