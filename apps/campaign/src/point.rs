@@ -38,7 +38,7 @@ impl fmt::Display for Parameter {
 /// A combination of parameters at which every contender is measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// Name of the point in `points.jsonl`: the [fingerprint] of its parameters.
+    /// Name of the point in `points.jsonl`: the fingerprint of its parameters.
     pub id: String,
     /// The parameters.
     pub parameters: Parameters,
