@@ -1,5 +1,6 @@
 //! `cargo xtask fuzz`: arbitrary input for the parser, the models, the partitioners and the C interface, for a given time.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, seconds: u64) -> Result<()>
 fn run_round(workspace: &Workspace, mpi: &MpiInstallation, suite: &FuzzSuite) -> Result<()> {
     for (property, cases) in suite.properties {
         let rest = format!("-- --exact {property}");
+        let seed = RandomState::new().build_hasher().finish();
         let mut command = test_command(workspace, mpi, suite, &rest);
+        command.env("PROPTEST_RNG_SEED", seed.to_string());
         execute(command.env("PROPTEST_CASES", cases))?;
     }
     Ok(())
