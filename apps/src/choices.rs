@@ -6,7 +6,7 @@ use clap::Args;
 use isochron_core::Error;
 use isochron_core::session::{Session, SessionBuilder};
 use isochron_devices::Grouping;
-use isochron_hierarchy::balance::{BalanceConfig, Strategy};
+use isochron_hierarchy::balance::{BalanceConfig, Rule, Strategy};
 use isochron_hierarchy::model::Fit;
 use isochron_hierarchy::partition::Partitioner;
 
@@ -78,7 +78,7 @@ impl BalancingArguments {
         let given = self.list_given().into_iter();
         let mut given = given.filter_map(|(name, value)| Some((name, value?)));
         match given.next() {
-            Some((name, value)) if strategy == Strategy::Homogeneous => {
+            Some((name, value)) if strategy.rule() == Rule::Even => {
                 let reason = format!("strategy {strategy} divides evenly and measures nothing");
                 Err(Error::parameter(name, value, reason))
             }

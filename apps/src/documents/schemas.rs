@@ -52,11 +52,11 @@ pub fn write_schemas(share: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Lists the schemas of all documents.
-fn list_schemas() -> [DocumentSchema; 20] {
+/// Lists the schemas of the documents in `docs/formats.md`.
+fn list_schemas() -> Vec<DocumentSchema> {
     let written = SchemaSettings::draft2020_12().for_serialize();
     let read = SchemaSettings::draft2020_12().for_deserialize();
-    [
+    vec![
         describe::<Platform>(read, "platform", "platform file"),
         describe::<Report>(written.clone(), "report", "report"),
         describe::<CheckAnswer>(written.clone(), "check", "result check"),
@@ -94,8 +94,8 @@ fn describe<D: JsonSchema>(
     DocumentSchema { name, schema }
 }
 
-/// Leaves out what only readers of the code need: titles that are names of types, formats that are types of Rust, defaults, and of a
-/// description all but the first paragraph, with its links.
+/// Keeps what users of a document need: removes titles, formats and defaults of Rust types, links, and all but the first paragraph
+/// of each description.
 fn tidy_schema(schema: &mut Schema) {
     for keyword in ["title", "format", "default"] {
         schema.remove(keyword);
@@ -111,7 +111,7 @@ fn tidy_schema(schema: &mut Schema) {
     transform_subschemas(&mut tidy_schema, schema);
 }
 
-/// Removes `null` from the types of properties that may be absent: a value that is not there is left out.
+/// Removes `null` from optional properties, which are left out instead.
 fn remove_null_of_absent(schema: &mut Schema) {
     let required: Vec<Value> = schema
         .get("required")

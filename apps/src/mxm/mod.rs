@@ -32,7 +32,7 @@ use isochron_core::report::Report;
 use isochron_core::session::Session;
 use isochron_core::verify::{Recall, TakeFactors};
 use isochron_devices::ElementType;
-use isochron_hierarchy::balance::Strategy;
+use isochron_hierarchy::balance::Rule;
 use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
@@ -165,7 +165,7 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
     };
     let strategy = plan.map_or(arguments.strategy, |plan| plan.decision().config.strategy);
     let reason = match plan {
-        _ if strategy != Strategy::Adaptive => {
+        _ if strategy.rule() != (Rule::Functional { learns: true }) => {
             format!("strategy {strategy} decides all before the run")
         }
         Some(plan) if plan.look().is_none() => {
@@ -180,8 +180,9 @@ fn check_record(arguments: &MxmArguments, plan: Option<&Plan>) -> Result<(), Err
 /// Refuses models for a strategy that uses none.
 fn check_models(arguments: &MxmArguments) -> Result<(), Error> {
     match &arguments.models {
-        Some(folder) if arguments.strategy == Strategy::Homogeneous => {
-            let reason = "strategy homogeneous divides evenly, whatever models say";
+        Some(folder) if arguments.strategy.rule() == Rule::Even => {
+            let strategy = arguments.strategy;
+            let reason = format!("strategy {strategy} divides evenly, whatever models say");
             Err(Error::parameter("models", show_path(folder), reason))
         }
         _ => Ok(()),

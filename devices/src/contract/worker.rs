@@ -16,6 +16,24 @@ pub enum DeviceKind {
     Cuda,
 }
 
+impl DeviceKind {
+    /// Returns its name in platform files, reports and stores.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// Returns the clock that the times of such a device follow.
+    pub fn clock(self) -> DeviceClock {
+        match self {
+            Self::Cpu => DeviceClock::Cores,
+            Self::Cuda => DeviceClock::Accelerator,
+        }
+    }
+}
+
 /// Description of a device for reports: every field says what really runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceInfo {

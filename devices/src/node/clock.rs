@@ -15,13 +15,13 @@ const RENEWAL: Duration = Duration::from_millis(200);
 /// Seconds in which the wall time of updates is compared with the time that the quota explains: many periods of a quota.
 const WINDOW_S: f64 = 1.0;
 
-/// The fewest and the most updates for that.
+/// Fewest and most updates in the window.
 const WINDOW_UPDATES: [usize; 2] = [3, 64];
 
-/// Wall time over the time that the quota explains, beyond which something else stops the threads.
+/// Ratio of wall time to the time that the quota explains above which an update counts as disturbed.
 const UNEXPLAINED: f64 = 1.3;
 
-/// The most of that for which one update counts.
+/// Largest such ratio that one update contributes.
 const MOST_UNEXPLAINED: f64 = 5.0;
 
 /// The clock of a rank's devices in a run.
@@ -43,17 +43,14 @@ pub struct HostClock {
 }
 
 impl HostClock {
-    /// Begins with the share of time that each thread has now. `together` are the updates of each device that
-    /// [belong together](crate::JobNeeds::updates_per_visit), and `threads` those of each rank of this host.
-    pub fn new(devices: &[DeviceInfo], together: &[usize], threads: &[usize], share: f64) -> Self {
+    /// Begins under this load. `together` are the updates of each device that
+    /// [belong together](crate::JobNeeds::updates_per_visit), and `threads` the computing threads of each rank of this host.
+    pub fn new(devices: &[DeviceInfo], together: &[usize], threads: &[usize], load: Load) -> Self {
         Self {
             clocks: devices.iter().map(|device| device.clock).collect(),
             threads: threads.to_vec(),
-            share,
-            free_share: match cpu_quota_cores() {
-                Some(_) => 1.0,
-                None => share,
-            },
+            share: load.share,
+            free_share: load.share_of_cores,
             renewed: Instant::now(),
             recent: vec![RecentUpdates::default(); devices.len()],
             visits: together
@@ -92,9 +89,10 @@ impl HostClock {
 
     /// Returns the time of one device; an invalid time is returned unchanged.
     fn read_device(&mut self, device: usize, time: UpdateTime) -> Sample {
-        let is_time = [time.busy_s, time.cpu_s].map(|time_s| time_s.is_finite() && time_s >= 0.0);
+        let is_time = |time_s: f64| time_s.is_finite() && time_s >= 0.0;
         let as_measured = Sample::measured(0, time.busy_s, 1, 0.0);
-        if is_time != [true; 2] || !self.clocks[device].keeps_cores_busy() {
+        let are_times = is_time(time.busy_s) && is_time(time.cpu_s);
+        if !are_times || !self.clocks[device].keeps_cores_busy() {
             return as_measured;
         }
         let explained_s = time.sustained_s(self.clocks[device], self.share);
@@ -204,7 +202,16 @@ mod tests {
     fn clock(clock: DeviceClock, share: f64) -> HostClock {
         HostClock {
             clocks: vec![clock],
-            ..HostClock::new(&[], &[], &[1], share)
+            ..HostClock::new(
+                &[],
+                &[],
+                &[1],
+                Load {
+                    share,
+                    share_of_cores: 1.0,
+                    ..Load::NONE
+                },
+            )
         }
     }
 

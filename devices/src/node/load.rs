@@ -19,6 +19,8 @@ pub struct Load {
     /// Share of its time that each computing thread can run in the long run, at most 1. It is less if the control group
     /// grants fewer cores than the host has such threads, or if several of them are on one core.
     pub share: f64,
+    /// The same without the limit of the control group, which may change while the job runs.
+    pub share_of_cores: f64,
     /// Seconds that this rank's devices lose for each second of CPU time of its messages. It is 0 if a core, or a part
     /// of the quota, is left for messages, or if nothing computes on cores.
     pub message_cost: f64,
@@ -28,15 +30,17 @@ impl Load {
     /// All time for computation, and no messages on its cores.
     pub const NONE: Self = Self {
         share: 1.0,
+        share_of_cores: 1.0,
         message_cost: 0.0,
     };
 
     /// Finds the load of a rank whose devices compute on the [busy](list_busy_cores) cores `mine`. `sharing` lists the busy
     /// cores of all ranks that may use the same ones, itself included; `threads` are those of each rank of this host.
     pub fn find(topology: &Topology, mine: &[u32], sharing: &[u32], threads: &[usize]) -> Self {
+        let on_cores = Self::on_cores(topology.cores().len(), mine, sharing);
         let load = match topology.cpu_quota_cores() {
-            Some(quota) => Self::under_quota(quota, threads),
-            None => Self::on_cores(topology.cores().len(), mine, sharing),
+            Some(quota) => on_cores.under_quota(quota, threads),
+            None => on_cores,
         };
         if mine.is_empty() {
             Self {
@@ -57,6 +61,7 @@ impl Load {
         let share = 1.0 / counts.max().unwrap_or(1).max(1) as f64;
         Self {
             share,
+            share_of_cores: share,
             // Messages on a shared core slow all threads on it, and each of its ranks has as many messages.
             message_cost: if sharing.len() < cores {
                 0.0
@@ -67,10 +72,11 @@ impl Load {
     }
 
     /// Returns the load of a host whose ranks compute with these numbers of threads, with a quota in cores for all of them.
-    fn under_quota(quota: f64, threads: &[usize]) -> Self {
+    fn under_quota(self, quota: f64, threads: &[usize]) -> Self {
         let is_left = quota >= threads.iter().sum::<usize>() as f64 + 1.0;
         Self {
             share: share_quota(quota, threads),
+            share_of_cores: self.share_of_cores,
             // Messages of any rank make the quota stop all threads sooner.
             message_cost: if is_left {
                 0.0
@@ -112,18 +118,25 @@ mod tests {
     fn load(share: f64, message_cost: f64) -> Load {
         Load {
             share,
+            share_of_cores: share,
             message_cost,
         }
     }
 
     #[test]
     fn threads_and_messages_share_what_the_quota_pays_for() {
-        assert_eq!(Load::under_quota(0.125, &[1]), load(0.125, 8.0));
-        assert_eq!(Load::under_quota(1.0, &[1, 1]), load(0.5, 2.0));
-        assert_eq!(Load::under_quota(8.0, &[8]), load(1.0, 0.125));
+        let under = |quota, threads: &[usize]| {
+            let load = load(0.5, 2.0).under_quota(quota, threads);
+            // A quota that is lifted leaves what the cores grant.
+            assert_eq!(load.share_of_cores, 0.5);
+            [load.share, load.message_cost]
+        };
+        assert_eq!(under(0.125, &[1]), [0.125, 8.0]);
+        assert_eq!(under(1.0, &[1, 1]), [0.5, 2.0]);
+        assert_eq!(under(8.0, &[8]), [1.0, 0.125]);
         // Nothing is stopped.
-        assert_eq!(Load::under_quota(3.9, &[2]), load(1.0, 0.0));
-        assert_eq!(Load::under_quota(0.5, &[0]).share, 0.5);
+        assert_eq!(under(3.9, &[2]), [1.0, 0.0]);
+        assert_eq!(under(0.5, &[0])[0], 0.5);
     }
 
     #[test]

@@ -174,7 +174,8 @@ impl SharedHost {
         self.place
     }
 
-    /// Makes the devices. Cores that the platform file gives to no device are grouped by `grouping`, or as the file says.
+    /// Makes the devices of the platform file; a node without devices there gets groups of its cores by `grouping`, or by the
+    /// file's own rule.
     ///
     /// # Errors
     /// As [`make_team`].

@@ -366,8 +366,7 @@ impl DeviceSpec {
         match self.kind {
             _ if self.points.is_some() => DeviceClock::Prescribed,
             _ if self.pace.is_some() => DeviceClock::Slowed,
-            DeviceKind::Cpu => DeviceClock::Cores,
-            DeviceKind::Cuda => DeviceClock::Accelerator,
+            kind => kind.clock(),
         }
     }
 

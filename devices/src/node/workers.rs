@@ -90,7 +90,7 @@ fn bus_addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusI
     gpus.map(|gpu| gpu.info.pci_bus_id.parse()).collect()
 }
 
-/// Makes the devices of a node. Devices that the platform file does not name are grouped by `grouping`.
+/// Makes the devices that the platform file names; a node without any there gets groups of its cores by `grouping`.
 ///
 /// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its
 /// host, and their number. GPUs that were found and cannot be used are added to `notices`.

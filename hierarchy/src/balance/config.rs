@@ -33,11 +33,24 @@ pub enum Strategy {
     Adaptive,
 }
 
+impl Strategy {
+    /// Returns the rule by which it divides.
+    pub fn rule(self) -> Rule {
+        match self {
+            Self::Homogeneous => Rule::Even,
+            Self::SingleCpm => Rule::Constant { is_single: true },
+            Self::MultiCpm => Rule::Constant { is_single: false },
+            Self::Fpm => Rule::Functional { learns: false },
+            Self::Adaptive => Rule::Functional { learns: true },
+        }
+    }
+}
+
 fn unknown_strategy(name: &str) -> BalanceError {
     BalanceError::UnknownStrategy(name.to_owned())
 }
 
-/// A rule by which measured times divide work. [`BalanceConfig::rule`] tells the rule of a [`Strategy`].
+/// A rule by which measured times divide work. [`Strategy::rule`] tells that of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The same amount for every part, whatever the times.
@@ -128,13 +141,7 @@ impl BalanceConfig {
 
     /// Returns the rule of the strategy.
     pub fn rule(&self) -> Rule {
-        match self.strategy {
-            Strategy::Homogeneous => Rule::Even,
-            Strategy::SingleCpm => Rule::Constant { is_single: true },
-            Strategy::MultiCpm => Rule::Constant { is_single: false },
-            Strategy::Fpm => Rule::Functional { learns: false },
-            Strategy::Adaptive => Rule::Functional { learns: true },
-        }
+        self.strategy.rule()
     }
 }
 

@@ -5,7 +5,7 @@
 //! hands the times to `observe()`, until `step()` returns [`BalanceStep::Done`].
 
 use serde::{Deserialize, Serialize};
-use strum::{Display, VariantArray};
+use strum::{Display, VariantArray, VariantNames};
 
 use crate::model::ModelError;
 use crate::partition::PartitionError;
@@ -107,9 +107,7 @@ pub enum EndReason {
 #[non_exhaustive]
 pub enum BalanceError {
     /// The name of a strategy that does not exist.
-    #[error(
-        "unknown strategy \"{0}\": expected one of homogeneous, single-cpm, multi-cpm, fpm, adaptive"
-    )]
+    #[error("unknown strategy \"{0}\": expected one of {names}", names = <Strategy as VariantNames>::VARIANTS.join(", "))]
     UnknownStrategy(String),
     /// Times that no request asked for.
     #[error("balancing has ended: no measurement is wanted")]

@@ -9,14 +9,16 @@ use crate::model::Point;
 use crate::partition::apportion;
 use crate::problem::Problem;
 
-/// The devices of a node, among which IDPA divides each part of C that the planner asks about. What one part teaches of them
-/// holds for the next.
+/// The devices of a node, among which IDPA divides each part of C that the planner asks about. What one part teaches of them serves
+/// the next.
 #[derive(Debug)]
 pub struct NodeDevices {
     config: BalanceConfig,
     n_devices: usize,
-    /// Knowledge of the devices if C is divided, and if k is.
-    memories: [Memory; 2],
+    /// Knowledge of the devices on parts of C.
+    of_c: Memory,
+    /// Knowledge of the devices on all of C, with a share of k.
+    of_k: Memory,
 }
 
 /// The parts that were balanced, and the models that they made.
@@ -32,37 +34,46 @@ impl NodeDevices {
         Self {
             config,
             n_devices,
-            memories: Default::default(),
+            of_c: Memory::default(),
+            of_k: Memory::default(),
         }
     }
 
     /// Begins with these points of each device, one unit of which is one element of C.
     pub fn with_points(mut self, points: Vec<Vec<Point>>) -> Self {
         let known = DeviceModels::from_points(points);
-        for memory in &mut self.memories {
+        for memory in [&mut self.of_c, &mut self.of_k] {
             memory.known = Some(known.clone());
         }
         self
     }
 
+    fn memory(&self, along_k: bool) -> &Memory {
+        if along_k { &self.of_k } else { &self.of_c }
+    }
+
     /// Begins to balance the devices on a part of C of `rows × cols` elements.
     pub fn begin(&self, (rows, cols): (usize, usize), along_k: bool) -> Idpa {
         let columns = if rows == 0 { 0 } else { cols as u64 };
-        let known = self.memories[usize::from(along_k)].known.as_ref();
+        let known = self.memory(along_k).known.as_ref();
         let config = self.config.for_devices();
         Idpa::new(config, self.n_devices, (rows as u64, columns), known)
     }
 
     /// Keeps the balance of a part for the next ones, and for the division of its columns.
     pub fn keep(&mut self, part: Extent, along_k: bool, balance: DeviceBalance) {
-        let memory = &mut self.memories[usize::from(along_k)];
+        let memory = if along_k {
+            &mut self.of_k
+        } else {
+            &mut self.of_c
+        };
         memory.known = Some(balance.models.clone());
         memory.found.insert(part, balance);
     }
 
     /// Divides the columns of a part of `rows × cols` elements by what is known of the devices; evenly if nothing is.
     pub fn slice_columns(&self, (rows, cols): (usize, usize), along_k: bool) -> Vec<usize> {
-        match &self.memories[usize::from(along_k)].known {
+        match &self.memory(along_k).known {
             Some(models) => models
                 .divide(self.config, (rows as u64, cols as u64))
                 .into_iter()
@@ -80,7 +91,7 @@ impl NodeDevices {
         };
         let rect = &layout.rects()[rank];
         let area = cut(problem, rect);
-        match self.memories[0].found.get(&Extent::from(rect)) {
+        match self.of_c.found.get(&Extent::from(rect)) {
             // The slices keep their proportions if the last block column is cut short.
             Some(found) => {
                 let balanced: Vec<f64> = found.slices.iter().map(|&cols| cols as f64).collect();

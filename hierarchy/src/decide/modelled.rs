@@ -2,11 +2,11 @@
 
 use super::{Division, NodeDevices};
 use crate::balance::{BalanceConfig, BalanceError, BalanceStep, Extent, Rule};
-use crate::model::{Fit, ModelError, Point, SpeedModel};
+use crate::model::{ModelError, Point, SpeedModel};
 use crate::problem::Problem;
 use crate::times::Sample;
 
-/// Nodes of which models tell every time: it answers a [`Planner`](super::Planner) without the nodes.
+/// Models of every node's devices, which answer a [`Planner`](super::Planner) without measuring.
 #[derive(Debug)]
 pub struct Modelled {
     problem: Problem,
@@ -72,7 +72,7 @@ impl Modelled {
             .collect()
     }
 
-    /// Tells of each node whether times of its devices fall with the size, and the partitioner needs times that grow.
+    /// Returns, for each node, whether times of its devices fall with the size, and the partitioner needs times that grow.
     pub fn falling(&self) -> Vec<bool> {
         self.nodes.iter().map(|node| node.falls).collect()
     }
@@ -80,8 +80,7 @@ impl Modelled {
 
 impl ModelledNode {
     fn new(config: BalanceConfig, points: Vec<Vec<Point>>) -> Result<Self, ModelError> {
-        let fit: Fit = config.fit;
-        let models = points.iter().map(|points| fit.model(points));
+        let models = points.iter().map(|points| config.fit.model(points));
         Ok(Self {
             models: models.collect::<Result<_, _>>()?,
             devices: NodeDevices::new(config, points.len()).with_points(points),

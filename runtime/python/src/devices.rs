@@ -1,6 +1,6 @@
 //! The devices of a host, and measurements of them.
 
-use isochron::devices::{DeviceInfo, DeviceKind, Node};
+use isochron::devices::{DeviceInfo, Node};
 use isochron::hierarchy::model::{Fit, PiecewiseFpm};
 use isochron::prelude::{
     BlasChoice, Complex32, Complex64, ElementType, Error, Grouping, MeasureConfig,
@@ -31,10 +31,7 @@ impl From<&DeviceInfo> for PyDevice {
     fn from(info: &DeviceInfo) -> Self {
         Self {
             name: info.name.clone(),
-            kind: match info.kind {
-                DeviceKind::Cpu => "cpu",
-                DeviceKind::Cuda => "cuda",
-            },
+            kind: info.kind.name(),
             blas: info.blas.clone(),
             cores: info.cores.clone(),
         }

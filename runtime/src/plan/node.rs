@@ -168,13 +168,9 @@ fn differ_in_device(
     here: &PlannedDevice,
 ) -> Option<(&'static str, String, String)> {
     let [was, is] = [planned, here].map(|device| {
-        let kind = match device.kind {
-            DeviceKind::Cpu => "cpu",
-            DeviceKind::Cuda => "cuda",
-        };
         let pace = device.paced.clone().unwrap_or_else(|| "none".to_owned());
         [
-            ("kind", kind.to_owned()),
+            ("kind", device.kind.name().to_owned()),
             ("BLAS", device.blas.clone()),
             ("pace", pace),
             ("number of cores", device.cores.to_string()),

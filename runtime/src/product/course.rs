@@ -29,10 +29,8 @@ pub(super) struct Course<'d, T: 'static> {
     observer: Option<&'d dyn Observer>,
     /// The last one that was decided on.
     assignment: Assignment,
-    /// The steps of the rank with the most, and of this rank. They differ only if k is split.
-    steps: [usize; 2],
-    /// The first step, of those of the rank with the most, whose assignment is to be decided on; `None` if there is
-    /// none.
+    steps: StepCounts,
+    /// First step without a decided assignment, in the count of the rank with the most steps; `None` if all are decided.
     undecided: Option<usize>,
     /// The change that waits for its step.
     ahead: Option<PreparedChange<T>>,
@@ -121,7 +119,7 @@ impl<'d, T: Scalar> Course<'d, T> {
             steering,
             observer: None,
             assignment: plan.assignment(),
-            steps: count_steps(plan, comm.rank()),
+            steps: StepCounts::of(plan, comm.rank()),
             undecided: None,
             ahead: None,
             layouts: 0,
@@ -141,12 +139,12 @@ impl<'d, T: Scalar> Course<'d, T> {
 
     /// Lets the next decision be on the steps from this one on, if there are any.
     fn decide_from(&mut self, step: Option<usize>) {
-        self.undecided = step.filter(|&step| step < self.steps[0]);
+        self.undecided = step.filter(|&step| step < self.steps.most);
     }
 
-    /// Returns the step of this rank whose assignment is to be decided on first, or all its steps.
+    /// Returns the number of this rank's steps whose assignment is decided.
     pub(super) fn count_decided(&self) -> usize {
-        let [most, mine] = self.steps;
+        let StepCounts { most, mine } = self.steps;
         match self.undecided {
             Some(step) => (step as u128 * mine as u128).div_ceil(most as u128) as usize,
             None => mine,
@@ -160,7 +158,7 @@ impl<'d, T: Scalar> Course<'d, T> {
 
     /// Returns the number of this rank's steps.
     pub(super) fn count_steps(&self) -> usize {
-        self.steps[1]
+        self.steps.mine
     }
 
     /// Returns `true` if there is a director.
@@ -250,8 +248,7 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// Decides on the steps from `step` of this rank on. Returns `true` if the layout changes.
     ///
     /// # Errors
-    /// On every rank: those of the director, and [`Error::Shape`] for an assignment that does not fit. No decision
-    /// follows.
+    /// Fails on every rank if the director fails, with [`Error::Shape`] for an assignment that does not fit. No decision follows.
     ///
     /// # Collective
     /// All ranks.
@@ -278,7 +275,10 @@ impl<'d, T: Scalar> Course<'d, T> {
         Ok(is_made.unwrap_or(false))
     }
 
-    /// Hands the steps since the last decision to the director of the head rank. None is left to decide on.
+    /// Hands the steps since the last decision to the director of the head rank. No decision follows.
+    ///
+    /// # Errors
+    /// Fails on every rank if logs cannot be gathered.
     ///
     /// # Collective
     /// All ranks, if there is a director.
@@ -317,7 +317,7 @@ impl<'d, T: Scalar> Course<'d, T> {
         self.tell_slowest(&logs);
         let times = StepTimes {
             step,
-            steps: self.steps[0],
+            steps: self.steps.most,
             assignment: &self.assignment,
             ranks: logs.into_iter().map(|log| log.steps).collect(),
             changing_s,
@@ -422,7 +422,7 @@ impl<T: Scalar> Course<'_, T> {
     /// Makes room for a layout on all ranks. A rank whose part of C stays needs no other memory for it.
     ///
     /// # Errors
-    /// On every rank: those of [`Director::check_memory`], and [`Error::Allocation`].
+    /// Fails on every rank as [`Director::check_memory`], or with [`Error::Allocation`].
     fn make_room(&mut self, layout: &Layout) -> Result<LayoutRoom<T>, Error> {
         let rank = self.comm.rank();
         let [from, to] = [&self.assignment.layout, layout].map(|layout| self.spread_c(layout));
@@ -494,11 +494,24 @@ impl<T: Scalar> Course<'_, T> {
 /// more than the messages.
 const MOVEMENT_BYTES: usize = 8 << 20;
 
-/// New memory for a part of C has room for one of this number of its rows above, and below.
+/// New memory for a part of C leaves this fraction of its rows free above and below: 1/8.
 const ROW_ROOM: usize = 8;
 
-/// Counts the steps of the rank with the most, and those of `rank`.
-fn count_steps(plan: &Plan, rank: usize) -> [usize; 2] {
-    let steps: Vec<usize> = (0..plan.n_ranks()).map(|rank| plan.steps(rank)).collect();
-    [steps.iter().copied().max().unwrap_or(0), steps[rank]]
+/// Numbers of steps. They differ only if k is split.
+#[derive(Debug, Clone, Copy)]
+struct StepCounts {
+    /// The steps of the rank with the most.
+    most: usize,
+    /// The steps of this rank.
+    mine: usize,
+}
+
+impl StepCounts {
+    fn of(plan: &Plan, rank: usize) -> Self {
+        let most = (0..plan.n_ranks()).map(|rank| plan.steps(rank)).max();
+        Self {
+            most: most.unwrap_or(0),
+            mine: plan.steps(rank),
+        }
+    }
 }

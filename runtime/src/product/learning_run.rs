@@ -91,7 +91,7 @@ impl Session {
     ) -> Result<Execution, Error> {
         let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
         let node = &self.node;
-        let clock = HostClock::new(node.team.infos(), &together, &node.threads, node.load.share);
+        let clock = HostClock::new(node.team.infos(), &together, &node.threads, node.load);
         let steering = Steering { director, clock };
         let prepared = self.multiplication(plan).steered_by(steering);
         run(prepared.leaving_c(config.leaves_c))
@@ -164,17 +164,12 @@ impl Session {
     }
 }
 
-/// Returns the seconds of all changes, given those of each rank. A change that moved C counts with its shortest time, since other
-/// ranks also waited; any other with its longest.
+/// Returns the seconds of all changes, given those of each rank.
 fn sum_changes(ranks: &[Vec<ChangeCost>]) -> f64 {
     let count = ranks.iter().map(Vec::len).max().unwrap_or(0);
     let seconds = (0..count).map(|index| {
         let all = ranks.iter().filter_map(|changes| changes.get(index));
-        all.clone()
-            .filter(|change| change.bytes > 0)
-            .map(|change| change.seconds)
-            .reduce(f64::min)
-            .unwrap_or_else(|| all.map(|change| change.seconds).fold(0.0, f64::max))
+        cost_change(all.map(|change| (change.seconds, change.bytes > 0)))
     });
     // The sum of no numbers is -0.
     0.0 + seconds.sum::<f64>()

@@ -118,6 +118,7 @@ impl Session {
             let [.., c] = on;
             Problem::choose_block(c.rows(), c.cols(), self.comm().size())
         });
+        // The shapes are checked before they are renumbered: errors are in the caller's words.
         find_problem(on, settings.ops, block)?;
         let straight = StraightProduct::new::<T>(on, settings.ops);
         let (on, ops) = (renumber(straight.on, straight.ops), straight.ops);

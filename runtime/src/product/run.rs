@@ -46,7 +46,7 @@ impl<T: Element> Product<T> {
         c: Target<'m, T>,
     ) -> Result<PlacedProduct<'m, T>, Error> {
         if matches!(self.replay, Replay::Done) {
-            let reason = "its decisions have been repeated: prepare another product of it";
+            let reason = "the record's decisions have been repeated: prepare the product again";
             return Err(Error::Record(reason.to_owned()));
         }
         let rank = session.comm().rank();
@@ -143,7 +143,7 @@ impl<T: Element> Product<T> {
             }
             MatrixPlace::Elsewhere(pieces) => {
                 run.config.leaves_c = false;
-                // A failure leaves C anywhere, and the next run makes another room.
+                // After a failure C may be anywhere, so the room is dropped and the next run makes another.
                 let mut room = match room_c.take() {
                     Some(room) => room,
                     None => agree(comm.as_ref(), session.make_zeros(&self.plan))?,

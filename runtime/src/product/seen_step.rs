@@ -96,8 +96,8 @@ mod in_records {
     pub(super) struct DeviceStep {
         /// Columns of C.
         cols: u64,
-        /// Seconds of the update, corrected for the share of time that its host grants; `null` for a time that is no
-        /// number.
+        /// Seconds of the update, corrected for the share of time that its host grants; `null` if it is NaN or
+        /// infinite.
         busy_s: Option<f64>,
         /// `true` if something else had the device's cores for a good part of these seconds; else it is left out.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

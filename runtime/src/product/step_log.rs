@@ -26,15 +26,19 @@ pub(super) fn find_slowest(logs: &[StepLog]) -> Option<usize> {
         .max_by(|&a, &b| times_s[a].total_cmp(&times_s[b]))
 }
 
-/// Returns the seconds of the last change: those of the rank that waited least for others to move C, or the longest if
-/// C did not move.
-pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
-    let all = logs.iter().map(|log| log.changing_s);
-    logs.iter()
-        .filter(|log| log.has_moved)
-        .map(|log| log.changing_s)
+/// Returns the seconds of a change, given those of each rank and whether its part of C moved: the shortest time of a rank whose
+/// part moved, since other ranks also waited, or the longest if C did not move.
+pub(super) fn cost_change(ranks: impl Iterator<Item = (f64, bool)> + Clone) -> f64 {
+    ranks
+        .clone()
+        .filter_map(|(seconds, has_moved)| has_moved.then_some(seconds))
         .reduce(f64::min)
-        .unwrap_or_else(|| all.fold(0.0, f64::max))
+        .unwrap_or_else(|| ranks.map(|(seconds, _)| seconds).fold(0.0, f64::max))
+}
+
+/// Returns the seconds of the last change.
+pub(super) fn find_changing_s(logs: &[StepLog]) -> f64 {
+    cost_change(logs.iter().map(|log| (log.changing_s, log.has_moved)))
 }
 
 impl StepLog {
