@@ -1,0 +1,318 @@
+//! Comparisons of campaigns.
+
+mod resample;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use isochron_hierarchy::printable::show_path;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::environment::list_differences;
+use crate::error::CampaignError;
+use crate::file::{Better, Campaign};
+use crate::folder::read_folder;
+use crate::history::{Cell, History};
+use crate::point::Parameters;
+use crate::report::read_environments;
+use crate::statistics::correct_by_holm;
+use resample::{RoundValues, compare_rounds};
+
+/// Difference, as a part, within which two values are the same.
+const SAME: f64 = 0.02;
+
+/// Confidence of the intervals and, over all points, of the verdicts.
+const CONFIDENCE: f64 = 0.95;
+
+/// A campaign compared with a baseline of one or more campaigns.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// Version of the document.
+    pub schema: u32,
+    /// Folders of the baseline.
+    pub baseline: Vec<PathBuf>,
+    /// Folder of the campaign that is compared with it.
+    pub compared: PathBuf,
+    /// Differences between the environments of the last campaign of the baseline and of the compared one.
+    pub environment: Vec<Difference>,
+    /// What limits the comparison.
+    pub notes: Vec<String>,
+    /// Each contender at each point that both sides have.
+    pub points: Vec<ComparedPoint>,
+}
+
+/// A fact in which two environments differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Difference {
+    /// The fact.
+    pub fact: String,
+    /// Its value in the baseline.
+    pub baseline: Value,
+    /// Its value in the compared campaign.
+    pub compared: Value,
+}
+
+/// A contender at a point, in the compared campaign and in the baseline.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComparedPoint {
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// Name of the contender.
+    pub contender: String,
+    /// The value that is compared.
+    pub value_of: String,
+    /// Its median in the baseline, which is the median of those of its campaigns.
+    pub baseline: Option<f64>,
+    /// Its median in the compared campaign.
+    pub compared: Option<f64>,
+    /// The second over the first.
+    pub ratio: Option<f64>,
+    /// Ends of the ratio's interval at 95 %.
+    pub interval: Option<[f64; 2]>,
+    /// Probability of a ratio as far from 1 without a difference, corrected for all points by Holm.
+    pub p_value: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Rounds that the compared campaign needs besides for another verdict than inconclusive, if the ratio stays.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_rounds: Option<u64>,
+}
+
+/// The verdict on a point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// The value is better, by more than 2 %.
+    Faster,
+    /// The value is worse, by more than 2 %.
+    Slower,
+    /// The whole interval is within 2 %.
+    Same,
+    /// The rounds do not tell.
+    Inconclusive,
+}
+
+/// One side of a comparison.
+struct Side {
+    campaign: Campaign,
+    history: History,
+    /// Description of the environment of most repetitions.
+    environment: Value,
+    /// Number of environments.
+    n_environments: usize,
+}
+
+impl Side {
+    fn read(folder: &Path) -> Result<Self, CampaignError> {
+        let content = read_folder(folder)?;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for repetition in &content.repetitions {
+            *counts.entry(&repetition.environment).or_default() += 1;
+        }
+        let most = counts
+            .iter()
+            .max_by_key(|(_, count)| **count)
+            .map(|(name, _)| (*name).to_owned());
+        let n_environments = counts.len();
+        let mut environments = read_environments(folder, most.into_iter().collect())?;
+        Ok(Self {
+            environment: environments
+                .pop_first()
+                .map_or(Value::Null, |(_, facts)| facts),
+            n_environments,
+            history: History::new(&content.campaign, content.repetitions),
+            campaign: content.campaign,
+        })
+    }
+
+    /// Returns the values of a contender at a point by round; none if the campaign lacks it.
+    fn list_values(&self, point: &str, contender: &str) -> Vec<f64> {
+        let points = &self.campaign.points;
+        let point = points.iter().position(|other| other.id == point);
+        let contender = self
+            .campaign
+            .contenders
+            .iter()
+            .position(|other| other.name == contender);
+        let (Some(point), Some(contender)) = (point, contender) else {
+            return Vec::new();
+        };
+        let cell = Cell { point, contender };
+        let rounds = 0..self.history.rounds_of(cell);
+        rounds
+            .filter_map(|round| self.campaign.value_in(&self.history, cell, round))
+            .collect()
+    }
+}
+
+impl Comparison {
+    /// Compares a campaign with a baseline.
+    ///
+    /// # Errors
+    /// [`CampaignError::File`] if a folder is none of a campaign, or the baseline and the campaign have nothing in common;
+    /// [`CampaignError::Line`] if a file in it is damaged.
+    pub fn read(baseline: &[PathBuf], compared: &Path) -> Result<Self, CampaignError> {
+        let sides: Vec<Side> = baseline
+            .iter()
+            .map(|folder| Side::read(folder))
+            .collect::<Result<_, _>>()?;
+        let new = Side::read(compared)?;
+        let mut points: Vec<(ComparedPoint, RoundValues, Better)> = Vec::new();
+        for cell in new.campaign.cells() {
+            let (point, contender) = (new.campaign.point_of(cell), new.campaign.contender_of(cell));
+            let values = RoundValues {
+                baseline: sides
+                    .iter()
+                    .map(|side| side.list_values(&point.id, &contender.name))
+                    .collect(),
+                compared: new.list_values(&point.id, &contender.name),
+            };
+            if values.baseline.iter().any(|values| !values.is_empty()) {
+                let point = ComparedPoint::new(
+                    point.parameters.clone(),
+                    &contender.name,
+                    contender.value.source(),
+                );
+                points.push((point, values, contender.better));
+            }
+        }
+        if points.is_empty() {
+            let reason = "has no contender and point in common with the baseline";
+            return Err(CampaignError::file(compared, reason));
+        }
+        let notes = list_notes(baseline, &sides, compared, &new);
+        let before = sides.last().map_or(&Value::Null, |side| &side.environment);
+        let environment = list_differences(before, &new.environment);
+        Ok(Self {
+            schema: 1,
+            baseline: baseline.to_vec(),
+            compared: compared.to_path_buf(),
+            environment: environment
+                .into_iter()
+                .map(|(fact, baseline, compared)| Difference {
+                    fact,
+                    baseline,
+                    compared,
+                })
+                .collect(),
+            notes,
+            points: judge_all(points),
+        })
+    }
+}
+
+/// Lists what limits a comparison.
+fn list_notes(baseline: &[PathBuf], sides: &[Side], compared: &Path, new: &Side) -> Vec<String> {
+    let mut notes = Vec::new();
+    let folders = baseline.iter().map(PathBuf::as_path).chain([compared]);
+    for (folder, side) in folders.zip(sides.iter().chain([new])) {
+        if side.n_environments > 1 {
+            notes.push(format!(
+                "{} has {} environments: its report tells how they differ",
+                show_path(folder),
+                side.n_environments
+            ));
+        }
+    }
+    let last = sides.last();
+    let definitions = |campaign: &Campaign| -> BTreeMap<String, String> {
+        let contenders = campaign.contenders.iter();
+        contenders
+            .map(|contender| (contender.name.clone(), contender.definition.clone()))
+            .collect()
+    };
+    let before = last
+        .map(|side| definitions(&side.campaign))
+        .unwrap_or_default();
+    for (name, definition) in definitions(&new.campaign) {
+        if before.get(&name).is_some_and(|other| *other != definition) {
+            notes.push(format!(
+                "the command or the results of `{name}` differ from those of the baseline"
+            ));
+        }
+    }
+    let ids = |campaign: &Campaign| -> BTreeSet<String> {
+        campaign
+            .points
+            .iter()
+            .map(|point| point.id.clone())
+            .collect()
+    };
+    let missing = last.map_or(0, |side| {
+        ids(&side.campaign).difference(&ids(&new.campaign)).count()
+    });
+    if missing > 0 {
+        notes.push(format!(
+            "{missing} points of the baseline are not in {}",
+            show_path(compared)
+        ));
+    }
+    notes
+}
+
+impl ComparedPoint {
+    fn new(parameters: Parameters, contender: &str, value_of: &str) -> Self {
+        Self {
+            parameters,
+            contender: contender.to_owned(),
+            value_of: value_of.to_owned(),
+            baseline: None,
+            compared: None,
+            ratio: None,
+            interval: None,
+            p_value: None,
+            verdict: Verdict::Inconclusive,
+            more_rounds: None,
+        }
+    }
+}
+
+/// Judges all points together.
+fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedPoint> {
+    let compared: Vec<_> = points
+        .iter()
+        .map(|(_, values, _)| compare_rounds(values))
+        .collect();
+    let p_values: Vec<f64> = compared
+        .iter()
+        .map(|ratio| ratio.as_ref().map_or(1.0, |ratio| ratio.p_value()))
+        .collect();
+    let corrected = correct_by_holm(&p_values);
+    let tests = compared.iter().flatten().count();
+    let judged = points.into_iter().zip(compared).zip(corrected);
+    judged
+        .map(|(((mut point, values, better), ratio), p_value)| {
+            [point.baseline, point.compared] = values.medians();
+            let Some(ratio) = ratio else {
+                point.more_rounds = values.lacking();
+                return point;
+            };
+            let half = ratio.quantile(1.0 - (1.0 - CONFIDENCE) / 2.0) * ratio.error;
+            let band = SAME.ln_1p();
+            point.ratio = Some(ratio.log_ratio.exp());
+            point.interval = Some([-half, half].map(|half| (ratio.log_ratio + half).exp()));
+            point.p_value = Some(p_value);
+            let is_better = (ratio.log_ratio < 0.0) == (better == Better::Less);
+            point.verdict = if p_value <= 1.0 - CONFIDENCE && ratio.log_ratio.abs() > band {
+                if is_better {
+                    Verdict::Faster
+                } else {
+                    Verdict::Slower
+                }
+            } else if ratio.log_ratio.abs() + half <= band {
+                Verdict::Same
+            } else {
+                Verdict::Inconclusive
+            };
+            if point.verdict == Verdict::Inconclusive {
+                point.more_rounds =
+                    Some(ratio.count_more_rounds(band, half, tests, values.compared.len()));
+            }
+            point
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use fastrand::Rng;
+
+use super::*;
+
+/// Campaigns in a simulation.
+const CAMPAIGNS: usize = 1000;
+
+/// Rounds of a simulated campaign.
+const ROUNDS: usize = 15;
+
+/// Returns a number of the standard normal distribution.
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
+}
+
+/// Returns the times of some contenders in each round of a campaign. The machine drifts by up to 2 %, so that rounds next to
+/// each other are alike, and each time has heavy-tailed noise on top: Student's with three degrees of freedom, and now and then
+/// another job.
+fn simulate(contenders: usize, true_s: f64, rng: &mut Rng) -> Vec<Vec<f64>> {
+    const NOISE: f64 = 0.01;
+    let (size, likeness) = (0.02 * rng.f64(), 0.7 * rng.f64());
+    let mut times = vec![Vec::new(); contenders];
+    let mut drift = size * normal(rng);
+    for _ in 0..ROUNDS {
+        drift = likeness * drift + (1.0 - likeness * likeness).sqrt() * size * normal(rng);
+        for times in &mut times {
+            let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
+            let noise = NOISE * normal(rng) / (squares / 3.0).sqrt();
+            let job = if rng.f64() < 0.05 {
+                0.3 * rng.f64()
+            } else {
+                0.0
+            };
+            times.push(true_s * (drift + noise.abs() + job).exp());
+        }
+    }
+    times
+}
+
+/// Compares simulated campaigns of some points; returns all verdicts.
+fn judge_simulated(points: usize, change: f64, rng: &mut Rng) -> Vec<ComparedPoint> {
+    let [baseline, compared] = [1.0, change].map(|true_s| simulate(points, true_s, rng));
+    let pairs = baseline
+        .into_iter()
+        .zip(compared)
+        .map(|(baseline, compared)| {
+            let values = RoundValues {
+                baseline: vec![baseline],
+                compared,
+            };
+            (
+                ComparedPoint::new(Parameters::new(), "one", "wall_s"),
+                values,
+                Better::Less,
+            )
+        });
+    judge_all(pairs.collect())
+}
+
+fn count(points: &[ComparedPoint], verdict: Verdict) -> usize {
+    points
+        .iter()
+        .filter(|point| point.verdict == verdict)
+        .count()
+}
+
+#[test]
+fn campaigns_of_the_same_are_seldom_told_apart() {
+    let mut rng = Rng::with_seed(1);
+    for points in [1, 6, 24] {
+        let judged: Vec<_> = (0..CAMPAIGNS)
+            .map(|_| judge_simulated(points, 1.0, &mut rng))
+            .collect();
+        let wrong = |points: &Vec<ComparedPoint>| {
+            count(points, Verdict::Faster) + count(points, Verdict::Slower) > 0
+        };
+        let wrong = judged.iter().filter(|points| wrong(points)).count();
+        assert!(wrong <= CAMPAIGNS / 20, "{points} points: {wrong}");
+    }
+}
+
+#[test]
+fn a_difference_of_5_percent_is_found_where_there_is_a_verdict() {
+    let mut rng = Rng::with_seed(2);
+    let judged: Vec<_> = (0..CAMPAIGNS)
+        .flat_map(|_| judge_simulated(1, 1.05, &mut rng))
+        .collect();
+    let [slower, inconclusive] =
+        [Verdict::Slower, Verdict::Inconclusive].map(|verdict| count(&judged, verdict));
+    let conclusive = CAMPAIGNS - inconclusive;
+    assert!(10 * slower >= 9 * conclusive, "{slower} of {conclusive}");
+    // A tool that never decides would pass as well.
+    assert!(2 * conclusive >= CAMPAIGNS, "{conclusive}");
+    for point in judged
+        .iter()
+        .filter(|point| point.verdict == Verdict::Inconclusive)
+    {
+        assert!(point.more_rounds.is_some_and(|more| more > 0));
+    }
+}
+
+#[test]
+fn quiet_campaigns_have_verdicts() {
+    let compare = |baseline: Vec<f64>, compared: Vec<f64>, better| {
+        let values = RoundValues {
+            baseline: vec![baseline],
+            compared,
+        };
+        judge_all(vec![(
+            ComparedPoint::new(Parameters::new(), "one", "v"),
+            values,
+            better,
+        )])
+        .remove(0)
+    };
+    let quiet = |level: f64| -> Vec<f64> {
+        (0..8)
+            .map(|round| level * (1.0 + 0.001 * f64::from(round % 3)))
+            .collect()
+    };
+    assert_eq!(
+        compare(quiet(1.0), quiet(1.0), Better::Less).verdict,
+        Verdict::Same
+    );
+    assert_eq!(
+        compare(quiet(1.0), quiet(1.1), Better::Less).verdict,
+        Verdict::Slower
+    );
+    assert_eq!(
+        compare(quiet(1.0), quiet(1.1), Better::More).verdict,
+        Verdict::Faster
+    );
+    assert_eq!(
+        compare(quiet(1.0), quiet(0.9), Better::Less).verdict,
+        Verdict::Faster
+    );
+    let few = compare(quiet(1.0), quiet(1.0)[..2].to_vec(), Better::Less);
+    assert_eq!(
+        (few.verdict, few.more_rounds),
+        (Verdict::Inconclusive, Some(2))
+    );
+    let constant = compare(vec![1.0; 8], vec![1.0; 8], Better::Less);
+    assert_eq!(
+        (constant.verdict, constant.ratio),
+        (Verdict::Same, Some(1.0))
+    );
+    let zero = compare(vec![0.0; 8], vec![1.0; 8], Better::Less);
+    assert_eq!((zero.verdict, zero.ratio), (Verdict::Inconclusive, None));
+}
+
+#[test]
+fn an_outlier_among_baselines_does_not_poison_the_comparison() {
+    let quiet = |level: f64| -> Vec<f64> {
+        (0..8)
+            .map(|round| level * (1.0 + 0.001 * f64::from(round % 3)))
+            .collect()
+    };
+    let values = RoundValues {
+        baseline: vec![
+            quiet(1.0),
+            quiet(1.003),
+            quiet(1.5),
+            quiet(0.998),
+            quiet(1.001),
+        ],
+        compared: quiet(1.002),
+    };
+    let point = judge_all(vec![(
+        ComparedPoint::new(Parameters::new(), "one", "v"),
+        values,
+        Better::Less,
+    )])
+    .remove(0);
+    assert!((point.ratio.unwrap() - 1.0).abs() < 0.005, "{point:?}");
+    assert_ne!(point.verdict, Verdict::Faster);
+}

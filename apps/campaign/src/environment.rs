@@ -1,0 +1,401 @@
+//! The environment of a campaign: what its times depend on, as far as this host tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::file::Campaign;
+use crate::point::{fingerprint, to_hex};
+
+/// Starts of the names of variables that change how programs run.
+const VARIABLES: [&str; 18] = [
+    "BLIS_",
+    "CUDA_",
+    "FI_",
+    "GOMP_",
+    "HIP_",
+    "ISOCHRON_",
+    "KMP_",
+    "MKL_",
+    "MPICH_",
+    "NCCL_",
+    "OMPI_MCA_",
+    "OMP_",
+    "OPENBLAS_",
+    "PRTE_MCA_",
+    "ROCR_",
+    "SLURM_JOB_",
+    "SLURM_CPUS_",
+    "UCX_",
+];
+
+/// Variables of a Slurm job that only tell when it ran.
+const MOMENTS: [&str; 2] = ["SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME"];
+
+/// Facts that `nvidia-smi` tells of each GPU.
+const GPU_FACTS: &str = "name,uuid,driver_version,vbios_version,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,\
+                         power.limit,ecc.mode.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,memory.total,\
+                         persistence_mode,compute_mode";
+
+/// Parts of the names of libraries on which a program's speed depends.
+const LIBRARIES: [&str; 9] = [
+    "blas", "mkl", "blis", "mpi", "cuda", "cublas", "ucx", "fabric", "omp",
+];
+
+/// Largest file whose content is part of its fingerprint, in bytes. Of larger ones, which are data, the size is.
+const LARGEST: u64 = 256 << 20;
+
+/// An environment with its name.
+#[derive(Debug, Clone)]
+pub(crate) struct Environment {
+    /// Fingerprint of the facts.
+    pub name: String,
+    pub facts: Value,
+}
+
+impl Environment {
+    /// Reads the environment of this host and the programs of a campaign.
+    pub fn read(campaign: &Campaign) -> Self {
+        let mut facts = read_host(Path::new("/"));
+        facts.insert("host".to_owned(), host_name().into());
+        facts.insert("gpus".to_owned(), read_gpus());
+        facts.insert("variables".to_owned(), read_variables());
+        facts.insert("programs".to_owned(), read_programs(campaign));
+        let facts = Value::Object(facts);
+        Self {
+            name: fingerprint(&facts),
+            facts,
+        }
+    }
+}
+
+/// Returns the name of this host.
+pub(crate) fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Reads the facts about the host on a file system with this root.
+fn read_host(root: &Path) -> Map<String, Value> {
+    let read = |path: &str| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        let line = text.lines().next()?.trim().to_owned();
+        (!line.is_empty()).then_some(line)
+    };
+    let field = |path: &str, name: &str, after: char| {
+        let text = fs::read_to_string(root.join(path)).ok()?;
+        let mut values = text.lines().filter_map(|line| {
+            let (field, value) = line.split_once(after)?;
+            (field.trim() == name).then(|| value.trim().to_owned())
+        });
+        values.next()
+    };
+    let cpus = "sys/devices/system/cpu";
+    let governors: BTreeSet<String> = list_numbered(&root.join(cpus), "cpu")
+        .into_iter()
+        .filter_map(|cpu| read(&format!("{cpus}/{cpu}/cpufreq/scaling_governor")))
+        .collect();
+    let boost = read(&format!("{cpus}/cpufreq/boost")).or_else(|| {
+        read(&format!("{cpus}/intel_pstate/no_turbo"))
+            .map(|off| if off == "0" { "1" } else { "0" }.to_owned())
+    });
+    let nodes = "sys/devices/system/node";
+    let numa = list_numbered(&root.join(nodes), "node")
+        .into_iter()
+        .map(|node| {
+            let cores = read(&format!("{nodes}/{node}/cpulist"));
+            let memory = fs::read_to_string(root.join(format!("{nodes}/{node}/meminfo")))
+                .unwrap_or_default();
+            let memory = memory.lines().find_map(|line| {
+                line.split_once("MemTotal:")
+                    .map(|(_, size)| size.trim().to_owned())
+            });
+            (node, json!({"cores": cores, "memory": memory}))
+        });
+    let group =
+        read("proc/self/cgroup").and_then(|line| Some(line.strip_prefix("0::/")?.to_owned()));
+    let group = format!("sys/fs/cgroup/{}", group.unwrap_or_default());
+    let facts = json!({
+        "cpu": {
+            "model": field("proc/cpuinfo", "model name", ':'),
+            "cores": read(&format!("{cpus}/online")),
+            "allowed": field("proc/self/status", "Cpus_allowed_list", ':'),
+            "governors": governors,
+            "max_khz": read(&format!("{cpus}/cpu0/cpufreq/scaling_max_freq")),
+            "boost": boost,
+            "quota": read(&format!("{group}/cpu.max")),
+            "smt": read(&format!("{cpus}/smt/control")),
+        },
+        "numa": numa.collect::<BTreeMap<_, _>>(),
+        "memory": field("proc/meminfo", "MemTotal", ':'),
+        "memory_limit": read(&format!("{group}/memory.max")),
+        "huge_pages": read("sys/kernel/mm/transparent_hugepage/enabled"),
+        "kernel": read("proc/sys/kernel/osrelease"),
+        "system": field("etc/os-release", "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()),
+    });
+    match facts {
+        Value::Object(facts) => facts,
+        _ => Map::new(),
+    }
+}
+
+/// Lists the entries of a folder that are called `name` with a number.
+fn list_numbered(folder: &Path, name: &str) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|entry| {
+            entry
+                .strip_prefix(name)
+                .is_some_and(|number| number.parse::<u32>().is_ok())
+        })
+        .collect()
+}
+
+/// Returns what `nvidia-smi` tells of the GPUs; an empty list without it.
+fn read_gpus() -> Value {
+    let told = print_of(
+        "nvidia-smi",
+        &[&format!("--query-gpu={GPU_FACTS}"), "--format=csv,noheader"],
+    );
+    parse_gpus(&told.unwrap_or_default())
+}
+
+fn parse_gpus(told: &str) -> Value {
+    let gpus = told.lines().map(|line| {
+        let names = GPU_FACTS.split(',').map(str::trim);
+        let facts = names.zip(line.split(',').map(|fact| Value::from(fact.trim())));
+        facts
+            .map(|(name, fact)| (name.to_owned(), fact))
+            .collect::<Map<_, _>>()
+    });
+    Value::from_iter(gpus)
+}
+
+fn read_variables() -> Value {
+    let variables = env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let is_told =
+            VARIABLES.iter().any(|start| name.starts_with(start)) && !MOMENTS.contains(&&*name);
+        is_told.then(|| (name, Value::from(value.to_string_lossy())))
+    });
+    Value::Object(variables.collect())
+}
+
+/// Returns the files that the commands of a campaign name, with their fingerprints and libraries.
+fn read_programs(campaign: &Campaign) -> Value {
+    let mut words = BTreeSet::new();
+    for contender in &campaign.contenders {
+        let tuned = contender
+            .list_tunings()
+            .into_iter()
+            .next()
+            .unwrap_or_default();
+        for point in &campaign.points {
+            let made = contender.make_command(&point.parameters, &tuned);
+            words.extend(made.into_iter().flat_map(|line| line.words));
+        }
+    }
+    let files: BTreeSet<PathBuf> = words
+        .iter()
+        .filter_map(|word| find_file(word, &campaign.folder))
+        .collect();
+    let files = files.into_iter().map(|file| {
+        let facts = json!({
+            "sha256": hash_file(&file),
+            "libraries": list_libraries(&file),
+            "version": read_launcher_version(&file),
+        });
+        (file.to_string_lossy().into_owned(), facts)
+    });
+    Value::Object(files.collect())
+}
+
+/// Returns the file that a word of a command line names, as a path or as a program.
+fn find_file(word: &str, folder: &Path) -> Option<PathBuf> {
+    let is_file = |path: &PathBuf| path.is_file();
+    if word.contains('/') || folder.join(word).is_file() {
+        return Some(folder.join(word)).filter(is_file);
+    }
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(word))
+        .find(is_file)
+}
+
+/// Returns the SHA-256 of a file; of a large one its size.
+fn hash_file(path: &Path) -> Option<String> {
+    let size = fs::metadata(path).ok()?.len();
+    if size > LARGEST {
+        return Some(format!("{size} bytes"));
+    }
+    let mut hash = Sha256::new();
+    let mut file = fs::File::open(path).ok()?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match io::Read::read(&mut file, &mut buffer) {
+            Ok(0) => return Some(to_hex(&hash.finalize())),
+            Ok(read) => hash.update(&buffer[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Returns the MPI, BLAS and CUDA libraries that the loader takes for a program.
+fn list_libraries(program: &Path) -> BTreeSet<String> {
+    let told = print_of("ldd", &[&program.to_string_lossy()]).unwrap_or_default();
+    let paths = told.lines().filter_map(|line| {
+        let path = line.split_once("=> ")?.1.split(" (").next()?;
+        let path = fs::canonicalize(path).ok()?;
+        let name = path.file_name()?.to_string_lossy().to_lowercase();
+        let matters = LIBRARIES.iter().any(|part| name.contains(part));
+        matters.then(|| path.to_string_lossy().into_owned())
+    });
+    paths.collect()
+}
+
+/// Returns the first line of a launcher's version.
+fn read_launcher_version(program: &Path) -> Option<String> {
+    let name = program.file_name()?.to_str()?;
+    let is_launcher = ["mpirun", "mpiexec", "srun", "orterun", "prterun"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    let told = is_launcher.then(|| print_of(&program.to_string_lossy(), &["--version"]))??;
+    let line = told
+        .lines()
+        .find(|line| line.chars().any(|c| c.is_ascii_digit()))?;
+    Some(line.trim().to_owned())
+}
+
+/// Returns what a program prints; `None` if it is missing or fails.
+fn print_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).stdin(Stdio::null()).output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Lists the places in which two descriptions of environments differ, each with both values.
+pub(crate) fn list_differences(first: &Value, second: &Value) -> Vec<(String, Value, Value)> {
+    let mut differences = Vec::new();
+    add_differences("", first, second, &mut differences);
+    differences
+}
+
+fn add_differences(
+    place: &str,
+    first: &Value,
+    second: &Value,
+    differences: &mut Vec<(String, Value, Value)>,
+) {
+    let no_members = Map::new();
+    match (first, second) {
+        (Value::Object(_), Value::Object(_) | Value::Null) | (Value::Null, Value::Object(_)) => {
+            let [left, right] =
+                [first, second].map(|value| value.as_object().unwrap_or(&no_members));
+            let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+            for name in names {
+                let member = if place.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{place} {name}")
+                };
+                let [one, other] =
+                    [left, right].map(|members| members.get(name).unwrap_or(&Value::Null));
+                add_differences(&member, one, other, differences);
+            }
+        }
+        _ if first != second => differences.push((place.to_owned(), first.clone(), second.clone())),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named_by_their_places() {
+        let first = json!({"kernel": "6.1", "cpu": {"quota": null, "cores": "0-3"}, "programs": {"/a": {"sha256": "1"}}});
+        let second =
+            json!({"kernel": "6.1", "cpu": {"quota": "max", "cores": "0-3"}, "programs": {}});
+        let expected = [
+            ("cpu quota".to_owned(), Value::Null, json!("max")),
+            ("programs /a sha256".to_owned(), json!("1"), Value::Null),
+        ];
+        assert_eq!(list_differences(&first, &second), expected);
+    }
+
+    #[test]
+    fn a_made_up_host_is_described() {
+        let root = tempfile::tempdir().unwrap();
+        for (path, content) in [
+            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: A CPU\n"),
+            ("proc/meminfo", "MemTotal:  1000 kB\n"),
+            (
+                "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                "performance\n",
+            ),
+            (
+                "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+                "powersave\n",
+            ),
+            ("sys/devices/system/node/node0/cpulist", "0-1\n"),
+            (
+                "sys/devices/system/node/node0/meminfo",
+                "Node 0 MemTotal:   900 kB\n",
+            ),
+            ("proc/self/cgroup", "0::/job\n"),
+            ("sys/fs/cgroup/job/cpu.max", "200000 100000\n"),
+            ("etc/os-release", "NAME=x\nPRETTY_NAME=\"A System 1\"\n"),
+        ] {
+            let file = root.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, content).unwrap();
+        }
+        let facts = Value::Object(read_host(root.path()));
+        assert_eq!(facts["cpu"]["model"], "A CPU");
+        assert_eq!(
+            facts["cpu"]["governors"],
+            json!(["performance", "powersave"])
+        );
+        assert_eq!(
+            facts["numa"]["node0"],
+            json!({"cores": "0-1", "memory": "900 kB"})
+        );
+        assert_eq!(facts["cpu"]["quota"], "200000 100000");
+        assert_eq!(facts["memory"], "1000 kB");
+        assert_eq!(facts["system"], "A System 1");
+        assert_eq!(facts["kernel"], Value::Null);
+    }
+
+    #[test]
+    fn what_nvidia_tells_has_names() {
+        let gpus = parse_gpus("NVIDIA H100, GPU-1, 570.1, 96, 1980 MHz\n");
+        assert_eq!(gpus[0]["name"], "NVIDIA H100");
+        assert_eq!(gpus[0]["clocks.max.sm"], "1980 MHz");
+        assert_eq!(parse_gpus(""), json!([]));
+    }
+
+    #[test]
+    fn files_are_known_by_their_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("drive.py");
+        fs::write(&file, "abc").unwrap();
+        let found = find_file("drive.py", folder.path()).unwrap();
+        let hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(hash_file(&found).as_deref(), Some(hash));
+        assert!(find_file("sh", folder.path()).is_some());
+        assert_eq!(find_file("no-such-program", folder.path()), None);
+    }
+}

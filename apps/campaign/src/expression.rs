@@ -1,0 +1,114 @@
+//! Expressions over parameters and results: `size == 8192 and ranks == 2`, `ours.wall_s + ours.balance_s`.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use minijinja::value::Serde;
+use minijinja::{Environment, Value};
+use serde::Serialize;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
+    environment
+});
+
+/// An expression whose syntax is known to be right: that of Jinja, with `and`, `or`, `not`, comparisons and arithmetic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expression {
+    source: String,
+}
+
+impl Expression {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// The mistake.
+    pub fn parse(source: &str) -> Result<Self, String> {
+        match ENVIRONMENT.compile_expression(source) {
+            Ok(_) => Ok(Self {
+                source: source.to_owned(),
+            }),
+            Err(error) => {
+                let advice =
+                    if source.contains("&&") || source.contains("||") || source.contains('!') {
+                        "; write `and`, `or` and `not`"
+                    } else {
+                        ""
+                    };
+                let detail = error.detail().unwrap_or("is no expression");
+                Err(format!("`{source}`: {detail}{advice}"))
+            }
+        }
+    }
+
+    /// Returns its text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the names in it: `size`, or `ours.wall_s`.
+    pub fn names(&self) -> BTreeSet<String> {
+        match ENVIRONMENT.compile_expression(&self.source) {
+            Ok(compiled) => compiled.undeclared_variables(true).into_iter().collect(),
+            Err(_) => BTreeSet::new(),
+        }
+    }
+
+    /// Returns the value of the expression as a number; `None` if a name has no value or the result is no finite number.
+    pub fn number(&self, names: &impl Serialize) -> Option<f64> {
+        let value = f64::try_from(self.evaluate(names).ok()?).ok()?;
+        value.is_finite().then_some(value)
+    }
+
+    /// Returns `true` if the expression holds.
+    ///
+    /// # Errors
+    /// The reason why it has no value.
+    pub fn holds(&self, names: &impl Serialize) -> Result<bool, String> {
+        Ok(self.evaluate(names)?.is_true())
+    }
+
+    fn evaluate(&self, names: &impl Serialize) -> Result<Value, String> {
+        ENVIRONMENT
+            .compile_expression(&self.source)
+            .and_then(|compiled| compiled.eval(Value::from(Serde(names))))
+            .map_err(|error| {
+                let detail = error.detail().unwrap_or("has no value");
+                format!("`{}`: {detail}", self.source)
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn comparisons_and_sums_are_read() {
+        let excluded = Expression::parse("size == 8192 and (ranks < 4 or hosts == '1:4')").unwrap();
+        let names = ["hosts", "ranks", "size"].map(str::to_owned);
+        assert_eq!(excluded.names(), names.into());
+        let point = json!({"size": 8192, "ranks": 4, "hosts": "1:4"});
+        assert_eq!(excluded.holds(&point), Ok(true));
+        let sum = Expression::parse("ours.wall_s + 2 * ours.balance_s").unwrap();
+        let names = ["ours.balance_s", "ours.wall_s"].map(str::to_owned);
+        assert_eq!(sum.names(), names.into());
+        let values = json!({"ours": {"wall_s": 1.5, "balance_s": 0.25}});
+        assert_eq!(sum.number(&values), Some(2.0));
+    }
+
+    #[test]
+    fn missing_values_and_divisions_by_zero_are_no_numbers() {
+        let ratio = Expression::parse("a / b").unwrap();
+        assert_eq!(ratio.number(&json!({"a": 1.0})), None);
+        assert_eq!(ratio.number(&json!({"a": 1.0, "b": 0.0})), None);
+    }
+
+    #[test]
+    fn operators_of_other_languages_are_named() {
+        let refused = Expression::parse("size == 8192 && ranks == 2").unwrap_err();
+        assert!(refused.contains("write `and`"), "{refused}");
+    }
+}

@@ -1,0 +1,491 @@
+//! Checks of a campaign file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use toml::Spanned;
+
+use super::combine::{agree, combine_all, join, list_rows};
+use super::raw::{Lists, RawContender, RawFile, RawGoal};
+use super::{Better, Campaign, Contender, Goal, Repeat, TOOK, fingerprint_definition};
+use crate::expression::Expression;
+use crate::point::{Parameters, Point, describe_parameters};
+use crate::reading::ResultRule;
+use crate::template::{Template, is_name};
+
+/// Longest time of a repetition unless the file says otherwise.
+const LIMIT_S: f64 = 600.0;
+
+/// Most points of a campaign: more are a slip in the file.
+const MOST_POINTS: usize = 100_000;
+
+/// A mistake in a campaign file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Mistake {
+    /// Its place, in bytes from the beginning.
+    pub at: usize,
+    pub reason: String,
+}
+
+impl Mistake {
+    fn new(span: Range<usize>, reason: impl Into<String>) -> Self {
+        Self {
+            at: span.start,
+            reason: reason.into(),
+        }
+    }
+}
+
+impl Campaign {
+    /// Reads the text of a campaign file; commands run in `folder`.
+    pub(super) fn parse(text: &str, folder: PathBuf) -> Result<Self, Mistake> {
+        let raw: RawFile = toml::from_str(text).map_err(|error| Mistake {
+            at: error.span().map_or(0, |span| span.start),
+            reason: describe_refusal(error.message()),
+        })?;
+        let points = list_points(&raw)?;
+        let parameters = list_parameters(&raw);
+        let contenders = raw
+            .contender
+            .iter()
+            .map(|contender| check_contender(contender, &parameters));
+        let contenders: Vec<Contender> = contenders.collect::<Result<_, _>>()?;
+        check_names(&raw)?;
+        check_use(&raw, &contenders)?;
+        for (contender, raw) in contenders.iter().zip(&raw.contender) {
+            for point in &points {
+                let tuned = contender
+                    .list_tunings()
+                    .into_iter()
+                    .next()
+                    .unwrap_or_default();
+                let made = contender.make_command(&point.parameters, &tuned);
+                made.map_err(|reason| Mistake::new(raw.command.span(), reason))?;
+            }
+        }
+        let goals = raw.goal.iter().map(|goal| check_goal(goal, &contenders));
+        Ok(Self {
+            goals: goals.collect::<Result<_, _>>()?,
+            repeat: check_repeat(raw.repeat.as_ref())?,
+            name: raw.name.into_inner(),
+            seed: raw.seed,
+            points,
+            contenders,
+            text: text.to_owned(),
+            folder,
+        })
+    }
+}
+
+/// Rewrites a message about an unknown key so that it names the nearest key.
+fn describe_refusal(message: &str) -> String {
+    let message = message.lines().collect::<Vec<_>>().join(", ");
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match quoted.next() {
+        Some(unknown) if message.starts_with("unknown field") => {
+            format!("unknown key `{unknown}`{}", suggest(unknown, quoted))
+        }
+        _ => message.replace("missing field", "missing key"),
+    }
+}
+
+/// Names the nearest of some names to an unknown one, or all of them.
+fn suggest<'n>(unknown: &str, names: impl IntoIterator<Item = &'n str>) -> String {
+    let names: BTreeSet<&str> = names.into_iter().collect();
+    let nearest = names
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(unknown, name), name))
+        .min()
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 3);
+    if let Some((_, nearest)) = nearest {
+        return format!(": did you mean `{nearest}`?");
+    }
+    if names.is_empty() {
+        return ": there are none".to_owned();
+    }
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!(": known are {}", names.join(", "))
+}
+
+/// Returns the names of all parameters.
+fn list_parameters(raw: &RawFile) -> BTreeSet<&str> {
+    let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
+    let names = raw.sweep.keys().chain(zipped);
+    names.map(|name| name.get_ref().as_str()).collect()
+}
+
+fn check_lists(lists: &Lists) -> Result<(), Mistake> {
+    for (name, values) in lists {
+        if name.get_ref() == "exclude" {
+            return Err(Mistake::new(
+                name.span(),
+                "`exclude` stands above the first table of the file",
+            ));
+        }
+        if !is_name(name.get_ref()) {
+            let reason = format!(
+                "`{}` is no name: use letters, digits and `_`",
+                name.get_ref()
+            );
+            return Err(Mistake::new(name.span(), reason));
+        }
+        if values.get_ref().is_empty() {
+            return Err(Mistake::new(
+                values.span(),
+                format!("`{}` has no values", name.get_ref()),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Lists the points: all combinations of the sweep, joined with the rows of each zip, without those excluded.
+fn list_points(raw: &RawFile) -> Result<Vec<Point>, Mistake> {
+    check_lists(&raw.sweep)?;
+    let size = raw
+        .sweep
+        .values()
+        .map(|values| values.get_ref().len())
+        .try_fold(1usize, usize::checked_mul);
+    if let (Some((name, _)), true) = (
+        raw.sweep.first_key_value(),
+        size.is_none_or(|size| size > MOST_POINTS),
+    ) {
+        return Err(Mistake::new(
+            name.span(),
+            format!("[sweep] makes more than {MOST_POINTS} points"),
+        ));
+    }
+    // In the order of the file.
+    let mut lists: Vec<_> = raw.sweep.iter().collect();
+    lists.sort_by_key(|(name, _)| name.span().start);
+    let swept = combine_all(
+        lists
+            .iter()
+            .map(|(name, values)| (name.get_ref(), values.get_ref())),
+    );
+    let mut points = swept;
+    for zip in &raw.zip {
+        points = join_zip(points, zip)?;
+    }
+    for text in &raw.exclude {
+        points = exclude(points, text, &list_parameters(raw))?;
+    }
+    let mut seen = BTreeSet::new();
+    let points: Vec<Point> = points.into_iter().map(Point::new).collect();
+    match points.iter().find(|point| !seen.insert(point.id.clone())) {
+        Some(twice) => Err(Mistake::new(
+            lists.first().map_or(0..0, |(name, _)| name.span()),
+            format!(
+                "the point {} is there twice",
+                describe_parameters(&twice.parameters)
+            ),
+        )),
+        None => Ok(points),
+    }
+}
+
+fn join_zip(points: Vec<Parameters>, zip: &Spanned<Lists>) -> Result<Vec<Parameters>, Mistake> {
+    check_lists(zip.get_ref())?;
+    let lists = zip.get_ref().iter();
+    let lists: BTreeMap<_, _> = lists
+        .map(|(name, values)| (name.get_ref().as_str(), &values.get_ref()[..]))
+        .collect();
+    let lengths: BTreeSet<usize> = lists.values().map(|values| values.len()).collect();
+    if lengths.len() != 1 {
+        let lengths = lists
+            .iter()
+            .map(|(name, values)| format!("`{name}` has {}", values.len()));
+        let lengths = lengths.collect::<Vec<_>>().join(", ");
+        return Err(Mistake::new(
+            zip.span(),
+            format!("the lists of a [[zip]] are of one length: {lengths}"),
+        ));
+    }
+    let rows = list_rows(&lists);
+    if let Some(row) = rows
+        .iter()
+        .find(|row| !points.iter().any(|point| agree(point, row)))
+    {
+        let reason = format!(
+            "no point has {}, which a row of this [[zip]] has",
+            describe_parameters(row)
+        );
+        return Err(Mistake::new(zip.span(), reason));
+    }
+    if let Some(point) = points
+        .iter()
+        .find(|point| !rows.iter().any(|row| agree(point, row)))
+    {
+        let reason = format!("no row of this [[zip]] has {}", describe_parameters(point));
+        return Err(Mistake::new(zip.span(), reason));
+    }
+    Ok(join(&points, &rows))
+}
+
+fn exclude(
+    points: Vec<Parameters>,
+    text: &Spanned<String>,
+    parameters: &BTreeSet<&str>,
+) -> Result<Vec<Parameters>, Mistake> {
+    let at = |reason: String| Mistake::new(text.span(), reason);
+    let excluded = Expression::parse(text.get_ref()).map_err(at)?;
+    if let Some(unknown) = excluded
+        .names()
+        .iter()
+        .find(|name| !parameters.contains(name.as_str()))
+    {
+        let suggestion = suggest(unknown, parameters.iter().copied());
+        return Err(at(format!("unknown parameter `{unknown}`{suggestion}")));
+    }
+    let before = points.len();
+    let mut kept = Vec::new();
+    for point in points {
+        if !excluded.holds(&point).map_err(at)? {
+            kept.push(point);
+        }
+    }
+    if kept.is_empty() {
+        return Err(at(format!("`{}` leaves no point", excluded.source())));
+    }
+    if kept.len() == before {
+        return Err(at(format!("`{}` excludes no point", excluded.source())));
+    }
+    Ok(kept)
+}
+
+/// Refuses names of contenders that are no names, or are there twice.
+fn check_names(raw: &RawFile) -> Result<(), Mistake> {
+    let mut seen = BTreeSet::new();
+    for contender in &raw.contender {
+        let name = contender.name.get_ref();
+        if !is_name(name) {
+            let reason =
+                format!("`{name}` is no name: use letters, digits and `_`, as expressions need it");
+            return Err(Mistake::new(contender.name.span(), reason));
+        }
+        if !seen.insert(name) {
+            return Err(Mistake::new(
+                contender.name.span(),
+                format!("two contenders are called `{name}`"),
+            ));
+        }
+    }
+    if raw.contender.is_empty() {
+        return Err(Mistake::new(raw.name.span(), "there is no [[contender]]"));
+    }
+    Ok(())
+}
+
+/// Refuses parameters that no command has, and tuned values that their command does not have.
+fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
+    let used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
+    if let Some(unused) = raw
+        .sweep
+        .keys()
+        .chain(zipped)
+        .find(|name| !used.contains(name.get_ref().as_str()))
+    {
+        let reason = format!(
+            "no contender uses the parameter `{0}`: put `{{{0}}}` into a command",
+            unused.get_ref()
+        );
+        return Err(Mistake::new(unused.span(), reason));
+    }
+    for (raw, contender) in raw.contender.iter().zip(contenders) {
+        let used = contender.used_names();
+        if let Some(unused) = raw
+            .tune
+            .keys()
+            .find(|name| !used.contains(name.get_ref().as_str()))
+        {
+            let reason = format!(
+                "the command of `{}` has no `{{{}}}`",
+                contender.name,
+                unused.get_ref()
+            );
+            return Err(Mistake::new(unused.span(), reason));
+        }
+    }
+    Ok(())
+}
+
+impl Contender {
+    /// Returns the names in its command, launcher and variables.
+    fn used_names(&self) -> BTreeSet<&str> {
+        let templates = self
+            .launch
+            .iter()
+            .chain([&self.command])
+            .chain(self.env.values());
+        templates.flat_map(Template::names).collect()
+    }
+}
+
+fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Contender, Mistake> {
+    check_lists(&raw.tune)?;
+    let tuned = raw.tune.keys().map(|name| name.get_ref().as_str());
+    if let Some(twice) = raw
+        .tune
+        .keys()
+        .find(|name| parameters.contains(name.get_ref().as_str()))
+    {
+        let reason = format!("`{}` is a parameter already", twice.get_ref());
+        return Err(Mistake::new(twice.span(), reason));
+    }
+    let known: BTreeSet<&str> = parameters.iter().copied().chain(tuned).collect();
+    let read = |text: &Spanned<String>| -> Result<Template, Mistake> {
+        let template =
+            Template::parse(text.get_ref()).map_err(|reason| Mistake::new(text.span(), reason))?;
+        if let Some(unknown) = template
+            .names()
+            .into_iter()
+            .find(|name| !known.contains(name))
+        {
+            let suggestion = suggest(unknown, known.iter().copied());
+            let reason = format!("unknown parameter `{{{unknown}}}`{suggestion}");
+            return Err(Mistake::new(text.span(), reason));
+        }
+        Ok(template)
+    };
+    if raw.command.get_ref().trim().is_empty() {
+        return Err(Mistake::new(raw.command.span(), "the command is empty"));
+    }
+    let result = match &raw.result {
+        Some(result) => ResultRule::new(result.get_ref())
+            .map_err(|reason| Mistake::new(result.span(), reason))?,
+        None => ResultRule::Nothing,
+    };
+    let (value, better) = check_value(raw, &result)?;
+    let env = raw
+        .env
+        .iter()
+        .map(|(name, text)| Ok((name.get_ref().clone(), read(text)?)));
+    let tune = raw
+        .tune
+        .iter()
+        .map(|(name, values)| (name.get_ref().clone(), values.get_ref().clone()));
+    Ok(Contender {
+        name: raw.name.get_ref().clone(),
+        command: read(&raw.command)?,
+        launch: raw.launch.as_ref().map(read).transpose()?,
+        env: env.collect::<Result<_, _>>()?,
+        tune: tune.collect(),
+        value,
+        better,
+        result,
+        limit_s: check_limit(raw.limit_s.as_ref())?,
+        definition: fingerprint_definition(raw),
+    })
+}
+
+fn check_limit(limit: Option<&Spanned<f64>>) -> Result<f64, Mistake> {
+    let Some(limit) = limit else {
+        return Ok(LIMIT_S);
+    };
+    let limit_s = *limit.get_ref();
+    if limit_s.is_finite() && limit_s > 0.0 {
+        Ok(limit_s)
+    } else {
+        Err(Mistake::new(
+            limit.span(),
+            "`limit_s` is a number of seconds above 0",
+        ))
+    }
+}
+
+/// Returns the value of a contender by which it is compared, and whether less of it is better.
+fn check_value(raw: &RawContender, result: &ResultRule) -> Result<(Expression, Better), Mistake> {
+    let names: Vec<&str> = result.names().into_iter().chain([TOOK]).collect();
+    let first = names.first().copied().unwrap_or(TOOK);
+    let span = raw
+        .value
+        .as_ref()
+        .map_or_else(|| raw.name.span(), Spanned::span);
+    let at = |reason: String| Mistake::new(span.clone(), reason);
+    let value = raw.value.as_ref().map_or(first, |value| value.get_ref());
+    let value = Expression::parse(value).map_err(at)?;
+    let used = value.names();
+    if let Some(unknown) = used.iter().find(|name| !names.contains(&name.as_str())) {
+        return Err(at(format!(
+            "unknown result `{unknown}`{}",
+            suggest(unknown, names)
+        )));
+    }
+    let is_time = !used.is_empty() && used.iter().all(|name| name.ends_with("_s"));
+    let better = raw
+        .better
+        .or(is_time.then_some(Better::Less))
+        .ok_or_else(|| {
+            at(format!(
+                "`{}` is no time in seconds: add better = \"more\" or better = \"less\"",
+                value.source()
+            ))
+        })?;
+    Ok((value, better))
+}
+
+fn check_goal(goal: &Spanned<RawGoal>, contenders: &[Contender]) -> Result<Goal, Mistake> {
+    let RawGoal {
+        ratio,
+        at_least,
+        at_most,
+    } = goal.get_ref();
+    if at_least.is_none() && at_most.is_none() {
+        return Err(Mistake::new(
+            goal.span(),
+            "a goal has `at_least` or `at_most`",
+        ));
+    }
+    let read = |text: &Spanned<String>| -> Result<Expression, Mistake> {
+        let at = |reason: String| Mistake::new(text.span(), reason);
+        let expression = Expression::parse(text.get_ref()).map_err(at)?;
+        for name in expression.names() {
+            let (contender, value) = name.split_once('.').unwrap_or((&name, ""));
+            let Some(found) = contenders.iter().find(|other| other.name == contender) else {
+                let suggestion = suggest(
+                    contender,
+                    contenders.iter().map(|other| other.name.as_str()),
+                );
+                return Err(at(format!("unknown contender `{contender}`{suggestion}")));
+            };
+            if !found.value_names().contains(&value) {
+                let suggestion = suggest(value, found.value_names());
+                return Err(at(format!(
+                    "`{contender}` has no result `{value}`{suggestion}"
+                )));
+            }
+        }
+        Ok(expression)
+    };
+    Ok(Goal {
+        above: read(&ratio[0])?,
+        below: read(&ratio[1])?,
+        at_least: *at_least,
+        at_most: *at_most,
+    })
+}
+
+fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
+    let Some(raw) = raw else {
+        return Ok(Repeat::default());
+    };
+    let repeat = *raw.get_ref();
+    let reason = if repeat.min == 0 || repeat.min > repeat.max {
+        "`min` is at least 1 and at most `max`"
+    } else if !(repeat.precision > 0.0 && repeat.precision.is_finite()) {
+        "`precision` is a number above 0"
+    } else if !(repeat.confidence > 0.0 && repeat.confidence < 1.0) {
+        "`confidence` is a number between 0 and 1"
+    } else if repeat.seconds.is_nan() || repeat.seconds <= 0.0 {
+        "`seconds` is a number above 0"
+    } else {
+        return Ok(repeat);
+    };
+    Err(Mistake::new(raw.span(), reason))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+use super::*;
+use crate::point::Parameter;
+
+const WHOLE: &str = r#"
+name = "unlike hosts"
+exclude = ["size == 8192 and ranks == 2"]
+
+[sweep]
+size = [4096, 8192]
+hosts = ["1:4", "1:2:4:8"]
+
+[[zip]]
+ranks = [2, 4]
+hosts = ["1:4", "1:2:4:8"]
+
+[[contender]]
+name = "ours"
+command = "isochron mxm --size {size} --pace '{hosts}' --json"
+launch = "mpirun -n {ranks}"
+env = { OMP_NUM_THREADS = "{ranks}" }
+result = { json = ["wall_s", "balance_s", "gflops"] }
+
+[[contender]]
+name = "pdgemm"
+command = "pdgemm {size} 256 {grid}"
+result = { regex = 'GFLOPS (?P<gflops>[0-9.]+) in (?P<wall_s>[0-9.]+) s' }
+tune = { grid = ["1 2", "2 1"] }
+value = "wall_s"
+limit_s = 60
+
+[repeat]
+min = 4
+precision = 0.05
+seconds = 3600
+
+[[goal]]
+ratio = ["pdgemm.wall_s", "ours.wall_s + ours.balance_s"]
+at_least = 1.0
+"#;
+
+fn parse(text: &str) -> Result<Campaign, Mistake> {
+    Campaign::parse(text, PathBuf::from("/"))
+}
+
+#[test]
+fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
+    let campaign = parse(WHOLE).unwrap();
+    let points: Vec<String> = campaign
+        .points
+        .iter()
+        .map(|point| describe_parameters(&point.parameters))
+        .collect();
+    assert_eq!(
+        points,
+        [
+            "hosts=1:4 ranks=2 size=4096",
+            "hosts=1:2:4:8 ranks=4 size=4096",
+            "hosts=1:2:4:8 ranks=4 size=8192",
+        ]
+    );
+    assert_eq!(
+        (
+            campaign.repeat.min,
+            campaign.repeat.max,
+            campaign.repeat.seconds
+        ),
+        (4, 15, 3600.0)
+    );
+    let [ours, pdgemm] = &campaign.contenders[..] else {
+        panic!("two contenders");
+    };
+    assert_eq!((ours.value.source(), ours.limit_s), ("wall_s", 600.0));
+    assert_eq!(pdgemm.limit_s, 60.0);
+    let parameters = &campaign.points[1].parameters;
+    let line = ours.make_command(parameters, &Parameters::new()).unwrap();
+    let words = "mpirun -n 4 isochron mxm --size 4096 --pace 1:2:4:8 --json";
+    assert_eq!(line.words, words.split(' ').collect::<Vec<_>>());
+    assert_eq!(line.describe(), format!("OMP_NUM_THREADS=4 {words}"));
+    // A tuned text of two words is two words.
+    let tuned = [("grid".to_owned(), Parameter::Text("1 2".to_owned()))].into();
+    let line = pdgemm.make_command(parameters, &tuned).unwrap();
+    assert_eq!(line.words, ["pdgemm", "4096", "256", "1", "2"]);
+}
+
+#[test]
+fn mistakes_are_told_with_their_line_and_the_nearest_name() {
+    for (good, bad, line, part) in [
+        (
+            "min = 4",
+            "mim = 4",
+            29,
+            "unknown key `mim`: did you mean `min`?",
+        ),
+        (
+            "value = \"wall_s\"",
+            "valeu = \"wall_s\"",
+            25,
+            "did you mean `value`?",
+        ),
+        (
+            "{size} --pace",
+            "{sise} --pace",
+            15,
+            "unknown parameter `{sise}`: did you mean `size`?",
+        ),
+        (
+            "ranks == 2\"",
+            "rank == 2\"",
+            3,
+            "unknown parameter `rank`: did you mean `ranks`?",
+        ),
+        ("ranks == 2\"", "ranks == 3\"", 3, "excludes no point"),
+        ("ranks == 2\"", "ranks == 2 or true\"", 3, "leaves no point"),
+        ("8192 and", "8192 &&", 3, "write `and`"),
+        (
+            "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
+            "\"1:4\", \"1:8\"]\n\n[[zip]]",
+            9,
+            "no point has hosts=1:2:4:8",
+        ),
+        (
+            "ranks = [2, 4]",
+            "ranks = [2, 4, 6]",
+            9,
+            "`hosts` has 2, `ranks` has 3",
+        ),
+        (
+            "ranks = [2, 4]\nhosts = [\"1:4\", \"1:2:4:8\"]",
+            "ranks = [2]\nhosts = [\"1:4\"]",
+            9,
+            "no row of this [[zip]] has",
+        ),
+        (
+            "size = [4096, 8192]",
+            "size = [4096, 8192]\nspare = [1, 2]",
+            7,
+            "no contender uses the parameter `spare`",
+        ),
+        (
+            "size = [4096, 8192]",
+            "size = []",
+            6,
+            "`size` has no values",
+        ),
+        (
+            "size = [4096, 8192]",
+            "size = [4096, [1]]",
+            6,
+            "expected a number, a string",
+        ),
+        (
+            "grid = [\"1 2\", \"2 1\"]",
+            "gird = [\"1 2\"]",
+            22,
+            "unknown parameter `{grid}`: did you mean `gird`?",
+        ),
+        (
+            "tune = { grid",
+            "tune = { grid = [\"1 1\"], size",
+            24,
+            "`size` is a parameter already",
+        ),
+        (
+            "\"pdgemm.wall_s\"",
+            "\"pdgem.wall_s\"",
+            34,
+            "unknown contender `pdgem`: did you mean `pdgemm`?",
+        ),
+        (
+            "ours.balance_s\"",
+            "ours.balance\"",
+            34,
+            "`ours` has no result `balance`: did you mean `balance_s`?",
+        ),
+        ("at_least = 1.0", "", 33, "`at_least` or `at_most`"),
+        (
+            "value = \"wall_s\"",
+            "value = \"gflops\"",
+            25,
+            "add better = \"more\"",
+        ),
+        ("limit_s = 60", "limit_s = 0", 26, "above 0"),
+        (
+            "name = \"pdgemm\"",
+            "name = \"p-dgemm\"",
+            21,
+            "`p-dgemm` is no name",
+        ),
+        (
+            "name = \"pdgemm\"",
+            "name = \"ours\"",
+            21,
+            "two contenders are called `ours`",
+        ),
+        ("--pace '{hosts}'", "--pace '{hosts}", 15, "open quotation"),
+        (
+            "min = 4",
+            "min = 40",
+            28,
+            "`min` is at least 1 and at most `max`",
+        ),
+        ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
+    ] {
+        let text = WHOLE.replacen(good, bad, 1);
+        assert_ne!(text, WHOLE, "{good}");
+        let mistake = parse(&text).expect_err(bad);
+        assert!(mistake.reason.contains(part), "{bad}: {}", mistake.reason);
+        let found = 1 + text[..mistake.at].matches('\n').count();
+        assert_eq!(found, line, "{bad}: {}", mistake.reason);
+    }
+}
+
+#[test]
+fn a_campaign_without_parameters_has_one_point() {
+    let text = "name = \"a\"\n[[contender]]\nname = \"b\"\ncommand = \"true\"\n";
+    let campaign = parse(text).unwrap();
+    assert_eq!(campaign.points.len(), 1);
+    assert_eq!(campaign.contenders[0].value.source(), TOOK);
+}
+
+#[test]
+fn exclude_below_a_table_is_told_where_it_belongs() {
+    let text = WHOLE
+        .replacen("exclude = [\"size == 8192 and ranks == 2\"]\n", "", 1)
+        .replacen(
+            "[[contender]]",
+            "exclude = [\"size == 8192 and ranks == 2\"]\n[[contender]]",
+            1,
+        );
+    let mistake = parse(&text).unwrap_err();
+    assert!(
+        mistake.reason.contains("above the first table"),
+        "{}",
+        mistake.reason
+    );
+}
+
+#[test]
+fn the_definition_of_a_contender_is_what_it_measures() {
+    let definition = |text: &str| parse(text).unwrap().contenders[1].definition.clone();
+    let whole = definition(WHOLE);
+    assert_eq!(
+        definition(&WHOLE.replacen("limit_s = 60", "limit_s = 90", 1)),
+        whole
+    );
+    assert_ne!(definition(&WHOLE.replacen("256", "128", 1)), whole);
+}

@@ -1,0 +1,226 @@
+//! The campaign file.
+
+mod check;
+mod combine;
+mod raw;
+
+pub(crate) use raw::{JsonPlaces, RawResult};
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::CampaignError;
+use crate::expression::Expression;
+use crate::point::{Parameters, Point, fingerprint};
+use crate::reading::ResultRule;
+use crate::template::Template;
+
+/// Name of the value that every contender has: the seconds from its start to its end.
+pub const TOOK: &str = "took_s";
+
+/// A campaign, as its file describes it.
+#[derive(Debug, Clone)]
+pub struct Campaign {
+    /// Name of the campaign.
+    pub name: String,
+    /// Seed of the order within each round.
+    pub seed: u64,
+    /// The points, in the order of the file.
+    pub points: Vec<Point>,
+    /// The contenders. Ratios have the first one below the line.
+    pub contenders: Vec<Contender>,
+    /// The number of repetitions.
+    pub repeat: Repeat,
+    /// The goals.
+    pub goals: Vec<Goal>,
+    /// The file as it was read.
+    pub text: String,
+    /// Folder of the file, in which commands run.
+    pub folder: PathBuf,
+}
+
+/// A program that is measured.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// Name of the contender.
+    pub name: String,
+    pub(crate) command: Template,
+    pub(crate) launch: Option<Template>,
+    pub(crate) env: BTreeMap<String, Template>,
+    pub(crate) result: ResultRule,
+    /// Values of each name that is tuned.
+    pub(crate) tune: BTreeMap<String, Vec<crate::point::Parameter>>,
+    /// The value by which contenders are compared.
+    pub(crate) value: Expression,
+    /// The direction in which the value is better.
+    pub better: Better,
+    /// Longest time of a repetition.
+    pub limit_s: f64,
+    /// Fingerprint of everything that decides what is measured.
+    pub(crate) definition: String,
+}
+
+/// The direction in which a value is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// The smaller value, as of times.
+    Less,
+    /// The larger value, as of speeds.
+    More,
+}
+
+/// The number of repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Repeat {
+    /// Fewest rounds.
+    pub min: u32,
+    /// Most rounds.
+    pub max: u32,
+    /// Half-width of the interval of a median, over the median, at which repetition ends.
+    pub precision: f64,
+    /// Confidence of the interval.
+    pub confidence: f64,
+    /// Seconds of all repetitions together, after which the campaign ends.
+    pub seconds: f64,
+    /// Most repetitions of a repetition that was disturbed.
+    pub again: u32,
+}
+
+impl Default for Repeat {
+    fn default() -> Self {
+        Self {
+            min: 3,
+            max: 15,
+            precision: 0.025,
+            confidence: 0.95,
+            seconds: f64::INFINITY,
+            again: 2,
+        }
+    }
+}
+
+/// A bound of a ratio.
+#[derive(Debug, Clone)]
+pub struct Goal {
+    pub(crate) above: Expression,
+    pub(crate) below: Expression,
+    /// Least ratio that meets the goal.
+    pub at_least: Option<f64>,
+    /// Largest ratio that meets the goal.
+    pub at_most: Option<f64>,
+}
+
+impl Campaign {
+    /// Reads a campaign file.
+    ///
+    /// # Errors
+    /// [`CampaignError::File`] if it cannot be read, [`CampaignError::Line`] for a mistake in it.
+    pub fn read(path: &Path) -> Result<Self, CampaignError> {
+        let text = fs::read_to_string(path).map_err(|error| CampaignError::file(path, error))?;
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new("."));
+        let folder = fs::canonicalize(folder).map_err(|error| CampaignError::file(path, error))?;
+        Self::parse(&text, folder).map_err(|mistake| CampaignError::Line {
+            path: path.to_path_buf(),
+            line: 1 + text
+                .get(..mistake.at)
+                .unwrap_or_default()
+                .matches('\n')
+                .count(),
+            reason: mistake.reason,
+        })
+    }
+
+    /// Returns the contender with this name.
+    pub(crate) fn find_contender(&self, name: &str) -> Option<&Contender> {
+        self.contenders
+            .iter()
+            .find(|contender| contender.name == name)
+    }
+}
+
+impl Contender {
+    /// Returns the words of its command line at a point, launcher first, and its environment variables.
+    ///
+    /// # Errors
+    /// A quotation mark without its other half.
+    pub fn make_command(
+        &self,
+        parameters: &Parameters,
+        tuned: &Parameters,
+    ) -> Result<CommandLine, String> {
+        let value = |name: &str| {
+            let found = parameters.get(name).or_else(|| tuned.get(name));
+            found.map(ToString::to_string).unwrap_or_default()
+        };
+        let launch = self.launch.iter().map(|launch| launch.fill(&value));
+        let text = launch
+            .chain([self.command.fill(&value)])
+            .collect::<Vec<_>>()
+            .join(" ");
+        let words = shlex::split(&text).ok_or_else(|| format!("`{text}` has an open quotation"))?;
+        let env = self
+            .env
+            .iter()
+            .map(|(name, text)| (name.clone(), text.fill(&value)));
+        Ok(CommandLine {
+            words,
+            env: env.collect(),
+        })
+    }
+
+    /// Returns all combinations of the values that are tuned; one that is empty if there are none.
+    pub(crate) fn list_tunings(&self) -> Vec<Parameters> {
+        combine::combine_all(&self.tune)
+    }
+
+    /// Returns the names that a repetition gives values.
+    pub(crate) fn value_names(&self) -> Vec<&str> {
+        self.result.names().into_iter().chain([TOOK]).collect()
+    }
+}
+
+/// A command line with its environment variables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Variables that it gets besides those of the engine.
+    pub env: BTreeMap<String, String>,
+}
+
+impl CommandLine {
+    /// Returns the line as a shell takes it.
+    pub fn describe(&self) -> String {
+        let env = self
+            .env
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quote(value)));
+        let words = self.words.iter().map(|word| quote(word));
+        env.chain(words).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Quotes a word for a shell if it needs that.
+fn quote(word: &str) -> String {
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
+}
+
+/// Returns the fingerprint of what decides the measurements of a contender.
+fn fingerprint_definition(raw: &raw::RawContender) -> String {
+    fingerprint(&serde_json::json!({
+        "command": raw.command.get_ref(),
+        "launch": raw.launch.as_ref().map(|launch| launch.get_ref()),
+        "env": raw.env.iter().map(|(name, text)| (name.get_ref(), text.get_ref())).collect::<BTreeMap<_, _>>(),
+        "result": raw.result.as_ref().map(|result| result.get_ref()),
+        "tune": raw.tune.iter().map(|(name, values)| (name.get_ref(), values.get_ref())).collect::<BTreeMap<_, _>>(),
+        "value": raw.value.as_ref().map(|value| value.get_ref()),
+    }))
+}

@@ -1,0 +1,73 @@
+//! The campaign file as it is written, with the places of its parts.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use super::{Better, Repeat};
+use crate::point::Parameter;
+
+/// Lists of values by name, as `[sweep]`, `[[zip]]` and `tune` have them.
+pub(super) type Lists = BTreeMap<Spanned<String>, Spanned<Vec<Parameter>>>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFile {
+    pub name: Spanned<String>,
+    #[serde(default)]
+    pub seed: u64,
+    #[serde(default)]
+    pub exclude: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub sweep: Lists,
+    #[serde(default)]
+    pub zip: Vec<Spanned<Lists>>,
+    pub contender: Vec<RawContender>,
+    pub repeat: Option<Spanned<Repeat>>,
+    #[serde(default)]
+    pub goal: Vec<Spanned<RawGoal>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawContender {
+    pub name: Spanned<String>,
+    pub command: Spanned<String>,
+    pub launch: Option<Spanned<String>>,
+    #[serde(default)]
+    pub env: BTreeMap<Spanned<String>, Spanned<String>>,
+    pub result: Option<Spanned<RawResult>>,
+    #[serde(default)]
+    pub tune: Lists,
+    pub value: Option<Spanned<String>>,
+    pub better: Option<Better>,
+    pub limit_s: Option<Spanned<f64>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawResult {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<JsonPlaces>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a list of keys, or a table with a place for each name"
+)]
+pub(crate) enum JsonPlaces {
+    Keys(Vec<String>),
+    Places(BTreeMap<String, String>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGoal {
+    pub ratio: [Spanned<String>; 2],
+    pub at_least: Option<f64>,
+    pub at_most: Option<f64>,
+}

@@ -1,0 +1,177 @@
+//! The lock on a campaign's folder.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::environment::host_name;
+use crate::error::CampaignError;
+
+/// Name of the locked file.
+const LOCK: &str = "engine.lock";
+
+/// Name of the file that stands for the lock on a file system without locks.
+const SIGN: &str = "engine.json";
+
+/// The number of times to look again at a lock that is taken, and the pause before each.
+const LOOKS: usize = 4;
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The engine that holds a folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its host.
+    pub host: String,
+    /// Its process on that host.
+    pub process: u32,
+}
+
+impl Holder {
+    fn own() -> Self {
+        Self {
+            host: host_name(),
+            process: std::process::id(),
+        }
+    }
+
+    /// Returns `true` if the process is known to have ended.
+    fn is_gone(&self) -> bool {
+        self.host == host_name() && !Path::new("/proc").join(self.process.to_string()).exists()
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} on {}", self.process, self.host)
+    }
+}
+
+/// A lock that ends with the process, or is a file that the process removes.
+#[derive(Debug)]
+pub(super) enum FolderLock {
+    Locked { _file: File },
+    Signed { sign: PathBuf },
+}
+
+impl FolderLock {
+    /// Takes the lock of a folder.
+    pub fn take(folder: &Path) -> Result<Self, CampaignError> {
+        Self::take_by(folder, |file| {
+            flock(file, FlockOperation::NonBlockingLockExclusive)
+        })
+    }
+
+    /// Takes the lock of a folder by this system call.
+    pub fn take_by(
+        folder: &Path,
+        lock: impl Fn(&File) -> Result<(), Errno>,
+    ) -> Result<Self, CampaignError> {
+        let path = folder.join(LOCK);
+        let failed = |error: io::Error| CampaignError::file(&path, error);
+        let mut file = open_lock(&path).map_err(failed)?;
+        let mut locked = lock(&file);
+        // A reader holds the lock for a moment, to see whether an engine does.
+        for _ in 0..LOOKS {
+            if locked == Err(Errno::WOULDBLOCK) {
+                thread::sleep(LOOK);
+                locked = lock(&file);
+            }
+        }
+        match locked {
+            Ok(()) => {
+                let holder =
+                    serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
+                file.set_len(0)
+                    .and_then(|()| file.write_all(holder.as_bytes()))
+                    .map_err(|reason| CampaignError::Write { path, reason })?;
+                Ok(Self::Locked { _file: file })
+            }
+            Err(Errno::WOULDBLOCK) => Err(CampaignError::Held {
+                folder: folder.to_path_buf(),
+                holder: describe(read_holder(&mut file)),
+            }),
+            // The file system has no locks, as Lustre without its option.
+            Err(_) => Self::sign(folder),
+        }
+    }
+
+    /// Takes the place of a lock by a file that only one process can make.
+    fn sign(folder: &Path) -> Result<Self, CampaignError> {
+        let sign = folder.join(SIGN);
+        let failed = |error: io::Error| CampaignError::file(&sign, error);
+        let made = OpenOptions::new().write(true).create_new(true).open(&sign);
+        let mut file = match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let holder = File::open(&sign)
+                    .ok()
+                    .and_then(|mut file| read_holder(&mut file));
+                if !holder.as_ref().is_some_and(Holder::is_gone) {
+                    return Err(CampaignError::Held {
+                        folder: folder.to_path_buf(),
+                        holder: format!(
+                            "{} (if it has ended, remove {SIGN}: this file system has no locks)",
+                            describe(holder)
+                        ),
+                    });
+                }
+                File::create(&sign).map_err(failed)?
+            }
+            made => made.map_err(failed)?,
+        };
+        let holder = serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
+        file.write_all(holder.as_bytes()).map_err(failed)?;
+        Ok(Self::Signed { sign })
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        if let Self::Signed { sign } = self {
+            // The next engine on this host takes over a file that stays.
+            let _ = fs::remove_file(sign);
+        }
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+}
+
+/// Returns the engine that runs the campaign in a folder.
+pub(super) fn find_holder(folder: &Path) -> Option<Holder> {
+    let mut file = OpenOptions::new().read(true).open(folder.join(LOCK)).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => None,
+        Err(Errno::WOULDBLOCK) => read_holder(&mut file),
+        Err(_) => {
+            let holder = File::open(folder.join(SIGN))
+                .ok()
+                .and_then(|mut file| read_holder(&mut file));
+            holder.filter(|holder| !holder.is_gone())
+        }
+    }
+}
+
+fn read_holder(file: &mut File) -> Option<Holder> {
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.read_to_string(&mut text))
+        .ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+fn describe(holder: Option<Holder>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |holder| holder.to_string())
+}

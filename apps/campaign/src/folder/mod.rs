@@ -1,0 +1,237 @@
+//! The folder of a campaign: `campaign.toml`, `points.jsonl` and `env/`.
+
+mod lock;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+pub use lock::Holder;
+use lock::{FolderLock, find_holder};
+use serde::Serialize;
+
+use crate::error::CampaignError;
+use crate::file::Campaign;
+use crate::record::{Repetition, SCHEMA};
+
+/// Name of the file with a line for each repetition.
+pub const POINTS: &str = "points.jsonl";
+
+/// Name of the campaign file in the folder.
+pub const FILE: &str = "campaign.toml";
+
+/// A campaign's folder that this process holds and writes.
+#[derive(Debug)]
+pub(crate) struct CampaignFolder {
+    path: PathBuf,
+    points: File,
+    /// Bytes of the whole lines.
+    length: u64,
+    _lock: FolderLock,
+}
+
+impl CampaignFolder {
+    /// Opens or makes the folder of a campaign; returns the repetitions that are there.
+    ///
+    /// A last line that was cut off is dropped.
+    ///
+    /// # Errors
+    /// [`CampaignError::Held`] if another engine has it; [`CampaignError::File`] if it cannot be used, or holds measurements of
+    /// another campaign.
+    pub fn open(
+        path: &Path,
+        campaign: &Campaign,
+    ) -> Result<(Self, Vec<Repetition>), CampaignError> {
+        fs::create_dir_all(path.join("env")).map_err(|error| CampaignError::file(path, error))?;
+        let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
+        let lock = FolderLock::take(&path)?;
+        let file = path.join(POINTS);
+        let (repetitions, length) = read_points(&file)?;
+        check_definitions(&path, campaign, &repetitions)?;
+        let failed = |error: io::Error| CampaignError::Write {
+            path: file.clone(),
+            reason: error,
+        };
+        let points = OpenOptions::new().create(true).append(true).open(&file);
+        let points = points.map_err(|error| CampaignError::file(&file, error))?;
+        points.set_len(length).map_err(failed)?;
+        replace_file(&path.join(FILE), campaign.text.as_bytes())?;
+        let folder = Self {
+            path,
+            points,
+            length,
+            _lock: lock,
+        };
+        Ok((folder, repetitions))
+    }
+
+    /// Returns the path of the folder, without links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the line of a repetition, and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// [`CampaignError::Write`]; the file has whole lines all the same.
+    pub fn append(&mut self, repetition: &Repetition) -> Result<(), CampaignError> {
+        let written = serde_json::to_string(repetition)
+            .map_err(io::Error::from)
+            .and_then(|line| {
+                let line = line + "\n";
+                self.points.write_all(line.as_bytes())?;
+                self.points.sync_data()?;
+                Ok(line.len() as u64)
+            });
+        match written {
+            Ok(bytes) => {
+                self.length += bytes;
+                Ok(())
+            }
+            Err(reason) => {
+                // A line that cannot be cut off here is dropped by the next reader.
+                let _ = self.points.set_len(self.length);
+                Err(CampaignError::Write {
+                    path: self.path.join(POINTS),
+                    reason,
+                })
+            }
+        }
+    }
+
+    /// Keeps the description of an environment as `env/NAME.json`.
+    ///
+    /// # Errors
+    /// [`CampaignError::Write`].
+    pub fn keep_environment(
+        &self,
+        name: &str,
+        description: &impl Serialize,
+    ) -> Result<(), CampaignError> {
+        let path = self.path.join("env").join(format!("{name}.json"));
+        let text =
+            serde_json::to_string_pretty(description).map_err(|error| CampaignError::Write {
+                path: path.clone(),
+                reason: error.into(),
+            })?;
+        replace_file(&path, (text + "\n").as_bytes())
+    }
+}
+
+/// What a campaign's folder holds, for readers beside a running engine.
+#[derive(Debug)]
+pub(crate) struct FolderContent {
+    pub campaign: Campaign,
+    pub repetitions: Vec<Repetition>,
+    /// The engine that runs the campaign.
+    pub holder: Option<Holder>,
+}
+
+/// Reads the folder of a campaign.
+///
+/// # Errors
+/// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
+pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
+    let file = path.join(FILE);
+    if path.is_dir() && !file.exists() {
+        return Err(CampaignError::file(
+            path,
+            format!("is no folder of a campaign: it has no {FILE}"),
+        ));
+    }
+    let campaign = Campaign::read(&file)?;
+    let holder = find_holder(path);
+    let (repetitions, _) = read_points(&path.join(POINTS))?;
+    Ok(FolderContent {
+        campaign,
+        repetitions,
+        holder,
+    })
+}
+
+/// Reads the lines of a file that may end in the middle of one; returns them with the bytes that they take.
+fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
+    let bytes = match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        read => read.map_err(|error| CampaignError::file(path, error))?,
+    };
+    let mut repetitions = Vec::new();
+    let mut length = 0;
+    for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        let is_last = length + line.len() == bytes.len();
+        let read: Result<Repetition, String> = match serde_json::from_slice::<Repetition>(line) {
+            Ok(repetition) if repetition.schema != SCHEMA => Err(format!(
+                "has version {} of the format, and this program reads version {SCHEMA}",
+                repetition.schema
+            )),
+            read => read.map_err(|error| error.to_string()),
+        };
+        match read {
+            Ok(repetition) if line.ends_with(b"\n") => repetitions.push(repetition),
+            Err(reason) if !is_last => {
+                return Err(CampaignError::Line {
+                    path: path.to_path_buf(),
+                    line: number + 1,
+                    reason,
+                });
+            }
+            // An engine was killed, or its disk was full, while it wrote.
+            _ => break,
+        }
+        length += line.len();
+    }
+    Ok((repetitions, length as u64))
+}
+
+/// Refuses measurements of other contenders under the same names.
+fn check_definitions(
+    path: &Path,
+    campaign: &Campaign,
+    repetitions: &[Repetition],
+) -> Result<(), CampaignError> {
+    for repetition in repetitions {
+        if repetition.campaign != campaign.name {
+            let reason = format!(
+                "holds the campaign `{}`, not `{}`: name another folder by --dir",
+                repetition.campaign, campaign.name
+            );
+            return Err(CampaignError::file(path, reason));
+        }
+        let contender = campaign.find_contender(&repetition.contender);
+        if contender.is_some_and(|contender| contender.definition != repetition.definition) {
+            let reason = format!(
+                "holds measurements of another contender `{}`, whose command or results differ: give the new one another name, or \
+                 name another folder by --dir",
+                repetition.contender
+            );
+            return Err(CampaignError::file(path, reason));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file that is never seen half written.
+pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), CampaignError> {
+    if fs::read(path).is_ok_and(|present| present == content) {
+        return Ok(());
+    }
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let write = || {
+        let mut file = File::create(&partial)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|reason| {
+        // A part of it is of no use.
+        let _ = fs::remove_file(&partial);
+        CampaignError::Write {
+            path: path.to_path_buf(),
+            reason,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! One program: started, bounded in time, killed with everything it has started.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::file::CommandLine;
+
+/// Variable with the campaign's folder, which marks the processes of a repetition.
+pub const FOLDER_VARIABLE: &str = "ISOCHRON_CAMPAIGN";
+
+/// Longest time until a wish to stop is seen.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Time that a launcher has to end its ranks before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Time to read what a program that has ended left in its pipes.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Bytes that are kept of an output: the last ones.
+const KEPT: usize = 16 << 20;
+
+/// The end of a program.
+#[derive(Debug)]
+pub(crate) enum ProcessEnd {
+    /// The program ended by itself, or by a signal that the engine did not send.
+    Ended(ExitStatus),
+    /// It exceeded its time.
+    TimedOut,
+    /// It could not be started.
+    NotStarted(io::Error),
+    /// The engine was asked to stop, and has killed it.
+    Stopped,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct EndedProcess {
+    pub end: ProcessEnd,
+    pub took: Duration,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a program in `folder` until it ends, `limit` is over or `stop` is set. Then no process that it has started on this
+/// host is left: all have the variable [`FOLDER_VARIABLE`] with the value `mark`.
+pub(crate) fn run_process(
+    line: &CommandLine,
+    folder: &Path,
+    mark: &Path,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> EndedProcess {
+    let start = Instant::now();
+    let mut command = Command::new(line.words.first().map_or("", String::as_str));
+    command
+        .args(line.words.get(1..).unwrap_or_default())
+        .envs(&line.env)
+        .env(FOLDER_VARIABLE, mark)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A terminal's Ctrl-C is for the engine.
+        .process_group(0);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            return EndedProcess {
+                end: ProcessEnd::NotStarted(error),
+                took: start.elapsed(),
+                stdout: String::new(),
+                stderr: String::new(),
+            };
+        }
+    };
+    let outputs = [
+        child.stdout.take().map(KeptOutput::read),
+        child.stderr.take().map(KeptOutput::read),
+    ];
+    let group = Pid::from_child(&child);
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let status = child.wait();
+        // The receiver waits for it.
+        let _ = sender.send((status, Instant::now()));
+    });
+    let (end, at) = wait(&ended, start, limit, stop, group);
+    kill_marked(mark);
+    let [stdout, stderr] = outputs.map(|output| output.map(KeptOutput::take).unwrap_or_default());
+    EndedProcess {
+        end,
+        took: at.duration_since(start),
+        stdout,
+        stderr,
+    }
+}
+
+type EndOfChild = (io::Result<ExitStatus>, Instant);
+
+/// Waits for the end of a program, or brings it about.
+fn wait(
+    ended: &Receiver<EndOfChild>,
+    start: Instant,
+    limit: Duration,
+    stop: &AtomicBool,
+    group: Pid,
+) -> (ProcessEnd, Instant) {
+    loop {
+        let left = limit.saturating_sub(start.elapsed());
+        match ended.recv_timeout(left.min(LOOK)) {
+            Ok((Ok(status), at)) => return (ProcessEnd::Ended(status), at),
+            Ok((Err(error), at)) => return (ProcessEnd::NotStarted(error), at),
+            Err(RecvTimeoutError::Disconnected) => {
+                return (
+                    ProcessEnd::NotStarted(io::ErrorKind::Other.into()),
+                    Instant::now(),
+                );
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let end = if stop.load(Ordering::Relaxed) {
+            ProcessEnd::Stopped
+        } else if start.elapsed() >= limit {
+            ProcessEnd::TimedOut
+        } else {
+            continue;
+        };
+        let at = Instant::now();
+        end_group(ended, group);
+        return (end, at);
+    }
+}
+
+/// Ends a process group: politely first, so that a launcher ends ranks on other hosts.
+fn end_group(ended: &Receiver<EndOfChild>, group: Pid) {
+    // A group that has gone needs no signal.
+    let _ = kill_process_group(group, Signal::TERM);
+    if ended.recv_timeout(GRACE).is_err() {
+        let _ = kill_process_group(group, Signal::KILL);
+        let _ = ended.recv_timeout(GRACE);
+    }
+}
+
+/// Kills all processes of this host that have a mark, until there are none.
+pub(crate) fn kill_marked(mark: &Path) {
+    // A process may start another one while the list is read.
+    for _ in 0..10 {
+        let marked = list_marked(mark);
+        if marked.is_empty() {
+            return;
+        }
+        for process in marked {
+            // It may have ended.
+            let _ = kill_process(process, Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Lists the processes of this host that have a mark in their environment.
+fn list_marked(mark: &Path) -> Vec<Pid> {
+    let variable = format!("{FOLDER_VARIABLE}={}", mark.display());
+    let own = rustix::process::getpid();
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    processes
+        .flatten()
+        .filter_map(|entry| {
+            let process = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+            // Those of other users cannot be read, and have no mark.
+            let environment = fs::read(entry.path().join("environ")).ok()?;
+            let is_marked = environment
+                .split(|&byte| byte == 0)
+                .any(|entry| entry == variable.as_bytes());
+            (is_marked && process != own).then_some(process)
+        })
+        .collect()
+}
+
+/// The last bytes of an output, which a thread reads.
+struct KeptOutput {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    end: Receiver<()>,
+}
+
+impl KeptOutput {
+    fn read(mut pipe: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (sender, end) = mpsc::channel::<()>();
+        let kept = Arc::clone(&bytes);
+        thread::spawn(move || {
+            let mut buffer = vec![0; 64 << 10];
+            while let Ok(read) = pipe.read(&mut buffer)
+                && read > 0
+            {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&buffer[..read]);
+                let excess = kept.len().saturating_sub(KEPT);
+                if excess > KEPT / 4 {
+                    kept.drain(..excess);
+                }
+            }
+            drop(sender);
+        });
+        Self { bytes, end }
+    }
+
+    /// Takes what was read up to the end of the pipe. A process that was not found may hold the pipe open.
+    fn take(self) -> String {
+        let _ = self.end.recv_timeout(DRAIN);
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// Returns the exit status or the signal of a program.
+pub(crate) fn split_status(status: ExitStatus) -> (Option<i32>, Option<i32>) {
+    (status.code(), status.signal())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(script: &str, limit: Duration, mark: &Path) -> EndedProcess {
+        let line = CommandLine {
+            words: ["sh", "-c", script].map(str::to_owned).into(),
+            env: [("GREETING".to_owned(), "hello".to_owned())].into(),
+        };
+        run_process(&line, mark, mark, limit, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn outputs_status_and_variables_are_the_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = run(
+            "echo $GREETING; pwd; echo bad >&2; exit 3",
+            Duration::MAX,
+            folder.path(),
+        );
+        assert_eq!(
+            ended.stdout,
+            format!("hello\n{}\n", folder.path().display())
+        );
+        assert_eq!(ended.stderr, "bad\n");
+        assert!(matches!(ended.end, ProcessEnd::Ended(status) if status.code() == Some(3)));
+    }
+
+    #[test]
+    fn a_program_that_exceeds_its_time_is_killed_with_all_that_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        // Of its children one has a session of its own, and both ignore a polite signal.
+        let script = "trap '' TERM; setsid sh -c 'sleep 1000' & sleep 1000 & wait";
+        let ended = run(script, Duration::from_millis(300), folder.path());
+        assert!(matches!(ended.end, ProcessEnd::TimedOut));
+        assert!(list_marked(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn what_a_program_leaves_behind_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let ended = run(
+            "setsid sleep 1000 & echo done",
+            Duration::MAX,
+            folder.path(),
+        );
+        assert_eq!(ended.stdout, "done\n");
+        assert!(list_marked(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_wish_to_stop_ends_the_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = CommandLine {
+            words: ["sleep", "1000"].map(str::to_owned).into(),
+            env: Default::default(),
+        };
+        let ended = run_process(
+            &line,
+            folder.path(),
+            folder.path(),
+            Duration::MAX,
+            &AtomicBool::new(true),
+        );
+        assert!(matches!(ended.end, ProcessEnd::Stopped));
+    }
+
+    #[test]
+    fn a_missing_program_is_an_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let line = CommandLine {
+            words: vec!["/no/such/program".to_owned()],
+            env: Default::default(),
+        };
+        let ended = run_process(
+            &line,
+            folder.path(),
+            folder.path(),
+            Duration::MAX,
+            &AtomicBool::new(false),
+        );
+        assert!(matches!(ended.end, ProcessEnd::NotStarted(_)));
+    }
+}

@@ -1,0 +1,187 @@
+//! Results in what a program prints.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+use crate::file::{JsonPlaces, RawResult};
+use crate::template::is_name;
+
+/// Values by name.
+pub(crate) type Values = BTreeMap<String, f64>;
+
+/// The rule by which results are found on standard output.
+#[derive(Debug, Clone)]
+pub(crate) enum ResultRule {
+    /// There are no results but the time that the program takes.
+    Nothing,
+    /// Places in a JSON document by the names of their results, in the order of the file.
+    Json(Vec<(String, String)>),
+    /// A regular expression, whose named groups are results. Its last match counts.
+    Regex(Regex),
+}
+
+impl ResultRule {
+    pub fn new(raw: &RawResult) -> Result<Self, String> {
+        let rule = match (&raw.json, &raw.regex) {
+            (Some(JsonPlaces::Keys(keys)), None) => Self::Json(
+                keys.iter()
+                    .map(|key| (name_place(key), key.clone()))
+                    .collect(),
+            ),
+            (Some(JsonPlaces::Places(places)), None) => Self::Json(
+                places
+                    .iter()
+                    .map(|(name, place)| (name.clone(), place.clone()))
+                    .collect(),
+            ),
+            (None, Some(text)) => {
+                Self::Regex(Regex::new(text).map_err(|error| describe_regex_error(&error))?)
+            }
+            _ => return Err("`result` has either `json` or `regex`".to_owned()),
+        };
+        let names = rule.names();
+        if names.is_empty() {
+            return Err(
+                "no result is named: a regular expression names it by (?P<name>...)".to_owned(),
+            );
+        }
+        match names.iter().find(|name| !is_name(name)) {
+            Some(name) => Err(format!(
+                "`{name}` is no name for expressions: write json = {{ NAME = \"{name}\" }}"
+            )),
+            None => Ok(rule),
+        }
+    }
+
+    /// Returns the names of the results, the first one first.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Json(places) => places.iter().map(|(name, _)| name.as_str()).collect(),
+            Self::Regex(regex) => regex.capture_names().flatten().collect(),
+        }
+    }
+
+    /// Finds the results in what a program has printed.
+    ///
+    /// # Errors
+    /// The result that is missing.
+    pub fn read(&self, printed: &str) -> Result<Values, String> {
+        match self {
+            Self::Nothing => Ok(Values::new()),
+            Self::Json(places) => {
+                let document = find_document(printed).ok_or("it prints no JSON document")?;
+                let values = places.iter().map(|(name, place)| {
+                    let value = find_place(&document, place).and_then(Value::as_f64);
+                    let value = value.ok_or_else(|| format!("it prints no number `{place}`"))?;
+                    Ok((name.clone(), value))
+                });
+                values.collect()
+            }
+            Self::Regex(regex) => {
+                let found = regex.captures_iter(printed).last();
+                let found =
+                    found.ok_or_else(|| format!("it prints nothing that matches `{regex}`"))?;
+                let values = self.names().into_iter().map(|name| {
+                    let text = found.name(name).map_or("", |group| group.as_str());
+                    let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+                    let value =
+                        value.ok_or_else(|| format!("`{name}` is `{text}`, which is no number"))?;
+                    Ok((name.to_owned(), value))
+                });
+                values.collect()
+            }
+        }
+    }
+}
+
+/// Returns the reason in the last line of a message that shows the whole expression.
+fn describe_regex_error(error: &regex::Error) -> String {
+    let text = error.to_string();
+    let last = text.lines().last().unwrap_or_default();
+    format!("`regex`: {}", last.trim_start_matches("error: "))
+}
+
+/// Returns the name of a result: the last part of a pointer.
+fn name_place(place: &str) -> String {
+    place.rsplit('/').next().unwrap_or(place).to_owned()
+}
+
+/// Returns the value of a key, or at a JSON pointer.
+fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
+    if place.starts_with('/') {
+        document.pointer(place)
+    } else {
+        document.get(place)
+    }
+}
+
+/// Returns the document that a program has printed: all of it, or its last line that is one.
+fn find_document(printed: &str) -> Option<Value> {
+    let whole = serde_json::from_str(printed).ok();
+    whole.or_else(|| {
+        printed.lines().rev().find_map(|line| {
+            let document: Value = serde_json::from_str(line).ok()?;
+            document.is_object().then_some(document)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(text: &str) -> Result<ResultRule, String> {
+        ResultRule::new(&toml::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn keys_and_pointers_lead_to_numbers_in_the_last_document() {
+        let json = rule(r#"json = ["wall_s", "/nodes/0/busy_s"]"#).unwrap();
+        assert_eq!(json.names(), ["wall_s", "busy_s"]);
+        let printed =
+            "a note\n{\"wall_s\": 2}\n{\"wall_s\": 1.5, \"nodes\": [{\"busy_s\": 1}]}\nthe end\n";
+        let values = json.read(printed).unwrap();
+        assert_eq!(
+            values,
+            [("wall_s".to_owned(), 1.5), ("busy_s".to_owned(), 1.0)].into()
+        );
+        assert!(
+            json.read("nothing")
+                .unwrap_err()
+                .contains("no JSON document")
+        );
+        assert!(
+            json.read("{\"wall_s\": null}")
+                .unwrap_err()
+                .contains("`wall_s`")
+        );
+        let named = rule(r#"json = { busy = "/nodes/0/busy_s" }"#).unwrap();
+        assert_eq!(named.read(printed).unwrap()["busy"], 1.0);
+    }
+
+    #[test]
+    fn the_last_match_of_a_regular_expression_counts() {
+        let regex = rule(r"regex = 'GFLOPS (?P<gflops>[0-9.]+)'").unwrap();
+        let values = regex.read("GFLOPS 1.0\nGFLOPS 2.5\n").unwrap();
+        assert_eq!(values["gflops"], 2.5);
+        assert!(regex.read("nothing").is_err());
+        assert!(regex.read("GFLOPS ...").unwrap_err().contains("no number"));
+    }
+
+    #[test]
+    fn rules_without_results_are_refused() {
+        for (text, part) in [
+            ("regex = '[0-9]+'", "no result is named"),
+            ("regex = '(?P<a>['", "unclosed character class"),
+            (r#"json = ["a-b"]"#, "`a-b` is no name"),
+            ("json = []", "no result is named"),
+            ("json = ['a']\nregex = 'b'", "either"),
+        ] {
+            let refused = rule(text).unwrap_err();
+            assert!(refused.contains(part), "{refused}");
+        }
+    }
+}

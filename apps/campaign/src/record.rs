@@ -1,0 +1,95 @@
+//! The lines of `points.jsonl`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::point::Parameters;
+use crate::reading::Values;
+
+/// Version of the lines.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// A repetition that has ended: one run of a contender at a point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Repetition {
+    /// Version of the line.
+    pub schema: u32,
+    /// Name of the campaign.
+    pub campaign: String,
+    /// Name of the point.
+    pub point: String,
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// Name of the contender.
+    pub contender: String,
+    /// Fingerprint of the contender's command, launcher and results.
+    pub definition: String,
+    /// The round; absent for a trial of tuning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Number of the attempt in this round, from 0: disturbed repetitions are repeated.
+    pub attempt: u32,
+    /// Values of the tuned names.
+    #[serde(default, skip_serializing_if = "Parameters::is_empty")]
+    pub tuned: Parameters,
+    /// Start, in seconds since 1970 by the system's clock.
+    pub start_s: f64,
+    /// Seconds from start to end by a clock that never jumps.
+    pub took_s: f64,
+    /// The end.
+    pub status: Status,
+    /// Exit status of the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Signal that ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Reason of a failure: the last line that the program printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Results by name.
+    pub values: Values,
+    /// Disturbances: the reasons not to trust the values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Fingerprint of the environment, which `env/HASH.json` describes.
+    pub environment: String,
+}
+
+/// The end of a repetition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// The program succeeded, and has printed its results.
+    Done,
+    /// The program failed or printed no results.
+    Failed,
+    /// The program exceeded its time limit and was killed.
+    TimedOut,
+}
+
+impl Repetition {
+    /// Returns `true` if the repetition succeeded.
+    pub fn is_done(&self) -> bool {
+        self.status == Status::Done
+    }
+
+    /// Returns `true` if the repetition succeeded and was disturbed.
+    pub fn is_disturbed(&self) -> bool {
+        self.is_done() && !self.warnings.is_empty()
+    }
+
+    /// Describes a failure in one line.
+    pub fn describe_failure(&self) -> String {
+        let end = match (self.status, self.exit, self.signal) {
+            (Status::TimedOut, ..) => format!("killed after {:.0} s", self.took_s),
+            (_, Some(0), _) => "no result".to_owned(),
+            (_, Some(exit), _) => format!("exit status {exit}"),
+            (_, None, Some(signal)) => format!("signal {signal}"),
+            _ => "not started".to_owned(),
+        };
+        match &self.reason {
+            Some(reason) => format!("{end}: {reason}"),
+            None => end,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! `report.md`: tables for people.
+
+use std::fmt::Write as _;
+
+use super::{GoalOutcome, Report};
+use crate::environment::list_differences;
+use crate::point::{Parameters, describe_parameters};
+use crate::schedule::PointEnd;
+use crate::statistics::MedianInterval;
+use crate::status::State;
+
+impl PointEnd {
+    /// Describes the end of a point in a few words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Precise => "precise",
+            Self::Rounds => "most rounds",
+            Self::Failed => "failed",
+            Self::Budget => "time used up",
+        }
+    }
+}
+
+impl State {
+    /// Describes the state of a campaign in a few words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Open => "not complete",
+            Self::Ended => "complete",
+            Self::Budget => "ended by its time",
+        }
+    }
+}
+
+impl GoalOutcome {
+    /// Describes the outcome of a goal in a word.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Missed => "missed",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+impl Report {
+    /// Formats the report in Markdown.
+    pub fn format_markdown(&self) -> String {
+        let mut text = format!(
+            "# {}\n\n{}\n",
+            escape(&self.name),
+            self.describe_intervals()
+        );
+        text += &self.format_rows();
+        if !self.goals.is_empty() {
+            text += &self.format_goals();
+        }
+        if !self.failures.is_empty() {
+            text += &self.format_failures();
+        }
+        text += &self.format_environments();
+        text += &self.format_commands();
+        text
+    }
+
+    fn describe_intervals(&self) -> String {
+        let ratio = match &self.reference {
+            Some(reference) => format!(" Ratios are to `{reference}`, within a round."),
+            None => String::new(),
+        };
+        format!(
+            "State: {}. Values are medians over rounds, with the interval that holds the true median at {} %: the n values \
+             are not assumed to be normal, and few have no interval.{ratio}\n",
+            self.state.describe(),
+            100.0 * self.confidence
+        )
+    }
+
+    fn format_rows(&self) -> String {
+        let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        let n_parameters = columns.len();
+        columns.extend(["contender", "value", "n:", "median:"]);
+        if self.reference.is_some() {
+            columns.push("ratio:");
+        }
+        columns.extend(["end", "notes"]);
+        let rows = self.rows.iter().map(|row| {
+            let mut cells: Vec<String> = Vec::with_capacity(n_parameters + 7);
+            cells.extend(list_values(&self.parameters, &row.parameters));
+            cells.push(row.contender.clone());
+            cells.push(format!("`{}`", row.value_of));
+            cells.push(row.value.map_or(0, |value| value.n).to_string());
+            cells.push(format_interval(row.value));
+            if let Some(reference) = &self.reference {
+                cells.push(if row.contender == *reference {
+                    "1".to_owned()
+                } else {
+                    format_interval(row.ratio)
+                });
+            }
+            cells.push(row.end.map_or("open", PointEnd::describe).to_owned());
+            let mut notes = Vec::new();
+            if !row.tuned.is_empty() {
+                notes.push(format!("tuned: {}", describe_parameters(&row.tuned)));
+            }
+            if row.disturbed > 0 {
+                notes.push(format!("{} disturbed", row.disturbed));
+            }
+            if row.failed > 0 {
+                notes.push(format!("{} failed", row.failed));
+            }
+            cells.push(notes.join("; "));
+            cells
+        });
+        format!("## Results\n\n{}", format_table(&columns, rows))
+    }
+
+    fn format_goals(&self) -> String {
+        let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        columns.extend(["goal", "ratio:", "outcome"]);
+        let rows = self.goals.iter().map(|row| {
+            let mut cells = list_values(&self.parameters, &row.parameters);
+            cells.push(format!("`{}`", row.goal));
+            cells.push(format_interval(row.ratio));
+            cells.push(row.outcome.describe().to_owned());
+            cells
+        });
+        format!("\n## Goals\n\n{}", format_table(&columns, rows))
+    }
+
+    fn format_failures(&self) -> String {
+        let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        columns.extend(["contender", "failed:", "last failure"]);
+        let rows = self.failures.iter().map(|failed| {
+            let mut cells = list_values(&self.parameters, &failed.parameters);
+            cells.push(failed.contender.clone());
+            cells.push(format!("{} of {}", failed.failed, failed.of));
+            cells.push(failed.reason.clone());
+            cells
+        });
+        format!("\n## Failures\n\n{}", format_table(&columns, rows))
+    }
+
+    fn format_environments(&self) -> String {
+        let mut text = "\n## Environments\n\n".to_owned();
+        let mut environments = self.environments.iter();
+        let Some((first, facts)) = environments.next() else {
+            return text + "Nothing has run.\n";
+        };
+        // Writing to a String cannot fail.
+        let fact = |place: &str| {
+            facts
+                .pointer(place)
+                .and_then(|value| value.as_str())
+                .unwrap_or("unknown")
+                .to_owned()
+        };
+        let gpus = facts["gpus"].as_array().map_or(0, Vec::len);
+        let _ = writeln!(
+            text,
+            "`env/{first}.json`: host {}, {}, kernel {}, memory {}, {gpus} GPUs.",
+            escape(&fact("/host")),
+            escape(&fact("/cpu/model")),
+            escape(&fact("/kernel")),
+            fact("/memory")
+        );
+        for (other, description) in environments {
+            let _ = writeln!(text, "\n`env/{other}.json` differs from it:\n");
+            let rows = list_differences(facts, description);
+            let rows = rows
+                .into_iter()
+                .map(|(place, one, other)| vec![place, one.to_string(), other.to_string()]);
+            text += &format_table(&["fact", "first", "this one"], rows);
+        }
+        text
+    }
+
+    fn format_commands(&self) -> String {
+        let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        columns.extend(["contender", "command"]);
+        let rows = self.rows.iter().map(|row| {
+            let mut cells = list_values(&self.parameters, &row.parameters);
+            cells.push(row.contender.clone());
+            cells.push(format!("`{}`", row.command));
+            cells
+        });
+        format!("\n## Commands\n\n{}", format_table(&columns, rows))
+    }
+}
+
+fn list_values(names: &[String], parameters: &Parameters) -> Vec<String> {
+    names
+        .iter()
+        .map(|name| {
+            parameters
+                .get(name)
+                .map(ToString::to_string)
+                .unwrap_or_default()
+        })
+        .collect()
+}
+
+/// Formats a median with its interval.
+pub(crate) fn format_interval(interval: Option<MedianInterval>) -> String {
+    match interval {
+        Some(MedianInterval {
+            median,
+            low: Some(low),
+            high: Some(high),
+            ..
+        }) => {
+            format!(
+                "{} ({} to {})",
+                format_number(median),
+                format_number(low),
+                format_number(high)
+            )
+        }
+        Some(MedianInterval { median, .. }) => format_number(median),
+        None => "-".to_owned(),
+    }
+}
+
+/// Formats a number with four significant digits.
+fn format_number(number: f64) -> String {
+    let magnitude = if number == 0.0 {
+        0
+    } else {
+        number.abs().log10().floor() as i32
+    };
+    if (-4..7).contains(&magnitude) {
+        format!("{number:.*}", (3 - magnitude).max(0) as usize)
+    } else {
+        format!("{number:.3e}")
+    }
+}
+
+/// Formats a table. A column whose name ends with `:` is aligned to the right.
+fn format_table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let names = columns
+        .iter()
+        .map(|name| name.trim_end_matches(':').to_owned())
+        .collect();
+    let lines: Vec<&str> = columns
+        .iter()
+        .map(|name| if name.ends_with(':') { "---:" } else { "---" })
+        .collect();
+    let mut text = format!("{}|{}|\n", format_row(names), lines.join("|"));
+    text.extend(rows.into_iter().map(format_row));
+    text
+}
+
+fn format_row(cells: Vec<String>) -> String {
+    let cells: Vec<String> = cells.iter().map(|cell| escape(cell)).collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Keeps a text in its cell.
+fn escape(text: &str) -> String {
+    isochron_hierarchy::printable::escape(text).replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_four_digits() {
+        let numbers = [0.0, 1.0, 12.345, 0.000_123_4, 123_456.7, 1.5e9, 2e-9].map(format_number);
+        assert_eq!(
+            numbers,
+            [
+                "0.000",
+                "1.000",
+                "12.35",
+                "0.0001234",
+                "123457",
+                "1.500e9",
+                "2.000e-9"
+            ]
+        );
+    }
+
+    #[test]
+    fn texts_stay_in_their_cells() {
+        let table = format_table(&["a", "n:"], [vec!["x|y".to_owned(), "1\n2".to_owned()]]);
+        assert_eq!(table, "| a | n |\n|---|---:|\n| x\\|y | 1\\n2 |\n");
+    }
+}

@@ -1,0 +1,271 @@
+//! The report of a campaign.
+
+mod csv;
+mod markdown;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::CampaignError;
+use crate::file::{Campaign, Goal};
+use crate::folder::{read_folder, replace_file};
+use crate::history::{Cell, History, all_values};
+use crate::point::Parameters;
+use crate::schedule::PointEnd;
+use crate::statistics::{MedianInterval, find_median};
+use crate::status::{CampaignStatus, Failed, State};
+
+/// What a campaign has found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// Version of the document.
+    pub schema: u32,
+    /// Name of the campaign.
+    pub name: String,
+    /// State of the campaign.
+    pub state: State,
+    /// Confidence of the intervals.
+    pub confidence: f64,
+    /// Names of the parameters.
+    pub parameters: Vec<String>,
+    /// Contender below the line of the ratios; `None` if there is only one.
+    pub reference: Option<String>,
+    /// A row for each contender at each point.
+    pub rows: Vec<ReportRow>,
+    /// A row for each goal at each point.
+    pub goals: Vec<GoalRow>,
+    /// Contenders that have failed.
+    pub failures: Vec<Failed>,
+    /// Descriptions of the environments by their names.
+    pub environments: BTreeMap<String, Value>,
+}
+
+/// A contender at a point.
+#[derive(Debug, Clone, Serialize)]
+pub struct ReportRow {
+    /// Name of the point.
+    pub point: String,
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// Name of the contender.
+    pub contender: String,
+    /// The command line.
+    pub command: String,
+    /// Values that tuning chose.
+    #[serde(skip_serializing_if = "Parameters::is_empty")]
+    pub tuned: Parameters,
+    /// The value by which contenders are compared, as the file has it.
+    pub value_of: String,
+    /// That value; `None` if no repetition succeeded.
+    pub value: Option<MedianInterval>,
+    /// The ratio to the reference within a round.
+    pub ratio: Option<MedianInterval>,
+    /// Medians of all results.
+    pub results: BTreeMap<String, f64>,
+    /// Repetitions that count and were disturbed.
+    pub disturbed: usize,
+    /// Failed repetitions.
+    pub failed: usize,
+    /// Reason why the point is measured no more; `None` while it is.
+    pub end: Option<PointEnd>,
+}
+
+/// A goal at a point.
+#[derive(Debug, Clone, Serialize)]
+pub struct GoalRow {
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// The goal: the ratio with its bound.
+    pub goal: String,
+    /// The ratio within a round; `None` without a round in which all of it succeeded.
+    pub ratio: Option<MedianInterval>,
+    /// The outcome.
+    pub outcome: GoalOutcome,
+}
+
+/// The outcome of a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GoalOutcome {
+    /// The whole interval meets the goal.
+    Met,
+    /// The whole interval misses the goal.
+    Missed,
+    /// The interval holds the bound, or there is none.
+    Unclear,
+}
+
+impl Report {
+    /// Makes the report of the campaign in a folder.
+    ///
+    /// # Errors
+    /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
+    pub fn read(folder: &Path) -> Result<Self, CampaignError> {
+        let content = read_folder(folder)?;
+        let campaign = content.campaign;
+        let names = content
+            .repetitions
+            .iter()
+            .map(|repetition| repetition.environment.clone());
+        let environments = read_environments(folder, names.collect())?;
+        let history = History::new(&campaign, content.repetitions);
+        let status = CampaignStatus::of(&campaign, &history, content.holder);
+        let points = 0..campaign.points.len();
+        let goals =
+            points.flat_map(|point| (0..campaign.goals.len()).map(move |goal| (point, goal)));
+        let names: BTreeSet<&String> = campaign
+            .points
+            .iter()
+            .flat_map(|point| point.parameters.keys())
+            .collect();
+        Ok(Self {
+            schema: 1,
+            name: campaign.name.clone(),
+            state: status.state,
+            confidence: campaign.repeat.confidence,
+            parameters: names.into_iter().cloned().collect(),
+            reference: campaign
+                .contenders
+                .first()
+                .filter(|_| campaign.contenders.len() > 1)
+                .map(|first| first.name.clone()),
+            rows: campaign
+                .cells()
+                .map(|cell| ReportRow::new(&campaign, &history, cell))
+                .collect(),
+            goals: goals
+                .map(|(point, goal)| GoalRow::new(&campaign, &history, point, goal))
+                .collect(),
+            failures: status.failures,
+            environments,
+        })
+    }
+
+    /// Writes `report.md` and `points.csv` into a folder.
+    ///
+    /// # Errors
+    /// [`CampaignError::Write`].
+    pub fn write(&self, folder: &Path) -> Result<(), CampaignError> {
+        replace_file(&folder.join("report.md"), self.format_markdown().as_bytes())?;
+        replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())
+    }
+}
+
+/// Reads the descriptions of environments.
+pub(crate) fn read_environments(
+    folder: &Path,
+    names: BTreeSet<String>,
+) -> Result<BTreeMap<String, Value>, CampaignError> {
+    names
+        .into_iter()
+        .map(|name| {
+            let path = folder.join("env").join(format!("{name}.json"));
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| CampaignError::file(&path, error))?;
+            let description =
+                serde_json::from_str(&text).map_err(|error| CampaignError::file(&path, error))?;
+            Ok((name, description))
+        })
+        .collect()
+}
+
+impl ReportRow {
+    fn new(campaign: &Campaign, history: &History, cell: Cell) -> Self {
+        let (point, contender) = (campaign.point_of(cell), campaign.contender_of(cell));
+        let rounds = history.rounds_of(cell);
+        let counted: Vec<_> = (0..rounds)
+            .filter_map(|round| history.counted(cell, round))
+            .collect();
+        let done: Vec<_> = counted
+            .iter()
+            .filter(|repetition| repetition.is_done())
+            .collect();
+        let tuned = history
+            .find_best(cell, contender)
+            .filter(|_| !contender.tune.is_empty())
+            .unwrap_or_default();
+        let mut results: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (name, value) in done.iter().flat_map(|repetition| all_values(repetition)) {
+            results.entry(name).or_default().push(value);
+        }
+        let command = contender
+            .make_command(&point.parameters, &tuned)
+            .map(|line| line.describe());
+        Self {
+            point: point.id.clone(),
+            parameters: point.parameters.clone(),
+            contender: contender.name.clone(),
+            command: command.unwrap_or_default(),
+            tuned,
+            value_of: contender.value.source().to_owned(),
+            value: campaign.find_value(history, cell, rounds),
+            ratio: if cell.contender > 0 {
+                campaign.find_ratio(history, cell, rounds)
+            } else {
+                None
+            },
+            results: results
+                .into_iter()
+                .map(|(name, values)| (name, find_median(values)))
+                .collect(),
+            disturbed: done
+                .iter()
+                .filter(|repetition| repetition.is_disturbed())
+                .count(),
+            failed: history
+                .of_cell(cell)
+                .filter(|repetition| !repetition.is_done())
+                .count(),
+            end: campaign.find_last_end(history, cell.point),
+        }
+    }
+}
+
+impl GoalRow {
+    fn new(campaign: &Campaign, history: &History, point: usize, number: usize) -> Self {
+        let goal = &campaign.goals[number];
+        let rounds = (0..campaign.contenders.len())
+            .map(|contender| history.rounds_of(Cell { point, contender }))
+            .max();
+        let ratio = campaign.find_goal_ratio(history, point, number, rounds.unwrap_or(0));
+        Self {
+            parameters: campaign.points[point].parameters.clone(),
+            goal: goal.describe(),
+            outcome: ratio.map_or(GoalOutcome::Unclear, |ratio| goal.judge(&ratio)),
+            ratio,
+        }
+    }
+}
+
+impl Goal {
+    fn describe(&self) -> String {
+        let mut text = format!("({}) / ({})", self.above.source(), self.below.source());
+        if let Some(bound) = self.at_least {
+            text += &format!(" at least {bound}");
+        }
+        if let Some(bound) = self.at_most {
+            text += &format!(" at most {bound}");
+        }
+        text
+    }
+
+    fn judge(&self, ratio: &MedianInterval) -> GoalOutcome {
+        let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+            return GoalOutcome::Unclear;
+        };
+        let (least, most) = (
+            self.at_least.unwrap_or(f64::NEG_INFINITY),
+            self.at_most.unwrap_or(f64::INFINITY),
+        );
+        if low >= least && high <= most {
+            GoalOutcome::Met
+        } else if high < least || low > most {
+            GoalOutcome::Missed
+        } else {
+            GoalOutcome::Unclear
+        }
+    }
+}

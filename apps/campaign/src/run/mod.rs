@@ -1,0 +1,213 @@
+//! The engine: measures what a campaign lacks.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use isochron_hierarchy::printable::show_text;
+
+use crate::disturbance::ProcessorTimes;
+use crate::environment::Environment;
+use crate::error::CampaignError;
+use crate::file::Campaign;
+use crate::folder::CampaignFolder;
+use crate::history::History;
+use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
+use crate::reading::Values;
+use crate::record::{Repetition, SCHEMA, Status};
+use crate::schedule::Task;
+use crate::status::CampaignStatus;
+
+/// The repetition that begins.
+#[derive(Debug)]
+pub struct Progress<'r> {
+    /// The campaign.
+    pub campaign: &'r Campaign,
+    /// Number of the point.
+    pub point: usize,
+    /// Number of the contender.
+    pub contender: usize,
+    /// The round; `None` while values are tuned.
+    pub round: Option<u32>,
+    /// Number of the repetition in this round, from 0.
+    pub number: usize,
+    /// Repetitions of this round.
+    pub of: usize,
+}
+
+/// Measures what a campaign lacks in its folder; returns its status at the end.
+///
+/// `observe` is called before each repetition. When `stop` is set, the repetition under way is killed and left out.
+///
+/// # Errors
+/// [`CampaignError::Stopped`] after `stop`; [`CampaignError::Held`] if another engine has the folder;
+/// [`CampaignError::File`], [`CampaignError::Line`] and [`CampaignError::Write`] for files in it. In each case the folder is
+/// as good as before, and the next run goes on.
+pub fn run(
+    campaign: &Campaign,
+    folder: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CampaignStatus, CampaignError> {
+    let (folder, repetitions) = CampaignFolder::open(folder, campaign)?;
+    // An engine that was killed may have left a contender.
+    kill_marked(folder.path());
+    let environment = Environment::read(campaign);
+    folder.keep_environment(&environment.name, &environment.facts)?;
+    let mut engine = Engine {
+        campaign,
+        folder,
+        history: History::new(campaign, repetitions),
+        environment: environment.name,
+        stop,
+    };
+    engine.run_tasks(&campaign.list_trials(), observe)?;
+    for round in 0..campaign.repeat.max {
+        let tasks = campaign.list_round(&engine.history, round);
+        if tasks.is_empty() || !engine.run_tasks(&tasks, observe)? {
+            break;
+        }
+    }
+    Ok(CampaignStatus::of(campaign, &engine.history, None))
+}
+
+struct Engine<'c> {
+    campaign: &'c Campaign,
+    folder: CampaignFolder,
+    history: History,
+    environment: String,
+    stop: &'c AtomicBool,
+}
+
+impl Engine<'_> {
+    /// Runs what is missing of some tasks. Returns `false` if the time of the campaign is used up.
+    fn run_tasks(
+        &mut self,
+        tasks: &[Task],
+        observe: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<bool, CampaignError> {
+        for (number, task) in tasks.iter().enumerate() {
+            while self.campaign.needs_attempt(&self.history, task) {
+                if self.campaign.is_budget_used(&self.history) {
+                    return Ok(false);
+                }
+                observe(&Progress {
+                    campaign: self.campaign,
+                    point: task.cell.point,
+                    contender: task.cell.contender,
+                    round: task.round,
+                    number,
+                    of: tasks.len(),
+                });
+                let repetition = self.run_once(task)?;
+                self.folder.append(&repetition)?;
+                self.history.add(task.cell, repetition);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs a repetition.
+    fn run_once(&self, task: &Task) -> Result<Repetition, CampaignError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(CampaignError::Stopped);
+        }
+        let (point, contender) = (
+            self.campaign.point_of(task.cell),
+            self.campaign.contender_of(task.cell),
+        );
+        let attempts = match task.round {
+            Some(round) => self.history.attempts(task.cell, round),
+            None => self.history.trials(task.cell, &task.tuned),
+        };
+        let mut repetition = Repetition {
+            schema: SCHEMA,
+            campaign: self.campaign.name.clone(),
+            point: point.id.clone(),
+            parameters: point.parameters.clone(),
+            contender: contender.name.clone(),
+            definition: contender.definition.clone(),
+            round: task.round,
+            attempt: attempts.len() as u32,
+            tuned: task.tuned.clone(),
+            start_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
+            took_s: 0.0,
+            status: Status::Failed,
+            exit: None,
+            signal: None,
+            reason: None,
+            values: Values::new(),
+            warnings: Vec::new(),
+            environment: self.environment.clone(),
+        };
+        match contender.make_command(&point.parameters, &task.tuned) {
+            Ok(line) => {
+                let before = ProcessorTimes::read();
+                let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
+                let ended = run_process(
+                    &line,
+                    &self.campaign.folder,
+                    self.folder.path(),
+                    limit,
+                    self.stop,
+                );
+                repetition
+                    .warnings
+                    .extend(ProcessorTimes::read().describe_others(&before, ended.took));
+                note_end(&mut repetition, ended, |printed| {
+                    contender.result.read(printed)
+                })?;
+            }
+            Err(reason) => repetition.reason = Some(reason),
+        }
+        Ok(repetition)
+    }
+}
+
+/// Notes the end of a program and its results.
+fn note_end(
+    repetition: &mut Repetition,
+    ended: EndedProcess,
+    read: impl FnOnce(&str) -> Result<Values, String>,
+) -> Result<(), CampaignError> {
+    repetition.took_s = ended.took.as_secs_f64();
+    match ended.end {
+        ProcessEnd::Stopped => return Err(CampaignError::Stopped),
+        ProcessEnd::NotStarted(error) => repetition.reason = Some(error.to_string()),
+        ProcessEnd::TimedOut => {
+            repetition.status = Status::TimedOut;
+            repetition.reason = find_last_line(&ended);
+        }
+        ProcessEnd::Ended(status) => {
+            (repetition.exit, repetition.signal) = split_status(status);
+            if !status.success() {
+                repetition.reason = find_last_line(&ended);
+                return Ok(());
+            }
+            match read(&ended.stdout) {
+                Ok(values) => {
+                    repetition.values = values;
+                    repetition.status = Status::Done;
+                }
+                Err(reason) => repetition.reason = Some(reason),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the last line that a program has printed, that of standard error first.
+fn find_last_line(ended: &EndedProcess) -> Option<String> {
+    let last = |printed: &str| {
+        let mut lines = printed.lines().map(str::trim);
+        lines
+            .rfind(|line| !line.is_empty())
+            .map(|line| show_text(line).into_owned())
+    };
+    last(&ended.stderr).or_else(|| last(&ended.stdout))
+}
+
+#[cfg(test)]
+mod tests;

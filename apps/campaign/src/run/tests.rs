@@ -1,0 +1,422 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+use crate::folder::{FILE, POINTS};
+use crate::report::{GoalOutcome, Report};
+use crate::schedule::PointEnd;
+use crate::status::State;
+
+/// A campaign in a folder of its own, whose contenders are scripts.
+struct Trial {
+    folder: tempfile::TempDir,
+}
+
+impl Trial {
+    /// Writes a campaign of these tables. Its repetitions are not repeated, however busy the host is.
+    fn new(tables: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("name = \"trial\"\nseed = 7\n{tables}");
+        fs::write(folder.path().join("trial.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    fn campaign(&self) -> Campaign {
+        Campaign::read(&self.folder.path().join("trial.toml")).unwrap()
+    }
+
+    fn results(&self) -> PathBuf {
+        self.folder.path().join("results")
+    }
+
+    fn run(&self) -> Result<CampaignStatus, CampaignError> {
+        run(
+            &self.campaign(),
+            &self.results(),
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+    }
+
+    /// Returns the lines of `points.jsonl`.
+    fn lines(&self) -> Vec<Repetition> {
+        let text = fs::read_to_string(self.results().join(POINTS)).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// Two contenders, of which the second prints twice the value of the first, at two sizes.
+const TWO: &str = r#"
+[sweep]
+size = [10, 20]
+[[contender]]
+name = "one"
+command = "echo '{{\"wall_s\": {size}}}'"
+result = { json = ["wall_s"] }
+[[contender]]
+name = "two"
+command = "sh -c 'echo took $((2 * {size})) s'"
+result = { regex = 'took (?P<wall_s>[0-9]+) s' }
+[repeat]
+min = 2
+max = 8
+again = 0
+[[goal]]
+ratio = ["two.wall_s", "one.wall_s"]
+at_most = 2.5
+"#;
+
+#[test]
+fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow() {
+    let trial = Trial::new(TWO);
+    let status = trial.run().unwrap();
+    // An interval at 95 % takes six rounds, and all ratios are alike.
+    assert_eq!((status.state, status.points_ended), (State::Ended, 2));
+    let lines = trial.lines();
+    assert_eq!(lines.len(), 6 * 4);
+    let orders: Vec<Vec<(String, String)>> = lines
+        .chunks(4)
+        .enumerate()
+        .map(|(round, lines)| {
+            assert!(
+                lines.iter().all(|line| line.round == Some(round as u32)),
+                "{lines:#?}"
+            );
+            lines
+                .iter()
+                .map(|line| (line.point.clone(), line.contender.clone()))
+                .collect()
+        })
+        .collect();
+    for order in &orders {
+        let mut sorted = order.clone();
+        sorted.sort();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 4, "{order:?}");
+    }
+    assert!(orders.iter().any(|order| *order != orders[0]), "{orders:?}");
+    let report = Report::read(&trial.results()).unwrap();
+    let two = &report.rows[1];
+    assert_eq!(
+        (two.value.unwrap().median, two.ratio.unwrap().median),
+        (20.0, 2.0)
+    );
+    assert_eq!(two.end, Some(PointEnd::Precise));
+    assert!(
+        report
+            .goals
+            .iter()
+            .all(|goal| goal.outcome == GoalOutcome::Met)
+    );
+    report.write(&trial.results()).unwrap();
+    let markdown = fs::read_to_string(trial.results().join("report.md")).unwrap();
+    assert!(markdown.contains("| 10 | two | `wall_s` | 6 | 20.00 (20.00 to 20.00) | 2.000 (2.000 to 2.000) | precise |"), "{markdown}");
+    let csv = fs::read_to_string(trial.results().join("points.csv")).unwrap();
+    assert!(csv.contains("10,two,6,wall_s,20,20,20,2,2,2,"), "{csv}");
+    // Nothing is left, and nothing runs again.
+    trial.run().unwrap();
+    assert_eq!(trial.lines().len(), 24);
+}
+
+#[test]
+fn a_stopped_campaign_goes_on_where_it_was() {
+    let trial = Trial::new(TWO);
+    let whole = Trial::new(TWO);
+    whole.run().unwrap();
+    // Stopped before each repetition in turn.
+    for number in 0..24 {
+        let stop = AtomicBool::new(false);
+        let mut seen = 0;
+        let stopped = run(&trial.campaign(), &trial.results(), &stop, &mut |_| {
+            seen += 1;
+            stop.store(seen == 2, Ordering::Relaxed);
+        });
+        match stopped {
+            Err(CampaignError::Stopped) => assert!(number < 23),
+            stopped => assert!(number == 23 && stopped.is_ok()),
+        }
+        assert_eq!(trial.lines().len(), number + 1);
+    }
+    let order = |trial: &Trial| -> Vec<(Option<u32>, String, String)> {
+        trial
+            .lines()
+            .into_iter()
+            .map(|line| (line.round, line.point, line.contender))
+            .collect()
+    };
+    assert_eq!(order(&trial), order(&whole));
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_measured_again() {
+    let trial = Trial::new(TWO);
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let text = fs::read_to_string(&path).unwrap();
+    let last = text[..text.len() - 1].rfind('\n').unwrap() + 1;
+    for end in [last + 1, last + 100, text.len() - 1] {
+        fs::write(&path, &text[..end]).unwrap();
+        let status = CampaignStatus::read(&trial.results()).unwrap();
+        assert_eq!(status.repetitions, 23, "a reader beside the engine");
+        trial.run().unwrap();
+        assert_eq!(trial.lines().len(), 24, "{end}");
+    }
+    fs::write(&path, text.replacen("\"round\":2", "\"round\":\"x\"", 1)).unwrap();
+    let refused = trial.run().unwrap_err();
+    assert!(
+        matches!(refused, CampaignError::Line { line, .. } if line > 1),
+        "{refused}"
+    );
+}
+
+#[test]
+fn failures_are_results_and_end_after_two_rounds() {
+    let trial = Trial::new(
+        r#"
+[[contender]]
+name = "good"
+command = "true"
+[[contender]]
+name = "bad"
+command = "sh -c 'echo working; echo no such matrix >&2; exit 3'"
+[[contender]]
+name = "silent"
+command = "true"
+result = { json = ["wall_s"] }
+[[contender]]
+name = "missing"
+command = "/no/such/program"
+[repeat]
+max = 4
+again = 0
+"#,
+    );
+    let status = trial.run().unwrap();
+    assert_eq!(status.state, State::Ended);
+    let reasons: Vec<(String, String, usize)> = status
+        .failures
+        .iter()
+        .map(|failed| (failed.contender.clone(), failed.reason.clone(), failed.of))
+        .collect();
+    assert_eq!(reasons.len(), 3);
+    assert_eq!(
+        reasons[0],
+        (
+            "bad".to_owned(),
+            "exit status 3: no such matrix".to_owned(),
+            2
+        )
+    );
+    assert_eq!(reasons[1].1, "no result: it prints no JSON document");
+    assert!(reasons[2].1.contains("No such file"), "{reasons:?}");
+    assert!(status.failures.iter().all(|failed| failed.is_given_up));
+    let good = trial
+        .lines()
+        .into_iter()
+        .filter(|line| line.contender == "good");
+    assert_eq!(good.count(), 4);
+}
+
+#[test]
+fn a_hanging_contender_is_killed_and_the_campaign_goes_on() {
+    let trial = Trial::new(
+        r#"
+[[contender]]
+name = "hangs"
+command = "sh -c 'echo waiting; sleep 1000'"
+limit_s = 0.2
+[[contender]]
+name = "good"
+command = "true"
+[repeat]
+max = 3
+again = 0
+"#,
+    );
+    let status = trial.run().unwrap();
+    assert_eq!(status.failures.len(), 1);
+    assert!(
+        status.failures[0].reason.ends_with(": waiting"),
+        "{:?}",
+        status.failures
+    );
+    let lines = trial.lines();
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.status == Status::TimedOut)
+            .count(),
+        2
+    );
+    assert_eq!(lines.iter().filter(|line| line.is_done()).count(), 3);
+}
+
+#[test]
+fn the_best_of_the_tuned_values_is_searched_first() {
+    let trial = Trial::new(
+        r#"
+[sweep]
+size = [1, 2]
+[[contender]]
+name = "tuned"
+command = "sh -c 'test {width} != 9 && echo speed $(({size} * (10 - ({width} - 4) * ({width} - 4))))'"
+result = { regex = 'speed (?P<gflops>[-0-9.]+)' }
+tune = { width = [2, 4, 6, 9] }
+better = "more"
+[repeat]
+min = 1
+max = 1
+again = 0
+"#,
+    );
+    trial.run().unwrap();
+    let lines = trial.lines();
+    assert_eq!(lines.len(), 2 * 4 + 2);
+    assert!(lines[..8].iter().all(|line| line.round.is_none()));
+    for line in &lines[8..] {
+        assert_eq!(line.tuned["width"].to_string(), "4");
+    }
+    let report = Report::read(&trial.results()).unwrap();
+    assert!(
+        report
+            .format_markdown()
+            .contains("tuned: width=4; 1 failed"),
+        "{}",
+        report.format_markdown()
+    );
+}
+
+#[test]
+fn the_time_of_the_campaign_ends_it() {
+    let trial = Trial::new(
+        r#"
+[[contender]]
+name = "slow"
+command = "sleep 0.05"
+[repeat]
+max = 1000
+precision = 1e-9
+seconds = 0.12
+again = 0
+"#,
+    );
+    let status = trial.run().unwrap();
+    assert_eq!(status.state, State::Budget);
+    assert!((1..=3).contains(&status.repetitions), "{status:?}");
+    assert_eq!(
+        Report::read(&trial.results()).unwrap().rows[0].end,
+        Some(PointEnd::Budget)
+    );
+    trial.run().unwrap();
+    assert_eq!(trial.lines().len(), status.repetitions);
+}
+
+#[test]
+fn a_campaign_may_grow_but_its_contenders_stay_the_same() {
+    let trial = Trial::new(TWO);
+    trial.run().unwrap();
+    let path = trial.folder.path().join("trial.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("[10, 20]", "[10, 20, 30]", 1)).unwrap();
+    trial.run().unwrap();
+    assert_eq!(trial.lines().len(), 36);
+    let kept = fs::read_to_string(trial.results().join(FILE)).unwrap();
+    assert!(kept.contains("[10, 20, 30]"));
+    fs::write(&path, text.replacen("2 * {size}", "3 * {size}", 1)).unwrap();
+    let refused = trial.run().unwrap_err();
+    assert!(
+        refused.to_string().contains("another contender `two`"),
+        "{refused}"
+    );
+    fs::write(&path, text.replacen("\"trial\"", "\"other\"", 1)).unwrap();
+    let refused = trial.run().unwrap_err();
+    assert!(
+        refused.to_string().contains("holds the campaign `trial`"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_second_engine_is_refused_by_the_name_of_the_first() {
+    let trial = Trial::new(TWO);
+    let refused = run(
+        &trial.campaign(),
+        &trial.results(),
+        &AtomicBool::new(false),
+        &mut |_| {
+            let refused = trial.run().unwrap_err();
+            let expected = format!("process {} on ", std::process::id());
+            assert!(refused.to_string().contains(&expected), "{refused}");
+            let status = CampaignStatus::read(&trial.results()).unwrap();
+            assert_eq!(status.state, State::Running);
+            assert_eq!(
+                status.engine.map(|engine| engine.process),
+                Some(std::process::id())
+            );
+        },
+    );
+    assert!(refused.is_ok());
+    assert_eq!(
+        CampaignStatus::read(&trial.results()).unwrap().state,
+        State::Ended
+    );
+}
+
+#[test]
+fn disturbed_repetitions_are_kept_and_repeated_at_most_twice() {
+    let trial = Trial::new(&TWO.replace("again = 0", "again = 2"));
+    let campaign = trial.campaign();
+    trial.run().unwrap();
+    let mut lines: Vec<Repetition> = trial
+        .lines()
+        .into_iter()
+        .filter(|line| line.attempt == 0)
+        .collect();
+    let cell = crate::history::Cell {
+        point: 0,
+        contender: 0,
+    };
+    let place = lines
+        .iter()
+        .position(|line| {
+            line.point == campaign.points[0].id && line.contender == "one" && line.round == Some(1)
+        })
+        .unwrap();
+    let mut history = History::default();
+    let task = Task {
+        cell,
+        round: Some(1),
+        tuned: Default::default(),
+    };
+    let mut attempt = lines.remove(place);
+    attempt.warnings = vec!["disturbed".to_owned()];
+    for (number, value) in [(0, 30.0), (1, 20.0), (2, 25.0)] {
+        assert!(campaign.needs_attempt(&history, &task), "{number}");
+        attempt.attempt = number;
+        attempt.values.insert("wall_s".to_owned(), value);
+        history.add(cell, attempt.clone());
+        // Without an undisturbed one, the last one counts.
+        assert_eq!(campaign.value_in(&history, cell, 1), Some(value));
+    }
+    assert!(!campaign.needs_attempt(&history, &task));
+}
+
+#[test]
+fn a_clock_that_jumps_does_no_harm() {
+    let trial = Trial::new(TWO);
+    trial.run().unwrap();
+    let path = trial.results().join(POINTS);
+    let mut lines = trial.lines();
+    // Back to 1970, and far into the future.
+    lines[3].start_s = 0.0;
+    lines[5].start_s = 1e12;
+    let text: String = lines
+        .iter()
+        .map(|line| serde_json::to_string(line).unwrap() + "\n")
+        .collect();
+    fs::write(&path, text).unwrap();
+    let status = trial.run().unwrap();
+    assert_eq!((status.state, trial.lines().len()), (State::Ended, 24));
+}

@@ -1,0 +1,244 @@
+//! The status of a campaign: what is done, what is left.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::CampaignError;
+use crate::file::Campaign;
+use crate::folder::{Holder, read_folder};
+use crate::history::{Cell, History};
+use crate::point::Parameters;
+use crate::schedule::PointEnd;
+use crate::statistics::find_median;
+
+/// The status of a campaign.
+#[derive(Debug, Clone, Serialize)]
+pub struct CampaignStatus {
+    /// Version of the document.
+    pub schema: u32,
+    /// Name of the campaign.
+    pub name: String,
+    /// The state.
+    pub state: State,
+    /// The engine that runs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Holder>,
+    /// Number of points.
+    pub points: usize,
+    /// Points that have ended.
+    pub points_ended: usize,
+    /// Repetitions that are recorded, trials of tuning included.
+    pub repetitions: usize,
+    /// Seconds of these repetitions.
+    pub took_s: f64,
+    /// What is left.
+    pub left: Forecast,
+    /// Contenders that have failed, with the points.
+    pub failures: Vec<Failed>,
+}
+
+/// The state of a campaign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// An engine runs it.
+    Running,
+    /// Something is left, and no engine runs.
+    Open,
+    /// All points have ended.
+    Ended,
+    /// The time of the campaign is used up.
+    Budget,
+}
+
+/// The repetitions that are left, and their time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Forecast {
+    /// Fewest repetitions.
+    pub least: usize,
+    /// Most repetitions, without repeated disturbed ones.
+    pub most: usize,
+    /// Seconds of the fewest, by what repetitions took so far; `None` if a contender has not run yet.
+    pub least_s: Option<f64>,
+    /// Seconds of the most, but not beyond the time of the campaign.
+    pub most_s: Option<f64>,
+}
+
+/// A contender that has failed at a point.
+#[derive(Debug, Clone, Serialize)]
+pub struct Failed {
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// Name of the contender.
+    pub contender: String,
+    /// Number of failed repetitions.
+    pub failed: usize,
+    /// Number of all repetitions.
+    pub of: usize,
+    /// The last failure.
+    pub reason: String,
+    /// `true` if the contender is not run again at this point.
+    pub is_given_up: bool,
+}
+
+impl CampaignStatus {
+    /// Reads the status of the campaign in a folder, which an engine may be running in meanwhile.
+    ///
+    /// # Errors
+    /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
+    pub fn read(folder: &Path) -> Result<Self, CampaignError> {
+        let content = read_folder(folder)?;
+        let history = History::new(&content.campaign, content.repetitions);
+        Ok(Self::of(&content.campaign, &history, content.holder))
+    }
+
+    pub(crate) fn of(campaign: &Campaign, history: &History, engine: Option<Holder>) -> Self {
+        let left = Forecast::of(campaign, history);
+        let ends = (0..campaign.points.len())
+            .filter(|&point| campaign.find_last_end(history, point).is_some());
+        let state = if engine.is_some() {
+            State::Running
+        } else if left.most == 0 {
+            State::Ended
+        } else if campaign.is_budget_used(history) {
+            State::Budget
+        } else {
+            State::Open
+        };
+        Self {
+            schema: 1,
+            name: campaign.name.clone(),
+            state,
+            engine,
+            points: campaign.points.len(),
+            points_ended: ends.count(),
+            repetitions: history.len(),
+            took_s: history.took_s(),
+            left,
+            failures: campaign
+                .cells()
+                .filter_map(|cell| Failed::find(campaign, history, cell))
+                .collect(),
+        }
+    }
+}
+
+impl Failed {
+    fn find(campaign: &Campaign, history: &History, cell: Cell) -> Option<Self> {
+        let failures: Vec<_> = history
+            .of_cell(cell)
+            .filter(|repetition| !repetition.is_done())
+            .collect();
+        let last = failures.last()?;
+        Some(Self {
+            parameters: campaign.point_of(cell).parameters.clone(),
+            contender: campaign.contender_of(cell).name.clone(),
+            failed: failures.len(),
+            of: history.of_cell(cell).count(),
+            reason: last.describe_failure(),
+            is_given_up: campaign.is_given_up(history, cell, history.rounds_of(cell)),
+        })
+    }
+}
+
+/// The repetitions of a contender at a point that are left.
+struct Left {
+    cell: Cell,
+    least: u32,
+    most: u32,
+}
+
+impl Forecast {
+    pub(crate) fn of(campaign: &Campaign, history: &History) -> Self {
+        let left: Vec<Left> = campaign
+            .cells()
+            .map(|cell| Left::of(campaign, history, cell))
+            .collect();
+        let budget_s = (campaign.repeat.seconds - history.took_s()).max(0.0);
+        let time_s = |count: fn(&Left) -> u32| -> Option<f64> {
+            let times = left.iter().filter(|left| count(left) > 0).map(|left| {
+                Some(f64::from(count(left)) * campaign.expect_time_s(history, left.cell)?)
+            });
+            times
+                .sum::<Option<f64>>()
+                .map(|time_s| time_s.min(budget_s))
+        };
+        let count = |count: fn(&Left) -> u32| left.iter().map(|left| count(left) as usize).sum();
+        Self {
+            least: count(|left| left.least),
+            most: count(|left| left.most),
+            least_s: time_s(|left| left.least),
+            most_s: time_s(|left| left.most),
+        }
+    }
+}
+
+impl Left {
+    fn of(campaign: &Campaign, history: &History, cell: Cell) -> Self {
+        let trials = campaign.count_trials_left(history, cell) as u32;
+        let (done, whole) = (
+            history.rounds_of(cell),
+            campaign.count_rounds(history, cell.point),
+        );
+        let has_ended = campaign.find_end(history, cell.point, whole).is_some();
+        let (least, most) = if has_ended || campaign.is_given_up(history, cell, done) {
+            (0, 0)
+        } else {
+            // The round that has begun is finished.
+            let least = campaign.repeat.min.max(whole + 1).saturating_sub(done);
+            (least, campaign.repeat.max - done)
+        };
+        Self {
+            cell,
+            least: trials + least,
+            most: trials + most,
+        }
+    }
+}
+
+impl Campaign {
+    /// Returns `true` if the time of the campaign is used up.
+    pub(crate) fn is_budget_used(&self, history: &History) -> bool {
+        history.took_s() >= self.repeat.seconds
+    }
+
+    /// Returns the reason why a point is measured no more; `None` while it is.
+    pub(crate) fn find_last_end(&self, history: &History, point: usize) -> Option<PointEnd> {
+        let rounds = self.count_rounds(history, point);
+        let end = self.find_end(history, point, rounds);
+        end.or_else(|| self.is_budget_used(history).then_some(PointEnd::Budget))
+    }
+
+    /// Returns the number of whole rounds at a point.
+    pub(crate) fn count_rounds(&self, history: &History, point: usize) -> u32 {
+        let cells = (0..self.contenders.len()).map(|contender| Cell { point, contender });
+        let open = |cell: &Cell| !self.is_given_up(history, *cell, history.rounds_of(*cell));
+        let rounds = cells
+            .clone()
+            .filter(open)
+            .map(|cell| history.rounds_of(cell))
+            .min();
+        let all = cells.map(|cell| history.rounds_of(cell)).max();
+        rounds.or(all).unwrap_or(0)
+    }
+
+    /// Returns the time that a repetition takes by those so far, at this point or else at any.
+    fn expect_time_s(&self, history: &History, cell: Cell) -> Option<f64> {
+        let times = |cell: Cell| -> Vec<f64> {
+            history
+                .of_cell(cell)
+                .map(|repetition| repetition.took_s)
+                .collect()
+        };
+        let here = times(cell);
+        let found = if here.is_empty() {
+            (0..self.points.len())
+                .flat_map(|point| times(Cell { point, ..cell }))
+                .collect()
+        } else {
+            here
+        };
+        Some(find_median(found)).filter(|time_s| !time_s.is_nan())
+    }
+}
