@@ -85,6 +85,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["isochron models show models/rank0-jacobi.points --fit akima --plot"],
     ),
     (
+        "campaign",
+        &[
+            "isochron campaign run sizes.toml",
+            "isochron campaign report sizes",
+            "isochron campaign compare sizes-2026-04 sizes-2026-05",
+        ],
+    ),
+    (
         "models",
         &[
             "isochron models list",

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use isochron_campaign::FOLDER_VARIABLE;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, Settings, agree_on_settings};
 use isochron_core::store::STORE_VARIABLE;
@@ -18,8 +19,14 @@ use crate::watch::WatchArguments;
 /// Options that describe a node and not the job: unlike nodes may need unlike values.
 const OF_A_NODE: [&str; 2] = ["--blas", "--group"];
 
-/// The same for environment variables. Each host has a store of its own, or none.
-const VARIABLES_OF_A_NODE: [&str; 3] = ["ISOCHRON_BLAS", STORE_VARIABLE, log::FILTER_VARIABLE];
+/// The same for environment variables. Each host has a store of its own, or none, and a campaign marks the processes of its
+/// own host.
+const VARIABLES_OF_A_NODE: [&str; 4] = [
+    "ISOCHRON_BLAS",
+    STORE_VARIABLE,
+    log::FILTER_VARIABLE,
+    FOLDER_VARIABLE,
+];
 
 /// Most commands that a message names.
 const MOST_NAMED: usize = 4;

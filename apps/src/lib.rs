@@ -8,6 +8,7 @@
 mod address_space;
 mod app;
 mod balance;
+mod campaign;
 mod check;
 mod choices;
 mod config;
@@ -105,6 +106,9 @@ enum Subcommands {
     /// Show models in files and in the store that earlier runs have filled; list, compare and tidy the stored ones
     #[command(subcommand)]
     Models(models::ModelsCommand),
+    /// Measure any programs against each other over combinations of parameters, resume, report and compare
+    #[command(subcommand)]
+    Campaign(campaign::CampaignCommand),
     /// Run an application of the same algorithms
     #[command(subcommand)]
     App(app::AppCommand),
@@ -234,7 +238,8 @@ impl Subcommands {
             | Self::Partition(_)
             | Self::Layout(_)
             | Self::TraceModel(_)
-            | Self::Models(_) => None,
+            | Self::Models(_)
+            | Self::Campaign(_) => None,
         }
     }
 }
@@ -340,6 +345,7 @@ fn run_command<'a>(
         Subcommands::Layout(arguments) => Some(layout::run(arguments)?),
         Subcommands::TraceModel(arguments) => Some(trace_model::run(arguments)?),
         Subcommands::Models(command) => Some(models::run(command)?),
+        Subcommands::Campaign(command) => Some(campaign::run(command)?),
     };
     answer.map_or(Ok(()), Answer::print).map(|()| None)
 }

@@ -299,6 +299,11 @@ impl Running {
         }
     }
 
+    /// The number of the process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()

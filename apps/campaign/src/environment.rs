@@ -35,8 +35,12 @@ const VARIABLES: [&str; 18] = [
     "UCX_",
 ];
 
-/// Variables of a Slurm job that only tell when it ran.
-const MOMENTS: [&str; 2] = ["SLURM_JOB_START_TIME", "SLURM_JOB_END_TIME"];
+/// Variables among them that differ from job to job and change nothing.
+const PASSING: [&str; 3] = [
+    "OMPI_MCA_orte_tmpdir_base",
+    "SLURM_JOB_END_TIME",
+    "SLURM_JOB_START_TIME",
+];
 
 /// Facts that `nvidia-smi` tells of each GPU.
 const GPU_FACTS: &str = "name,uuid,driver_version,vbios_version,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,\
@@ -184,7 +188,7 @@ fn read_variables() -> Value {
     let variables = env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok()?;
         let is_told =
-            VARIABLES.iter().any(|start| name.starts_with(start)) && !MOMENTS.contains(&&*name);
+            VARIABLES.iter().any(|start| name.starts_with(start)) && !PASSING.contains(&&*name);
         is_told.then(|| (name, Value::from(value.to_string_lossy())))
     });
     Value::Object(variables.collect())

@@ -63,7 +63,7 @@ mod statistics;
 mod status;
 mod template;
 
-pub use compare::{ComparedPoint, Comparison, Difference, Verdict};
+pub use compare::{ComparedPoint, Comparison, Difference, MOST_ROUNDS, Verdict};
 pub use error::CampaignError;
 pub use file::{Better, Campaign, CommandLine, Contender, Goal, Repeat};
 pub use folder::{FILE, Holder, POINTS};
@@ -71,7 +71,7 @@ pub use plan::{Plan, PlannedCommand};
 pub use point::{Parameter, Parameters, Point, describe_parameters};
 pub use process::FOLDER_VARIABLE;
 pub use record::{Repetition, Status};
-pub use report::{GoalOutcome, GoalRow, Report, ReportRow};
+pub use report::{GoalOutcome, GoalRow, Report, ReportRow, format_number};
 pub use run::{Progress, run};
 pub use schedule::PointEnd;
 pub use statistics::MedianInterval;

@@ -11,6 +11,7 @@ pub type Parameters = BTreeMap<String, Parameter>;
 
 /// The value of a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "expected a number, a string, true or false")]
 pub enum Parameter {
     /// `true` or `false`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::file::{JsonPlaces, RawResult};
+use crate::file::{JsonPlaces, RawResult, TOOK};
 use crate::template::is_name;
 
 /// Values by name.
@@ -47,9 +47,14 @@ impl ResultRule {
                 "no result is named: a regular expression names it by (?P<name>...)".to_owned(),
             );
         }
+        if names.contains(&TOOK) {
+            return Err(format!(
+                "`{TOOK}` is the time of the whole program: give the result another name"
+            ));
+        }
         match names.iter().find(|name| !is_name(name)) {
             Some(name) => Err(format!(
-                "`{name}` is no name for expressions: write json = {{ NAME = \"{name}\" }}"
+                "`{name}` is no name for expressions: let `json` be a table with a name for each place"
             )),
             None => Ok(rule),
         }
@@ -178,6 +183,7 @@ mod tests {
             ("regex = '(?P<a>['", "unclosed character class"),
             (r#"json = ["a-b"]"#, "`a-b` is no name"),
             ("json = []", "no result is named"),
+            ("json = ['took_s']", "another name"),
             ("json = ['a']\nregex = 'b'", "either"),
         ] {
             let refused = rule(text).unwrap_err();

@@ -10,6 +10,7 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// A repetition that has ended: one run of a contender at a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Repetition {
     /// Version of the line.
     pub schema: u32,
@@ -57,6 +58,7 @@ pub struct Repetition {
 
 /// The end of a repetition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// The program succeeded, and has printed its results.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use isochron_campaign::Repetition;
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::Plan;
 use isochron_core::product::RunRecord;
@@ -52,7 +53,7 @@ pub fn write_schemas(share: &Path) -> io::Result<()> {
 }
 
 /// Lists the schemas of all documents.
-fn list_schemas() -> [DocumentSchema; 19] {
+fn list_schemas() -> [DocumentSchema; 20] {
     let written = SchemaSettings::draft2020_12().for_serialize();
     let read = SchemaSettings::draft2020_12().for_deserialize();
     [
@@ -74,7 +75,8 @@ fn list_schemas() -> [DocumentSchema; 19] {
         describe::<ModelDifference>(written.clone(), "models-diff", "model difference"),
         describe::<StoreChange>(written.clone(), "models-edit", "store change"),
         describe::<StoreCheck>(written.clone(), "models-verify", "store check"),
-        describe::<SegmentLine<'_>>(written, "segment", "segment"),
+        describe::<SegmentLine<'_>>(written.clone(), "segment", "segment"),
+        describe::<Repetition>(written, "repetition", "repetition"),
     ]
 }
 

@@ -17,6 +17,7 @@ use crate::history::{Cell, History};
 use crate::point::Parameters;
 use crate::report::read_environments;
 use crate::statistics::correct_by_holm;
+pub use resample::MOST_ROUNDS;
 use resample::{RoundValues, compare_rounds};
 
 /// Difference, as a part, within which two values are the same.

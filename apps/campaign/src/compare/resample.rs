@@ -12,8 +12,8 @@ const RESAMPLES: usize = 400;
 /// Fewest rounds of a side that tell how much its median varies.
 const LEAST_ROUNDS: usize = 4;
 
-/// Most rounds that are worth naming.
-const MOST_ROUNDS: u64 = 1000;
+/// Most rounds that are worth naming: a [`ComparedPoint`](super::ComparedPoint) needs this number or more.
+pub const MOST_ROUNDS: u64 = 1000;
 
 /// The values of a contender at a point, in the order of their rounds.
 pub(super) struct RoundValues {

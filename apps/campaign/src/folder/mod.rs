@@ -183,7 +183,8 @@ fn read_points(path: &Path) -> Result<(Vec<Repetition>, u64), CampaignError> {
     Ok((repetitions, length as u64))
 }
 
-/// Refuses measurements of other contenders under the same names.
+/// Refuses measurements of other contenders: under the same names, or without one that has come since. Its repetitions would
+/// not be of the rounds of the others.
 fn check_definitions(
     path: &Path,
     campaign: &Campaign,
@@ -200,12 +201,25 @@ fn check_definitions(
         let contender = campaign.find_contender(&repetition.contender);
         if contender.is_some_and(|contender| contender.definition != repetition.definition) {
             let reason = format!(
-                "holds measurements of another contender `{}`, whose command or results differ: give the new one another name, or \
-                 name another folder by --dir",
+                "holds measurements of another contender `{}`, whose command or results differ: name \
+                 another folder by --dir",
                 repetition.contender
             );
             return Err(CampaignError::file(path, reason));
         }
+    }
+    if !repetitions.is_empty()
+        && let Ok(before) = Campaign::read(&path.join(FILE))
+        && let Some(new) = campaign
+            .contenders
+            .iter()
+            .find(|contender| before.find_contender(&contender.name).is_none())
+    {
+        let reason = format!(
+            "holds rounds without the contender `{}`: name another folder by --dir",
+            new.name
+        );
+        return Err(CampaignError::file(path, reason));
     }
     Ok(())
 }

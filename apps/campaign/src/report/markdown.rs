@@ -223,7 +223,7 @@ pub(crate) fn format_interval(interval: Option<MedianInterval>) -> String {
 }
 
 /// Formats a number with four significant digits.
-fn format_number(number: f64) -> String {
+pub fn format_number(number: f64) -> String {
     let magnitude = if number == 0.0 {
         0
     } else {

@@ -3,6 +3,8 @@
 mod csv;
 mod markdown;
 
+pub use markdown::format_number;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -242,7 +244,15 @@ impl GoalRow {
 
 impl Goal {
     fn describe(&self) -> String {
-        let mut text = format!("({}) / ({})", self.above.source(), self.below.source());
+        let [above, below] = [&self.above, &self.below].map(|side| {
+            let source = side.source();
+            if source.contains(' ') {
+                format!("({source})")
+            } else {
+                source.to_owned()
+            }
+        });
+        let mut text = format!("{above} / {below}");
         if let Some(bound) = self.at_least {
             text += &format!(" at least {bound}");
         }

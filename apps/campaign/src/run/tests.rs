@@ -330,6 +330,15 @@ fn a_campaign_may_grow_but_its_contenders_stay_the_same() {
         refused.to_string().contains("another contender `two`"),
         "{refused}"
     );
+    let third = "[[contender]]\nname = \"three\"\ncommand = \"true\"\n[repeat]";
+    fs::write(&path, text.replacen("[repeat]", third, 1)).unwrap();
+    let refused = trial.run().unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("without the contender `three`"),
+        "{refused}"
+    );
     fs::write(&path, text.replacen("\"trial\"", "\"other\"", 1)).unwrap();
     let refused = trial.run().unwrap_err();
     assert!(

@@ -2,6 +2,7 @@
 
 mod alone;
 mod balance;
+mod campaign;
 mod config;
 mod jacobi;
 mod layout;

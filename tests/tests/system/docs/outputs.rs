@@ -344,3 +344,45 @@ fn by_surface(line: &str) -> Value {
     fs::write(&path, text).expect("a writable folder");
     run_json(&format!("{line} {}", path.display()))
 }
+
+/// A campaign whose contenders end in every way.
+const ENDS: &str = r#"
+name = "ends"
+[sweep]
+size = [1, 2.5]
+name = ["a"]
+last = [true]
+[[contender]]
+name = "done"
+command = "echo {size} {name} {last} {width}"
+result = { regex = '^(?P<size_s>[0-9.]+)' }
+tune = { width = [1, 2] }
+[[contender]]
+name = "failed"
+command = "sh -c 'echo no memory; exit 3'"
+[[contender]]
+name = "killed"
+command = "sh -c 'kill -9 $$'"
+[[contender]]
+name = "hangs"
+command = "sleep 1000"
+limit_s = 0.01
+[repeat]
+min = 1
+max = 1
+"#;
+
+#[test]
+fn repetitions_are_as_their_schema_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [file, results] = ["ends.toml", "results"].map(|name| folder.path().join(name));
+    fs::write(&file, ENDS).expect("a writable folder");
+    run_json(&format!(
+        "campaign run {} --dir {}",
+        file.display(),
+        results.display()
+    ));
+    let lines = read_file(results.join("points.jsonl"));
+    let documents: Vec<Value> = lines.lines().map(parse_json).collect();
+    check_documents("repetition", &documents);
+}

@@ -38,6 +38,125 @@ ratio = ["pdgemm.wall_s", "ours.wall_s + ours.balance_s"]
 at_least = 1.0
 "#;
 
+/// Changes of the file: what is there, what takes its place, the line of the mistake, and a part of the message.
+const MISTAKES: &[(&str, &str, usize, &str)] = &[
+    (
+        "min = 4",
+        "mim = 4",
+        29,
+        "unknown key `mim`: did you mean `min`?",
+    ),
+    (
+        "value = \"wall_s\"",
+        "valeu = \"wall_s\"",
+        25,
+        "did you mean `value`?",
+    ),
+    (
+        "{size} --pace",
+        "{sise} --pace",
+        15,
+        "unknown parameter `{sise}`: did you mean `size`?",
+    ),
+    (
+        "ranks == 2\"",
+        "rank == 2\"",
+        3,
+        "unknown parameter `rank`: did you mean `ranks`?",
+    ),
+    ("ranks == 2\"", "ranks == 3\"", 3, "excludes no point"),
+    ("ranks == 2\"", "ranks == 2 or true\"", 3, "leaves no point"),
+    ("8192 and", "8192 &&", 3, "write `and`"),
+    (
+        "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
+        "\"1:4\", \"1:8\"]\n\n[[zip]]",
+        9,
+        "no point has hosts=1:2:4:8",
+    ),
+    (
+        "ranks = [2, 4]",
+        "ranks = [2, 4, 6]",
+        9,
+        "`hosts` has 2, `ranks` has 3",
+    ),
+    (
+        "ranks = [2, 4]\nhosts = [\"1:4\", \"1:2:4:8\"]",
+        "ranks = [2]\nhosts = [\"1:4\"]",
+        9,
+        "no row of this [[zip]] has",
+    ),
+    (
+        "size = [4096, 8192]",
+        "size = [4096, 8192]\nspare = [1, 2]",
+        7,
+        "no contender uses the parameter `spare`",
+    ),
+    (
+        "size = [4096, 8192]",
+        "size = []",
+        6,
+        "`size` has no values",
+    ),
+    (
+        "size = [4096, 8192]",
+        "size = [4096, [1]]",
+        6,
+        "expected a number, a string",
+    ),
+    (
+        "grid = [\"1 2\", \"2 1\"]",
+        "gird = [\"1 2\"]",
+        22,
+        "unknown parameter `{grid}`: did you mean `gird`?",
+    ),
+    (
+        "tune = { grid",
+        "tune = { grid = [\"1 1\"], size",
+        24,
+        "`size` is a parameter already",
+    ),
+    (
+        "\"pdgemm.wall_s\"",
+        "\"pdgem.wall_s\"",
+        34,
+        "unknown contender `pdgem`: did you mean `pdgemm`?",
+    ),
+    (
+        "ours.balance_s\"",
+        "ours.balance\"",
+        34,
+        "`ours` has no result `balance`: did you mean `balance_s`?",
+    ),
+    ("at_least = 1.0", "", 33, "`at_least` or `at_most`"),
+    (
+        "value = \"wall_s\"",
+        "value = \"gflops\"",
+        25,
+        "add better = \"more\"",
+    ),
+    ("limit_s = 60", "limit_s = 0", 26, "above 0"),
+    (
+        "name = \"pdgemm\"",
+        "name = \"p-dgemm\"",
+        21,
+        "`p-dgemm` is no name",
+    ),
+    (
+        "name = \"pdgemm\"",
+        "name = \"ours\"",
+        21,
+        "two contenders are called `ours`",
+    ),
+    ("--pace '{hosts}'", "--pace '{hosts}", 15, "open quotation"),
+    (
+        "min = 4",
+        "min = 40",
+        28,
+        "`min` is at least 1 and at most `max`",
+    ),
+    ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
+];
+
 fn parse(text: &str) -> Result<Campaign, Mistake> {
     Campaign::parse(text, PathBuf::from("/"))
 }
@@ -84,123 +203,7 @@ fn a_campaign_has_the_points_of_its_sweep_joined_with_its_zip() {
 
 #[test]
 fn mistakes_are_told_with_their_line_and_the_nearest_name() {
-    for (good, bad, line, part) in [
-        (
-            "min = 4",
-            "mim = 4",
-            29,
-            "unknown key `mim`: did you mean `min`?",
-        ),
-        (
-            "value = \"wall_s\"",
-            "valeu = \"wall_s\"",
-            25,
-            "did you mean `value`?",
-        ),
-        (
-            "{size} --pace",
-            "{sise} --pace",
-            15,
-            "unknown parameter `{sise}`: did you mean `size`?",
-        ),
-        (
-            "ranks == 2\"",
-            "rank == 2\"",
-            3,
-            "unknown parameter `rank`: did you mean `ranks`?",
-        ),
-        ("ranks == 2\"", "ranks == 3\"", 3, "excludes no point"),
-        ("ranks == 2\"", "ranks == 2 or true\"", 3, "leaves no point"),
-        ("8192 and", "8192 &&", 3, "write `and`"),
-        (
-            "\"1:4\", \"1:2:4:8\"]\n\n[[zip]]",
-            "\"1:4\", \"1:8\"]\n\n[[zip]]",
-            9,
-            "no point has hosts=1:2:4:8",
-        ),
-        (
-            "ranks = [2, 4]",
-            "ranks = [2, 4, 6]",
-            9,
-            "`hosts` has 2, `ranks` has 3",
-        ),
-        (
-            "ranks = [2, 4]\nhosts = [\"1:4\", \"1:2:4:8\"]",
-            "ranks = [2]\nhosts = [\"1:4\"]",
-            9,
-            "no row of this [[zip]] has",
-        ),
-        (
-            "size = [4096, 8192]",
-            "size = [4096, 8192]\nspare = [1, 2]",
-            7,
-            "no contender uses the parameter `spare`",
-        ),
-        (
-            "size = [4096, 8192]",
-            "size = []",
-            6,
-            "`size` has no values",
-        ),
-        (
-            "size = [4096, 8192]",
-            "size = [4096, [1]]",
-            6,
-            "expected a number, a string",
-        ),
-        (
-            "grid = [\"1 2\", \"2 1\"]",
-            "gird = [\"1 2\"]",
-            22,
-            "unknown parameter `{grid}`: did you mean `gird`?",
-        ),
-        (
-            "tune = { grid",
-            "tune = { grid = [\"1 1\"], size",
-            24,
-            "`size` is a parameter already",
-        ),
-        (
-            "\"pdgemm.wall_s\"",
-            "\"pdgem.wall_s\"",
-            34,
-            "unknown contender `pdgem`: did you mean `pdgemm`?",
-        ),
-        (
-            "ours.balance_s\"",
-            "ours.balance\"",
-            34,
-            "`ours` has no result `balance`: did you mean `balance_s`?",
-        ),
-        ("at_least = 1.0", "", 33, "`at_least` or `at_most`"),
-        (
-            "value = \"wall_s\"",
-            "value = \"gflops\"",
-            25,
-            "add better = \"more\"",
-        ),
-        ("limit_s = 60", "limit_s = 0", 26, "above 0"),
-        (
-            "name = \"pdgemm\"",
-            "name = \"p-dgemm\"",
-            21,
-            "`p-dgemm` is no name",
-        ),
-        (
-            "name = \"pdgemm\"",
-            "name = \"ours\"",
-            21,
-            "two contenders are called `ours`",
-        ),
-        ("--pace '{hosts}'", "--pace '{hosts}", 15, "open quotation"),
-        (
-            "min = 4",
-            "min = 40",
-            28,
-            "`min` is at least 1 and at most `max`",
-        ),
-        ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
-    ] {
+    for &(good, bad, line, part) in MISTAKES {
         let text = WHOLE.replacen(good, bad, 1);
         assert_ne!(text, WHOLE, "{good}");
         let mistake = parse(&text).expect_err(bad);

@@ -1,0 +1,72 @@
+//! The command line of `isochron campaign`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub enum CampaignCommand {
+    /// Check a campaign file, list its points and commands, and predict their time
+    Plan(FileArguments),
+    /// Measure a campaign, or go on where an earlier run was stopped or killed
+    Run(FileArguments),
+    /// Show what a campaign has done and what is left, also while it runs
+    Status(StatusArguments),
+    /// Write report.md and points.csv into the folder of a campaign
+    Report(FolderArguments),
+    /// Compare a campaign with a baseline: environments, then each contender at each point
+    Compare(CompareArguments),
+}
+
+/// A campaign file, and the folder of what it measures.
+#[derive(Args)]
+pub struct FileArguments {
+    /// Campaign file, in TOML
+    pub file: PathBuf,
+    /// Folder of the measurements [default: the name of FILE without its extension, in the current folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl FileArguments {
+    /// Returns the folder of the measurements.
+    pub fn find_folder(&self) -> PathBuf {
+        let own = || PathBuf::from(self.file.file_stem().unwrap_or_default());
+        self.dir.clone().unwrap_or_else(own)
+    }
+}
+
+/// The folder of a campaign whose status is shown.
+#[derive(Args)]
+pub struct StatusArguments {
+    #[command(flatten)]
+    pub folder: FolderArguments,
+    /// Show each change until the campaign's engine has ended
+    #[arg(long, conflicts_with = "json")]
+    pub follow: bool,
+}
+
+/// The folder of a campaign.
+#[derive(Args)]
+pub struct FolderArguments {
+    /// Folder of a campaign
+    pub dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The folders of two or more campaigns.
+#[derive(Args)]
+pub struct CompareArguments {
+    /// Folders of campaigns: the last one is compared with the others, whose median is the baseline
+    #[arg(num_args = 2.., required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

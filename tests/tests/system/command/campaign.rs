@@ -1,0 +1,397 @@
+//! `isochron campaign`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use isochron_tests::launch::{HANGS, Outcome, Running, is_whole, libraries, run};
+use serde_json::Value;
+
+use super::{Folder, isochron, json};
+
+/// Starts two ranks, and fails if one of them fails.
+const LAUNCHER: &str = "#!/bin/sh
+\"$@\" 0 & first=$!
+\"$@\" 1 & second=$!
+wait $first && wait $second
+";
+
+/// A rank that works for a moment; the first one prints the result.
+const RANK: &str = "#!/bin/sh
+sleep 0.03
+[ \"$2\" = 1 ] || echo \"twice $((2 * $1))\"
+";
+
+/// Kills that the campaign of 24 points must survive.
+const KILLS: usize = 10;
+
+/// Writes a campaign with scripts for launcher and ranks; returns the name of its file.
+fn write_campaign(folder: &Folder, tables: &str) -> String {
+    for (name, script) in [("launcher", LAUNCHER), ("rank", RANK)] {
+        let path = folder.path(name);
+        fs::write(&path, script).expect("a writable folder");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a file of ours");
+    }
+    let file = folder.path("trial.toml");
+    fs::write(&file, format!("name = \"trial\"\nseed = 3\n{tables}")).expect("a writable folder");
+    file
+}
+
+/// 24 points, three rounds, two ranks.
+fn write_24_points(folder: &Folder) -> String {
+    let (launch, command, result) = if is_whole() {
+        let [mpi, _] = libraries();
+        let mpirun = mpi.mpirun().display();
+        (
+            format!("{mpirun} --oversubscribe --bind-to none -n 2"),
+            format!(
+                "{} mxm --size {{size}} --block {{factor}} --store none --json",
+                mpi.isochron.display()
+            ),
+            "json = ['gflops', 'm']".to_owned(),
+        )
+    } else {
+        (
+            "./launcher".to_owned(),
+            "./rank {size}{factor}".to_owned(),
+            "regex = 'twice (?P<twice>[0-9]+)'".to_owned(),
+        )
+    };
+    write_campaign(
+        folder,
+        &format!(
+            r#"
+[sweep]
+size = [8, 16, 24, 32, 40, 48]
+factor = [1, 2, 3, 4]
+[[contender]]
+name = "ranks"
+launch = "{launch}"
+command = "{command}"
+result = {{ {result} }}
+value = "took_s"
+[repeat]
+min = 3
+max = 3
+again = 0
+"#
+        ),
+    )
+}
+
+/// Makes the command that runs a campaign.
+fn run_command(file: &str, dir: &str) -> Command {
+    let [mpi, _] = libraries();
+    let mut command = Command::new(&mpi.isochron);
+    command
+        .args(["campaign", "run", file, "--dir", dir])
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+fn run_campaign(file: &str, dir: &str) -> Outcome {
+    run(run_command(file, dir), HANGS)
+}
+
+/// Returns the whole lines of `points.jsonl`.
+fn read_lines(dir: &str) -> Vec<Value> {
+    let text = fs::read_to_string(Path::new(dir).join("points.jsonl")).unwrap_or_default();
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(json)
+        .collect()
+}
+
+/// Lists the processes of a campaign's repetition, each with its words.
+fn list_repetition(dir: &str) -> Vec<(u32, String)> {
+    let mark = format!("ISOCHRON_CAMPAIGN={dir}");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter_map(|entry| {
+            let process = entry.file_name().to_str()?.parse().ok()?;
+            let environment = fs::read(entry.path().join("environ")).ok()?;
+            let is_marked = environment
+                .split(|&byte| byte == 0)
+                .any(|entry| entry == mark.as_bytes());
+            let words = fs::read(entry.path().join("cmdline")).ok()?;
+            is_marked.then(|| (process, String::from_utf8_lossy(&words).replace('\0', " ")))
+        })
+        .collect()
+}
+
+fn kill(process: u32) {
+    // It may have ended.
+    let _ = Command::new("kill")
+        .args(["-KILL", &process.to_string()])
+        .status();
+}
+
+/// Returns a number below `most` that differs from call to call.
+fn draw(state: &mut u64, most: u64) -> u64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % most
+}
+
+/// Checks that the lines are those of a campaign that was never killed: for each point the rounds from 0 to the last one, each
+/// once, and all of them unless the point failed twice.
+fn check_whole(lines: &[Value]) {
+    let mut rounds: BTreeMap<&str, BTreeMap<u64, &Value>> = BTreeMap::new();
+    for line in lines {
+        let (point, round) = (
+            line["point"].as_str().expect("a point"),
+            line["round"].as_u64().expect("a round"),
+        );
+        let doubled = rounds.entry(point).or_default().insert(round, line);
+        assert!(doubled.is_none(), "measured twice: {line}");
+        assert_eq!(line["attempt"], 0, "{line}");
+        if line["status"] == "done" && !is_whole() {
+            let parameters = &line["parameters"];
+            let number: u64 = format!("{}{}", parameters["size"], parameters["factor"])
+                .parse()
+                .expect("a number");
+            assert_eq!(
+                line["values"]["twice"].as_f64(),
+                Some(2.0 * number as f64),
+                "{line}"
+            );
+        }
+    }
+    assert_eq!(rounds.len(), 24);
+    for (point, rounds) in rounds {
+        let numbers: Vec<u64> = rounds.keys().copied().collect();
+        let has_failed_twice = rounds
+            .values()
+            .filter(|line| line["status"] != "done")
+            .count()
+            == 2;
+        assert!(
+            numbers == [0, 1, 2] || (numbers == [0, 1] && has_failed_twice),
+            "{point}: {numbers:?}"
+        );
+    }
+}
+
+#[test]
+fn a_campaign_killed_ten_times_loses_and_doubles_nothing() {
+    let folder = Folder::new();
+    let file = write_24_points(&folder);
+    let dir = folder.path("results");
+    fs::create_dir(&dir).expect("a writable folder");
+    let dir = fs::canonicalize(dir)
+        .expect("a folder")
+        .to_str()
+        .expect("a name")
+        .to_owned();
+    let mut engine = Running::start(run_command(&file, &dir));
+    let mut state = 5;
+    let mut killed_engines = 0;
+    for number in 0..KILLS {
+        // A moment of the repetitions under way, and the processes of that moment.
+        std::thread::sleep(Duration::from_millis(draw(&mut state, 200)));
+        let repetition = list_repetition(&dir);
+        let launcher = repetition
+            .iter()
+            .find(|(_, words)| words.contains("launcher") || words.contains("mpirun"));
+        let ranks: Vec<_> = repetition
+            .iter()
+            .filter(|process| Some(*process) != launcher)
+            .collect();
+        match (number % 3, launcher, ranks.first()) {
+            (1, Some((launcher, _)), _) => kill(*launcher),
+            (2, _, Some((rank, _))) => kill(*rank),
+            _ => {
+                kill(engine.process());
+                engine.wait(HANGS);
+                killed_engines += 1;
+                engine = Running::start(run_command(&file, &dir));
+            }
+        }
+    }
+    engine.wait(HANGS).success();
+    assert!(killed_engines >= 4);
+    let lines = read_lines(&dir);
+    check_whole(&lines);
+    assert!(list_repetition(&dir).is_empty());
+    // Nothing is left to do.
+    run_campaign(&file, &dir).success();
+    assert_eq!(read_lines(&dir).len(), lines.len());
+    let status = json(&isochron(&["campaign", "status", &dir, "--json"]).success());
+    assert_eq!(
+        (&status["state"], &status["points_ended"]),
+        (&"ended".into(), &24.into()),
+        "{status}"
+    );
+}
+
+/// A campaign of many short repetitions.
+const SHORT: &str = r#"
+[sweep]
+size = [1, 2, 3, 4]
+[[contender]]
+name = "one"
+command = "sh -c 'sleep 0.01; echo {size}'"
+result = { regex = '(?P<value>[0-9]+)' }
+better = "more"
+[repeat]
+min = 30
+max = 30
+again = 0
+"#;
+
+#[test]
+fn a_full_disk_leaves_a_campaign_that_goes_on() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, SHORT);
+    let dir = folder.path("results");
+    let command = run_command(&file, &dir);
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "ulimit -f 32; exec \"$@\"", "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    let stderr = run(limited, HANGS).failure(1);
+    assert!(stderr.contains("points.jsonl: File too large"), "{stderr}");
+    assert!(stderr.contains("run the campaign again"), "{stderr}");
+    let kept = fs::read_to_string(Path::new(&dir).join("points.jsonl")).expect("lines");
+    assert!(kept.ends_with('\n') && kept.len() <= 32 << 10, "{kept}");
+    run_campaign(&file, &dir).success();
+    let all = fs::read_to_string(Path::new(&dir).join("points.jsonl")).expect("lines");
+    assert!(all.starts_with(&kept));
+    let places: BTreeSet<String> = read_lines(&dir)
+        .iter()
+        .map(|line| format!("{} {}", line["point"], line["round"]))
+        .collect();
+    assert_eq!((places.len(), read_lines(&dir).len()), (120, 120));
+}
+
+#[test]
+fn a_file_system_that_is_full_is_told() {
+    let namespace = ["--map-root-user", "--mount"];
+    let trial = Command::new("unshare").args(namespace).arg("true").status();
+    if !trial.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mount namespaces here");
+        return;
+    }
+    let folder = Folder::new();
+    let file = write_campaign(&folder, SHORT);
+    let dir = folder.path("results");
+    fs::create_dir(&dir).expect("a writable folder");
+    let script = "D=$1; shift; mount -t tmpfs -o size=32k none $D || exit 9; \"$@\"; status=$?; tail -c 1 $D/points.jsonl | od -c; \
+                  mount -o remount,size=1m $D; \"$@\" --json; wc -l < $D/points.jsonl; exit $status";
+    let command = run_command(&file, &dir);
+    let mut mounted = Command::new("unshare");
+    mounted
+        .args(namespace)
+        .args(["sh", "-c", script, "sh", &dir]);
+    mounted.arg(command.get_program()).args(command.get_args());
+    let outcome = run(mounted, HANGS);
+    assert_eq!(outcome.status, Some(1), "{outcome:#?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("points.jsonl: No space left on device"),
+        "{}",
+        outcome.stderr
+    );
+    for part in ["0000000  \\n", "\"state\":\"ended\"", "120\n"] {
+        assert!(outcome.stdout.contains(part), "{part}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn two_engines_in_one_folder_are_one_too_many() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, &SHORT.replace("sleep 0.01", "sleep 100"));
+    let dir = folder.path("results");
+    let first = Running::start(run_command(&file, &dir));
+    while list_repetition(
+        &fs::canonicalize(&dir).map_or(String::new(), |dir| dir.display().to_string()),
+    )
+    .is_empty()
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let stderr = run_campaign(&file, &dir).failure(2);
+    assert!(
+        stderr.contains(&format!("process {} on ", first.process())),
+        "{stderr}"
+    );
+    let shown = isochron(&["campaign", "status", &dir]).success();
+    assert!(
+        shown.contains(&format!("running (process {} on ", first.process())),
+        "{shown}"
+    );
+    // A polite signal ends it, and what it has started.
+    let _ = Command::new("kill")
+        .args(["-TERM", &first.process().to_string()])
+        .status();
+    let stderr = first.wait(HANGS).failure(1);
+    assert!(
+        stderr.contains("the same command goes on where it was"),
+        "{stderr}"
+    );
+    assert!(list_repetition(&dir).is_empty());
+    assert!(read_lines(&dir).is_empty());
+}
+
+#[test]
+fn mistakes_in_a_campaign_file_have_a_line() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, &SHORT.replace("[repeat]", "[repaet]"));
+    for command in ["plan", "run"] {
+        let stderr = isochron(&["campaign", command, &file]).failure(2);
+        let expected = format!("{file}:11: unknown key `repaet`: did you mean `repeat`?");
+        assert!(stderr.contains(&expected), "{stderr}");
+    }
+}
+
+#[test]
+fn campaigns_are_planned_reported_and_compared() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, SHORT);
+    let dirs = ["first", "second"].map(|name| folder.path(name));
+    let plan = json(&isochron(&["campaign", "plan", &file, "--dir", &dirs[0], "--json"]).success());
+    assert_eq!(
+        (&plan["points"], &plan["left"]["most"]),
+        (&4.into(), &120.into()),
+        "{plan}"
+    );
+    assert!(plan["left"]["most_s"].is_null(), "{plan}");
+    for dir in &dirs {
+        run_campaign(&file, dir).success();
+    }
+    let text = isochron(&["campaign", "plan", &file, "--dir", &dirs[0]]).success();
+    assert!(
+        text.contains("size=3\n  one: sh -c 'sleep 0.01; echo 3'\n"),
+        "{text}"
+    );
+    assert!(text.contains("nothing is left"), "{text}");
+    let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
+    assert_eq!(report["rows"][3]["value"]["median"], 4.0, "{report}");
+    for name in ["report.md", "points.csv"] {
+        assert!(Path::new(&dirs[0]).join(name).exists(), "{name}");
+    }
+    let compared =
+        json(&isochron(&["campaign", "compare", &dirs[0], &dirs[1], "--json"]).success());
+    assert_eq!(
+        compared["environment"],
+        Value::Array(Vec::new()),
+        "{compared}"
+    );
+    for point in compared["points"].as_array().expect("points") {
+        assert_eq!(
+            (&point["verdict"], &point["ratio"]),
+            (&"same".into(), &1.0.into()),
+            "{point}"
+        );
+    }
+    let text = isochron(&["campaign", "compare", &dirs[0], &dirs[1]]).success();
+    assert!(text.starts_with("The environments are alike.\n"), "{text}");
+    assert_eq!(text.matches("same within 2 %").count(), 4, "{text}");
+}
