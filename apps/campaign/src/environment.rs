@@ -1,6 +1,6 @@
 //! The environment of a campaign: what its times depend on, as far as this host tells.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io;
@@ -66,7 +66,8 @@ pub(crate) struct Environment {
 impl Environment {
     /// Reads the environment of this host and the programs of a campaign.
     pub fn read(campaign: &Campaign) -> Self {
-        let mut facts = read_host(Path::new("/"));
+        let root = Path::new("/");
+        let mut facts = HostFiles { root }.describe();
         facts.insert("host".to_owned(), host_name().into());
         facts.insert("gpus".to_owned(), read_gpus());
         facts.insert("variables".to_owned(), read_variables());
@@ -87,67 +88,90 @@ pub(crate) fn host_name() -> String {
         .into_owned()
 }
 
-/// Reads the facts about the host on a file system with this root.
-fn read_host(root: &Path) -> Map<String, Value> {
-    let read = |path: &str| {
-        let text = fs::read_to_string(root.join(path)).ok()?;
+/// The files in which the system describes itself.
+struct HostFiles<'r> {
+    root: &'r Path,
+}
+
+impl HostFiles<'_> {
+    /// Returns the first line of a file, if it has one.
+    fn read(&self, path: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path)).ok()?;
         let line = text.lines().next()?.trim().to_owned();
         (!line.is_empty()).then_some(line)
-    };
-    let field = |path: &str, name: &str, after: char| {
-        let text = fs::read_to_string(root.join(path)).ok()?;
-        let mut values = text.lines().filter_map(|line| {
-            let (field, value) = line.split_once(after)?;
-            (field.trim() == name).then(|| value.trim().to_owned())
-        });
-        values.next()
-    };
-    let cpus = "sys/devices/system/cpu";
-    let governors: BTreeSet<String> = list_numbered(&root.join(cpus), "cpu")
-        .into_iter()
-        .filter_map(|cpu| read(&format!("{cpus}/{cpu}/cpufreq/scaling_governor")))
-        .collect();
-    let boost = read(&format!("{cpus}/cpufreq/boost")).or_else(|| {
-        read(&format!("{cpus}/intel_pstate/no_turbo"))
-            .map(|off| if off == "0" { "1" } else { "0" }.to_owned())
-    });
-    let nodes = "sys/devices/system/node";
-    let numa = list_numbered(&root.join(nodes), "node")
-        .into_iter()
-        .map(|node| {
-            let cores = read(&format!("{nodes}/{node}/cpulist"));
-            let memory = fs::read_to_string(root.join(format!("{nodes}/{node}/meminfo")))
-                .unwrap_or_default();
-            let memory = memory.lines().find_map(|line| {
-                line.split_once("MemTotal:")
-                    .map(|(_, size)| size.trim().to_owned())
-            });
-            (node, json!({"cores": cores, "memory": memory}))
-        });
-    let group =
-        read("proc/self/cgroup").and_then(|line| Some(line.strip_prefix("0::/")?.to_owned()));
-    let group = format!("sys/fs/cgroup/{}", group.unwrap_or_default());
-    let facts = json!({
-        "cpu": {
-            "model": field("proc/cpuinfo", "model name", ':'),
-            "cores": read(&format!("{cpus}/online")),
-            "allowed": field("proc/self/status", "Cpus_allowed_list", ':'),
+    }
+
+    /// Returns the value of the line `name: value` of a file, or of `name=value`.
+    fn read_field(&self, path: &str, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.root.join(path)).ok()?;
+        text.lines().find_map(|line| {
+            let (field, value) = line.split_once([':', '='])?;
+            (field.trim() == name).then(|| value.trim().trim_matches('"').to_owned())
+        })
+    }
+
+    fn describe_cpu(&self, group: &str) -> Value {
+        let cpus = "sys/devices/system/cpu";
+        let governors: BTreeSet<String> = list_numbered(&self.root.join(cpus), "cpu")
+            .into_iter()
+            .filter_map(|cpu| self.read(&format!("{cpus}/{cpu}/cpufreq/scaling_governor")))
+            .collect();
+        json!({
+            "model": self.read_field("proc/cpuinfo", "model name"),
+            "cores": self.read(&format!("{cpus}/online")),
+            "allowed": self.read_field("proc/self/status", "Cpus_allowed_list"),
             "governors": governors,
-            "max_khz": read(&format!("{cpus}/cpu0/cpufreq/scaling_max_freq")),
-            "boost": boost,
-            "quota": read(&format!("{group}/cpu.max")),
-            "smt": read(&format!("{cpus}/smt/control")),
-        },
-        "numa": numa.collect::<BTreeMap<_, _>>(),
-        "memory": field("proc/meminfo", "MemTotal", ':'),
-        "memory_limit": read(&format!("{group}/memory.max")),
-        "huge_pages": read("sys/kernel/mm/transparent_hugepage/enabled"),
-        "kernel": read("proc/sys/kernel/osrelease"),
-        "system": field("etc/os-release", "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()),
-    });
-    match facts {
-        Value::Object(facts) => facts,
-        _ => Map::new(),
+            "max_khz": self.read(&format!("{cpus}/cpu0/cpufreq/scaling_max_freq")),
+            "boost": self.read(&format!("{cpus}/cpufreq/boost")),
+            "no_turbo": self.read(&format!("{cpus}/intel_pstate/no_turbo")),
+            "quota": self.read(&format!("{group}/cpu.max")),
+            "smt": self.read(&format!("{cpus}/smt/control")),
+        })
+    }
+
+    fn describe_numa(&self) -> Value {
+        let nodes = "sys/devices/system/node";
+        let described = list_numbered(&self.root.join(nodes), "node")
+            .into_iter()
+            .map(|node| {
+                let cores = self.read(&format!("{nodes}/{node}/cpulist"));
+                let number = node.trim_start_matches("node");
+                let memory = self.read_field(
+                    &format!("{nodes}/{node}/meminfo"),
+                    &format!("Node {number} MemTotal"),
+                );
+                (node, json!({"cores": cores, "memory": memory}))
+            });
+        Value::Object(described.collect())
+    }
+
+    fn describe(&self) -> Map<String, Value> {
+        let group = self.read("proc/self/cgroup");
+        let group = group.as_deref().and_then(|line| line.strip_prefix("0::/"));
+        let group = format!("sys/fs/cgroup/{}", group.unwrap_or_default());
+        let facts = [
+            ("cpu", self.describe_cpu(&group)),
+            ("numa", self.describe_numa()),
+            ("memory", self.read_field("proc/meminfo", "MemTotal").into()),
+            (
+                "memory_limit",
+                self.read(&format!("{group}/memory.max")).into(),
+            ),
+            (
+                "huge_pages",
+                self.read("sys/kernel/mm/transparent_hugepage/enabled")
+                    .into(),
+            ),
+            ("kernel", self.read("proc/sys/kernel/osrelease").into()),
+            (
+                "system",
+                self.read_field("etc/os-release", "PRETTY_NAME").into(),
+            ),
+        ];
+        facts
+            .map(|(name, fact)| (name.to_owned(), fact))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -166,22 +190,31 @@ fn list_numbered(folder: &Path, name: &str) -> Vec<String> {
 
 /// Returns what `nvidia-smi` tells of the GPUs; an empty list without it.
 fn read_gpus() -> Value {
-    let told = print_of(
-        "nvidia-smi",
-        &[&format!("--query-gpu={GPU_FACTS}"), "--format=csv,noheader"],
-    );
-    parse_gpus(&told.unwrap_or_default())
+    let facts: Vec<&str> = GPU_FACTS.split(',').map(str::trim).collect();
+    let mut gpus: Vec<Map<String, Value>> = Vec::new();
+    if let Some(told) = query_gpus(&facts) {
+        add_facts(&mut gpus, &facts, &told);
+    } else if query_gpus(&facts[..1]).is_some() {
+        // A driver that lacks one of the facts refuses to tell any.
+        for fact in facts {
+            add_facts(&mut gpus, &[fact], &query_gpus(&[fact]).unwrap_or_default());
+        }
+    }
+    Value::from_iter(gpus.into_iter().map(Value::Object))
 }
 
-fn parse_gpus(told: &str) -> Value {
-    let gpus = told.lines().map(|line| {
-        let names = GPU_FACTS.split(',').map(str::trim);
-        let facts = names.zip(line.split(',').map(|fact| Value::from(fact.trim())));
-        facts
-            .map(|(name, fact)| (name.to_owned(), fact))
-            .collect::<Map<_, _>>()
-    });
-    Value::from_iter(gpus)
+fn query_gpus(facts: &[&str]) -> Option<String> {
+    let query = format!("--query-gpu={}", facts.join(","));
+    print_of("nvidia-smi", &[&query, "--format=csv,noheader"])
+}
+
+/// Adds facts to the GPUs that lines of comma-separated values tell of, one a line.
+fn add_facts(gpus: &mut Vec<Map<String, Value>>, facts: &[&str], told: &str) {
+    gpus.resize(gpus.len().max(told.lines().count()), Map::new());
+    for (gpu, line) in gpus.iter_mut().zip(told.lines()) {
+        let values = line.split(',').map(|value| Value::from(value.trim()));
+        gpu.extend(facts.iter().map(|&fact| fact.to_owned()).zip(values));
+    }
 }
 
 fn read_variables() -> Value {
@@ -367,7 +400,7 @@ mod tests {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, content).unwrap();
         }
-        let facts = Value::Object(read_host(root.path()));
+        let facts = Value::Object(HostFiles { root: root.path() }.describe());
         assert_eq!(facts["cpu"]["model"], "A CPU");
         assert_eq!(
             facts["cpu"]["governors"],
@@ -385,10 +418,20 @@ mod tests {
 
     #[test]
     fn what_nvidia_tells_has_names() {
-        let gpus = parse_gpus("NVIDIA H100, GPU-1, 570.1, 96, 1980 MHz\n");
-        assert_eq!(gpus[0]["name"], "NVIDIA H100");
-        assert_eq!(gpus[0]["clocks.max.sm"], "1980 MHz");
-        assert_eq!(parse_gpus(""), json!([]));
+        let mut gpus = Vec::new();
+        add_facts(
+            &mut gpus,
+            &["name", "uuid"],
+            "NVIDIA H100, GPU-1\nNVIDIA H100, GPU-2\n",
+        );
+        add_facts(&mut gpus, &["clocks.max.sm"], "1980 MHz\n1755 MHz\n");
+        // A fact that the driver does not know.
+        add_facts(&mut gpus, &["mig.mode.current"], "");
+        let gpus = json!(gpus);
+        assert_eq!(
+            gpus[1],
+            json!({"name": "NVIDIA H100", "uuid": "GPU-2", "clocks.max.sm": "1755 MHz"})
+        );
     }
 
     #[test]

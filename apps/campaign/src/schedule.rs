@@ -1,5 +1,7 @@
 //! What a campaign runs: a pure function of what it has run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::file::Campaign;
@@ -215,7 +217,7 @@ impl Campaign {
                         .is_done()
                         .then(|| (named.name.as_str(), all_values(counted)))
                 });
-            let values: std::collections::BTreeMap<_, _> = values.collect();
+            let values: BTreeMap<_, _> = values.collect();
             Some(goal.above.number(&values)? / goal.below.number(&values)?)
         });
         MedianInterval::of(

@@ -75,7 +75,7 @@ pub struct ComparedPoint {
     pub p_value: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,
-    /// Rounds that the compared campaign needs besides for another verdict than inconclusive, if the ratio stays.
+    /// Rounds that both sides need besides for another verdict than inconclusive, if the ratio stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more_rounds: Option<u64>,
 }
@@ -217,32 +217,21 @@ fn list_notes(baseline: &[PathBuf], sides: &[Side], compared: &Path, new: &Side)
         }
     }
     let last = sides.last();
-    let definitions = |campaign: &Campaign| -> BTreeMap<String, String> {
-        let contenders = campaign.contenders.iter();
-        contenders
-            .map(|contender| (contender.name.clone(), contender.definition.clone()))
-            .collect()
-    };
-    let before = last
-        .map(|side| definitions(&side.campaign))
-        .unwrap_or_default();
-    for (name, definition) in definitions(&new.campaign) {
-        if before.get(&name).is_some_and(|other| *other != definition) {
+    for contender in &new.campaign.contenders {
+        let before = last.and_then(|side| side.campaign.find_contender(&contender.name));
+        if before.is_some_and(|before| before.definition != contender.definition) {
             notes.push(format!(
-                "the command or the results of `{name}` differ from those of the baseline"
+                "the command or the results of `{}` differ from those of the baseline",
+                contender.name
             ));
         }
     }
-    let ids = |campaign: &Campaign| -> BTreeSet<String> {
-        campaign
-            .points
-            .iter()
-            .map(|point| point.id.clone())
-            .collect()
-    };
-    let missing = last.map_or(0, |side| {
-        ids(&side.campaign).difference(&ids(&new.campaign)).count()
-    });
+    let points: BTreeSet<&str> = new.campaign.points.iter().map(|point| &*point.id).collect();
+    let before = last.map_or(&[][..], |side| &side.campaign.points);
+    let missing = before
+        .iter()
+        .filter(|point| !points.contains(&*point.id))
+        .count();
     if missing > 0 {
         notes.push(format!(
             "{missing} points of the baseline are not in {}",

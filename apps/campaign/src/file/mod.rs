@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::CampaignError;
 use crate::expression::Expression;
-use crate::point::{Parameters, Point, fingerprint};
+use crate::point::{Parameter, Parameters, Point, fingerprint};
 use crate::reading::ResultRule;
 use crate::template::Template;
 
@@ -52,7 +52,7 @@ pub struct Contender {
     pub(crate) env: BTreeMap<String, Template>,
     pub(crate) result: ResultRule,
     /// Values of each name that is tuned.
-    pub(crate) tune: BTreeMap<String, Vec<crate::point::Parameter>>,
+    pub(crate) tune: BTreeMap<String, Vec<Parameter>>,
     /// The value by which contenders are compared.
     pub(crate) value: Expression,
     /// The direction in which the value is better.
@@ -64,7 +64,7 @@ pub struct Contender {
 }
 
 /// The direction in which a value is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// The smaller value, as of times.
@@ -74,7 +74,7 @@ pub enum Better {
 }
 
 /// The number of repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Repeat {
     /// Fewest rounds.

@@ -336,20 +336,6 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
         return Err(Mistake::new(twice.span(), reason));
     }
     let known: BTreeSet<&str> = parameters.iter().copied().chain(tuned).collect();
-    let read = |text: &Spanned<String>| -> Result<Template, Mistake> {
-        let template =
-            Template::parse(text.get_ref()).map_err(|reason| Mistake::new(text.span(), reason))?;
-        if let Some(unknown) = template
-            .names()
-            .into_iter()
-            .find(|name| !known.contains(name))
-        {
-            let suggestion = suggest(unknown, known.iter().copied());
-            let reason = format!("unknown parameter `{{{unknown}}}`{suggestion}");
-            return Err(Mistake::new(text.span(), reason));
-        }
-        Ok(template)
-    };
     if raw.command.get_ref().trim().is_empty() {
         return Err(Mistake::new(raw.command.span(), "the command is empty"));
     }
@@ -362,15 +348,19 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
     let env = raw
         .env
         .iter()
-        .map(|(name, text)| Ok((name.get_ref().clone(), read(text)?)));
+        .map(|(name, text)| Ok((name.get_ref().clone(), read_template(text, &known)?)));
     let tune = raw
         .tune
         .iter()
         .map(|(name, values)| (name.get_ref().clone(), values.get_ref().clone()));
     Ok(Contender {
         name: raw.name.get_ref().clone(),
-        command: read(&raw.command)?,
-        launch: raw.launch.as_ref().map(read).transpose()?,
+        command: read_template(&raw.command, &known)?,
+        launch: raw
+            .launch
+            .as_ref()
+            .map(|launch| read_template(launch, &known))
+            .transpose()?,
         env: env.collect::<Result<_, _>>()?,
         tune: tune.collect(),
         value,
@@ -379,6 +369,21 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
         limit_s: check_limit(raw.limit_s.as_ref())?,
         definition: fingerprint_definition(raw),
     })
+}
+
+/// Reads a text whose names are all `known`.
+fn read_template(text: &Spanned<String>, known: &BTreeSet<&str>) -> Result<Template, Mistake> {
+    let at = |reason: String| Mistake::new(text.span(), reason);
+    let template = Template::parse(text.get_ref()).map_err(at)?;
+    if let Some(unknown) = template
+        .names()
+        .into_iter()
+        .find(|name| !known.contains(name))
+    {
+        let suggestion = suggest(unknown, known.iter().copied());
+        return Err(at(format!("unknown parameter `{{{unknown}}}`{suggestion}")));
+    }
+    Ok(template)
 }
 
 fn check_limit(limit: Option<&Spanned<f64>>) -> Result<f64, Mistake> {
@@ -439,33 +444,35 @@ fn check_goal(goal: &Spanned<RawGoal>, contenders: &[Contender]) -> Result<Goal,
             "a goal has `at_least` or `at_most`",
         ));
     }
-    let read = |text: &Spanned<String>| -> Result<Expression, Mistake> {
-        let at = |reason: String| Mistake::new(text.span(), reason);
-        let expression = Expression::parse(text.get_ref()).map_err(at)?;
-        for name in expression.names() {
-            let (contender, value) = name.split_once('.').unwrap_or((&name, ""));
-            let Some(found) = contenders.iter().find(|other| other.name == contender) else {
-                let suggestion = suggest(
-                    contender,
-                    contenders.iter().map(|other| other.name.as_str()),
-                );
-                return Err(at(format!("unknown contender `{contender}`{suggestion}")));
-            };
-            if !found.value_names().contains(&value) {
-                let suggestion = suggest(value, found.value_names());
-                return Err(at(format!(
-                    "`{contender}` has no result `{value}`{suggestion}"
-                )));
-            }
-        }
-        Ok(expression)
-    };
     Ok(Goal {
-        above: read(&ratio[0])?,
-        below: read(&ratio[1])?,
+        above: read_side(&ratio[0], contenders)?,
+        below: read_side(&ratio[1], contenders)?,
         at_least: *at_least,
         at_most: *at_most,
     })
+}
+
+/// Reads one side of a goal's ratio, whose names are results of contenders, such as `ours.wall_s`.
+fn read_side(text: &Spanned<String>, contenders: &[Contender]) -> Result<Expression, Mistake> {
+    let at = |reason: String| Mistake::new(text.span(), reason);
+    let expression = Expression::parse(text.get_ref()).map_err(at)?;
+    for name in expression.names() {
+        let (contender, value) = name.split_once('.').unwrap_or((&name, ""));
+        let Some(found) = contenders.iter().find(|other| other.name == contender) else {
+            let suggestion = suggest(
+                contender,
+                contenders.iter().map(|other| other.name.as_str()),
+            );
+            return Err(at(format!("unknown contender `{contender}`{suggestion}")));
+        };
+        if !found.value_names().contains(&value) {
+            let suggestion = suggest(value, found.value_names());
+            return Err(at(format!(
+                "`{contender}` has no result `{value}`{suggestion}"
+            )));
+        }
+    }
+    Ok(expression)
 }
 
 fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
