@@ -1,5 +1,6 @@
 //! The time account of the process.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use super::progress::ProgressLine;
@@ -40,7 +41,7 @@ pub(super) struct Stopwatch<'a> {
     /// The line of progress, which a new phase clears.
     pub line: Option<&'a ProgressLine>,
     /// Records the phases.
-    pub recorder: Option<&'a Recorder>,
+    pub recorder: Option<Rc<Recorder>>,
     account: Account,
     phase: AccountPhase,
     start: Instant,
@@ -65,7 +66,7 @@ impl Stopwatch<'_> {
     pub(super) fn enter(&mut self, next: AccountPhase) {
         let phase = RankPhase::from(next);
         watch::enter(phase);
-        if let Some(recorder) = self.recorder {
+        if let Some(recorder) = &self.recorder {
             recorder.enter(phase.describe());
         }
         self.enter_at(next, Instant::now());

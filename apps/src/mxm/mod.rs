@@ -80,7 +80,7 @@ pub fn run<'a>(
         ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
     };
     watch.line = line.as_deref();
-    watch.recorder = recorder.map(|recorder| &**recorder);
+    watch.recorder = recorder.cloned();
     watch.enter(AccountPhase::Devices);
     let settings = arguments.set_up_session().element(problem.element());
     let settings = match &given {
@@ -137,7 +137,6 @@ pub fn run<'a>(
     }?;
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
-    let watch = watch.end_work();
     if let Some(trace) = trace {
         trace.finish(comm)?;
     }
@@ -151,7 +150,7 @@ pub fn run<'a>(
         plan,
         report,
         file: outputs.report,
-        watch,
+        watch: watch.end_work(),
     };
     let finished = (comm.rank() == 0).then_some(finished);
     if is_wrong {
