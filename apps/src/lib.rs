@@ -34,6 +34,7 @@ mod points;
 mod table;
 mod terminal_line;
 mod topology;
+mod trace;
 mod trace_model;
 mod watch;
 
@@ -332,7 +333,7 @@ fn run_command<'a>(
         },
         Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
         Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
-        Subcommands::App(command) => app::run(comm, command)?,
+        Subcommands::App(command) => app::run(comm, start, command)?,
         Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,
         Subcommands::Topology(arguments) if arguments.is_of_job() => {
             topology::run_on_ranks(comm.as_ref(), arguments)?

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
-use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile, open_stdout};
+use isochron_core::internal::output::{DOCUMENT_BYTES, PartialFile, check_distinct, open_stdout};
 pub use isochron_core::internal::output::{keep_stdout, remove_partial_files};
 use isochron_core::internal::watch::{RankPhase, enter_within};
 use isochron_hierarchy::printable::{escape, show_text};
@@ -223,6 +223,26 @@ pub fn name_path<'a>(
     (option, path): (&'a str, &'a Option<PathBuf>),
 ) -> Option<(&'a str, &'a Path)> {
     path.as_deref().map(|path| (option, path))
+}
+
+/// Checks before the work that no file is written that is another output or is read. Each path comes with its option.
+///
+/// # Errors
+/// [`Error::File`] on every rank, with both options.
+///
+/// # Collective
+/// All ranks.
+pub fn check_paths<'a>(
+    comm: &dyn Comm,
+    inputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
+    outputs: impl IntoIterator<Item = (&'a str, &'a Path)>,
+) -> Result<(), Error> {
+    let outcome = if comm.rank() == 0 {
+        check_distinct(inputs, outputs)
+    } else {
+        Ok(())
+    };
+    agree(comm, outcome)
 }
 
 /// Creates the file for a document before the work, if one is wanted: what cannot be written is known then.

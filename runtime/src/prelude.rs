@@ -16,7 +16,7 @@ pub use crate::plan::{Plan, Problem};
 pub use crate::product::{
     Element, Execution, Factors, Product, ProductConfig, ProductOf, ProductRun, RunConfig, Scalars,
 };
-pub use crate::progress::{Observer, Progress};
+pub use crate::progress::{DeviceCall, Observer, Progress};
 pub use crate::rebalance::{LoopPart, RebalanceConfig, Rebalancer, UnitArray, UnitMemory};
 pub use crate::report::Report;
 pub use crate::session::{

@@ -12,7 +12,7 @@ use isochron_core::hierarchy::rebalance::list_ranges;
 use isochron_core::prelude::*;
 use isochron_kernels::KernelParameters;
 
-use crate::app::rows::{RowApplication, RowProblem, keep_worse, prepare_kernel, time_kernel};
+use crate::app::rows::{RowApplication, RowProblem, RunSteps, keep_worse, prepare_kernel};
 
 /// This rank's rows of a product.
 pub struct MatrixVector {
@@ -52,13 +52,16 @@ impl RowApplication for MatrixVector {
         agree(comm, Self::allocate(problem, comm.rank(), rows))
     }
 
-    fn run(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
-        self.gather_x(comm)?;
+    fn run(&mut self, comm: &dyn Comm, steps: RunSteps<'_>) -> Result<Vec<f64>, Error> {
+        let (size, rows) = (self.problem.size, self.rows[self.rank].len());
+        let travels = [size - rows, rows * (comm.size() - 1)].map(|rows| rows * size_of::<f64>());
+        steps.exchange("x", 0, comm, travels, || self.gather_x(comm))?;
         self.kernel
             .split_operands()
             .1
             .copy_from_slice(&self.vectors[1]);
-        Ok(vec![time_kernel(&mut self.kernel)])
+        let flop = 2.0 * rows as f64 * size as f64;
+        Ok(vec![steps.time_kernel(&mut self.kernel, 0, rows, flop)])
     }
 
     /// Computes every entry again, term after term, from the rules of A and x.

@@ -9,6 +9,7 @@ pub(crate) mod jacobi;
 pub(crate) mod rows;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::Subcommand;
 use isochron_core::comm::Comm;
@@ -38,14 +39,18 @@ impl AppCommand {
     }
 }
 
-/// Runs the application on every rank; the head rank has an answer.
+/// Runs the application on every rank, in a process that began at `start`; the head rank has an answer.
 ///
 /// # Collective
 /// All ranks.
-pub fn run(comm: &Arc<dyn Comm>, command: &AppCommand) -> Result<Option<Answer>, Failure> {
+pub fn run(
+    comm: &Arc<dyn Comm>,
+    start: Instant,
+    command: &AppCommand,
+) -> Result<Option<Answer>, Failure> {
     match command {
-        AppCommand::Fft2d(arguments) => rows::run::<fft2d::Fft2d>(comm.as_ref(), arguments),
-        AppCommand::Dgemv(arguments) => rows::run::<dgemv::MatrixVector>(comm.as_ref(), arguments),
-        AppCommand::Jacobi(arguments) => jacobi::run(comm, arguments),
+        AppCommand::Fft2d(arguments) => rows::run::<fft2d::Fft2d>(&**comm, start, arguments),
+        AppCommand::Dgemv(arguments) => rows::run::<dgemv::MatrixVector>(&**comm, start, arguments),
+        AppCommand::Jacobi(arguments) => jacobi::run(comm, start, arguments),
     }
 }

@@ -1,8 +1,10 @@
 //! The time account of the process.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use super::progress::ProgressLine;
+use crate::trace::Recorder;
 use isochron_core::internal::watch::{self, RankPhase};
 use isochron_core::report::Account;
 
@@ -38,6 +40,8 @@ impl From<AccountPhase> for RankPhase {
 pub(super) struct Stopwatch<'a> {
     /// The line of progress, which a new phase clears.
     pub line: Option<&'a ProgressLine>,
+    /// Records the phases.
+    pub recorder: Option<Rc<Recorder>>,
     account: Account,
     phase: AccountPhase,
     start: Instant,
@@ -50,6 +54,7 @@ impl Stopwatch<'_> {
     pub(super) fn started_at(start: Instant) -> Self {
         Self {
             line: None,
+            recorder: None,
             account: Account::default(),
             phase: AccountPhase::Start,
             start,
@@ -59,7 +64,11 @@ impl Stopwatch<'_> {
 
     /// Ends the phase and enters the next.
     pub(super) fn enter(&mut self, next: AccountPhase) {
-        watch::enter(next.into());
+        let phase = RankPhase::from(next);
+        watch::enter(phase);
+        if let Some(recorder) = &self.recorder {
+            recorder.enter(phase.describe());
+        }
         self.enter_at(next, Instant::now());
         if let Some(line) = self.line {
             line.clear();
@@ -87,6 +96,7 @@ impl Stopwatch<'_> {
         self.enter(AccountPhase::End);
         Stopwatch {
             line: None,
+            recorder: None,
             account: self.account,
             phase: self.phase,
             start: self.start,

@@ -20,7 +20,7 @@ use std::time::Instant;
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::internal::flip_element;
-use isochron_core::internal::output::{PartialFile, check_distinct};
+use isochron_core::internal::output::PartialFile;
 use isochron_core::internal::watch::{LongCall, expect_work, note_progress};
 use isochron_core::matrix::file::OutputFile;
 use isochron_core::matrix::redistribute::Moved;
@@ -28,6 +28,7 @@ use isochron_core::matrix::{Generator, Matrix, Operand, Spread, file};
 use isochron_core::plan::{PartOfK, Plan, Problem};
 use isochron_core::product::{Element, RunRecord, Scalars};
 use isochron_core::product::{Factors, ProductOf, RunConfig};
+use isochron_core::progress::Observer;
 use isochron_core::report::Report;
 use isochron_core::session::Session;
 use isochron_core::verify::{Recall, TakeFactors};
@@ -37,7 +38,8 @@ use num_complex::{Complex32, Complex64};
 
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::output::{self, Answer, create_file, name_path};
+use crate::output::{self, Answer, check_paths, create_file, name_path};
+use crate::trace::RunTrace;
 use account::{AccountPhase, Stopwatch};
 use check::Check;
 pub use finished::{FinishedRun, MxmEnding};
@@ -62,13 +64,15 @@ pub fn run<'a>(
     let shared = comm;
     let comm = shared.as_ref();
     let mut watch = Stopwatch::started_at(start);
-    check_paths(comm, arguments)?;
+    check_files(comm, arguments)?;
     let given = GivenPlan::load(comm, arguments)?;
     check_record(arguments, given.as_ref().map(GivenPlan::plan))?;
     check_models(arguments)?;
     arguments.balancing.check(arguments.strategy)?;
     let (problem, files) = find_problem(comm, arguments, given.as_ref())?;
     let outputs = Outputs::create(comm, arguments, &problem)?;
+    let trace = RunTrace::begin(comm, arguments.trace.as_deref(), start)?;
+    let recorder = trace.as_ref().map(RunTrace::recorder);
     let line = if arguments.quiet {
         None
     } else {
@@ -76,6 +80,7 @@ pub fn run<'a>(
         ProgressLine::on_terminal(comm, problem.flop(), limits).map(Rc::new)
     };
     watch.line = line.as_deref();
+    watch.recorder = recorder.cloned();
     watch.enter(AccountPhase::Devices);
     let settings = arguments.set_up_session().element(problem.element());
     let settings = match &given {
@@ -83,8 +88,17 @@ pub fn run<'a>(
         None => settings,
     };
     let mut session = settings.build(Arc::clone(shared))?;
+    let mut observers: Vec<Rc<dyn Observer>> = Vec::new();
     if let Some(line) = &line {
-        session.observe_progress(line.clone());
+        observers.push(line.clone());
+    }
+    if let Some(recorder) = recorder {
+        let names = session.devices().iter().map(|device| device.name.clone());
+        recorder.set_devices(names, problem.element().flop());
+        observers.push(recorder.clone());
+    }
+    if !observers.is_empty() {
+        session.observe_progress(Rc::new(observers));
     }
     watch.enter(AccountPhase::Plan);
     let plan = match &given {
@@ -123,6 +137,9 @@ pub fn run<'a>(
     }?;
     output::write_json(comm, outputs.record, &record)?;
     drop(session);
+    if let Some(trace) = trace {
+        trace.finish(comm)?;
+    }
     let is_wrong = report.verified == Some(false);
     let failure = match &report.overflow {
         Some(found) => Failure::run(format!("the result overflows {}: {found}", report.element)),
@@ -308,8 +325,8 @@ fn free_factors<T: Element>((a, b): (Matrix<T>, Matrix<T>)) {
     drop((a, b));
 }
 
-/// Checks before the work that no file is written that is another output or is read.
-fn check_paths(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
+/// Checks that no file is given twice.
+fn check_files(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
     let inputs = [
         ("--a", &arguments.a),
         ("--b", &arguments.b),
@@ -323,14 +340,11 @@ fn check_paths(comm: &dyn Comm, arguments: &MxmArguments) -> Result<(), Error> {
         ("--report", &arguments.report),
         ("--save-plan", &arguments.save_plan),
         ("--record", &arguments.record),
+        ("--trace", &arguments.trace),
     ];
-    let [inputs, outputs] =
-        [&inputs[..], &outputs].map(|files| files.iter().copied().filter_map(name_path));
-    let outcome = match comm.rank() {
-        0 => check_distinct(inputs, outputs),
-        _ => Ok(()),
-    };
-    agree(comm, outcome)
+    let inputs = inputs.into_iter().filter_map(name_path);
+    let outputs = outputs.into_iter().filter_map(name_path);
+    check_paths(comm, inputs, outputs)
 }
 
 /// The files of the results, created before the work.

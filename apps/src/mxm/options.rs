@@ -92,6 +92,9 @@ pub struct MxmArguments {
     /// File with a record, whose run is repeated with the same decisions and without measuring
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "load_plan"])]
     pub(super) replay: Option<PathBuf>,
+    /// File for the timeline of the run, which Perfetto shows (protobuf)
+    #[arg(long, value_name = "FILE", conflicts_with = "plan")]
+    pub(super) trace: Option<PathBuf>,
     /// Use of the model store: none, read, or read-write, which adds this run's times
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]

@@ -95,7 +95,7 @@ impl ProgressLine {
         self.line.clear();
     }
 
-    fn describe(&self, progress: Progress) -> String {
+    fn describe(&self, progress: Progress<'_>) -> String {
         let elapsed_s = self.start.get().elapsed().as_secs_f64();
         let text = match progress {
             Progress::Measuring { iteration } => {
@@ -104,7 +104,7 @@ impl ProgressLine {
             Progress::Multiplying { step, steps } => {
                 describe_steps(step, steps, self.flop, elapsed_s)
             }
-            Progress::Slowest { .. } | Progress::Measured { .. } => String::new(),
+            _ => String::new(),
         };
         text + &self.describe_slowest()
     }
@@ -122,7 +122,7 @@ impl ProgressLine {
 }
 
 impl Observer for ProgressLine {
-    fn observe(&self, progress: Progress) {
+    fn observe(&self, progress: Progress<'_>) {
         match progress {
             Progress::Slowest { rank } => return self.slowest.set(Some((rank, "slowest"))),
             Progress::Measured { slowest, imbalance } => {
@@ -133,6 +133,8 @@ impl Observer for ProgressLine {
                 self.start.set(Instant::now());
             }
             Progress::Measuring { .. } | Progress::Multiplying { .. } => {}
+            // Devices and messages change too fast for a line.
+            _ => return,
         }
         self.line.refresh(|| self.describe(progress));
     }

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::matrix::HeldMatrix;
 use crate::matrix::redistribute::Moved;
 use crate::plan::Plan;
-use crate::progress::Observer;
+use crate::progress::{Observer, Progress, tell};
 
 /// A multiplication that is about to run on this rank.
 pub struct Multiplication<'a> {
@@ -133,11 +133,13 @@ impl<'a> Multiplication<'a> {
                     c.local_mut().scale(scalars.beta);
                 }
                 summa.run_job(T::ZERO, &mut sets, partial, &mut course)?;
+                tell(observer, Progress::Summing);
                 let start = Instant::now();
                 summa.sent = summa.sent.and(reduce::sum_c(comm, plan, partial, c)?);
                 summa.times.sum_s = start.elapsed().as_secs_f64();
             }
         }
+        tell(observer, Progress::AwaitingRanks);
         // The ranks wait for the last one here.
         let outcome = agree(comm, summa.failure.map_or(Ok(()), Err));
         let wall_s = start.elapsed().as_secs_f64();

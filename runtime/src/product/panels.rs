@@ -9,12 +9,16 @@ use crate::error::Error;
 use crate::matrix::redistribute::Moved;
 use crate::matrix::{Operand, Region, try_zeros};
 use crate::plan::schedule::{A, B, PanelPiece, StepSchedule, StepTransfers};
+use crate::progress::{Observer, Progress, tell};
 
 /// The operands of a multiplication, read step by step.
 pub(super) struct StepOperands<'a, 'o, T> {
     pub comm: &'a dyn Comm,
+    pub observer: Option<&'a dyn Observer>,
     /// A and B.
     pub factors: [Operand<'o, T>; 2],
+    /// The steps of all parts of k before those of these operands.
+    pub first_step: usize,
 }
 
 /// Elements of the memory for a step.
@@ -113,8 +117,7 @@ pub(super) struct StepPanels<'a, T> {
     room: PanelRoom<T>,
     /// Elements of the room that the step has taken.
     taken: usize,
-    /// The messages under way, with the memory.
-    coming: Option<Transfer<'a, T>>,
+    coming: Option<ComingPanels<'a, T>>,
     /// The blocks of A and B that the panels hold.
     blocks: [Region; 2],
     /// For A and B, `true` if the panel is the operand's own memory.
@@ -125,6 +128,15 @@ pub(super) struct StepPanels<'a, T> {
     layout: usize,
     /// Inner dimension of the step, also if the panels are empty.
     k: usize,
+}
+
+/// Messages under way, with the memory.
+struct ComingPanels<'a, T> {
+    transfer: Transfer<'a, T>,
+    /// The step, counted over all parts of k.
+    step: usize,
+    /// Told of the end; `None` if nothing travels.
+    observer: Option<&'a dyn Observer>,
 }
 
 /// A message apart from the panels, and its place in one.
@@ -248,20 +260,41 @@ impl<'a, T: Scalar> StepPanels<'a, T> {
             messages = recvs.len(),
             "panels are sent for"
         );
+        let step = operands.first_step + step;
+        let travels = !(sends.is_empty() && recvs.is_empty());
+        let observer = operands.observer.filter(|_| travels);
+        if let Some(observer) = observer {
+            let count_bytes = |messages: &[Message]| {
+                let elements = messages.iter().map(|message| message.range.len());
+                elements.sum::<usize>() * size_of::<T>()
+            };
+            observer.observe(Progress::PanelsUnderWay {
+                step,
+                messages: recvs.len(),
+                bytes: count_bytes(&recvs),
+                sent_bytes: count_bytes(&sends),
+            });
+        }
         let memory = vec![std::mem::take(&mut self.room.memory)];
-        self.coming = Some(Transfer::start(operands.comm, memory, &sends, &recvs)?);
+        self.coming = Some(ComingPanels {
+            transfer: Transfer::start(operands.comm, memory, &sends, &recvs)?,
+            step,
+            observer,
+        });
         Ok(sent)
     }
 
     /// Makes the messages progress and puts arrivals into place. Returns `true` once the panels are here.
     pub(super) fn progress(&mut self) -> Result<bool, Error> {
         if let Some(coming) = &mut self.coming
-            && !coming.progress()?
+            && !coming.transfer.progress()?
         {
             return Ok(false);
         }
-        if let Some(transfer) = self.coming.take() {
-            self.room.memory = transfer.finish()?.pop().unwrap_or_default();
+        if let Some(coming) = self.coming.take() {
+            let step = coming.step;
+            tell(coming.observer, Progress::PanelsHere { step });
+            self.room.memory = coming.transfer.finish()?.pop().unwrap_or_default();
             self.unpack_staged();
         }
         Ok(true)

@@ -20,7 +20,7 @@ use crate::matrix::redistribute::{Moved, replace};
 use crate::matrix::{HeldMatrix, Matrix};
 use crate::plan::schedule::StepSchedule;
 use crate::plan::{PartOfK, Plan};
-use crate::progress::{Observer, Progress, tell};
+use crate::progress::{DeviceCall, Observer, Progress, tell};
 use crate::watch::expect_work;
 
 /// A job that computes less in a second, and of which no prediction is known, is taken for one that does not go on.
@@ -79,9 +79,13 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
             let scaled = self.team.scale(beta, c.local_mut(), &self.slices);
             self.failure = scaled.err().map(Error::from);
         }
-        self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
+        self.time_devices(DeviceCall::Begin, |team, slices| {
+            team.begin(c.local_mut(), slices, depth)
+        });
         let done = self.run_parts(sets, c, course);
-        self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
+        self.time_devices(DeviceCall::Finish, |team, slices| {
+            team.finish(c.local_mut(), slices)
+        });
         let returned = if course.layouts() > 0 && !self.leaves_c {
             self.return_c(c)
         } else {
@@ -140,9 +144,11 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let plan = part.plan();
         let operands = StepOperands {
             comm,
+            observer: self.observer,
             factors: plan.operands(factors),
+            first_step: self.steps.0,
         };
-        let mut ahead = StepsAhead::new(&operands, plan, course, self.steps.0);
+        let mut ahead = StepsAhead::new(&operands, plan, course);
         ahead.drive_messages(0, &mut sets[..1]);
         for step in 0..ahead.steps {
             // The sets in the order of their steps: this one, those ahead, and the one that has become free.
@@ -173,18 +179,23 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let mut depth = self.plan.depth(self.comm.rank());
         depth.k_total = depth.k_total.saturating_sub(course.k_done());
         let moves = change.part_move.is_some();
+        tell(self.observer, Progress::Changing { moves_c: moves });
         match change.part_move {
             Some(part_move) => {
-                self.time_devices(|team, slices| team.finish(c.local_mut(), slices));
+                self.time_devices(DeviceCall::Finish, |team, slices| {
+                    team.finish(c.local_mut(), slices)
+                });
                 self.slices = change.slices;
                 let moved = self.move_c(part_move, c);
                 self.is_lost = moved.is_err();
                 moved?;
-                self.time_devices(|team, slices| team.begin(c.local_mut(), slices, depth));
+                self.time_devices(DeviceCall::Begin, |team, slices| {
+                    team.begin(c.local_mut(), slices, depth)
+                });
             }
             None => {
                 let old = std::mem::replace(&mut self.slices, change.slices);
-                self.time_devices(|team, slices| {
+                self.time_devices(DeviceCall::Redivide, |team, slices| {
                     team.redivide(c.local_mut(), [&old, slices], depth)
                 });
                 if let Some(spread) = change.spread {
@@ -221,7 +232,9 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     fn return_c(&mut self, c: &mut HeldMatrix<'_, T>) -> Result<(), Error> {
         let (start, sent) = (Instant::now(), self.sent.bytes);
         let (comm, rank, home) = (self.comm, self.comm.rank(), self.plan.c());
-        if home.part(rank) == c.part() {
+        let stays = home.part(rank) == c.part();
+        tell(self.observer, Progress::Changing { moves_c: !stays });
+        if stays {
             agree(comm, Ok(()))?;
             c.respread(home, rank);
         } else {
@@ -237,10 +250,12 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// Notes a change before `step` that began at `start`, when this rank had sent `sent` bytes. Returns its seconds.
     fn note_change(&mut self, step: usize, start: Instant, sent: u64) -> f64 {
         let seconds = start.elapsed().as_secs_f64();
+        let bytes = self.sent.bytes - sent;
+        tell(self.observer, Progress::Changed { bytes });
         let change = ChangeCost {
             step,
             seconds,
-            bytes: self.sent.bytes - sent,
+            bytes,
         };
         tracing::debug!(?change, "the assignment has changed");
         self.times.changes.push(change);
@@ -288,24 +303,29 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         let next_fits = step + 1 < ahead.unsent && !ahead.moves_at(step + 1);
         let next_is_here = next_fits && later[0].progress()?;
         let alpha = self.alpha;
+        let rows = c.part().rows;
+        let call = DeviceCall::Update {
+            step: ahead.first + step,
+            rows,
+            k,
+        };
         let times = if c.part().is_empty() {
             // There is nothing to compute, but other ranks need pieces that this rank holds.
             Some(Vec::new())
         } else if next_is_here {
             let (next, later) = later.split_at_mut(1);
             let next = next[0].both_views(operands).into();
-            self.time_devices(|team, slices| {
+            self.time_devices(call, |team, slices| {
                 let drive = &mut || ahead.drive_messages(step + 2, later);
                 team.update(alpha, panels, Some(next), c.local_mut(), slices, drive)
             })
         } else {
-            self.time_devices(|team, slices| {
+            self.time_devices(call, |team, slices| {
                 let drive = &mut || ahead.drive_messages(step + 1, later);
                 team.update(alpha, panels, None, c.local_mut(), slices, drive)
             })
         };
         ahead.drive_messages(step + 1, later);
-        let rows = c.part().rows;
         for (products, &cols) in self.times.products.iter_mut().zip(&self.slices) {
             *products += (rows * cols * k) as f64;
         }
@@ -323,12 +343,15 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
         c: &HeldMatrix<'_, T>,
     ) -> Result<(), Error> {
         let start = Instant::now();
-        let mut pause = Pause::default();
-        while !sets[0].progress()? {
-            for later in &mut sets[1..] {
-                later.progress()?;
+        if !sets[0].progress()? {
+            tell(self.observer, Progress::AwaitingPanels);
+            let mut pause = Pause::default();
+            while !sets[0].progress()? {
+                for later in &mut sets[1..] {
+                    later.progress()?;
+                }
+                pause.wait();
             }
-            pause.wait();
         }
         if !c.part().is_empty() {
             self.times.exposed_s += start.elapsed().as_secs_f64();
@@ -340,13 +363,17 @@ impl<'a, T: Scalar> Summa<'a, '_, '_, T> {
     /// runs.
     fn time_devices(
         &mut self,
-        call: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
+        call: DeviceCall,
+        run: impl FnOnce(&mut DeviceTeam, &[usize]) -> Result<Vec<UpdateTime>, DeviceError>,
     ) -> Option<Vec<UpdateTime>> {
         if self.failure.is_some() || self.is_lost {
             return None;
         }
-        match call(self.team, &self.slices) {
+        let cols = &self.slices;
+        tell(self.observer, Progress::Calling { call, cols });
+        match run(self.team, cols) {
             Ok(times) => {
+                tell(self.observer, Progress::Called { times: &times });
                 tracing::trace!(?times, "the devices' times");
                 for (busy_s, time) in self.times.busy_s.iter_mut().zip(&times) {
                     *busy_s += time.busy_s;
@@ -381,12 +408,11 @@ struct StepsAhead<'s, 'a, 'o, T: 'static> {
 }
 
 impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
-    /// Makes the messages of a part of k, after `first` steps of the parts before it.
+    /// Makes the messages of a part of k.
     fn new(
         operands: &'s StepOperands<'a, 'o, T>,
         plan: &'s Plan,
         course: &'s mut Course<'a, T>,
-        first: usize,
     ) -> Self {
         let mut ahead = Self {
             operands,
@@ -394,7 +420,7 @@ impl<'s, 'a, 'o, T: Scalar> StepsAhead<'s, 'a, 'o, T> {
             steps: plan.steps(operands.comm.rank()),
             plan,
             course,
-            first,
+            first: operands.first_step,
             unsent: 0,
             sent: Moved::default(),
             failure: None,

@@ -45,7 +45,7 @@ pub enum RankPhase {
 
 impl RankPhase {
     /// Describes the phase behind "it was".
-    pub(super) fn describe(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Start => "starting",
             Self::Devices => "looking for devices",

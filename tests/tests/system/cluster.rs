@@ -5,7 +5,7 @@ use isochron_tests::launch::{HANGS, Mpi, Running, cluster_program, libraries, ru
 use serde_json::Value;
 
 /// Describes `hosts` hosts with links like these.
-fn spec(test: &str, hosts: usize, bandwidth: &str, latency: &str) -> Spec {
+pub fn spec(test: &str, hosts: usize, bandwidth: &str, latency: &str) -> Spec {
     let name = format!("{test}-{}", std::process::id());
     let mut spec = Spec::new(&name, hosts).expect("a specification");
     spec.bandwidth = Some(bandwidth.parse().expect("a bandwidth"));
@@ -22,7 +22,7 @@ fn hosts(test: &str) -> Option<EmulatedCluster> {
     EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)
 }
 
-fn launcher(mpi: &Mpi, library: MpiFamily) -> MpiLauncher {
+pub fn launcher(mpi: &Mpi, library: MpiFamily) -> MpiLauncher {
     MpiLauncher {
         mpi: library,
         mpirun: mpi.mpirun().to_owned(),

@@ -45,4 +45,5 @@ mod ranks;
 mod records;
 mod silence;
 mod store;
+mod trace;
 mod wrong_input;

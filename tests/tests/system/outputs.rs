@@ -86,6 +86,22 @@ fn one_file_for_two_options_is_refused() {
             ["--replay", "--record"],
         ),
         (
+            "mxm --size 9 --report @x --trace @x".to_owned(),
+            ["--report", "--trace"],
+        ),
+        (
+            "app jacobi --a @a.mtx --trace @hard.mtx".to_owned(),
+            ["--a", "--trace"],
+        ),
+        (
+            "app jacobi --size 9 --out @x.npy --trace @x.npy".to_owned(),
+            ["--out", "--trace"],
+        ),
+        (
+            "app dgemv --size 9 --models @a.points --trace @a.points".to_owned(),
+            ["--models", "--trace"],
+        ),
+        (
             "topology --file @host.xml --svg @host.xml".to_owned(),
             ["--file", "--svg"],
         ),
@@ -384,6 +400,11 @@ fn a_quota_is_known_before_the_work() {
             "Disk quota exceeded",
         ),
         (
+            "mxm --size 16 --trace @D/x.npy",
+            full,
+            "Disk quota exceeded",
+        ),
+        (
             "models show @a.points --svg @D/x.npy",
             full,
             "Disk quota exceeded",
@@ -421,6 +442,7 @@ fn a_document_that_outgrows_the_space_keeps_the_older_one() {
         for line in [
             "mxm --size 16 --platform @p.toml --report @D/x.npy",
             "mxm --size 16 --platform @p.toml --save-plan @D/x.npy",
+            "mxm --size 16 --platform @p.toml --trace @D/x.npy",
             "models show @a.points --svg @D/x.npy",
         ] {
             let words = folder.words(line);

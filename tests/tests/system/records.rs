@@ -14,10 +14,10 @@ use crate::command::Folder;
 const INPUT: i32 = 2;
 
 /// Two nodes with three devices, each so slow that no message counts, whatever else the machine does.
-const SLOW: &str = "--platform @slow.toml --m 64 --n 64 --k 96 --block 8 --panel 8";
+pub const SLOW: &str = "--platform @slow.toml --m 64 --n 64 --k 96 --block 8 --panel 8";
 
 /// Makes a folder with the platform of [`SLOW`].
-fn make_folder() -> Folder {
+pub fn make_folder() -> Folder {
     let folder = Folder::new();
     folder.write("s.points", "# block: 8\n1 0.002\n64 0.128\n");
     let device =

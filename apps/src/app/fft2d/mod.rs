@@ -14,7 +14,7 @@ use isochron_core::matrix::redistribute::{RedistributeConfig, Redistribution};
 use isochron_core::prelude::*;
 use isochron_kernels::{FftRows, KernelParameters};
 
-use crate::app::rows::{RowApplication, RowProblem, prepare_kernel, time_kernel};
+use crate::app::rows::{RowApplication, RowProblem, RunSteps, prepare_kernel};
 use check::{Waves, compare_entries};
 
 /// This rank's rows of a transform.
@@ -65,11 +65,18 @@ impl RowApplication for Fft2d {
         }
     }
 
-    fn run(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error> {
+    fn run(&mut self, comm: &dyn Comm, steps: RunSteps<'_>) -> Result<Vec<f64>, Error> {
+        let rows = self.kernel.rows().len() / self.size;
+        let elements = self.kernel.rows().len() as f64;
+        // The usual count of a fast transform, 5·n·log2 n.
+        let flop = 5.0 * elements * (self.size as f64).log2();
+        let travels = rows * (self.size - rows) * size_of::<Complex64>();
         let mut passes_s = Vec::new();
-        for _ in 0..Self::PASSES {
-            passes_s.push(time_kernel(&mut self.kernel));
-            self.transpose(comm)?;
+        for pass in 0..Self::PASSES {
+            passes_s.push(steps.time_kernel(&mut self.kernel, pass, rows, flop));
+            steps.exchange("transposition", pass + 1, comm, [travels; 2], || {
+                self.transpose(comm)
+            })?;
         }
         Ok(passes_s)
     }

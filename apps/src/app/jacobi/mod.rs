@@ -26,11 +26,13 @@ mod solve;
 mod system;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use isochron_core::Error;
 use isochron_core::comm::{Comm, agree};
 use isochron_core::devices::PacedWork;
 use isochron_core::internal::bind_rank;
+use isochron_core::internal::watch::RankPhase;
 use isochron_core::matrix::file::{self, OutputFile};
 use isochron_core::matrix::{Matrix, Spread};
 use isochron_core::prelude::{ElementType, Platform};
@@ -38,7 +40,8 @@ use isochron_core::prelude::{ElementType, Platform};
 use crate::documents::FormatVersion;
 use crate::failure::Failure;
 use crate::lines::output_width;
-use crate::output::Answer;
+use crate::output::{Answer, check_paths, name_path};
+use crate::trace::{RunTrace, Tracer};
 use balancing::Balancing;
 use check::{SystemVerdict, check_solution};
 pub use options::JacobiArguments;
@@ -47,20 +50,33 @@ use solution::{Solution, SolveConfig};
 use solve::JacobiLoop;
 use system::LinearSystem;
 
-/// Runs the command on every rank; the head rank has an answer.
+/// Runs the command on every rank, in a process that began at `start`; the head rank has an answer.
 ///
 /// # Collective
 /// All ranks.
-pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<Option<Answer>, Failure> {
+pub fn run(
+    comm: &Arc<dyn Comm>,
+    start: Instant,
+    arguments: &JacobiArguments,
+) -> Result<Option<Answer>, Failure> {
     arguments.balancing.check()?;
     arguments.refuse_unknown_solution()?;
+    check_files(&**comm, arguments)?;
     let mut pace = open_pace(&**comm, arguments)?;
     let n = arguments.system.find_size(&**comm)?;
     let file = reserve_solution(&**comm, arguments, n)?;
+    let trace = RunTrace::begin(&**comm, arguments.trace.as_deref(), start)?;
+    let tracer = Tracer::of(trace.as_ref());
+    tracer.set_core();
+    tracer.enter(RankPhase::Matrices.describe());
     let mut system = LinearSystem::open(&**comm, &arguments.system, n)?;
+    tracer.enter(RankPhase::Plan.describe());
+    let mut balancing = Balancing::start(comm, arguments, &system)?;
+    tracer.enter("iterating");
     let solution = JacobiLoop {
         comm: &**comm,
-        balancing: &mut Balancing::start(comm, arguments, &system)?,
+        tracer,
+        balancing: &mut balancing,
         system: &mut system,
         pace: &mut pace,
         config: SolveConfig {
@@ -69,11 +85,16 @@ pub fn run(comm: &Arc<dyn Comm>, arguments: &JacobiArguments) -> Result<Option<A
         },
     }
     .solve()?;
+    tracer.enter(RankPhase::Check.describe());
     let verdict = check_solution(&**comm, &system, &solution, arguments.verify)?;
     if verdict.passed == Some(false) {
         return Err(Failure::wrong_result());
     }
+    tracer.enter(RankPhase::Write.describe());
     write_solution(&**comm, file, &solution.x)?;
+    if let Some(trace) = trace {
+        trace.finish(&**comm)?;
+    }
     let ranks = list_ranks(&**comm, &pace, &solution)?;
     if comm.rank() > 0 {
         return Ok(None);
@@ -112,6 +133,18 @@ impl JacobiArguments {
             history: solution.history,
         }
     }
+}
+
+/// Checks that no file is given twice.
+fn check_files(comm: &dyn Comm, arguments: &JacobiArguments) -> Result<(), Error> {
+    let inputs = [
+        ("--a", &arguments.system.a),
+        ("--b", &arguments.system.b),
+        ("--platform", &arguments.platform),
+    ];
+    let outputs = [("--out", &arguments.out), ("--trace", &arguments.trace)];
+    let inputs = inputs.into_iter().filter_map(name_path);
+    check_paths(comm, inputs, outputs.into_iter().filter_map(name_path))
 }
 
 /// Takes the pace of this rank's node from the platform file; without one, binds the rank to a core of its own.

@@ -37,6 +37,9 @@ pub struct JacobiArguments {
     pub(super) platform: Option<PathBuf>,
     #[command(flatten)]
     pub watch: WatchArguments,
+    /// File for the timeline of the run, which Perfetto shows (protobuf)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) trace: Option<PathBuf>,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub(super) json: bool,

@@ -13,6 +13,7 @@ use super::solution::{Solution, SolveConfig, SweepRecord};
 use super::system::{LinearSystem, WeakestRow};
 use crate::failure::Failure;
 use crate::lines::count;
+use crate::trace::{DeviceWork, EventKind, Messages, Span, Tracer};
 
 /// The numbers of a rank's message before its unknowns: the residual, and the seconds of sweeping and moving.
 const NUMBERS: usize = 3;
@@ -32,6 +33,7 @@ struct GatheredSweep {
 /// The loop over the iterations.
 pub struct JacobiLoop<'a> {
     pub comm: &'a dyn Comm,
+    pub tracer: Tracer<'a>,
     pub system: &'a mut LinearSystem,
     pub balancing: &'a mut Balancing,
     pub pace: &'a mut PacedWork,
@@ -58,7 +60,11 @@ impl JacobiLoop<'_> {
         let mut moving_s = 0.0;
         while !is_over {
             let start = Instant::now();
-            let swept = sweep_all_rows(self.comm, self.system, self.pace, &x, moving_s)?;
+            let traced = SweepTrace {
+                tracer: self.tracer,
+                iteration: history.len() as u32 + 1,
+            };
+            let swept = sweep_all_rows(self.comm, traced, self.system, self.pace, &x, moving_s)?;
             if let Some(last) = history.last_mut() {
                 last.moving_s = swept.moving_s;
             }
@@ -99,7 +105,9 @@ impl JacobiLoop<'_> {
             return Ok((0, 0.0));
         };
         let start = Instant::now();
-        let moved = self.system.move_rows(self.comm, &rows)?;
+        let (system, comm) = (&mut self.system, self.comm);
+        let moving = EventKind::Span(Span::Part("moving rows"));
+        let moved = self.tracer.time(moving, || system.move_rows(comm, &rows))?;
         let seconds = start.elapsed().as_secs_f64();
         self.balancing.note_move(seconds);
         Ok((moved, seconds))
@@ -114,8 +122,12 @@ impl JacobiLoop<'_> {
         wall_s: f64,
     ) -> Result<Solution, Failure> {
         let mut unpaced = agree(self.comm, PacedWork::new(None).map_err(Error::from))?;
-        let residual =
-            sweep_all_rows(self.comm, self.system, &mut unpaced, &x, 0.0)?.residual / scale;
+        let traced = SweepTrace {
+            tracer: self.tracer,
+            iteration: history.len() as u32 + 1,
+        };
+        let swept = sweep_all_rows(self.comm, traced, self.system, &mut unpaced, &x, 0.0)?;
+        let residual = swept.residual / scale;
         let converged = residual <= self.config.tolerance;
         if !converged && residual > 1.0 {
             return Err(self.refuse_growth(residual, history.len() as u64));
@@ -156,12 +168,21 @@ impl JacobiLoop<'_> {
     }
 }
 
+/// The place of a sweep in a trace.
+#[derive(Clone, Copy)]
+struct SweepTrace<'t> {
+    tracer: Tracer<'t>,
+    /// From 1. The sweep needs the unknowns that were gathered in the iteration before.
+    iteration: u32,
+}
+
 /// Sweeps over this rank's rows, and gathers the results of all ranks. `moving_s` are the seconds of the move before.
 ///
 /// # Collective
 /// All ranks, with the same `x`.
 fn sweep_all_rows(
     comm: &dyn Comm,
+    traced: SweepTrace<'_>,
     system: &LinearSystem,
     pace: &mut PacedWork,
     x: &[f64],
@@ -170,7 +191,12 @@ fn sweep_all_rows(
     let rows = system.local();
     let mut mine = vec![0.0; NUMBERS + rows.b.len()];
     let (numbers, next) = mine.split_at_mut(NUMBERS);
-    let (residual, time_s) = pace.run(system.count_elements(), || sweep_rows(rows, x, next));
+    let elements = system.count_elements();
+    let SweepTrace { tracer, iteration } = traced;
+    let sweep = DeviceWork::on_rows("sweep", iteration, rows.b.len(), 2.0 * elements as f64);
+    let (residual, time_s) = tracer.time(EventKind::Work(sweep), || {
+        pace.run(elements, || sweep_rows(rows, x, next))
+    });
     numbers.copy_from_slice(&[residual, time_s, moving_s]);
     let bytes: Vec<u8> = mine
         .iter()
@@ -182,7 +208,17 @@ fn sweep_all_rows(
         times_s: Vec::new(),
         moving_s: 0.0,
     };
-    for bytes in comm.all_gather(&bytes)? {
+    let others = comm.size() - 1;
+    let of_others = (NUMBERS * others + x.len() - rows.b.len()) * size_of::<f64>();
+    let gathering = Messages::between_all(
+        "unknowns",
+        iteration + 1,
+        others,
+        of_others,
+        bytes.len() * others,
+    );
+    let gathered = tracer.time(EventKind::Messages(gathering), || comm.all_gather(&bytes))?;
+    for bytes in gathered {
         let (numbers, unknowns) = bytes.split_at(NUMBERS * size_of::<f64>());
         let [residual, time_s, moving_s] = [0, 1, 2].map(|at| read_number(&numbers[8 * at..]));
         swept.residual = swept.residual.max(residual);

@@ -7,6 +7,42 @@ use isochron_devices::DeviceError;
 use isochron_devices::kernel::{Interrupt, Kernel, KernelError};
 
 use super::options::RowProblem;
+use crate::trace::{DeviceWork, EventKind, Messages, Tracer};
+
+/// The steps of a run in a trace: its passes, each behind the messages that it needs, and the messages of the result.
+#[derive(Clone, Copy)]
+pub struct RunSteps<'t> {
+    pub tracer: Tracer<'t>,
+    /// Number of the first one.
+    pub first: u32,
+}
+
+impl RunSteps<'_> {
+    /// Exchanges the messages for a pass, or for the result after the last one. Every rank but this one sends a part of
+    /// `bytes`, and gets one of `sent_bytes`.
+    ///
+    /// # Errors
+    /// The errors of `exchange`.
+    pub fn exchange(
+        self,
+        name: &'static str,
+        pass: u32,
+        comm: &dyn Comm,
+        [bytes, sent_bytes]: [usize; 2],
+        exchange: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let step = self.first + pass;
+        let messages = Messages::between_all(name, step, comm.size() - 1, bytes, sent_bytes);
+        self.tracer.time(EventKind::Messages(messages), exchange)
+    }
+
+    /// Executes a built-in kernel on this rank's rows in a pass; returns the seconds that it took.
+    pub fn time_kernel(self, kernel: &mut dyn Kernel, pass: u32, rows: usize, flop: f64) -> f64 {
+        let work = DeviceWork::on_rows("pass", self.first + pass, rows, flop);
+        self.tracer
+            .time(EventKind::Work(work), || time_kernel(kernel))
+    }
+}
 
 /// An application, ready to run on this rank's rows.
 pub trait RowApplication: Sized {
@@ -31,14 +67,14 @@ pub trait RowApplication: Sized {
     /// Restores the input that a run has overwritten.
     fn restore_input(&mut self) {}
 
-    /// Runs once; returns the seconds that this rank's kernel took in each pass.
+    /// Runs once, with these steps in a trace; returns the seconds that this rank's kernel took in each pass.
     ///
     /// # Errors
     /// The errors of messages.
     ///
     /// # Collective
     /// All ranks.
-    fn run(&mut self, comm: &dyn Comm) -> Result<Vec<f64>, Error>;
+    fn run(&mut self, comm: &dyn Comm, steps: RunSteps<'_>) -> Result<Vec<f64>, Error>;
 
     /// Compares the result of the last run with its definition; returns the largest error as a part of its bound.
     ///
@@ -87,7 +123,7 @@ pub fn prepare_kernel(
 }
 
 /// Executes a built-in kernel; returns the seconds that it took.
-pub fn time_kernel(kernel: &mut dyn Kernel) -> f64 {
+fn time_kernel(kernel: &mut dyn Kernel) -> f64 {
     let begun = Instant::now();
     if let Err(error) = kernel.execute(&Interrupt::default()) {
         unreachable!("a built-in kernel that nothing interrupts {error}");

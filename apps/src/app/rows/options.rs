@@ -57,6 +57,9 @@ pub struct RowsArguments {
     pub store: StoreMode,
     #[command(flatten)]
     pub watch: WatchArguments,
+    /// File for the timeline of the run, which Perfetto shows (protobuf)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
     /// Print JSON
     #[arg(long, help_heading = "Output")]
     pub json: bool,

@@ -5,9 +5,10 @@ use std::time::Instant;
 use isochron_core::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::application::RowApplication;
+use super::application::{RowApplication, RunSteps};
 use crate::lines::count;
 use crate::terminal_line::{TerminalLine, describe_slowest};
+use crate::trace::{EventKind, Span, Tracer};
 
 /// The times of one rank in a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -31,18 +32,25 @@ pub type RunTimes = Vec<RankTimes>;
 /// All ranks.
 pub fn time_runs<A: RowApplication>(
     comm: &dyn Comm,
+    tracer: Tracer<'_>,
     application: &mut A,
     runs: u32,
     hosts: &[String],
 ) -> Result<Vec<RunTimes>, Error> {
     let progress = TerminalLine::of_rank(comm.rank() == 0);
     let mut timed: Vec<RunTimes> = Vec::new();
-    for _ in 0..=runs {
+    for run in 0..=runs {
         progress.refresh(|| describe_runs(&timed, runs, hosts));
         application.restore_input();
         comm.barrier()?;
         let begun = Instant::now();
-        let passes_s = application.run(comm)?;
+        let traced = RunSteps {
+            tracer,
+            first: run * (A::PASSES + 1),
+        };
+        let passes_s = tracer.time(EventKind::Span(Span::Step("run", run)), || {
+            application.run(comm, traced)
+        })?;
         let wall_s = begun.elapsed().as_secs_f64();
         timed.push(comm.gather(&RankTimes { passes_s, wall_s })?);
     }

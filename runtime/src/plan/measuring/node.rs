@@ -12,7 +12,7 @@ use super::{MEASUREMENT_SHARE, PlanningTask};
 use crate::comm::{Comm, MeasureRounds, agree};
 use crate::error::Error;
 use crate::plan::host_memory;
-use crate::progress::{Observer, Progress, tell};
+use crate::progress::{DeviceCall, Observer, Progress, tell};
 use crate::store::{KnownDevice, add_series};
 
 /// Logs a measurement, and its problems at a higher level.
@@ -278,6 +278,12 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
         let part = (area / even_share).clamp(f64::MIN_POSITIVE, 1.0);
         let steps = self.task.config.steps;
         let config = limit_reps(self.measure, steps, updates as f64 * part);
+        let call = DeviceCall::Measure {
+            rows,
+            k: job.depth.k_max,
+        };
+        let cols = &slices;
+        tell(self.observer, Progress::Calling { call, cols });
         let mut measured = measure_team(
             self.team,
             rows,
@@ -287,6 +293,7 @@ impl<'a, T: Scalar> NodeMeasurer<'a, T> {
             &mut self.operands,
             in_step,
         )?;
+        tell(self.observer, Progress::Called { times: &[] });
         for (device, (measurement, &columns)) in measured.iter_mut().zip(columns).enumerate() {
             // A look is a few repetitions, and no precision is asked for.
             let is_look = self.task.config.rule().learns();
