@@ -2,7 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::folder::{FILE, POINTS};
+use crate::folder::{FILE, POINTS, read_document};
 use crate::report::{GoalOutcome, Report};
 use crate::schedule::PointEnd;
 use crate::status::State;
@@ -118,6 +118,24 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
     // Nothing is left, and nothing runs again.
     trial.run().unwrap();
     assert_eq!(trial.lines().len(), 24);
+}
+
+#[test]
+fn documents_are_kept_where_the_file_says_so() {
+    let trial = Trial::new(&TWO.replacen("result", "keep = true\nresult", 1));
+    trial.run().unwrap();
+    for line in trial.lines() {
+        let kept = line.document.as_ref().map(|name| {
+            read_document(&trial.results(), name)
+                .unwrap()
+                .expect("a document")
+        });
+        let printed = serde_json::json!({"wall_s": line.parameters["size"]});
+        assert_eq!(kept, (line.contender == "one").then_some(printed));
+    }
+    // The sizes are two, and so are the documents, however many repetitions print them.
+    let documents = fs::read_dir(trial.results().join("documents")).unwrap();
+    assert_eq!(documents.count(), 2);
 }
 
 #[test]
