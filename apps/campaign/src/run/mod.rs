@@ -207,12 +207,13 @@ fn note_end(
     Ok(())
 }
 
-/// Returns the last line that a program has printed, that of standard error first.
+/// Returns the last line with words that a program has printed, that of standard error first. Launchers end their messages
+/// with a ruled line.
 fn find_last_line(ended: &EndedProcess) -> Option<String> {
     let last = |printed: &str| {
         let mut lines = printed.lines().map(str::trim);
         lines
-            .rfind(|line| !line.is_empty())
+            .rfind(|line| line.contains(char::is_alphanumeric))
             .map(|line| show_text(line).into_owned())
     };
     last(&ended.stderr).or_else(|| last(&ended.stdout))

@@ -198,7 +198,7 @@ name = "good"
 command = "true"
 [[contender]]
 name = "bad"
-command = "sh -c 'echo working; echo no such matrix >&2; exit 3'"
+command = "sh -c 'echo working; echo no such matrix >&2; echo ------ >&2; exit 3'"
 [[contender]]
 name = "silent"
 command = "true"
