@@ -113,6 +113,7 @@ function hideTip() {
 function makeChart(width, height, label) {
   const marks = [];
   const picture = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "application", "aria-roledescription": "chart", tabindex: 0, "aria-label": `${label} Arrow keys move between the marks.` });
+  picture.style.maxWidth = `${width}px`;
   let current = -1;
   const choose = (number) => {
     hideTip();
@@ -211,10 +212,12 @@ function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, y
   const [left, right, top, bottom] = [52, 10, 22, hasFailed ? 58 : 40];
   const { picture, marks } = makeChart(width, height, label);
   const drawn = points.filter((point) => point.kind !== "failed");
-  const y = makeScale(drawn.flatMap((point) => [point.y, point.low, point.high]), height - bottom, top, { log: yLog, zero: yZero, most: 5 });
+  // On both axes alike where they are compared.
+  const both = diagonal ? drawn.flatMap((point) => [point.x, point.y]) : [];
+  const y = makeScale([...both, ...drawn.flatMap((point) => [point.y, point.low, point.high])], height - bottom, top, { log: yLog, zero: yZero, most: 5 });
   const x = names
     ? { at: (place) => left + ((place + 0.5) * (width - left - right)) / names.length, ticks: names.map((_, place) => place) }
-    : makeScale(points.map((point) => point.x), left + 6, width - right - 6, { log: xLog, zero: false, most: width / 80, pad: 0.02 });
+    : makeScale([...both, ...points.map((point) => point.x)], left + 6, width - right - 6, { log: xLog, zero: false, most: width / 80, pad: 0.02 });
   for (const tick of y.ticks) {
     picture.append(svg("path", { class: "grid", d: `M${left} ${y.at(tick)}H${width - right}` }), svg("text", { class: "end", x: left - 6, y: y.at(tick) + 4 }, brief(tick)));
   }
@@ -231,10 +234,9 @@ function drawPlot(width, { label, xLabel, yLabel, series, names, xTicks, xLog, y
   picture.append(svg("text", { x: 0, y: 11, class: "strong" }, yLabel + (y.isLog ? " (log)" : "")),
     svg("text", { class: "end strong", x: width - right, y: height - 4 }, xLabel + (x.isLog ? " (log)" : "")));
   if (hasFailed) picture.append(svg("text", { class: "end", x: left - 6, y: height - bottom + 33 }, "failed"));
-  if (diagonal && drawn.length) {
-    const ends = drawn.map((point) => [Math.max(point.x, point.y), Math.min(point.x, point.y)]);
-    const clip = [Math.min(...ends.map((pair) => pair[1])), Math.max(...ends.map((pair) => pair[0]))];
-    picture.append(svg("path", { class: "unit", d: `M${x.at(clip[0])} ${y.at(clip[0])}L${x.at(clip[1])} ${y.at(clip[1])}` }));
+  if (both.length) {
+    const [low, high] = [both.reduce((a, b) => Math.min(a, b)), both.reduce((a, b) => Math.max(a, b))];
+    picture.append(svg("path", { class: "unit", d: `M${x.at(low)} ${y.at(low)}L${x.at(high)} ${y.at(high)}` }));
   }
   const isCrowded = points.length > 600;
   for (const one of series) {
@@ -275,7 +277,9 @@ function addFigure({ id, title, nav = title, hint, keys, controls = [], draw, co
       const drawn = draw(rows, width);
       shown = drawn.rows ?? rows;
       listCommands();
-      body.replaceChildren(...(!drawn.content.length ? [html("p", { class: "empty" }, "Nothing to show with these filters.")] : drawn.content));
+      const content = drawn.content.length ? drawn.content : [html("p", { class: "empty" }, "Nothing to show with these filters.")];
+      // What stays in its place keeps the focus.
+      if (content.some((element, number) => element !== body.children[number])) body.replaceChildren(...content);
     },
     redraw: () => figure.draw(data.rows.filter(isShown)),
   };
@@ -295,7 +299,12 @@ function makePanels(columns, content) {
 
 // A button that lifts a limit on what is drawn.
 function makeMore(text, lift) {
-  return html("p", {}, html("button", { type: "button", onclick: lift }, text));
+  const use = (event) => {
+    const figure = event.target.closest(".figure");
+    lift();
+    figure.querySelector("svg.chart, [role=region]").focus();
+  };
+  return html("p", {}, html("button", { type: "button", onclick: use }, text));
 }
 
 const keyOf = (text, ...parts) => html("li", {}, svg("svg", { class: "swatch", viewBox: "-7 -7 14 14", "aria-hidden": "true" }, parts), text);
@@ -528,7 +537,8 @@ function addPredictions() {
       const shown = new Set(rows);
       const here = data.runs.predictions.map(({ row, round, predicted_s, measured_s }) => ({ row: data.rows[row], round, predicted: predicted_s, measured: measured_s })).filter((one) => shown.has(one.row));
       const drawn = contenders.filter((contender) => here.some((one) => one.row.contender === contender));
-      const isWide = here.length > 0 && Math.max(...here.map((one) => one.measured)) / Math.min(...here.map((one) => one.predicted)) > 10;
+      const seconds = here.flatMap((one) => [one.predicted, one.measured]);
+      const isWide = seconds.reduce((a, b) => Math.max(a, b), 0) / seconds.reduce((a, b) => Math.min(a, b), Infinity) > 10;
       const series = drawn.map((contender) => ({
         colour: colourOf(contender), shape: shapeOf(contender),
         points: here.filter((one) => one.row.contender === contender).map((one) => ({
@@ -591,17 +601,21 @@ function addHeat() {
       const columns = rows.filter((row) => here.some((one) => one.row === row));
       if (!columns.length) return { rows: [], content: [] };
       const left = Math.min(Math.floor(width * 0.36), 230);
-      const [cell, head] = [devices.length > 40 ? 14 : 24, 30];
+      const [cell, head] = [devices.length > 40 ? 14 : 24, 16 * swept.length + 10];
       const wide = Math.min(110, (width - left - 4) / columns.length);
       const { picture, marks } = makeChart(width, head + devices.length * cell + 8, "Speeds of devices at the points.");
       const fastest = Math.max(...here.map((one) => one.median));
-      let end = -Infinity;
-      columns.forEach((row, number) => {
-        const text = shorten(describe(row.parameters), Math.max(8, Math.floor(wide / 6.6)));
-        const x = left + (number + 0.5) * wide;
-        if (x - text.length * 3.3 < end) return;
-        end = x + text.length * 3.3 + 8;
-        picture.append(svg("text", { class: "middle", x, y: 20 }, text));
+      swept.forEach((name, line) => {
+        const y = 16 * line + 14;
+        let end = left;
+        picture.append(svg("text", { class: "end strong", x: left - 8, y }, shorten(name, Math.floor(left / 6.8))));
+        columns.forEach((row, number) => {
+          const text = shorten(String(row.parameters[name] ?? ""), 10);
+          const x = left + (number + 0.5) * wide;
+          if (x - text.length * 3.4 < end) return;
+          end = x + text.length * 3.4 + 4;
+          picture.append(svg("text", { class: "middle", x, y }, text));
+        });
       });
       devices.forEach((device, line) => picture.append(svg("text", { class: "end", x: left - 8, y: head + (line + 0.5) * cell + 4 }, shorten(data.runs.devices[device].name, Math.floor(left / 6.8)))));
       const alike = new Map();
@@ -627,10 +641,10 @@ function addHeat() {
 function addRun() {
   if (!data.runs.runs.length) return;
   const controls = [];
-  let chosen = "0";
+  let chosen = String(data.runs.runs.length - 1);
   addChoice(controls, "Run", data.runs.runs.map((run, number) => [String(number), `${data.rows[run.row].contender}, ${describe(data.rows[run.row].parameters)}`]), chosen, (value) => { chosen = value; figure.redraw(); });
   const figure = addFigure({
-    id: "run", title: "Layout and time of a run", nav: "Run", controls, hint: "The run of the middle value at each point: which part of C each node had, and what each device did meanwhile.",
+    id: "run", title: "Layout and time of a run", nav: "Run", controls, hint: "The run of the middle value at each point: which part of C each node had, and how long each device was busy. The dashed line is the time of a perfect split.",
     draw(rows, width) {
       const run = data.runs.runs[Number(chosen)];
       const row = data.rows[run.row];
@@ -677,15 +691,17 @@ function drawTimes(run, width) {
   return picture;
 }
 
+// The phases of a process in their order. Each has its seconds, however often it was entered.
+const PHASES = ["start", "devices", "plan", "matrices", "multiply", "check", "write", "end"];
+
 function drawAccount(account, width) {
-  const parts = Object.entries(account).filter(([name, seconds]) => name !== "process_s" && isNumber(seconds) && seconds > 0);
+  const parts = PHASES.map((name) => [name, account[`${name}_s`]]).filter(([, seconds]) => isNumber(seconds) && seconds > 0);
   const total = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
   const { picture, marks } = makeChart(width, 30, "Time of the first process.");
   let x = 0;
-  parts.forEach(([name, seconds], number) => {
+  parts.forEach(([phase, seconds]) => {
     const w = (seconds / total) * width;
-    const phase = name.replace(/_s$/, "");
-    picture.append(svg("rect", { class: `zone fill draw k${number % 8}`, x, y: 2, width: w, height: 24 }));
+    picture.append(svg("rect", { class: `zone fill draw k${PHASES.indexOf(phase)}`, x, y: 2, width: w, height: 24 }));
     if (w > phase.length * 7.5 + 6) picture.append(svg("text", { class: "middle strong", x: x + w / 2, y: 18 }, phase));
     marks.push({ x, y: 2, w, h: 24, lines: () => [`${phase}: ${show(seconds)} s`, `${((100 * seconds) / total).toFixed(1)} % of ${show(total)} s`] });
     x += w;
