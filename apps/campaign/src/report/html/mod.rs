@@ -231,14 +231,23 @@ impl Report {
         tallies
     }
 
+    /// Describes the environments in the order of their use.
     fn describe_environments(&self) -> Vec<Value> {
-        let first = self.environments.values().next().unwrap_or(&Value::Null);
-        let environments = self.environments.iter().map(|(name, facts)| {
-            let starts = || {
-                let own = self.repetitions.iter().filter(|it| it.environment == *name);
-                own.map(|repetition| repetition.start_s)
-            };
-            let differences = list_differences(first, facts).into_iter();
+        let starts = |name: &str| {
+            let own = self.repetitions.iter().filter(|it| it.environment == name);
+            own.map(|repetition| repetition.start_s).collect::<Vec<_>>()
+        };
+        let mut environments: Vec<_> = self
+            .environments
+            .iter()
+            .map(|(name, facts)| (name, facts, starts(name)))
+            .collect();
+        let first_start = |starts: &[f64]| starts.iter().copied().fold(f64::INFINITY, f64::min);
+        environments.sort_by(|(.., a), (.., b)| first_start(a).total_cmp(&first_start(b)));
+        let first = environments.first().map(|(_, facts, _)| *facts);
+        let first = first.cloned().unwrap_or_default();
+        let environments = environments.into_iter().map(|(name, facts, starts)| {
+            let differences = list_differences(&first, facts).into_iter();
             let differences = differences.map(|(fact, first, here)| {
                 json!({"fact": fact, "first": describe_fact(&first), "here": describe_fact(&here)})
             });
@@ -252,9 +261,9 @@ impl Report {
                 "gpus": gpus.map(|gpu| describe_fact(&gpu["name"])).collect::<Vec<_>>(),
                 "system": fact("/system"),
                 "kernel": fact("/kernel"),
-                "repetitions": starts().count(),
-                "first_s": starts().reduce(f64::min),
-                "last_s": starts().reduce(f64::max),
+                "repetitions": starts.len(),
+                "first_s": starts.iter().copied().reduce(f64::min),
+                "last_s": starts.iter().copied().reduce(f64::max),
                 "differences": differences.collect::<Vec<_>>(),
                 "facts": format!("{facts:#}"),
             })

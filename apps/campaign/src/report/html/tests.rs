@@ -196,6 +196,24 @@ fn a_campaign_of_failures_names_them_and_has_no_verdicts() {
 }
 
 #[test]
+fn environments_come_in_the_order_of_their_use() {
+    let mut report = make_report(1, &["one"]);
+    for (name, host) in [("a", "later"), ("b", "unused")] {
+        let facts = json!({"host": host});
+        report.environments.insert(name.to_owned(), facts);
+    }
+    report.repetitions[5].environment = "a".to_owned();
+    let described = report.describe_environments();
+    let hosts: Vec<&Value> = described.iter().map(|it| &it["host"]).collect();
+    assert_eq!(hosts, ["node01", "later", "unused"]);
+    assert_eq!(described[0]["differences"], json!([]));
+    assert_eq!(described[1]["differences"][0]["here"], "later");
+    let page = report.format_html().unwrap();
+    assert_eq!(page.matches("<time data-seconds=\"17").count(), 4);
+    assert_eq!(page.matches("<time").count(), 4);
+}
+
+#[test]
 fn verdicts_and_goals_are_counted() {
     let mut report = make_report(3, &["one", "two"]);
     report.rows[3].standing = Some(Standing::Worse);
