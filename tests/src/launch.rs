@@ -98,6 +98,11 @@ pub fn wheel_without_mpi() -> PathBuf {
     variable("ISOCHRON_WHEEL_WITHOUT_MPI")
 }
 
+/// The browser in which reports are opened; `None` if not [all](is_whole) is to be run, or there is no browser.
+pub fn browser() -> Option<PathBuf> {
+    std::env::var_os("ISOCHRON_BROWSER").map(PathBuf::from)
+}
+
 /// The program that emulates several hosts.
 ///
 /// # Panics

@@ -34,6 +34,8 @@ pub enum Need {
     Valgrind,
     /// A Fortran compiler, with which the tests compile the Fortran module.
     Fortran,
+    /// Chromium, in which the tests open reports of campaigns.
+    Chromium,
 }
 
 /// The purpose for which the machine is prepared.
@@ -45,6 +47,8 @@ pub enum Goal {
     Wheel,
     /// Build with both MPI libraries and run every test.
     Test,
+    /// Likewise, and all combinations and slow tests.
+    TestAll,
     /// Emulate several hosts.
     Cluster,
     /// Build and run with Open MPI and compare with other programs, on emulated hosts too.
@@ -53,7 +57,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -66,6 +70,7 @@ impl Need {
         Self::Iproute2,
         Self::Valgrind,
         Self::Fortran,
+        Self::Chromium,
         Self::Scalapack,
         Self::StarPu,
     ];
@@ -87,19 +92,20 @@ impl Need {
             Self::StarPu => "StarPU 1.3 with headers",
             Self::Valgrind => "valgrind",
             Self::Fortran => "a Fortran compiler (gfortran)",
+            Self::Chromium => "Chromium",
         }
     }
 
     /// Returns `true` if the goal cannot be reached without it.
     ///
-    /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts, and the campaign
-    /// skips missing peers, each with a message; the peers themselves call OpenBLAS.
+    /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts and reports in a
+    /// browser, and the campaign skips missing peers, each with a message; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
             Goal::Run | Goal::Wheel => self != Self::OpenBlas,
-            Goal::Test => self != Self::Iproute2,
+            Goal::Test | Goal::TestAll => !matches!(self, Self::Iproute2 | Self::Chromium),
             Goal::Cluster => true,
-            Goal::Peers => !self.is_for_peers() && self != Self::Iproute2,
+            Goal::Peers => !self.is_for_peers() && !matches!(self, Self::Iproute2 | Self::Chromium),
         }
     }
 
@@ -112,16 +118,22 @@ impl Need {
             Goal::Run => {
                 let is_more = matches!(
                     self,
-                    Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind | Self::Fortran
+                    Self::Mpich
+                        | Self::Numpy
+                        | Self::Iproute2
+                        | Self::Valgrind
+                        | Self::Fortran
+                        | Self::Chromium
                 );
                 !is_more && !self.is_for_peers()
             }
             Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
-            Goal::Test => !self.is_for_peers(),
+            Goal::Test => !self.is_for_peers() && self != Self::Chromium,
+            Goal::TestAll => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
             Goal::Peers => !matches!(
                 self,
-                Self::Mpich | Self::Numpy | Self::Valgrind | Self::Fortran
+                Self::Mpich | Self::Numpy | Self::Valgrind | Self::Fortran | Self::Chromium
             ),
         }
     }
@@ -149,6 +161,7 @@ impl Need {
             Self::Scalapack => SCALAPACK.iter().any(|stem| machine::has_library(stem)),
             Self::StarPu => has_package(STARPU),
             Self::Fortran => machine::can_run("gfortran", &["--version"]),
+            Self::Chromium => find_browser().is_some(),
             Self::Valgrind => {
                 !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }
@@ -180,6 +193,12 @@ pub fn find_python() -> Option<String> {
     let mut candidates = chosen.into_iter().chain(usual);
     let check = "import sys, numpy, ensurepip; assert sys.version_info >= (3, 11)";
     candidates.find(|python| machine::can_run(python, &["-c", check]))
+}
+
+/// Finds Chromium.
+pub fn find_browser() -> Option<&'static str> {
+    let mut names = ["chromium", "chromium-browser", "google-chrome"].into_iter();
+    names.find(|name| machine::can_run(name, &["--version"]))
 }
 
 fn has_package(condition: &str) -> bool {

@@ -105,6 +105,8 @@ impl Manager {
             Need::Scalapack => [&["libscalapack-openmpi-dev"], &["scalapack-openmpi-devel"], &["scalapack"], &["netlib-scalapack"], &["scalapack"]],
             Need::StarPu => [&["libstarpu-dev"], &[], &[], &["starpu@1.3"], &["starpu"]],
             Need::Valgrind => [&["valgrind"], &["valgrind"], &[], &["valgrind"], &["valgrind"]],
+            // On clusters and on macOS it comes from elsewhere.
+            Need::Chromium => [&["chromium"], &["chromium"], &[], &[], &[]],
             Need::Fortran => [&["gfortran"], &["gcc-gfortran"], &["gcc"], &["gcc"], &["gcc"]],
             Need::Numpy => [&["python3-numpy", "python3-venv"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
@@ -171,9 +173,14 @@ mod tests {
                 let has_none = match manager {
                     Manager::Brew => matches!(
                         need,
-                        Need::CCompiler | Need::Iproute2 | Need::Valgrind | Need::StarPu
+                        Need::CCompiler
+                            | Need::Iproute2
+                            | Need::Valgrind
+                            | Need::StarPu
+                            | Need::Chromium
                     ),
                     Manager::Dnf => need == Need::StarPu,
+                    Manager::Spack | Manager::Modules => need == Need::Chromium,
                     _ => false,
                 };
                 if has_none {

@@ -14,7 +14,7 @@ use crate::fuzz;
 use crate::install;
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
-use crate::needs::{Goal, find_python};
+use crate::needs::{Goal, find_browser, find_python};
 use crate::prefix;
 use crate::steps::{Steps, execute};
 use crate::wheel;
@@ -33,8 +33,8 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of every table, all programs under valgrind, the Python package without MPI, a minute of
-    /// `fuzz`, and a bundle with the tests
+    /// Also all combinations of every table, all programs under valgrind, reports in a browser, the Python package without
+    /// MPI, a minute of `fuzz`, and a bundle with the tests
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -50,7 +50,12 @@ pub struct TestOptions {
 /// # Errors
 /// If a step fails.
 pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> Result<()> {
-    install::ensure(Goal::Test, steps)?;
+    let goal = if options.all {
+        Goal::TestAll
+    } else {
+        Goal::Test
+    };
+    install::ensure(goal, steps)?;
     let python = find_python().context("no Python with numpy was found")?;
     let open_mpi = build::prepare(workspace, Library::OpenMpi)?;
     build::release(
@@ -83,6 +88,9 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
         command.env(format!("ISOCHRON_WHEEL_{}", mpi.kind.suffix()), wheel);
     }
     if options.all {
+        if let Some(browser) = find_browser() {
+            command.env("ISOCHRON_BROWSER", browser);
+        }
         let wheel = steps.run("wheel without MPI", || {
             wheel::pack_without_mpi(workspace, &open_mpi)
         })?;

@@ -71,7 +71,7 @@ pub use plan::{Plan, PlannedCommand};
 pub use point::{Parameter, Parameters, Point, describe_parameters};
 pub use process::FOLDER_VARIABLE;
 pub use record::{Repetition, Status};
-pub use report::{GoalOutcome, GoalRow, Report, ReportRow, format_number};
+pub use report::{GoalOutcome, GoalRow, Report, ReportRow, Standing, format_number};
 pub use run::{Progress, run};
 pub use schedule::PointEnd;
 pub use statistics::MedianInterval;

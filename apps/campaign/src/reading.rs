@@ -124,7 +124,7 @@ fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
 }
 
 /// Returns the document that a program has printed: all of it, or its last line that is one.
-fn find_document(printed: &str) -> Option<Value> {
+pub(crate) fn find_document(printed: &str) -> Option<Value> {
     let whole = serde_json::from_str(printed).ok();
     whole.or_else(|| {
         printed.lines().rev().find_map(|line| {

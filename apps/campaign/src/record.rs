@@ -52,6 +52,9 @@ pub struct Repetition {
     /// Disturbances: the reasons not to trust the values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Fingerprint of the JSON document that the program printed, which is `documents/HASH.json`; absent if it is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
     /// Fingerprint of the environment, which `env/HASH.json` describes.
     pub environment: String,
 }

@@ -13,7 +13,7 @@ pub enum CampaignCommand {
     Run(FileArguments),
     /// Show what a campaign has done and what is left, also while it runs
     Status(StatusArguments),
-    /// Write report.md and points.csv into the folder of a campaign
+    /// Write report.md, points.csv and report.html into the folder of a campaign
     Report(FolderArguments),
     /// Compare a campaign with a baseline: environments, then each contender at each point
     Compare(CompareArguments),

@@ -59,6 +59,8 @@ pub struct Contender {
     pub better: Better,
     /// Longest time of a repetition.
     pub limit_s: f64,
+    /// `true` if the JSON document of each repetition is kept.
+    pub keep: bool,
     /// Fingerprint of everything that decides what is measured.
     pub(crate) definition: String,
 }

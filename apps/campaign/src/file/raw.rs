@@ -43,6 +43,7 @@ pub(super) struct RawContender {
     pub value: Option<Spanned<String>>,
     pub better: Option<Better>,
     pub limit_s: Option<Spanned<f64>>,
+    pub keep: Option<Spanned<bool>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! The folder of a campaign: `campaign.toml`, `points.jsonl` and `env/`.
+//! The folder of a campaign: `campaign.toml`, `points.jsonl`, `env/` and `documents/`.
 
 mod lock;
 
@@ -9,13 +9,18 @@ use std::path::{Path, PathBuf};
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::CampaignError;
 use crate::file::Campaign;
+use crate::point::fingerprint;
 use crate::record::{Repetition, SCHEMA};
 
 /// Name of the file with a line for each repetition.
 pub const POINTS: &str = "points.jsonl";
+
+/// Name of the folder with the documents that contenders printed.
+const DOCUMENTS: &str = "documents";
 
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
@@ -115,6 +120,39 @@ impl CampaignFolder {
                 reason: error.into(),
             })?;
         replace_file(&path, (text + "\n").as_bytes())
+    }
+
+    /// Keeps a document that a contender printed, before the line that names it; returns its name.
+    ///
+    /// # Errors
+    /// [`CampaignError::Write`].
+    pub fn keep_document(&self, document: &Value) -> Result<String, CampaignError> {
+        let name = fingerprint(document);
+        let folder = self.path.join(DOCUMENTS);
+        fs::create_dir_all(&folder).map_err(|reason| CampaignError::Write {
+            path: folder.clone(),
+            reason,
+        })?;
+        replace_file(
+            &folder.join(format!("{name}.json")),
+            document.to_string().as_bytes(),
+        )?;
+        Ok(name)
+    }
+}
+
+/// Reads a document that a contender printed; `None` if it was removed to save room.
+///
+/// # Errors
+/// [`CampaignError::File`] if it cannot be read, or is damaged.
+pub(crate) fn read_document(path: &Path, name: &str) -> Result<Option<Value>, CampaignError> {
+    let path = path.join(DOCUMENTS).join(format!("{name}.json"));
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| CampaignError::file(&path, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CampaignError::file(&path, error)),
     }
 }
 

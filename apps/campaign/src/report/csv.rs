@@ -46,7 +46,7 @@ impl Report {
             cells.extend(
                 results
                     .iter()
-                    .map(|&name| format_number(row.results.get(name).copied())),
+                    .map(|&name| format_number(row.results.get(name).map(|result| result.median))),
             );
             cells.extend([row.disturbed.to_string(), row.failed.to_string()]);
             cells.push(row.end.map_or("", |end| end.describe()).to_owned());

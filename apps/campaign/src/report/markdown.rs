@@ -48,10 +48,23 @@ impl Report {
     /// Formats the report in Markdown.
     pub fn format_markdown(&self) -> String {
         let mut text = format!(
-            "# {}\n\n{}\n",
+            "# {}\n\nState: {}. {}\n\n",
             escape(&self.name),
+            self.state.describe(),
             self.describe_intervals()
         );
+        if !self.goals.is_empty() {
+            let count = |outcome| self.count_goals(outcome);
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "Goals: {} met, {} missed, {} unclear, of {}.\n",
+                count(GoalOutcome::Met),
+                count(GoalOutcome::Missed),
+                count(GoalOutcome::Unclear),
+                self.goals.len()
+            );
+        }
         text += &self.format_rows();
         if !self.goals.is_empty() {
             text += &self.format_goals();
@@ -64,15 +77,15 @@ impl Report {
         text
     }
 
-    fn describe_intervals(&self) -> String {
+    /// Describes the values and ratios of the report, and their intervals.
+    pub(super) fn describe_intervals(&self) -> String {
         let ratio = match &self.reference {
-            Some(reference) => format!(" Ratios are to `{reference}`, within a round."),
+            Some(reference) => format!(" Ratios are to {reference}, within a round."),
             None => String::new(),
         };
         format!(
-            "State: {}. Values are medians over rounds, with the interval that holds the true median at {} %: the n values \
-             are not assumed to be normal, and few have no interval.{ratio}\n",
-            self.state.describe(),
+            "Values are medians over rounds, with the interval that holds the true median at {} %: the n values are not \
+             assumed to be normal, and few have no interval.{ratio}",
             100.0 * self.confidence
         )
     }

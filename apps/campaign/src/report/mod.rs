@@ -1,23 +1,28 @@
 //! The report of a campaign.
 
 mod csv;
+mod html;
 mod markdown;
+mod runs;
 
 pub use markdown::format_number;
+use runs::Runs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::CampaignError;
-use crate::file::{Campaign, Goal};
+use crate::file::{Better, Campaign, Goal};
 use crate::folder::{read_folder, replace_file};
 use crate::history::{Cell, History, all_values};
 use crate::point::Parameters;
+use crate::record::{Repetition, Status};
 use crate::schedule::PointEnd;
-use crate::statistics::{MedianInterval, find_median};
+use crate::statistics::MedianInterval;
 use crate::status::{CampaignStatus, Failed, State};
 
 /// What a campaign has found.
@@ -43,6 +48,12 @@ pub struct Report {
     pub failures: Vec<Failed>,
     /// Descriptions of the environments by their names.
     pub environments: BTreeMap<String, Value>,
+    /// Repetitions, for charts.
+    #[serde(skip)]
+    repetitions: Vec<ChartedRepetition>,
+    /// Runs that contenders have described.
+    #[serde(skip)]
+    runs: Runs,
 }
 
 /// A contender at a point.
@@ -61,18 +72,63 @@ pub struct ReportRow {
     pub tuned: Parameters,
     /// The value by which contenders are compared, as the file has it.
     pub value_of: String,
+    /// The direction in which it is better.
+    pub better: Better,
     /// That value; `None` if no repetition succeeded.
     pub value: Option<MedianInterval>,
     /// The ratio to the reference within a round.
     pub ratio: Option<MedianInterval>,
+    /// The verdict of this ratio; `None` without one.
+    pub standing: Option<Standing>,
     /// Medians of all results.
-    pub results: BTreeMap<String, f64>,
+    pub results: BTreeMap<String, MedianInterval>,
     /// Repetitions that count and were disturbed.
     pub disturbed: usize,
     /// Failed repetitions.
     pub failed: usize,
     /// Reason why the point is measured no more; `None` while it is.
     pub end: Option<PointEnd>,
+}
+
+/// The place of a contender beside the reference, at one point and by its interval alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// The whole interval is on the better side of 1.
+    Better,
+    /// The whole interval is on the worse side of 1.
+    Worse,
+    /// The interval holds 1, or there is none.
+    Unclear,
+}
+
+/// A repetition as charts show it.
+#[derive(Debug, Clone)]
+struct ChartedRepetition {
+    /// Number of its row.
+    row: usize,
+    /// The round; `None` for a trial of tuning.
+    round: Option<u32>,
+    start_s: f64,
+    took_s: f64,
+    value: Option<f64>,
+    mark: Mark,
+    /// Reasons of a failure, or disturbances.
+    note: String,
+    /// Name of its environment.
+    environment: String,
+}
+
+/// The mark of a repetition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Counted,
+    /// It counts although it was disturbed.
+    CountedDisturbed,
+    /// It was disturbed, and repeated.
+    Replaced,
+    Failed,
+    TimedOut,
 }
 
 /// A goal at a point.
@@ -114,6 +170,7 @@ impl Report {
             .map(|repetition| repetition.environment.clone());
         let environments = read_environments(folder, names.collect())?;
         let history = History::new(&campaign, content.repetitions);
+        let runs = Runs::read(folder, &campaign, &history)?;
         let status = CampaignStatus::of(&campaign, &history, content.holder);
         let points = 0..campaign.points.len();
         let goals =
@@ -143,16 +200,36 @@ impl Report {
                 .collect(),
             failures: status.failures,
             environments,
+            repetitions: campaign
+                .cells()
+                .enumerate()
+                .flat_map(|(row, cell)| ChartedRepetition::list(&campaign, &history, cell, row))
+                .collect(),
+            runs,
         })
     }
 
-    /// Writes `report.md` and `points.csv` into a folder.
+    /// Returns the number of points and goals with an outcome.
+    fn count_goals(&self, outcome: GoalOutcome) -> usize {
+        let goals = self.goals.iter();
+        goals.filter(|row| row.outcome == outcome).count()
+    }
+
+    /// Writes `report.md`, `points.csv` and `report.html` into a folder.
     ///
     /// # Errors
     /// [`CampaignError::Write`].
     pub fn write(&self, folder: &Path) -> Result<(), CampaignError> {
         replace_file(&folder.join("report.md"), self.format_markdown().as_bytes())?;
-        replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())
+        replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())?;
+        let path = folder.join("report.html");
+        match self.format_html() {
+            Ok(page) => replace_file(&path, page.as_bytes()),
+            Err(error) => Err(CampaignError::Write {
+                path,
+                reason: io::Error::other(error),
+            }),
+        }
     }
 }
 
@@ -193,6 +270,11 @@ impl ReportRow {
         for (name, value) in done.iter().flat_map(|repetition| all_values(repetition)) {
             results.entry(name).or_default().push(value);
         }
+        let ratio = if cell.contender > 0 {
+            campaign.find_ratio(history, cell, rounds)
+        } else {
+            None
+        };
         let command = contender
             .make_command(&point.parameters, &tuned)
             .map(|line| line.describe());
@@ -204,14 +286,15 @@ impl ReportRow {
             tuned,
             value_of: contender.value.source().to_owned(),
             value: campaign.find_value(history, cell, rounds),
-            ratio: if cell.contender > 0 {
-                campaign.find_ratio(history, cell, rounds)
-            } else {
-                None
-            },
+            better: contender.better,
+            standing: ratio.map(|ratio| contender.better.judge(&ratio)),
+            ratio,
             results: results
                 .into_iter()
-                .map(|(name, values)| (name, find_median(values)))
+                .filter_map(|(name, values)| {
+                    let median = MedianInterval::of(values, campaign.repeat.confidence)?;
+                    Some((name, median))
+                })
                 .collect(),
             disturbed: done
                 .iter()
@@ -222,6 +305,65 @@ impl ReportRow {
                 .filter(|repetition| !repetition.is_done())
                 .count(),
             end: campaign.find_last_end(history, cell.point),
+        }
+    }
+}
+
+impl Better {
+    /// Judges a ratio to the reference.
+    fn judge(self, ratio: &MedianInterval) -> Standing {
+        let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
+            return Standing::Unclear;
+        };
+        match self {
+            Self::Less if high < 1.0 => Standing::Better,
+            Self::More if low > 1.0 => Standing::Better,
+            Self::Less if low > 1.0 => Standing::Worse,
+            Self::More if high < 1.0 => Standing::Worse,
+            _ => Standing::Unclear,
+        }
+    }
+}
+
+impl ChartedRepetition {
+    fn list(
+        campaign: &Campaign,
+        history: &History,
+        cell: Cell,
+        row: usize,
+    ) -> impl Iterator<Item = Self> {
+        history.of_cell(cell).map(move |repetition| {
+            let counts = |round| {
+                let counted = history.counted(cell, round);
+                counted.is_some_and(|counted| counted.attempt == repetition.attempt)
+            };
+            let value = campaign.contender_of(cell).find_value(repetition);
+            Self {
+                row,
+                round: repetition.round,
+                start_s: repetition.start_s,
+                took_s: repetition.took_s,
+                value,
+                mark: Mark::of(repetition, repetition.round.is_none_or(counts)),
+                note: if repetition.is_done() {
+                    repetition.warnings.join("; ")
+                } else {
+                    repetition.describe_failure()
+                },
+                environment: repetition.environment.clone(),
+            }
+        })
+    }
+}
+
+impl Mark {
+    fn of(repetition: &Repetition, counts: bool) -> Self {
+        match repetition.status {
+            Status::Failed => Self::Failed,
+            Status::TimedOut => Self::TimedOut,
+            Status::Done if !repetition.is_disturbed() => Self::Counted,
+            Status::Done if counts => Self::CountedDisturbed,
+            Status::Done => Self::Replaced,
         }
     }
 }

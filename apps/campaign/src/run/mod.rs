@@ -13,7 +13,7 @@ use crate::file::Campaign;
 use crate::folder::CampaignFolder;
 use crate::history::History;
 use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
-use crate::reading::Values;
+use crate::reading::{Values, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
 use crate::schedule::Task;
 use crate::status::CampaignStatus;
@@ -140,6 +140,7 @@ impl Engine<'_> {
             reason: None,
             values: Values::new(),
             warnings: Vec::new(),
+            document: None,
             environment: self.environment.clone(),
         };
         match contender.make_command(&point.parameters, &task.tuned) {
@@ -156,9 +157,17 @@ impl Engine<'_> {
                 repetition
                     .warnings
                     .extend(ProcessorTimes::read().describe_others(&before, ended.took));
+                let document = if contender.keep {
+                    find_document(&ended.stdout)
+                } else {
+                    None
+                };
                 note_end(&mut repetition, ended, |printed| {
                     contender.result.read(printed)
                 })?;
+                if let (true, Some(document)) = (repetition.is_done(), document) {
+                    repetition.document = Some(self.folder.keep_document(&document)?);
+                }
             }
             Err(reason) => repetition.reason = Some(reason),
         }
@@ -198,12 +207,13 @@ fn note_end(
     Ok(())
 }
 
-/// Returns the last line that a program has printed, that of standard error first.
+/// Returns the last line with words that a program has printed, that of standard error first. Launchers end their messages
+/// with a ruled line.
 fn find_last_line(ended: &EndedProcess) -> Option<String> {
     let last = |printed: &str| {
         let mut lines = printed.lines().map(str::trim);
         lines
-            .rfind(|line| !line.is_empty())
+            .rfind(|line| line.contains(char::is_alphanumeric))
             .map(|line| show_text(line).into_owned())
     };
     last(&ended.stderr).or_else(|| last(&ended.stdout))

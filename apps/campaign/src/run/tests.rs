@@ -2,7 +2,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::folder::{FILE, POINTS};
+use crate::folder::{FILE, POINTS, read_document};
 use crate::report::{GoalOutcome, Report};
 use crate::schedule::PointEnd;
 use crate::status::State;
@@ -121,6 +121,24 @@ fn every_contender_runs_every_point_once_a_round_until_the_intervals_are_narrow(
 }
 
 #[test]
+fn documents_are_kept_where_the_file_says_so() {
+    let trial = Trial::new(&TWO.replacen("result", "keep = true\nresult", 1));
+    trial.run().unwrap();
+    for line in trial.lines() {
+        let kept = line.document.as_ref().map(|name| {
+            read_document(&trial.results(), name)
+                .unwrap()
+                .expect("a document")
+        });
+        let printed = serde_json::json!({"wall_s": line.parameters["size"]});
+        assert_eq!(kept, (line.contender == "one").then_some(printed));
+    }
+    // The sizes are two, and so are the documents, however many repetitions print them.
+    let documents = fs::read_dir(trial.results().join("documents")).unwrap();
+    assert_eq!(documents.count(), 2);
+}
+
+#[test]
 fn a_stopped_campaign_goes_on_where_it_was() {
     let trial = Trial::new(TWO);
     let whole = Trial::new(TWO);
@@ -180,7 +198,7 @@ name = "good"
 command = "true"
 [[contender]]
 name = "bad"
-command = "sh -c 'echo working; echo no such matrix >&2; exit 3'"
+command = "sh -c 'echo working; echo no such matrix >&2; echo ------ >&2; exit 3'"
 [[contender]]
 name = "silent"
 command = "true"

@@ -11,6 +11,7 @@ mod model;
 mod mxm;
 mod names;
 mod output;
+mod page;
 mod partition;
 mod process;
 mod progress;

@@ -365,9 +365,10 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
         tune: tune.collect(),
         value,
         better,
-        result,
         limit_s: check_limit(raw.limit_s.as_ref())?,
+        keep: check_keep(raw.keep.as_ref(), &result)?,
         definition: fingerprint_definition(raw),
+        result,
     })
 }
 
@@ -398,6 +399,18 @@ fn check_limit(limit: Option<&Spanned<f64>>) -> Result<f64, Mistake> {
             limit.span(),
             "`limit_s` is a number of seconds above 0",
         ))
+    }
+}
+
+fn check_keep(keep: Option<&Spanned<bool>>, result: &ResultRule) -> Result<bool, Mistake> {
+    match keep {
+        Some(keep) if *keep.get_ref() && !matches!(result, ResultRule::Json(_)) => {
+            Err(Mistake::new(
+                keep.span(),
+                "`keep` keeps a JSON document, and `result` has no `json`",
+            ))
+        }
+        keep => Ok(keep.is_some_and(|keep| *keep.get_ref())),
     }
 }
 

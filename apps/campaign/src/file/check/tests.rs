@@ -135,6 +135,7 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "add better = \"more\"",
     ),
     ("limit_s = 60", "limit_s = 0", 26, "above 0"),
+    ("limit_s = 60", "keep = true", 26, "has no `json`"),
     (
         "name = \"pdgemm\"",
         "name = \"p-dgemm\"",
@@ -247,4 +248,8 @@ fn the_definition_of_a_contender_is_what_it_measures() {
         whole
     );
     assert_ne!(definition(&WHOLE.replacen("256", "128", 1)), whole);
+    let ours = |text: &str| parse(text).unwrap().contenders[0].clone();
+    let kept = ours(&WHOLE.replacen("command", "keep = true\ncommand", 1));
+    assert!(kept.keep);
+    assert_eq!(kept.definition, ours(WHOLE).definition);
 }
