@@ -107,14 +107,14 @@ impl Report {
     /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
-        let campaign = content.campaign;
         let names = content
             .repetitions
             .iter()
             .map(|repetition| repetition.environment.clone());
-        let environments = read_environments(folder, names.collect())?;
+        let environments = content.read_environments(names.collect())?;
+        let campaign = content.campaign;
         let history = History::new(&campaign, content.repetitions);
-        let status = CampaignStatus::of(&campaign, &history, content.holder);
+        let status = CampaignStatus::of(&campaign, &history, content.holders);
         let points = 0..campaign.points.len();
         let goals =
             points.flat_map(|point| (0..campaign.goals.len()).map(move |goal| (point, goal)));
@@ -154,24 +154,6 @@ impl Report {
         replace_file(&folder.join("report.md"), self.format_markdown().as_bytes())?;
         replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())
     }
-}
-
-/// Reads the descriptions of environments.
-pub(crate) fn read_environments(
-    folder: &Path,
-    names: BTreeSet<String>,
-) -> Result<BTreeMap<String, Value>, CampaignError> {
-    names
-        .into_iter()
-        .map(|name| {
-            let path = folder.join("env").join(format!("{name}.json"));
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| CampaignError::file(&path, error))?;
-            let description =
-                serde_json::from_str(&text).map_err(|error| CampaignError::file(&path, error))?;
-            Ok((name, description))
-        })
-        .collect()
 }
 
 impl ReportRow {

@@ -10,7 +10,7 @@ use crate::disturbance::ProcessorTimes;
 use crate::environment::Environment;
 use crate::error::CampaignError;
 use crate::file::Campaign;
-use crate::folder::CampaignFolder;
+use crate::folder::{CampaignFolder, find_part, prepare_parts};
 use crate::history::History;
 use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
 use crate::reading::Values;
@@ -37,6 +37,9 @@ pub struct Progress<'r> {
 
 /// Measures what a campaign lacks in its folder; returns its status at the end.
 ///
+/// If its file says how many nodes points need, those of each number of nodes are a campaign of their own, in a folder within
+/// `folder`, and they are measured one after the other.
+///
 /// `observe` is called before each repetition. When `stop` is set, the repetition under way is killed and left out.
 ///
 /// # Errors
@@ -44,6 +47,44 @@ pub struct Progress<'r> {
 /// [`CampaignError::File`], [`CampaignError::Line`] and [`CampaignError::Write`] for files in it. In each case the folder is
 /// as good as before, and the next run goes on.
 pub fn run(
+    campaign: &Campaign,
+    folder: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CampaignStatus, CampaignError> {
+    let parts = campaign.list_nodes();
+    if parts.is_empty() {
+        return run_part(campaign, folder, stop, observe);
+    }
+    for nodes in parts {
+        run_nodes(campaign, folder, nodes, stop, observe)?;
+    }
+    CampaignStatus::read(folder)
+}
+
+/// Measures what a campaign lacks at the points that need this number of nodes; returns the status of these points. Engines
+/// for several numbers of nodes may run at the same time.
+///
+/// # Errors
+/// As [`run`]; [`CampaignError::Nodes`] if no point needs this number of nodes.
+pub fn run_nodes(
+    campaign: &Campaign,
+    folder: &Path,
+    nodes: u32,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CampaignStatus, CampaignError> {
+    let known = campaign.list_nodes();
+    if !known.contains(&nodes) {
+        return Err(CampaignError::Nodes { nodes, known });
+    }
+    prepare_parts(folder, campaign)?;
+    let part = campaign.restrict(nodes);
+    run_part(&part, &find_part(folder, nodes), stop, observe)
+}
+
+/// Measures what a campaign lacks in a folder of its own.
+fn run_part(
     campaign: &Campaign,
     folder: &Path,
     stop: &AtomicBool,
@@ -68,7 +109,7 @@ pub fn run(
             break;
         }
     }
-    Ok(CampaignStatus::of(campaign, &engine.history, None))
+    Ok(CampaignStatus::of(campaign, &engine.history, Vec::new()))
 }
 
 struct Engine<'c> {
@@ -88,7 +129,7 @@ impl Engine<'_> {
     ) -> Result<bool, CampaignError> {
         for (number, task) in tasks.iter().enumerate() {
             while self.campaign.needs_attempt(&self.history, task) {
-                if self.campaign.is_budget_used(&self.history) {
+                if self.campaign.is_budget_used(&self.history, task.cell.point) {
                     return Ok(false);
                 }
                 observe(&Progress {
