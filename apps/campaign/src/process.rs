@@ -119,15 +119,7 @@ fn wait(
     loop {
         let left = limit.saturating_sub(start.elapsed());
         match ended.recv_timeout(left.min(LOOK)) {
-            Ok((Ok(status), at)) => {
-                let is_own = status.success() || !is_stopped_soon(stop);
-                let end = if is_own {
-                    ProcessEnd::Ended(status)
-                } else {
-                    ProcessEnd::Stopped
-                };
-                return (end, at);
-            }
+            Ok((Ok(status), at)) => return (ProcessEnd::Ended(status), at),
             Ok((Err(error), at)) => return (ProcessEnd::NotStarted(error), at),
             Err(RecvTimeoutError::Disconnected) => {
                 return (
@@ -148,15 +140,6 @@ fn wait(
         end_group(ended, group);
         return (end, at);
     }
-}
-
-/// Returns `true` if the engine is, or is about to be, asked to stop: a batch system signals all processes of a job, and the
-/// program may end before the engine has seen its own signal.
-fn is_stopped_soon(stop: &AtomicBool) -> bool {
-    if !stop.load(Ordering::Relaxed) {
-        thread::sleep(LOOK);
-    }
-    stop.load(Ordering::Relaxed)
 }
 
 /// Ends a process group: politely first, so that a launcher ends ranks on other hosts.

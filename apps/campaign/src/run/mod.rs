@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use isochron_hierarchy::printable::show_text;
@@ -17,6 +18,9 @@ use crate::reading::Values;
 use crate::record::{Repetition, SCHEMA, Status};
 use crate::schedule::Task;
 use crate::status::CampaignStatus;
+
+/// Time in which a batch system that ends a job signals all of its processes.
+const SIGNALS: Duration = Duration::from_millis(300);
 
 /// The repetition that begins.
 #[derive(Debug)]
@@ -203,7 +207,18 @@ impl Engine<'_> {
             }
             Err(reason) => repetition.reason = Some(reason),
         }
+        if repetition.status == Status::Failed && self.is_stopped_soon() {
+            return Err(CampaignError::Stopped);
+        }
         Ok(repetition)
+    }
+
+    /// Returns `true` if the engine is, or is about to be, asked to stop: the program may have failed because its job ends.
+    fn is_stopped_soon(&self) -> bool {
+        if !self.stop.load(Ordering::Relaxed) {
+            thread::sleep(SIGNALS);
+        }
+        self.stop.load(Ordering::Relaxed)
     }
 }
 
