@@ -36,9 +36,10 @@ const VARIABLES: [&str; 18] = [
 ];
 
 /// Variables among them that differ from job to job and change nothing.
-const PASSING: [&str; 3] = [
+const PASSING: [&str; 4] = [
     "OMPI_MCA_orte_tmpdir_base",
     "SLURM_JOB_END_TIME",
+    "SLURM_JOB_ID",
     "SLURM_JOB_START_TIME",
 ];
 

@@ -1,5 +1,6 @@
 //! Errors of campaigns.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,14 @@ pub enum CampaignError {
         /// The reason.
         reason: io::Error,
     },
+    /// A number of nodes that no point of the campaign needs.
+    #[error("{}", describe_nodes(*nodes, known))]
+    Nodes {
+        /// The number.
+        nodes: u32,
+        /// The numbers that points need.
+        known: BTreeSet<u32>,
+    },
     /// A run that was asked to stop.
     #[error("stopped; the same command goes on where it was")]
     Stopped,
@@ -64,4 +73,16 @@ impl CampaignError {
     pub fn is_of_input(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Stopped)
     }
+}
+
+/// Tells which numbers of nodes there are instead of one that is not there.
+fn describe_nodes(nodes: u32, known: &BTreeSet<u32>) -> String {
+    if known.is_empty() {
+        return "the file does not say how many nodes points need: add `nodes`".to_owned();
+    }
+    let known: Vec<String> = known.iter().map(u32::to_string).collect();
+    format!(
+        "no point needs {nodes} nodes: known are {}",
+        known.join(", ")
+    )
 }

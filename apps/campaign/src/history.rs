@@ -18,8 +18,8 @@ pub(crate) struct Cell {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     cells: HashMap<Cell, CellHistory>,
-    /// Seconds of all repetitions.
-    took_s: f64,
+    /// Seconds of all repetitions at each point.
+    took_s: BTreeMap<usize, f64>,
     len: usize,
 }
 
@@ -57,7 +57,7 @@ impl History {
 
     /// Adds a repetition.
     pub fn add(&mut self, cell: Cell, repetition: Repetition) {
-        self.took_s += repetition.took_s;
+        *self.took_s.entry(cell.point).or_default() += repetition.took_s;
         self.len += 1;
         let of_cell = self.cells.entry(cell).or_default();
         let attempts = match repetition.round {
@@ -75,9 +75,13 @@ impl History {
         self.len
     }
 
-    /// Returns the seconds of all repetitions.
-    pub fn took_s(&self) -> f64 {
-        self.took_s
+    /// Returns the seconds of all repetitions at some points.
+    pub fn took_s(&self, is_counted: impl Fn(usize) -> bool) -> f64 {
+        let times = self.took_s.iter();
+        times
+            .filter(|(point, _)| is_counted(**point))
+            .map(|(_, took_s)| took_s)
+            .sum()
     }
 
     /// Returns all repetitions of a cell: its trials of tuning, then its rounds.

@@ -42,6 +42,8 @@ pub struct Point {
     pub id: String,
     /// The parameters.
     pub parameters: Parameters,
+    /// Number of nodes that the point needs; `None` if the campaign does not say.
+    pub nodes: Option<u32>,
 }
 
 impl Point {
@@ -49,6 +51,7 @@ impl Point {
         Self {
             id: fingerprint(&parameters),
             parameters,
+            nodes: None,
         }
     }
 }

@@ -21,9 +21,9 @@ pub struct CampaignStatus {
     pub name: String,
     /// The state.
     pub state: State,
-    /// The engine that runs it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub engine: Option<Holder>,
+    /// The engines that run it: one, or one for each number of nodes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub engines: Vec<Holder>,
     /// Number of points.
     pub points: usize,
     /// Points that have ended.
@@ -90,18 +90,19 @@ impl CampaignStatus {
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
         let history = History::new(&content.campaign, content.repetitions);
-        Ok(Self::of(&content.campaign, &history, content.holder))
+        Ok(Self::of(&content.campaign, &history, content.holders))
     }
 
-    pub(crate) fn of(campaign: &Campaign, history: &History, engine: Option<Holder>) -> Self {
+    pub(crate) fn of(campaign: &Campaign, history: &History, engines: Vec<Holder>) -> Self {
         let left = Forecast::of(campaign, history);
-        let ends = (0..campaign.points.len())
-            .filter(|&point| campaign.find_last_end(history, point).is_some());
-        let state = if engine.is_some() {
+        let points_ended = (0..campaign.points.len())
+            .filter(|&point| campaign.find_last_end(history, point).is_some())
+            .count();
+        let state = if !engines.is_empty() {
             State::Running
         } else if left.most == 0 {
             State::Ended
-        } else if campaign.is_budget_used(history) {
+        } else if points_ended == campaign.points.len() {
             State::Budget
         } else {
             State::Open
@@ -110,11 +111,11 @@ impl CampaignStatus {
             schema: 1,
             name: campaign.name.clone(),
             state,
-            engine,
+            engines,
             points: campaign.points.len(),
-            points_ended: ends.count(),
+            points_ended,
             repetitions: history.len(),
-            took_s: history.took_s(),
+            took_s: history.took_s(|_| true),
             left,
             failures: campaign
                 .cells()
@@ -151,11 +152,36 @@ struct Left {
 
 impl Forecast {
     pub(crate) fn of(campaign: &Campaign, history: &History) -> Self {
+        let parts = campaign.list_nodes();
+        if parts.is_empty() {
+            return Self::of_nodes(campaign, history, None);
+        }
+        let parts = parts.into_iter();
+        let nothing = Self {
+            least: 0,
+            most: 0,
+            least_s: Some(0.0),
+            most_s: Some(0.0),
+        };
+        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        parts
+            .map(|nodes| Self::of_nodes(campaign, history, Some(nodes)))
+            .fold(nothing, |sum, part| Self {
+                least: sum.least + part.least,
+                most: sum.most + part.most,
+                least_s: add(sum.least_s, part.least_s),
+                most_s: add(sum.most_s, part.most_s),
+            })
+    }
+
+    /// Forecasts the points that need this number of nodes.
+    pub(crate) fn of_nodes(campaign: &Campaign, history: &History, nodes: Option<u32>) -> Self {
         let left: Vec<Left> = campaign
             .cells()
+            .filter(|cell| campaign.point_of(*cell).nodes == nodes)
             .map(|cell| Left::of(campaign, history, cell))
             .collect();
-        let budget_s = (campaign.repeat.seconds - history.took_s()).max(0.0);
+        let budget_s = (campaign.repeat.seconds - campaign.count_time_s(history, nodes)).max(0.0);
         let time_s = |count: fn(&Left) -> u32| -> Option<f64> {
             let times = left.iter().filter(|left| count(left) > 0).map(|left| {
                 Some(f64::from(count(left)) * campaign.expect_time_s(history, left.cell)?)
@@ -198,16 +224,24 @@ impl Left {
 }
 
 impl Campaign {
-    /// Returns `true` if the time of the campaign is used up.
-    pub(crate) fn is_budget_used(&self, history: &History) -> bool {
-        history.took_s() >= self.repeat.seconds
+    /// Returns `true` if the time of the campaign is used up at a point.
+    pub(crate) fn is_budget_used(&self, history: &History, point: usize) -> bool {
+        self.count_time_s(history, self.points[point].nodes) >= self.repeat.seconds
+    }
+
+    /// Returns the seconds of all repetitions at points that need this number of nodes.
+    fn count_time_s(&self, history: &History, nodes: Option<u32>) -> f64 {
+        history.took_s(|point| self.points[point].nodes == nodes)
     }
 
     /// Returns the reason why a point is measured no more; `None` while it is.
     pub(crate) fn find_last_end(&self, history: &History, point: usize) -> Option<PointEnd> {
         let rounds = self.count_rounds(history, point);
         let end = self.find_end(history, point, rounds);
-        end.or_else(|| self.is_budget_used(history).then_some(PointEnd::Budget))
+        end.or_else(|| {
+            self.is_budget_used(history, point)
+                .then_some(PointEnd::Budget)
+        })
     }
 
     /// Returns the number of whole rounds at a point.

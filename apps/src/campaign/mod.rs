@@ -5,6 +5,7 @@ mod options;
 mod plan;
 mod report;
 mod run;
+mod script;
 mod status;
 
 use isochron_campaign::CampaignError;
@@ -21,6 +22,7 @@ pub fn run(command: &CampaignCommand) -> Result<Answer, Failure> {
         CampaignCommand::Status(arguments) => status::run(arguments),
         CampaignCommand::Report(arguments) => report::run(arguments),
         CampaignCommand::Compare(arguments) => compare::run(arguments),
+        CampaignCommand::Script(arguments) => script::run(arguments),
     }
 }
 

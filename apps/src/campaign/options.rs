@@ -10,29 +10,61 @@ pub enum CampaignCommand {
     /// Check a campaign file, list its points and commands, and predict their time
     Plan(FileArguments),
     /// Measure a campaign, or go on where an earlier run was stopped or killed
-    Run(FileArguments),
+    Run(RunArguments),
     /// Show what a campaign has done and what is left, also while it runs
     Status(StatusArguments),
     /// Write report.md, points.csv and report.html into the folder of a campaign
     Report(FolderArguments),
     /// Compare a campaign with a baseline: environments, then each contender at each point
     Compare(CompareArguments),
+    /// Print a job script for Slurm, in whose jobs the campaign goes on until it ends
+    Script(ScriptArguments),
 }
 
-/// A campaign file, and the folder of what it measures.
+/// A campaign file to look at.
 #[derive(Args)]
 pub struct FileArguments {
-    /// Campaign file, in TOML
-    pub file: PathBuf,
-    /// Folder of the measurements [default: the name of FILE without its extension, in the current folder]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
 }
 
-impl FileArguments {
+/// A campaign to measure.
+#[derive(Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    /// Only the points that need this number of nodes; engines for several numbers may run at the same time
+    #[arg(long, value_name = "N")]
+    pub nodes: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A campaign whose job script is printed.
+#[derive(Args)]
+pub struct ScriptArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    /// Options of sbatch for every job, such as --partition=gpu --time=2:00:00
+    #[arg(last = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+}
+
+/// A campaign file, and the folder of what it measures.
+#[derive(Args)]
+pub struct PlaceArguments {
+    /// Campaign file, in TOML
+    pub file: PathBuf,
+    /// Folder of the measurements [default: the name of FILE without its extension, in the current folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl PlaceArguments {
     /// Returns the folder of the measurements.
     pub fn find_folder(&self) -> PathBuf {
         let own = || PathBuf::from(self.file.file_stem().unwrap_or_default());

@@ -12,8 +12,8 @@ use crate::output::Answer;
 
 /// Plans a campaign.
 pub fn run(arguments: &FileArguments) -> Result<Answer, Failure> {
-    let campaign = Campaign::read(&arguments.file)?;
-    let plan = Plan::new(&campaign, &arguments.find_folder())?;
+    let campaign = Campaign::read(&arguments.place.file)?;
+    let plan = Plan::new(&campaign, &arguments.place.find_folder())?;
     Answer::new(arguments.json, &plan, format)
 }
 

@@ -4,28 +4,26 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use isochron_campaign::{Campaign, Progress, describe_parameters, run as run_engine};
+use isochron_campaign::{Campaign, Progress, describe_parameters, run as run_engine, run_nodes};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::options::FileArguments;
+use super::options::RunArguments;
 use super::status::format;
 use crate::failure::Failure;
 use crate::output::Answer;
 use crate::terminal_line::TerminalLine;
 
 /// Measures what a campaign lacks.
-pub fn run(arguments: &FileArguments) -> Result<Answer, Failure> {
-    let campaign = Campaign::read(&arguments.file)?;
+pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
+    let campaign = Campaign::read(&arguments.place.file)?;
+    let folder = arguments.place.find_folder();
     let stop = stop_by_signals().map_err(Failure::run)?;
     let line = TerminalLine::of_rank(true);
-    let status = run_engine(
-        &campaign,
-        &arguments.find_folder(),
-        &stop,
-        &mut |progress| {
-            line.show(&describe_progress(progress));
-        },
-    )?;
+    let mut observe = |progress: &Progress<'_>| line.show(&describe_progress(progress));
+    let status = match arguments.nodes {
+        Some(nodes) => run_nodes(&campaign, &folder, nodes, &stop, &mut observe),
+        None => run_engine(&campaign, &folder, &stop, &mut observe),
+    }?;
     line.clear();
     Answer::new(arguments.json, &status, format)
 }

@@ -43,12 +43,14 @@ fn describe_course(status: &CampaignStatus) -> String {
 
 /// Formats a status for people.
 pub fn format(status: &CampaignStatus) -> String {
-    let engine = match &status.engine {
-        Some(engine) => format!(" ({engine})"),
-        None => String::new(),
+    let engines: Vec<String> = status.engines.iter().map(ToString::to_string).collect();
+    let engines = if engines.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", engines.join(", "))
     };
     let mut text = format!(
-        "{}: {}{engine}\n{} of {} points have ended, after {} repetitions in {}\n{}\n",
+        "{}: {}{engines}\n{} of {} points have ended, after {} repetitions in {}\n{}\n",
         status.name,
         status.state.describe(),
         status.points_ended,

@@ -23,12 +23,13 @@ pub(super) fn format_report(report: &Report, layout: &Layout, width: usize) -> S
     let below = format_summary(report) + &list_notes(report);
     let learnt = report.learning.as_ref();
     format!(
-        "{}\n{}{}{}\n{}",
+        "{}\n{}{}{}\n{}{}",
         wrap(&above, width),
         draw_first_layout(report, layout, width),
         fit_device_table(report, width),
         learnt.map_or_else(String::new, |learnt| list_changes(&report.nodes, learnt)),
-        wrap(&below, width)
+        wrap(&below, width),
+        format_result(report)
     )
 }
 
@@ -42,6 +43,17 @@ pub(super) fn format_line(report: &Report) -> String {
         report.gflops,
         100.0 * report.imbalance,
         verdict_word(report)
+    )
+}
+
+/// Formats the result in a line that regular expressions read, in these words for all time.
+fn format_result(report: &Report) -> String {
+    let verified = report
+        .verified
+        .map_or_else(|| "none".to_owned(), |verified| verified.to_string());
+    format!(
+        "isochron.result gflops={:.6} wall_s={:.9} verified={verified}\n",
+        report.gflops, report.wall_s
     )
 }
 

@@ -15,7 +15,6 @@ use crate::file::{Better, Campaign};
 use crate::folder::read_folder;
 use crate::history::{Cell, History};
 use crate::point::Parameters;
-use crate::report::read_environments;
 use crate::statistics::correct_by_holm;
 pub use resample::MOST_ROUNDS;
 use resample::{RoundValues, compare_rounds};
@@ -116,7 +115,7 @@ impl Side {
             .max_by_key(|(_, count)| **count)
             .map(|(name, _)| (*name).to_owned());
         let n_environments = counts.len();
-        let mut environments = read_environments(folder, most.into_iter().collect())?;
+        let mut environments = content.read_environments(most.into_iter().collect())?;
         Ok(Self {
             environment: environments
                 .pop_first()

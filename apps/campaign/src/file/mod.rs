@@ -6,7 +6,7 @@ mod raw;
 
 pub(crate) use raw::{JsonPlaces, RawResult};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -87,7 +87,8 @@ pub struct Repeat {
     pub precision: f64,
     /// Confidence of the interval.
     pub confidence: f64,
-    /// Seconds of all repetitions together, after which the campaign ends.
+    /// Seconds of all repetitions together, after which the campaign ends: of those of each number of nodes if the file says
+    /// how many nodes points need.
     pub seconds: f64,
     /// Most repetitions of a repetition that was disturbed.
     pub again: u32,
@@ -138,6 +139,18 @@ impl Campaign {
                 .count(),
             reason: mistake.reason,
         })
+    }
+
+    /// Returns the numbers of nodes that its points need; none if the file does not say.
+    pub fn list_nodes(&self) -> BTreeSet<u32> {
+        self.points.iter().filter_map(|point| point.nodes).collect()
+    }
+
+    /// Returns the campaign with only the points that need this number of nodes.
+    pub(crate) fn restrict(&self, nodes: u32) -> Self {
+        let mut restricted = self.clone();
+        restricted.points.retain(|point| point.nodes == Some(nodes));
+        restricted
     }
 
     /// Returns the contender with this name.
@@ -211,7 +224,7 @@ impl CommandLine {
 }
 
 /// Quotes a word for a shell if it needs that.
-fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), |quoted| quoted.into_owned())
 }
 

@@ -17,6 +17,7 @@ pub(super) struct RawFile {
     pub name: Spanned<String>,
     #[serde(default)]
     pub seed: u64,
+    pub nodes: Option<Spanned<RawNodes>>,
     #[serde(default)]
     pub exclude: Vec<Spanned<String>>,
     #[serde(default)]
@@ -27,6 +28,16 @@ pub(super) struct RawFile {
     pub repeat: Option<Spanned<Repeat>>,
     #[serde(default)]
     pub goal: Vec<Spanned<RawGoal>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a number of nodes, or an expression over parameters"
+)]
+pub(super) enum RawNodes {
+    Number(u32),
+    Expression(String),
 }
 
 #[derive(Debug, Deserialize)]

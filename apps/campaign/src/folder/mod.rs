@@ -1,16 +1,22 @@
 //! The folder of a campaign: `campaign.toml`, `points.jsonl`, `env/` and `documents/`.
+//!
+//! If the file says how many nodes points need, there is such a folder within it for each number of nodes, `nodes-4`. Jobs of
+//! different sizes then run at the same time, each with a folder that it alone writes.
 
 mod lock;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use isochron_hierarchy::printable::show_path;
 pub use lock::Holder;
 use lock::{FolderLock, find_holder};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::environment::host_name;
 use crate::error::CampaignError;
 use crate::file::Campaign;
 use crate::point::fingerprint;
@@ -24,6 +30,28 @@ const DOCUMENTS: &str = "documents";
 
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
+
+/// Returns the folder with the points that need this number of nodes.
+pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
+    folder.join(format!("nodes-{nodes}"))
+}
+
+/// Makes the folder of a campaign whose file says how many nodes points need, or takes one that is there.
+///
+/// # Errors
+/// [`CampaignError::File`] if it cannot be used, has measurements of another campaign, or of one whose file did not say how many
+/// nodes points need; [`CampaignError::Line`] if a file in it is damaged; [`CampaignError::Write`] if the file cannot be kept in it.
+pub(crate) fn prepare_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
+    fs::create_dir_all(path).map_err(|error| CampaignError::file(path, error))?;
+    if path.join(POINTS).exists() {
+        let reason = "has measurements from before the file said how many nodes points need: name another folder by --dir";
+        return Err(CampaignError::file(path, reason));
+    }
+    if path.join(FILE).exists() {
+        check_definitions(path, campaign, &read_folder(path)?.repetitions)?;
+    }
+    replace_file(&path.join(FILE), campaign.text.as_bytes())
+}
 
 /// A campaign's folder that this process holds and writes.
 #[derive(Debug)]
@@ -51,6 +79,7 @@ impl CampaignFolder {
         let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
         let lock = FolderLock::take(&path)?;
         let file = path.join(POINTS);
+        check_parts(&path, campaign)?;
         let (repetitions, length) = read_points(&file)?;
         check_definitions(&path, campaign, &repetitions)?;
         let failed = |error: io::Error| CampaignError::Write {
@@ -141,19 +170,26 @@ impl CampaignFolder {
     }
 }
 
-/// Reads a document that a contender printed; `None` if it was removed to save room.
+/// Reads a document that a contender printed from the first of these folders that has it; `None` if it was removed to save room.
 ///
 /// # Errors
 /// [`CampaignError::File`] if it cannot be read, or is damaged.
-pub(crate) fn read_document(path: &Path, name: &str) -> Result<Option<Value>, CampaignError> {
-    let path = path.join(DOCUMENTS).join(format!("{name}.json"));
-    match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| CampaignError::file(&path, error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(CampaignError::file(&path, error)),
+pub(crate) fn read_document(
+    folders: &[PathBuf],
+    name: &str,
+) -> Result<Option<Value>, CampaignError> {
+    for folder in folders {
+        let path = folder.join(DOCUMENTS).join(format!("{name}.json"));
+        match fs::read(&path) {
+            Ok(bytes) => {
+                let document = serde_json::from_slice(&bytes);
+                return document.map_err(|error| CampaignError::file(&path, error));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(CampaignError::file(&path, error)),
+        }
     }
+    Ok(None)
 }
 
 /// What a campaign's folder holds, for readers beside a running engine.
@@ -161,8 +197,34 @@ pub(crate) fn read_document(path: &Path, name: &str) -> Result<Option<Value>, Ca
 pub(crate) struct FolderContent {
     pub campaign: Campaign,
     pub repetitions: Vec<Repetition>,
-    /// The engine that runs the campaign.
-    pub holder: Option<Holder>,
+    /// The engines that run the campaign.
+    pub holders: Vec<Holder>,
+    /// The folders with measurements: the campaign's own, or one for each number of nodes.
+    pub folders: Vec<PathBuf>,
+}
+
+impl FolderContent {
+    /// Reads descriptions of environments.
+    pub fn read_environments(
+        &self,
+        names: BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Value>, CampaignError> {
+        let read = |name: String| {
+            let paths = self.folders.iter();
+            let mut paths = paths.map(|folder| folder.join("env").join(format!("{name}.json")));
+            // One is there for each environment that a line names, unless it was removed.
+            let path = paths
+                .clone()
+                .find(|path| path.exists())
+                .or_else(|| paths.next());
+            let path = path.unwrap_or_default();
+            let failed = |error: io::Error| CampaignError::file(&path, error);
+            let text = fs::read_to_string(&path).map_err(failed)?;
+            let description = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
+            Ok((name, description))
+        };
+        names.into_iter().map(read).collect()
+    }
 }
 
 /// Reads the folder of a campaign.
@@ -178,13 +240,42 @@ pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
         ));
     }
     let campaign = Campaign::read(&file)?;
-    let holder = find_holder(path);
-    let (repetitions, _) = read_points(&path.join(POINTS))?;
+    let nodes = campaign.list_nodes();
+    let folders: Vec<PathBuf> = if nodes.is_empty() || path.join(POINTS).exists() {
+        vec![path.to_path_buf()]
+    } else {
+        let parts = nodes.into_iter().map(|nodes| find_part(path, nodes));
+        parts.collect()
+    };
+    let mut repetitions = Vec::new();
+    for folder in &folders {
+        repetitions.extend(read_points(&folder.join(POINTS))?.0);
+    }
     Ok(FolderContent {
         campaign,
         repetitions,
-        holder,
+        holders: folders
+            .iter()
+            .filter_map(|folder| find_holder(folder))
+            .collect(),
+        folders,
     })
+}
+
+/// Refuses a folder that has measurements for each number of nodes, of a file that no longer says how many points need.
+fn check_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
+    if campaign.list_nodes().is_empty()
+        && let Ok(before) = Campaign::read(&path.join(FILE))
+        && let Some(nodes) = before.list_nodes().first()
+        && !path.join(POINTS).exists()
+    {
+        let reason = format!(
+            "has measurements for each number of nodes, as in {}, and the file no longer has `nodes`: name another folder by --dir",
+            show_path(&find_part(path, *nodes))
+        );
+        return Err(CampaignError::file(path, reason));
+    }
+    Ok(())
 }
 
 /// Reads the lines of a file that may end in the middle of one; returns them with the bytes that they take.
@@ -267,8 +358,9 @@ pub(crate) fn replace_file(path: &Path, content: &[u8]) -> Result<(), CampaignEr
     if fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
+    // Of this process alone: the engines for several numbers of nodes begin together.
     let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
+    partial.push(format!(".{}-{}.partial", host_name(), std::process::id()));
     let write = || {
         let mut file = File::create(&partial)?;
         file.write_all(content)?;

@@ -18,7 +18,7 @@ fn a_file_stands_for_the_lock_where_there_are_none() {
     drop(take().unwrap());
     // An engine that was killed on this host, and one on another host, whose end cannot be seen.
     let sign = folder.path().join("engine.json");
-    let own = serde_json::json!({"host": crate::environment::host_name(), "process": 4_000_000});
+    let own = serde_json::json!({"host": host_name(), "process": 4_000_000});
     fs::write(&sign, own.to_string()).unwrap();
     drop(take().unwrap());
     fs::write(&sign, r#"{"host": "elsewhere", "process": 4000000}"#).unwrap();

@@ -163,15 +163,15 @@ impl Report {
     /// [`CampaignError::File`] if it is no folder of a campaign, [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
-        let campaign = content.campaign;
         let names = content
             .repetitions
             .iter()
             .map(|repetition| repetition.environment.clone());
-        let environments = read_environments(folder, names.collect())?;
+        let environments = content.read_environments(names.collect())?;
+        let campaign = content.campaign;
         let history = History::new(&campaign, content.repetitions);
-        let runs = Runs::read(folder, &campaign, &history)?;
-        let status = CampaignStatus::of(&campaign, &history, content.holder);
+        let runs = Runs::read(&content.folders, &campaign, &history)?;
+        let status = CampaignStatus::of(&campaign, &history, content.holders);
         let points = 0..campaign.points.len();
         let goals =
             points.flat_map(|point| (0..campaign.goals.len()).map(move |goal| (point, goal)));
@@ -231,24 +231,6 @@ impl Report {
             }),
         }
     }
-}
-
-/// Reads the descriptions of environments.
-pub(crate) fn read_environments(
-    folder: &Path,
-    names: BTreeSet<String>,
-) -> Result<BTreeMap<String, Value>, CampaignError> {
-    names
-        .into_iter()
-        .map(|name| {
-            let path = folder.join("env").join(format!("{name}.json"));
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| CampaignError::file(&path, error))?;
-            let description =
-                serde_json::from_str(&text).map_err(|error| CampaignError::file(&path, error))?;
-            Ok((name, description))
-        })
-        .collect()
 }
 
 impl ReportRow {

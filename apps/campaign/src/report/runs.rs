@@ -1,7 +1,7 @@
 //! Runs of contenders that describe them, as `isochron mxm --json` does: who computed what, and when.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -143,12 +143,12 @@ struct DocumentDevice {
 }
 
 impl Runs {
-    /// Reads the runs of the repetitions that count. Documents of other programs are left out.
+    /// Reads the runs of the repetitions that count from these folders. Documents of other programs are left out.
     ///
     /// # Errors
     /// [`CampaignError::File`] if a document is damaged.
     pub fn read(
-        folder: &Path,
+        folders: &[PathBuf],
         campaign: &Campaign,
         history: &History,
     ) -> Result<Self, CampaignError> {
@@ -159,7 +159,7 @@ impl Runs {
                 let Some(name) = &repetition.document else {
                     continue;
                 };
-                let document = read_document(folder, name)?;
+                let document = read_document(folders, name)?;
                 if let Some(document) = document.and_then(|it| serde_json::from_value(it).ok()) {
                     documents.push((repetition, document));
                 }

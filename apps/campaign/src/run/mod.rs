@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use isochron_hierarchy::printable::show_text;
@@ -10,13 +11,16 @@ use crate::disturbance::ProcessorTimes;
 use crate::environment::Environment;
 use crate::error::CampaignError;
 use crate::file::Campaign;
-use crate::folder::CampaignFolder;
+use crate::folder::{CampaignFolder, find_part, prepare_parts};
 use crate::history::History;
 use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
 use crate::reading::{Values, find_document};
 use crate::record::{Repetition, SCHEMA, Status};
 use crate::schedule::Task;
 use crate::status::CampaignStatus;
+
+/// Time in which a batch system that ends a job signals all of its processes.
+const SIGNALS: Duration = Duration::from_millis(300);
 
 /// The repetition that begins.
 #[derive(Debug)]
@@ -37,6 +41,9 @@ pub struct Progress<'r> {
 
 /// Measures what a campaign lacks in its folder; returns its status at the end.
 ///
+/// If its file says how many nodes points need, those of each number of nodes are a campaign of their own, in a folder within
+/// `folder`, and they are measured one after the other.
+///
 /// `observe` is called before each repetition. When `stop` is set, the repetition under way is killed and left out.
 ///
 /// # Errors
@@ -44,6 +51,44 @@ pub struct Progress<'r> {
 /// [`CampaignError::File`], [`CampaignError::Line`] and [`CampaignError::Write`] for files in it. In each case the folder is
 /// as good as before, and the next run goes on.
 pub fn run(
+    campaign: &Campaign,
+    folder: &Path,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CampaignStatus, CampaignError> {
+    let parts = campaign.list_nodes();
+    if parts.is_empty() {
+        return run_part(campaign, folder, stop, observe);
+    }
+    for nodes in parts {
+        run_nodes(campaign, folder, nodes, stop, observe)?;
+    }
+    CampaignStatus::read(folder)
+}
+
+/// Measures what a campaign lacks at the points that need this number of nodes; returns the status of these points. Engines
+/// for several numbers of nodes may run at the same time.
+///
+/// # Errors
+/// As [`run`]; [`CampaignError::Nodes`] if no point needs this number of nodes.
+pub fn run_nodes(
+    campaign: &Campaign,
+    folder: &Path,
+    nodes: u32,
+    stop: &AtomicBool,
+    observe: &mut dyn FnMut(&Progress<'_>),
+) -> Result<CampaignStatus, CampaignError> {
+    let known = campaign.list_nodes();
+    if !known.contains(&nodes) {
+        return Err(CampaignError::Nodes { nodes, known });
+    }
+    prepare_parts(folder, campaign)?;
+    let part = campaign.restrict(nodes);
+    run_part(&part, &find_part(folder, nodes), stop, observe)
+}
+
+/// Measures what a campaign lacks in a folder of its own.
+fn run_part(
     campaign: &Campaign,
     folder: &Path,
     stop: &AtomicBool,
@@ -68,7 +113,7 @@ pub fn run(
             break;
         }
     }
-    Ok(CampaignStatus::of(campaign, &engine.history, None))
+    Ok(CampaignStatus::of(campaign, &engine.history, Vec::new()))
 }
 
 struct Engine<'c> {
@@ -88,7 +133,7 @@ impl Engine<'_> {
     ) -> Result<bool, CampaignError> {
         for (number, task) in tasks.iter().enumerate() {
             while self.campaign.needs_attempt(&self.history, task) {
-                if self.campaign.is_budget_used(&self.history) {
+                if self.campaign.is_budget_used(&self.history, task.cell.point) {
                     return Ok(false);
                 }
                 observe(&Progress {
@@ -171,7 +216,18 @@ impl Engine<'_> {
             }
             Err(reason) => repetition.reason = Some(reason),
         }
+        if repetition.status == Status::Failed && self.is_stopped_soon() {
+            return Err(CampaignError::Stopped);
+        }
         Ok(repetition)
+    }
+
+    /// Returns `true` if the engine is, or is about to be, asked to stop: the program may have failed because its job ends.
+    fn is_stopped_soon(&self) -> bool {
+        if !self.stop.load(Ordering::Relaxed) {
+            thread::sleep(SIGNALS);
+        }
+        self.stop.load(Ordering::Relaxed)
     }
 }
 

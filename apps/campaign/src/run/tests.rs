@@ -126,7 +126,7 @@ fn documents_are_kept_where_the_file_says_so() {
     trial.run().unwrap();
     for line in trial.lines() {
         let kept = line.document.as_ref().map(|name| {
-            read_document(&trial.results(), name)
+            read_document(&[trial.results()], name)
                 .unwrap()
                 .expect("a document")
         });
@@ -379,7 +379,7 @@ fn a_second_engine_is_refused_by_the_name_of_the_first() {
             let status = CampaignStatus::read(&trial.results()).unwrap();
             assert_eq!(status.state, State::Running);
             assert_eq!(
-                status.engine.map(|engine| engine.process),
+                status.engines.first().map(|engine| engine.process),
                 Some(std::process::id())
             );
         },
@@ -446,4 +446,113 @@ fn a_clock_that_jumps_does_no_harm() {
     fs::write(&path, text).unwrap();
     let status = trial.run().unwrap();
     assert_eq!((status.state, trial.lines().len()), (State::Ended, 24));
+}
+
+/// Two points that need one node, and one that needs two.
+const NODES: &str = r#"
+nodes = "ranks // 2"
+[sweep]
+ranks = [2, 3, 4]
+[[contender]]
+name = "one"
+command = "echo {ranks}"
+result = { regex = '(?P<ranks_s>[0-9]+)' }
+[repeat]
+min = 2
+max = 2
+again = 0
+"#;
+
+#[test]
+fn jobs_of_two_sizes_share_a_campaign() {
+    let trial = Trial::new(NODES);
+    let run_job = |nodes| {
+        run_nodes(
+            &trial.campaign(),
+            &trial.results(),
+            nodes,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+    };
+    let status = run_job(1).unwrap();
+    assert_eq!(
+        (status.state, status.points, status.repetitions),
+        (State::Ended, 2, 4)
+    );
+    let read = || CampaignStatus::read(&trial.results()).unwrap();
+    assert_eq!(
+        (read().state, read().points_ended, read().left.most),
+        (State::Open, 2, 2)
+    );
+    // Both may run at the same time.
+    let (part, _) =
+        CampaignFolder::open(&find_part(&trial.results(), 1), &trial.campaign()).unwrap();
+    let refused = run_job(1).unwrap_err();
+    assert!(matches!(refused, CampaignError::Held { .. }), "{refused}");
+    assert_eq!(read().engines.len(), 1);
+    run_job(2).unwrap();
+    drop(part);
+    assert_eq!(
+        (read().state, read().points_ended, read().repetitions),
+        (State::Ended, 3, 6)
+    );
+    let report = Report::read(&trial.results()).unwrap();
+    let values = report.rows.iter().map(|row| row.value.unwrap().median);
+    assert_eq!(values.collect::<Vec<_>>(), [2.0, 3.0, 4.0]);
+    assert_eq!(report.environments.len(), 1);
+    // A run in one job has nothing left to do.
+    assert_eq!(trial.run().unwrap().repetitions, 6);
+    let refused = run_job(3).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "no point needs 3 nodes: known are 1, 2"
+    );
+}
+
+#[test]
+fn each_number_of_nodes_has_the_time_of_the_campaign() {
+    let trial = Trial::new(&NODES.replace("again = 0", "again = 0\nseconds = 1e-9"));
+    let status = trial.run().unwrap();
+    assert_eq!((status.state, status.repetitions), (State::Budget, 2));
+}
+
+#[test]
+fn measurements_of_each_number_of_nodes_and_of_all_together_do_not_meet() {
+    let whole = NODES.replace("nodes = \"ranks // 2\"\n", "");
+    for (before, after, reason) in [
+        (NODES, &*whole, "no longer has `nodes`"),
+        (&whole, NODES, "from before the file said how many nodes"),
+    ] {
+        let trial = Trial::new(before);
+        trial.run().unwrap();
+        let file = trial.folder.path().join("trial.toml");
+        fs::write(file, format!("name = \"trial\"\nseed = 7\n{after}")).unwrap();
+        let refused = trial.run().unwrap_err().to_string();
+        assert!(refused.contains(reason), "{refused}");
+    }
+}
+
+#[test]
+fn a_contender_that_changes_is_refused_for_every_number_of_nodes() {
+    let trial = Trial::new(NODES);
+    let run_job = |nodes| {
+        run_nodes(
+            &trial.campaign(),
+            &trial.results(),
+            nodes,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+    };
+    run_job(1).unwrap();
+    let text = fs::read_to_string(trial.folder.path().join("trial.toml")).unwrap();
+    let changed = text.replace("echo {ranks}", "echo 1{ranks}");
+    fs::write(trial.folder.path().join("trial.toml"), changed).unwrap();
+    let refused = run_job(2).unwrap_err().to_string();
+    assert!(refused.contains("another contender `one`"), "{refused}");
+    assert_eq!(
+        fs::read_to_string(trial.results().join(FILE)).unwrap(),
+        text
+    );
 }

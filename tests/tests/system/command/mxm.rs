@@ -88,6 +88,42 @@ fn parts_of_k_count_as_reading_and_checking() {
     );
 }
 
+/// Returns the values of the line that is for regular expressions, as its description in the documentation tells.
+fn read_result(printed: &str) -> [&str; 3] {
+    let last = printed.lines().last().expect("lines");
+    let values = last
+        .strip_prefix("isochron.result gflops=")
+        .and_then(|rest| rest.split_once(" wall_s="))
+        .and_then(|(gflops, rest)| Some((gflops, rest.split_once(" verified=")?)));
+    let (gflops, (wall_s, verified)) = values.unwrap_or_else(|| panic!("{printed}"));
+    [gflops, wall_s, verified]
+}
+
+#[test]
+fn the_last_line_is_for_regular_expressions() {
+    let folder = Folder::new();
+    let file = folder.path("report.json");
+    for (check, verified) in [("none", "none"), ("probe", "true"), ("exact", "true")] {
+        let line = format!("mxm --size 64 --store none --verify {check} --report {file}");
+        let printed = isochron(&line.split(' ').collect::<Vec<_>>()).success();
+        let text = std::fs::read_to_string(&file).expect("a report");
+        let report: Report = serde_json::from_str(&text).expect("a report");
+        let expected = [
+            format!("{:.6}", report.gflops),
+            format!("{:.9}", report.wall_s),
+            verified.to_owned(),
+        ];
+        assert_eq!(
+            read_result(&printed),
+            expected.each_ref().map(String::as_str)
+        );
+    }
+    for option in ["--json", "--quiet"] {
+        let printed = isochron(&["mxm", "--size", "64", "--store", "none", option]).success();
+        assert!(!printed.contains("isochron.result"), "{printed}");
+    }
+}
+
 /// Gives a plan file another number of parts of k.
 fn set_k_parts(path: &Path, k_parts: usize) {
     let mut document = json(&std::fs::read_to_string(path).expect("a document"));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 
 use super::combine::{agree, combine_all, join, list_rows};
-use super::raw::{Lists, RawContender, RawFile, RawGoal};
+use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
 use super::{Better, Campaign, Contender, Goal, Repeat, TOOK, fingerprint_definition};
 use crate::expression::Expression;
 use crate::point::{Parameters, Point, describe_parameters};
@@ -19,6 +19,9 @@ const LIMIT_S: f64 = 600.0;
 
 /// Most points of a campaign: more are a slip in the file.
 const MOST_POINTS: usize = 100_000;
+
+/// Most nodes of a point.
+const MOST_NODES: f64 = 1e6;
 
 /// A mistake in a campaign file.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,8 +47,11 @@ impl Campaign {
             at: error.span().map_or(0, |span| span.start),
             reason: describe_refusal(error.message()),
         })?;
-        let points = list_points(&raw)?;
+        let mut points = list_points(&raw)?;
         let parameters = list_parameters(&raw);
+        if let Some(nodes) = &raw.nodes {
+            set_nodes(&mut points, nodes, &parameters)?;
+        }
         let contenders = raw
             .contender
             .iter()
@@ -230,15 +236,7 @@ fn exclude(
     parameters: &BTreeSet<&str>,
 ) -> Result<Vec<Parameters>, Mistake> {
     let at = |reason: String| Mistake::new(text.span(), reason);
-    let excluded = Expression::parse(text.get_ref()).map_err(at)?;
-    if let Some(unknown) = excluded
-        .names()
-        .iter()
-        .find(|name| !parameters.contains(name.as_str()))
-    {
-        let suggestion = suggest(unknown, parameters.iter().copied());
-        return Err(at(format!("unknown parameter `{unknown}`{suggestion}")));
-    }
+    let excluded = read_expression(text.get_ref(), parameters).map_err(at)?;
     let before = points.len();
     let mut kept = Vec::new();
     for point in points {
@@ -253,6 +251,56 @@ fn exclude(
         return Err(at(format!("`{}` excludes no point", excluded.source())));
     }
     Ok(kept)
+}
+
+/// Sets the number of nodes that each point needs.
+fn set_nodes(
+    points: &mut [Point],
+    nodes: &Spanned<RawNodes>,
+    parameters: &BTreeSet<&str>,
+) -> Result<(), Mistake> {
+    let at = |reason: String| Mistake::new(nodes.span(), reason);
+    let expression = read_expression(&nodes.get_ref().source(), parameters).map_err(at)?;
+    for point in points {
+        let number = expression.number(&point.parameters);
+        let is_count = |number: &f64| (1.0..=MOST_NODES).contains(number) && number.fract() == 0.0;
+        let Some(number) = number.filter(is_count) else {
+            let found = number.map_or_else(|| "no number".to_owned(), |number| number.to_string());
+            return Err(at(format!(
+                "`{}` is {found} at {}: a number of nodes is whole, and 1 or more",
+                expression.source(),
+                describe_parameters(&point.parameters)
+            )));
+        };
+        point.nodes = Some(number as u32);
+    }
+    Ok(())
+}
+
+impl RawNodes {
+    /// Returns the text of the expression.
+    fn source(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Expression(source) => source.clone(),
+        }
+    }
+}
+
+/// Reads an expression whose names are all parameters.
+fn read_expression(source: &str, parameters: &BTreeSet<&str>) -> Result<Expression, String> {
+    let expression = Expression::parse(source)?;
+    let names = expression.names();
+    match names
+        .iter()
+        .find(|name| !parameters.contains(name.as_str()))
+    {
+        Some(unknown) => {
+            let suggestion = suggest(unknown, parameters.iter().copied());
+            Err(format!("unknown parameter `{unknown}`{suggestion}"))
+        }
+        None => Ok(expression),
+    }
 }
 
 /// Refuses names of contenders that are no names, or are there twice.
@@ -278,9 +326,16 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Refuses parameters that no command has, and tuned values that their command does not have.
+/// Refuses parameters that neither a command nor the number of nodes has, and tuned values that their command does not have.
 fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    let used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    // Its syntax is known to be right.
+    let nodes = raw
+        .nodes
+        .iter()
+        .filter_map(|nodes| Expression::parse(&nodes.get_ref().source()).ok());
+    let nodes: BTreeSet<String> = nodes.flat_map(|nodes| nodes.names()).collect();
+    let used = contenders.iter().flat_map(Contender::used_names);
+    let used: BTreeSet<&str> = used.chain(nodes.iter().map(String::as_str)).collect();
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
     if let Some(unused) = raw
         .sweep

@@ -156,6 +156,42 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         "`min` is at least 1 and at most `max`",
     ),
     ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
+    (
+        "\n[sweep]",
+        "nodes = \"rank / 2\"\n\n[sweep]",
+        4,
+        "unknown parameter `rank`: did you mean `ranks`?",
+    ),
+    (
+        "\n[sweep]",
+        "nodes = \"ranks / 4\"\n\n[sweep]",
+        4,
+        "`ranks / 4` is 0.5 at hosts=1:4 ranks=2 size=4096: a number of nodes is whole",
+    ),
+    (
+        "\n[sweep]",
+        "nodes = 0\n\n[sweep]",
+        4,
+        "`0` is 0 at hosts=1:4",
+    ),
+    (
+        "\n[sweep]",
+        "nodes = \"hosts\"\n\n[sweep]",
+        4,
+        "`hosts` is no number at hosts=1:4",
+    ),
+    (
+        "\n[sweep]",
+        "nodes = [1]\n\n[sweep]",
+        4,
+        "expected a number of nodes, or an expression",
+    ),
+    (
+        "name = \"unlike",
+        "node = 4\nname = \"unlike",
+        2,
+        "did you mean `nodes`?",
+    ),
 ];
 
 fn parse(text: &str) -> Result<Campaign, Mistake> {
@@ -212,6 +248,23 @@ fn mistakes_are_told_with_their_line_and_the_nearest_name() {
         let found = 1 + text[..mistake.at].matches('\n').count();
         assert_eq!(found, line, "{bad}: {}", mistake.reason);
     }
+}
+
+#[test]
+fn points_need_the_nodes_that_the_file_says() {
+    let list = |nodes: &str| {
+        let text = format!("nodes = {nodes}\n{WHOLE}");
+        parse(&text).unwrap().list_nodes()
+    };
+    assert_eq!(list("\"ranks / 2\""), [1, 2].into());
+    assert_eq!(list("3"), [3].into());
+    assert!(parse(WHOLE).unwrap().list_nodes().is_empty());
+    let campaign = parse(&format!("nodes = \"ranks / 2\"\n{WHOLE}")).unwrap();
+    assert_eq!(campaign.restrict(2).points[..], campaign.points[1..]);
+    // A parameter that only decides how many nodes a job has is used.
+    let text = WHOLE.replacen("size = [4096", "spare = [1, 2]\nsize = [4096", 1);
+    assert!(parse(&text).is_err());
+    assert!(parse(&format!("nodes = \"spare\"\n{text}")).is_ok());
 }
 
 #[test]
