@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use isochron_hierarchy::times::{Quality, Sample};
 
-use super::load::share_quota;
+use super::load::{Load, share_quota};
 use crate::contract::{DeviceClock, DeviceInfo, UpdateTime};
 use crate::host::cpu_quota::cpu_quota_cores;
 

@@ -9,6 +9,7 @@ use super::director::{Director, Steering};
 use super::learning::{LearningDirector, LearningSettings};
 use super::multiplication::Multiplication;
 use super::run::RunSetup;
+use super::step_log::cost_change;
 use super::{
     ChangeCost, Element, Execution, Factors, Product, RunConfig, RunRecord, Scalars, Target,
 };
