@@ -103,6 +103,14 @@ pub fn browser() -> Option<PathBuf> {
     std::env::var_os("ISOCHRON_BROWSER").map(PathBuf::from)
 }
 
+/// The program of ReFrame, which is there if [all](is_whole) is to be run.
+///
+/// # Panics
+/// When it is not in the environment.
+pub fn reframe() -> PathBuf {
+    variable("ISOCHRON_REFRAME")
+}
+
 /// The program that emulates several hosts.
 ///
 /// # Panics

@@ -36,6 +36,10 @@ pub enum Need {
     Fortran,
     /// Chromium, in which the tests open reports of campaigns.
     Chromium,
+    /// Slurm with munge, whose jobs run campaigns on emulated hosts; Linux has it alone.
+    Slurm,
+    /// JUBE, which runs its file for the command.
+    Jube,
 }
 
 /// The purpose for which the machine is prepared.
@@ -57,7 +61,7 @@ pub enum Goal {
 
 impl Need {
     /// Every need, in the order in which we name them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::CCompiler,
         Self::PkgConfig,
         Self::OpenMpi,
@@ -73,6 +77,8 @@ impl Need {
         Self::Chromium,
         Self::Scalapack,
         Self::StarPu,
+        Self::Slurm,
+        Self::Jube,
     ];
 
     /// Returns its name for users.
@@ -93,6 +99,8 @@ impl Need {
             Self::Valgrind => "valgrind",
             Self::Fortran => "a Fortran compiler (gfortran)",
             Self::Chromium => "Chromium",
+            Self::Slurm => "Slurm and munge: slurmctld, slurmd, sbatch, munged",
+            Self::Jube => "JUBE 2",
         }
     }
 
@@ -113,27 +121,32 @@ impl Need {
         matches!(self, Self::Scalapack | Self::StarPu)
     }
 
+    fn is_for_whole_tests(self) -> bool {
+        matches!(self, Self::Slurm | Self::Jube | Self::Chromium)
+    }
+
     fn is_wanted(self, goal: Goal) -> bool {
         match goal {
             Goal::Run => {
                 let is_more = matches!(
                     self,
-                    Self::Mpich
-                        | Self::Numpy
-                        | Self::Iproute2
-                        | Self::Valgrind
-                        | Self::Fortran
-                        | Self::Chromium
+                    Self::Mpich | Self::Numpy | Self::Iproute2 | Self::Valgrind | Self::Fortran
                 );
-                !is_more && !self.is_for_peers()
+                !is_more && !self.is_for_peers() && !self.is_for_whole_tests()
             }
             Goal::Wheel => self == Self::Numpy || self.is_wanted(Goal::Run),
-            Goal::Test => !self.is_for_peers() && self != Self::Chromium,
+            Goal::Test => !self.is_for_peers() && !self.is_for_whole_tests(),
             Goal::TestAll => !self.is_for_peers(),
             Goal::Cluster => matches!(self, Self::CCompiler | Self::Iproute2),
             Goal::Peers => !matches!(
                 self,
-                Self::Mpich | Self::Numpy | Self::Valgrind | Self::Fortran | Self::Chromium
+                Self::Mpich
+                    | Self::Numpy
+                    | Self::Valgrind
+                    | Self::Fortran
+                    | Self::Slurm
+                    | Self::Jube
+                    | Self::Chromium
             ),
         }
     }
@@ -162,6 +175,13 @@ impl Need {
             Self::StarPu => has_package(STARPU),
             Self::Fortran => machine::can_run("gfortran", &["--version"]),
             Self::Chromium => find_browser().is_some(),
+            Self::Slurm => {
+                let mut programs = ["slurmctld", "slurmd", "sbatch"].into_iter();
+                !cfg!(target_os = "linux")
+                    || programs.all(|program| machine::can_run(program, &["-V"]))
+                        && machine::can_run("munged", &["--version"])
+            }
+            Self::Jube => machine::can_run("jube", &["--version"]),
             Self::Valgrind => {
                 !cfg!(target_os = "linux") || machine::can_run("valgrind", &["--version"])
             }

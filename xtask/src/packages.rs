@@ -91,7 +91,7 @@ impl Manager {
     #[rustfmt::skip] // A table reads best as one.
     fn packages_for(self, need: Need) -> &'static [&'static str] {
         let by_manager: [&[&str]; 5] = match need {
-            // Homebrew itself stands on the system's compiler; network namespaces are Linux's, and so is valgrind here.
+            // Homebrew itself stands on the system's compiler; network namespaces are Linux's, and so are valgrind and Slurm here.
             Need::CCompiler => [&["build-essential"], &["gcc"], &[], &["gcc"], &["gcc"]],
             Need::PkgConfig => [&["pkg-config"], &["pkgconf-pkg-config"], &["pkgconf"], &["pkgconf"], &["pkgconf"]],
             Need::OpenMpi => [&["libopenmpi-dev", "openmpi-bin"], &["openmpi-devel"], &["open-mpi"], &["openmpi"], &["openmpi"]],
@@ -108,6 +108,8 @@ impl Manager {
             // On clusters and on macOS it comes from elsewhere.
             Need::Chromium => [&["chromium"], &["chromium"], &[], &[], &[]],
             Need::Fortran => [&["gfortran"], &["gcc-gfortran"], &["gcc"], &["gcc"], &["gcc"]],
+            Need::Slurm => [&["slurmctld", "slurmd", "slurm-client", "munge"], &["slurm", "slurm-slurmctld", "slurm-slurmd", "munge"], &[], &["slurm", "munge"], &["slurm"]],
+            Need::Jube => [&["jube"], &[], &[], &["jube"], &["jube"]],
             Need::Numpy => [&["python3-numpy", "python3-venv"], &["python3-numpy"], &["numpy"], &["py-numpy"], &["py-numpy"]],
         };
         by_manager[self as usize]
@@ -178,8 +180,10 @@ mod tests {
                             | Need::Valgrind
                             | Need::StarPu
                             | Need::Chromium
+                            | Need::Slurm
+                            | Need::Jube
                     ),
-                    Manager::Dnf => need == Need::StarPu,
+                    Manager::Dnf => matches!(need, Need::StarPu | Need::Jube),
                     Manager::Spack | Manager::Modules => need == Need::Chromium,
                     _ => false,
                 };

@@ -33,8 +33,8 @@ const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// The tests to run.
 #[derive(Debug, Default, clap::Args)]
 pub struct TestOptions {
-    /// Also all combinations of every table, all programs under valgrind, reports in a browser, the Python package without
-    /// MPI, a minute of `fuzz`, and a bundle with the tests
+    /// Also all combinations of every table, all programs under valgrind, reports in a browser, campaigns in jobs of
+    /// Slurm, tests by ReFrame and JUBE, the Python package without MPI, a minute of `fuzz`, and a bundle with the tests
     #[arg(long)]
     pub all: bool,
     /// Print the time of each test; leaves the tests of documentation out
@@ -95,6 +95,8 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
             wheel::pack_without_mpi(workspace, &open_mpi)
         })?;
         command.env("ISOCHRON_WHEEL_WITHOUT_MPI", wheel);
+        let reframe = steps.run("ReFrame", || wheel::provide_reframe(workspace))?;
+        command.env("ISOCHRON_REFRAME", reframe);
     }
     command.env(cluster::VARIABLE, cluster::program_path(workspace));
     let campaigns = workspace.binary(Library::OpenMpi, "isochron-bench");

@@ -19,6 +19,9 @@ use crate::workspace::Workspace;
 /// The tools that make a wheel.
 const TOOLS: [&str; 2] = ["maturin==1.16.0", "wheel==0.45.1"];
 
+/// ReFrame, which `test --all` runs.
+const REFRAME: &str = "ReFrame-HPC==4.10.4";
+
 /// The packages that the tests install. mpi4py finds the MPI library of a process at run time. Perfetto's has the messages of
 /// its traces.
 const PACKAGES: [&str; 5] = [
@@ -112,9 +115,22 @@ fn find_wheel(folder: &Path) -> Result<PathBuf> {
 
 /// Returns the folder of the tools' programs, and makes it if they are missing.
 fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
-    let environment = workspace.target(Library::OpenMpi).join("python-tools");
+    provide_environment(workspace, "python-tools", &TOOLS)
+}
+
+/// Returns the program of ReFrame, and installs it if it is missing.
+///
+/// # Errors
+/// When it cannot be installed.
+pub fn provide_reframe(workspace: &Workspace) -> Result<PathBuf> {
+    Ok(provide_environment(workspace, "reframe", &[REFRAME])?.join("reframe"))
+}
+
+/// Returns the folder of the programs of some packages, and makes an environment for them if they are missing.
+fn provide_environment(workspace: &Workspace, name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let environment = workspace.target(Library::OpenMpi).join(name);
     let (programs, note) = (environment.join("bin"), environment.join("tools.txt"));
-    let wanted = TOOLS.join("\n");
+    let wanted = packages.join("\n");
     if fs::read_to_string(&note).is_ok_and(|known| known == wanted) {
         return Ok(programs);
     }
@@ -124,7 +140,7 @@ fn provide_tools(workspace: &Workspace) -> Result<PathBuf> {
             .args(["-m", "venv", "--clear"])
             .arg(&environment),
     )?;
-    execute(call_pip(&programs).arg("install").args(TOOLS))?;
+    execute(call_pip(&programs).arg("install").args(packages))?;
     fs::write(note, wanted)?;
     Ok(programs)
 }

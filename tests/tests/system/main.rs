@@ -25,6 +25,7 @@ mod embedding;
 mod examples;
 mod gpu_campaign;
 mod gpu_ranks;
+mod interop;
 mod killed_rank;
 #[cfg(target_os = "linux")]
 mod limits;
@@ -44,6 +45,8 @@ mod python;
 mod ranks;
 mod records;
 mod silence;
+#[cfg(target_os = "linux")]
+mod slurm;
 mod store;
 mod trace;
 mod wrong_input;

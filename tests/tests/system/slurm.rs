@@ -1,0 +1,338 @@
+//! Ranks and campaigns in jobs of Slurm, whose daemons run on emulated hosts.
+//!
+//! `cargo xtask test --all` installs Slurm and runs these tests.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use isochron_cluster::{EmulatedCluster, Spec};
+use isochron_tests::launch::{HANGS, Outcome, cluster_program, is_whole, libraries, run};
+use serde_json::Value;
+
+use crate::command::{Folder, json};
+
+/// The settings of Slurm that do not depend on the test.
+const SETTINGS: &str = "\
+ClusterName=emulated
+SlurmctldHost=iso-1
+AuthType=auth/munge
+CredType=cred/munge
+SlurmUser=root
+SlurmdUser=root
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/affinity
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SwitchType=switch/none
+ReturnToService=2
+KillWait=5
+MinJobAge=3600
+SlurmdParameters=config_overrides
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+";
+
+/// Slurm on emulated hosts, with its controller on the first one.
+struct Slurm {
+    cluster: EmulatedCluster,
+    folder: Folder,
+}
+
+impl Slurm {
+    /// Starts Slurm on some hosts of two cores; `None` where the machine cannot emulate hosts.
+    fn start(test: &str, hosts: usize) -> Option<Self> {
+        let name = format!("{test}-{}", std::process::id());
+        let spec = Spec::new(&name, hosts).expect("a specification");
+        let cluster = EmulatedCluster::bring_up_for_test(&cluster_program(), &spec)?;
+        let folder = Folder::new();
+        let place = folder.path("");
+        let mut settings = format!("{SETTINGS}AuthInfo=socket={place}munge.socket\n");
+        for (key, file) in [
+            ("StateSaveLocation", "controller"),
+            ("SlurmdSpoolDir", "spool.%n"),
+            ("TmpFS", "tmp.%n"),
+            ("SlurmctldPidFile", "controller.pid"),
+            ("SlurmdPidFile", "daemon.%n.pid"),
+            ("SlurmctldLogFile", "controller.log"),
+            ("SlurmdLogFile", "daemon.%n.log"),
+        ] {
+            writeln!(settings, "{key}={place}{file}").expect("a string");
+        }
+        writeln!(settings, "NodeName=iso-[1-{hosts}] CPUs=2 RealMemory=1000").expect("a string");
+        folder.write("slurm.conf", &settings);
+        let slurm = Self { cluster, folder };
+        slurm.start_daemons();
+        Some(slurm)
+    }
+
+    fn start_daemons(&self) {
+        fs::create_dir(self.folder.path("controller")).expect("a folder");
+        self.folder
+            .write("munge.key", &"a key of 32 bytes at the least. ".repeat(32));
+        fs::set_permissions(self.folder.path("munge.key"), Permissions::from_mode(0o600))
+            .expect("a file of ours");
+        let mut munged = vec!["munged".to_owned(), "--force".to_owned()];
+        munged.extend(["key", "pid", "log", "seed"].map(|kind| {
+            format!(
+                "--{kind}-file={}",
+                self.folder.path(&format!("munge.{kind}"))
+            )
+        }));
+        munged.push(format!("--socket={}", self.folder.path("munge.socket")));
+        self.run_on("iso-1", &munged).success();
+        self.run_on("iso-1", &["slurmctld"]).success();
+        let hosts = &self.cluster.state().hosts;
+        for host in hosts {
+            fs::create_dir(self.folder.path(&format!("tmp.{}", host.name))).expect("a folder");
+            self.run_on(&host.name, &["slurmd"]).success();
+        }
+        self.wait_until("all nodes are idle", || {
+            let idle = self.run_on("iso-1", &["sinfo", "-h", "-t", "idle", "-o", "%D"]);
+            idle.stdout.trim() == hosts.len().to_string()
+        });
+    }
+
+    /// Makes a command on a host.
+    fn command<W: AsRef<OsStr>>(&self, host: &str, words: &[W]) -> Command {
+        let mut command = self.cluster.command(host, words).expect("a host");
+        command
+            .current_dir(self.folder.path(""))
+            .env("SLURM_CONF", self.folder.path("slurm.conf"));
+        command
+    }
+
+    fn run_on<W: AsRef<OsStr>>(&self, host: &str, words: &[W]) -> Outcome {
+        run(self.command(host, words), HANGS)
+    }
+
+    /// Runs the words of a line on the first host, and returns what they print.
+    fn print(&self, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.run_on("iso-1", &words).success()
+    }
+
+    /// Waits until `is_done`, which `what` tells in words.
+    fn wait_until(&self, what: &str, is_done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !is_done() {
+            assert!(
+                start.elapsed() < HANGS,
+                "not in time: {what}\n{}",
+                self.read_logs()
+            );
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Returns the logs of the daemons and jobs.
+    fn read_logs(&self) -> String {
+        let entries = fs::read_dir(self.folder.path(""))
+            .expect("a folder")
+            .flatten();
+        let paths = entries.map(|entry| entry.path()).filter(|path| {
+            path.extension()
+                .is_some_and(|end| end == "log" || end == "out")
+        });
+        paths
+            .map(|path| format!("== {}\n{}", path.display(), read(&path)))
+            .collect()
+    }
+
+    /// Returns the state of a job; nothing once it has ended.
+    fn job_state(&self, job: &str) -> String {
+        let states = "PENDING,RUNNING,COMPLETING,REQUEUED,SUSPENDED";
+        self.print(&format!("squeue -h -o %T -t {states} -j {job}"))
+            .trim()
+            .to_owned()
+    }
+
+    /// Waits until a job is in the queue again for this many times.
+    fn wait_for_queue(&self, job: &str, times: u32) {
+        self.wait_until(&format!("job {job} is queued again"), || {
+            let restarts = format!(" Restarts={times} ");
+            self.job_state(job) == "PENDING"
+                && self
+                    .print(&format!("scontrol show job {job}"))
+                    .contains(&restarts)
+        });
+    }
+
+    /// Starts a queued job now: Slurm holds those that it has queued again back for two minutes.
+    fn start_job(&self, job: &str) {
+        self.print(&format!("scontrol update JobId={job} StartTime=now"));
+        self.wait_until(&format!("job {job} runs"), || {
+            self.job_state(job) == "RUNNING"
+        });
+    }
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn srun_starts_ranks_on_the_cores_that_slurm_gives_them() {
+    if !is_whole() {
+        return;
+    }
+    let Some(slurm) = Slurm::start("srun", 2) else {
+        return;
+    };
+    let [open_mpi, mpich] = libraries();
+    // MPICH as Debian builds it may hang in MPI_Finalize if its ranks talk over TCP.
+    for (mpi, options, hosts) in [
+        (
+            &open_mpi,
+            "--mpi=pmix -N 2 -n 4 -c 1",
+            &["iso-1", "iso-1", "iso-2", "iso-2"][..],
+        ),
+        (&mpich, "--mpi=pmi2 -N 1 -n 2 -c 1", &["iso-1", "iso-1"]),
+    ] {
+        let line = format!(
+            "srun {options} {} mxm --size 256 --strategy homogeneous --store none --verify exact --json",
+            mpi.isochron.display()
+        );
+        let report = json(&slurm.print(&line));
+        assert_eq!(report["verified"], true, "{report}");
+        let nodes = report["nodes"].as_array().expect("nodes");
+        let found: Vec<_> = nodes
+            .iter()
+            .map(|node| node["host"].as_str().expect("a host"))
+            .collect();
+        assert_eq!(found, hosts);
+        let cores: BTreeSet<String> = nodes
+            .iter()
+            .map(|node| {
+                let device = &node["devices"][0];
+                assert_eq!(
+                    device["cores"].as_array().map(Vec::len),
+                    Some(1),
+                    "{report}"
+                );
+                assert_eq!(device["pinned"], true, "{report}");
+                format!("{} {}", node["host"], device["cores"][0])
+            })
+            .collect();
+        assert_eq!(cores.len(), hosts.len(), "{cores:?}");
+    }
+}
+
+/// A contender whose first repetition in jobs of each size ends at once. Each other waits until the file `go` is there.
+const CONTENDER: &str = "#!/bin/sh
+if ! mkdir \"passed-$1\" 2> /dev/null; then
+    touch \"waiting-$1\"
+    while [ ! -e go ]; do sleep 0.1; done
+fi
+echo \"measured $1\"
+";
+
+/// Four points, half of which need one node and half two.
+const CAMPAIGN: &str = r#"
+name = "trial"
+nodes = "n"
+[sweep]
+n = [1, 2]
+other = ["a", "b"]
+[[contender]]
+name = "waits"
+launch = "srun -N {n} -n 1"
+command = "sh waits {n} {other}"
+result = { regex = 'measured (?P<n_s>[0-9]+)' }
+[repeat]
+min = 2
+max = 2
+again = 0
+"#;
+
+/// Returns the lines of the points that need a number of nodes.
+fn read_points(slurm: &Slurm, nodes: usize) -> Vec<Value> {
+    let file = slurm
+        .folder
+        .path(&format!("results/nodes-{nodes}/points.jsonl"));
+    read(Path::new(&file)).lines().map(json).collect()
+}
+
+#[test]
+fn a_campaign_goes_on_in_job_after_job_until_it_ends() {
+    if !is_whole() {
+        return;
+    }
+    let Some(slurm) = Slurm::start("jobs", 3) else {
+        return;
+    };
+    let [mpi, _] = libraries();
+    let isochron = mpi.isochron.display();
+    slurm.folder.write("waits", CONTENDER);
+    slurm.folder.write("trial.toml", CAMPAIGN);
+    let script = slurm.print(&format!(
+        "{isochron} campaign script trial.toml --dir results -- --exclusive --time=2"
+    ));
+    slurm.folder.write("job", &script);
+    let told = slurm.print("bash job");
+    let jobs: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.strip_prefix("Submitted batch job "))
+        .collect();
+    let [one, two] = jobs[..] else {
+        panic!("{told}");
+    };
+    // Both run at the same time, and come to their time limits with something left.
+    for job in [one, two] {
+        slurm.wait_for_queue(job, 1);
+        let log = read(Path::new(&slurm.folder.path(&format!("slurm-{job}.out"))));
+        assert!(log.contains("stopped; the same command goes on"), "{log}");
+    }
+    assert_eq!([1, 2].map(|nodes| read_points(&slurm, nodes).len()), [1, 1]);
+    // A node fails under the next job of two nodes while it measures.
+    fs::remove_file(slurm.folder.path("waiting-2")).expect("a contender that waited");
+    slurm.start_job(two);
+    slurm.wait_until("a contender waits", || {
+        Path::new(&slurm.folder.path("waiting-2")).exists()
+    });
+    let host = slurm.print(&format!("squeue -h -o %B -j {two}"));
+    let host = host.trim();
+    slurm.print(&format!(
+        "scontrol update NodeName={host} State=DOWN Reason=test"
+    ));
+    slurm.wait_for_queue(two, 2);
+    // The node comes back by itself once its daemon reports.
+    let resume = format!("scontrol update NodeName={host} State=RESUME");
+    slurm.run_on("iso-1", &resume.split(' ').collect::<Vec<_>>());
+    slurm.folder.write("go", "");
+    for job in [one, two] {
+        slurm.print(&format!("scontrol update JobId={job} StartTime=now"));
+        slurm.wait_until(&format!("job {job} ends"), || {
+            slurm.job_state(job).is_empty()
+        });
+    }
+    let status = json(&slurm.print(&format!("{isochron} campaign status results --json")));
+    assert_eq!(
+        (
+            &status["state"],
+            &status["points_ended"],
+            &status["repetitions"]
+        ),
+        (&"ended".into(), &4.into(), &8.into()),
+        "{status}\n{}",
+        slurm.read_logs()
+    );
+    for nodes in [1, 2] {
+        let points = read_points(&slurm, nodes);
+        let places = points
+            .iter()
+            .map(|line| format!("{} {}", line["point"], line["round"]));
+        assert_eq!(places.collect::<BTreeSet<_>>().len(), 4, "{points:?}");
+        assert!(
+            points.iter().all(|line| line["status"] == "done"),
+            "{points:?}"
+        );
+    }
+}
