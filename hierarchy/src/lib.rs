@@ -13,6 +13,7 @@
 //! * [`balance`]: the next measurement, and the end of measuring. [`Inpa`](balance::Inpa) balances nodes
 //!   and [`Idpa`](balance::Idpa) the devices of a node, both by [`Dpa`](balance::Dpa).
 //! * [`decide`]: the division of a multiplication among nodes.
+//! * [`health`]: the devices that are slower than those like them, and the likely cause.
 //!
 //! # Examples
 //! From measured points to a partition, in one call:
@@ -134,6 +135,7 @@
 
 pub mod balance;
 pub mod decide;
+pub mod health;
 pub mod layout;
 pub mod learn;
 pub mod model;

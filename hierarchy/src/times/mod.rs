@@ -33,6 +33,7 @@ pub(crate) use log_time::{drop_outrun, find_common, merge_sizes};
 pub use measurement::{MeasureOutcome, Measurement};
 pub(crate) use noise::Noise;
 pub use noise::NoiseRule;
+pub(crate) use outliers::DEVIATION_BY_MAD;
 pub use outliers::{OutlierRule, SortedTimes};
 pub use running_mean::{RunningMean, find_median, looks_normal};
 pub use sample::{Quality, Sample};

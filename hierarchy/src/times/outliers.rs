@@ -20,7 +20,7 @@ pub struct OutlierRule {
 }
 
 /// Deviation of a normal distribution in units of its median absolute deviation.
-const DEVIATION_BY_MAD: f64 = 1.4826;
+pub(crate) const DEVIATION_BY_MAD: f64 = 1.4826;
 
 /// The times of one device in two groups: its own, and disturbances.
 ///

@@ -14,6 +14,7 @@ mod cliff;
 mod endings;
 mod fits;
 mod golden;
+mod health;
 mod hpopta;
 mod layout;
 mod layouts;

@@ -1,0 +1,221 @@
+//! The check of all devices, step by step.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::levels::{Deviation, Pass, Reference, Round, Slowness};
+use super::{
+    CheckedDevice, ComparedWith, DeviceHealth, DeviceRound, Health, HealthRule, RoundRequest,
+};
+use crate::balance::BalanceStep;
+
+/// The check of all devices of a job. It asks for rounds with [`step`](Self::step), and is told their times with
+/// [`observe`](Self::observe).
+///
+/// After the first look, a suspicion or much noise causes a second one of as many rounds, with each device alone too if there
+/// is a suspicion. A device is slow if all rounds show it beyond their noise, and each look by itself is below the least
+/// level: a disturbance that lasts for a whole look accuses no one.
+///
+/// Classes are equal models and limits. A device whose class is too small is compared with the largest class of its model, so
+/// that a quota that it alone has shows as its cause; without one, with its own history.
+///
+/// ```
+/// use isochron_hierarchy::balance::BalanceStep;
+/// use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthCheck, HealthRule, SlowCause};
+///
+/// // Five alike devices, of which the last is slower at the two largest sizes.
+/// let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 5]);
+/// let found = loop {
+///     match check.step() {
+///         BalanceStep::Done(found) => break found,
+///         BalanceStep::Measure(_) => check.observe(
+///             (0..5)
+///                 .map(|device| {
+///                     let slower = if device == 4 { 1.5 } else { 1.0 };
+///                     Some(DeviceRound {
+///                         together_s: [0.1, 0.2, 0.4, 0.8, 1.6 * slower, 3.2 * slower].map(Some).into(),
+///                         ..DeviceRound::default()
+///                     })
+///                 })
+///                 .collect(),
+///         ),
+///     }
+/// };
+/// assert_eq!(found[0].health, Health::Healthy);
+/// assert_eq!((found[4].health, found[4].cause), (Health::Slow, Some(SlowCause::Memory)));
+/// ```
+#[derive(Debug, Clone)]
+pub struct HealthCheck {
+    rule: HealthRule,
+    devices: Vec<CheckedDevice>,
+    rounds: Vec<Round>,
+}
+
+/// Some of the rounds, with the reference of each device.
+struct Look<'c> {
+    rule: &'c HealthRule,
+    references: Vec<Reference<'c>>,
+    /// For each device, the kind of its comparison and the index of its reference.
+    compared: Vec<(ComparedWith, Option<usize>)>,
+}
+
+impl<'c> Look<'c> {
+    fn refer(&self, device: usize) -> Option<&Reference<'c>> {
+        Some(&self.references[self.compared[device].1?])
+    }
+
+    fn find_slowness(&self, device: usize) -> Option<Slowness> {
+        self.refer(device)?.find_slowness(device, self.rule)
+    }
+
+    fn confirms(&self, device: usize, found: &Slowness) -> bool {
+        let reference = self.refer(device);
+        reference.is_some_and(|it| it.confirms(device, found, self.rule))
+    }
+
+    /// Returns `true` if this holds for any device with a reference.
+    fn has_any(&self, holds: impl Fn(&Reference<'c>, usize, &HealthRule) -> bool) -> bool {
+        (0..self.compared.len()).any(|device| {
+            let reference = self.refer(device);
+            reference.is_some_and(|it| holds(it, device, self.rule))
+        })
+    }
+
+    fn find_whole(&self, device: usize) -> Option<Deviation> {
+        self.refer(device)?.find_whole(device)
+    }
+
+    fn list_speeds(&self, device: usize, pass: Pass) -> Vec<Option<f64>> {
+        let reference = self.refer(device);
+        reference.map_or_else(Vec::new, |it| it.list_speeds(device, pass))
+    }
+}
+
+impl HealthCheck {
+    /// Begins a check of these devices.
+    pub fn new(rule: HealthRule, devices: Vec<CheckedDevice>) -> Self {
+        Self {
+            rule,
+            devices,
+            rounds: Vec::new(),
+        }
+    }
+
+    /// Returns the next request, or the health of each device.
+    pub fn step(&self) -> BalanceStep<RoundRequest, Vec<DeviceHealth>> {
+        let (done, look) = (self.rounds.len(), self.rule.rounds);
+        if done < look {
+            return BalanceStep::Measure(RoundRequest {
+                done,
+                is_alone: false,
+            });
+        }
+        let first = self.look(&self.rounds[..look]);
+        if done < 2 * look {
+            let is_alone = first.has_any(Reference::is_suspicious);
+            if is_alone || first.has_any(Reference::is_noisy) {
+                return BalanceStep::Measure(RoundRequest { done, is_alone });
+            }
+        }
+        let (second, all) = (self.look(&self.rounds[look..]), self.look(&self.rounds));
+        let found = self.list_devices().map(|device| {
+            let slowness = all.find_slowness(device);
+            // A disturbance that lasted for a whole look is none of the device's.
+            let confirmed = slowness
+                .filter(|found| first.confirms(device, found) && second.confirms(device, found));
+            self.describe(device, &all, confirmed)
+        });
+        BalanceStep::Done(found.collect())
+    }
+
+    /// Takes in the times of a round, by device; `None` for a device that has failed.
+    ///
+    /// # Panics
+    /// If the round is not one of all devices.
+    pub fn observe(&mut self, round: Vec<Option<DeviceRound>>) {
+        assert_eq!(round.len(), self.devices.len(), "a round of each device");
+        self.rounds.push(round);
+    }
+
+    fn list_devices(&self) -> Range<usize> {
+        0..self.devices.len()
+    }
+
+    fn has_failed(&self, device: usize) -> bool {
+        self.rounds.iter().any(|round| round[device].is_none())
+    }
+
+    /// Lists the devices that have not failed, by model and limits.
+    fn list_classes(&self) -> BTreeMap<(&str, &str), Vec<usize>> {
+        let mut classes: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+        for device in self
+            .list_devices()
+            .filter(|&device| !self.has_failed(device))
+        {
+            let CheckedDevice { model, limits, .. } = &self.devices[device];
+            classes.entry((model, limits)).or_default().push(device);
+        }
+        classes
+    }
+
+    /// Finds the reference of each device in some rounds.
+    fn look<'c>(&'c self, rounds: &'c [Round]) -> Look<'c> {
+        let mut classes = self.list_classes();
+        classes.retain(|_, members| members.len() >= self.rule.alike);
+        let mut references: Vec<Reference<'c>> = classes
+            .values()
+            .map(|members| Reference::of_class(rounds, members))
+            .collect();
+        let compared = self.devices.iter().map(|device| {
+            let of_model = classes
+                .iter()
+                .enumerate()
+                .filter(|(_, ((model, _), _))| *model == device.model);
+            let own = of_model
+                .clone()
+                .find(|(_, ((_, limits), _))| *limits == device.limits);
+            if let Some((class, _)) = own {
+                return (ComparedWith::Class, Some(class));
+            }
+            if let Some((class, _)) = of_model.max_by_key(|(_, (_, members))| members.len()) {
+                return (ComparedWith::OtherLimits, Some(class));
+            }
+            if device.history.is_empty() {
+                return (ComparedWith::Nothing, None);
+            }
+            references.push(Reference::of_history(rounds, &device.history));
+            (ComparedWith::History, Some(references.len() - 1))
+        });
+        Look {
+            rule: &self.rule,
+            compared: compared.collect(),
+            references,
+        }
+    }
+
+    /// Describes a device by a look at all rounds and what was confirmed.
+    fn describe(&self, device: usize, all: &Look<'_>, slowness: Option<Slowness>) -> DeviceHealth {
+        let whole = all.find_whole(device);
+        let health = if self.has_failed(device) {
+            Health::Failed
+        } else if slowness.is_some() {
+            Health::Slow
+        } else if whole.is_some() {
+            Health::Healthy
+        } else {
+            Health::Unknown
+        };
+        let slowness = slowness.filter(|_| health == Health::Slow);
+        let shown = slowness.map(|slowness| slowness.deviation).or(whole);
+        DeviceHealth {
+            health,
+            cause: slowness.map(|slowness| slowness.cause),
+            compared_with: all.compared[device].0,
+            speed: shown.map(|deviation| deviation.log.exp()),
+            found_from: whole.map(|deviation| deviation.found_from(&self.rule)),
+            speeds: all.list_speeds(device, Pass::Together),
+            alone: all.list_speeds(device, Pass::Alone),
+            transfers: all.list_speeds(device, Pass::Transfers),
+        }
+    }
+}

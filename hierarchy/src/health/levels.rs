@@ -1,0 +1,355 @@
+//! The level of a device's speed relative to its peers, and the shape of a deviation.
+
+use super::{DeviceRound, HealthRule, SlowCause};
+use crate::times::{DEVIATION_BY_MAD, Sample, find_median};
+
+/// Standard error of a median, in those of a mean of normally distributed values.
+const ERROR_OF_MEDIAN: f64 = 1.2533;
+
+/// The round of each device; `None` for one that has failed.
+pub(super) type Round = Vec<Option<DeviceRound>>;
+
+/// A way to measure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Pass {
+    Together,
+    Alone,
+    Transfers,
+}
+
+/// The sizes over which a level is taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Span {
+    All,
+    Small,
+    Large,
+}
+
+const PASSES: [Pass; 3] = [Pass::Together, Pass::Alone, Pass::Transfers];
+const SPANS: [Span; 3] = [Span::All, Span::Small, Span::Large];
+
+impl Span {
+    /// Returns `true` if a size, one of `sizes` in ascending order, belongs to the span.
+    fn holds(self, size: usize, sizes: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Small => size < sizes / 2,
+            Self::Large => size >= sizes - sizes.div_ceil(3),
+        }
+    }
+}
+
+impl DeviceRound {
+    fn times_s(&self, pass: Pass) -> &[Option<f64>] {
+        match pass {
+            Pass::Together => &self.together_s,
+            Pass::Alone => &self.alone_s,
+            Pass::Transfers => &self.transfers_s,
+        }
+    }
+}
+
+/// The logarithm of a relative speed, and its standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Level {
+    log: f64,
+    error: f64,
+}
+
+impl Level {
+    /// Returns the median of some values with its error; `None` without values.
+    fn of_median(values: &[f64]) -> Option<Self> {
+        let error = ERROR_OF_MEDIAN * find_scatter(values) / (values.len() as f64).sqrt();
+        (!values.is_empty()).then(|| Self {
+            log: find_median(values),
+            error,
+        })
+    }
+}
+
+/// The distance of a device's level from that of its class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Deviation {
+    /// Logarithm of the speed over that of the class.
+    pub log: f64,
+    /// Standard deviation of the class, or of a history.
+    scatter: f64,
+    /// Standard error of the level, which more rounds make smaller.
+    error: f64,
+}
+
+impl Deviation {
+    /// Returns the logarithm down to which a level is not slow.
+    fn limit(&self, rule: &HealthRule) -> f64 {
+        let noise = (rule.deviations * self.scatter).max(rule.errors * self.error);
+        rule.least_log().min(-noise)
+    }
+
+    fn is_slow(&self, rule: &HealthRule) -> bool {
+        self.log < self.limit(rule)
+    }
+
+    /// Returns the part by which a device has to be slower to be found.
+    pub fn found_from(&self, rule: &HealthRule) -> f64 {
+        1.0 - self.limit(rule).exp()
+    }
+
+    fn is_noisy(&self, rule: &HealthRule) -> bool {
+        -rule.errors * self.error < rule.least_log()
+    }
+}
+
+impl HealthRule {
+    /// Returns the logarithm of the speed below which a device may be slow.
+    fn least_log(&self) -> f64 {
+        (1.0 - self.slower).ln()
+    }
+}
+
+/// The levels that may show that a device is slow, the first one first.
+const SIGNS: [Sign; 3] = [
+    (Pass::Transfers, Span::All),
+    (Pass::Together, Span::All),
+    (Pass::Together, Span::Large),
+];
+
+/// A level of a device.
+type Sign = (Pass, Span);
+
+/// A deviation that makes a device slow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Slowness {
+    pub cause: SlowCause,
+    pub deviation: Deviation,
+    sign: Sign,
+}
+
+/// The level of a class and its spread.
+#[derive(Debug, Clone, Copy, Default)]
+struct ClassLevel {
+    middle: f64,
+    scatter: f64,
+    /// Median of the standard errors: that of one device, of few rounds, may be too small by chance.
+    error: f64,
+}
+
+/// The times that devices are compared with, in some rounds.
+pub(super) struct Reference<'r> {
+    rounds: &'r [Round],
+    /// Seconds by pass, round and size.
+    times_s: [Vec<Vec<Option<f64>>>; PASSES.len()],
+    /// The levels of a class, by pass and span.
+    levels: [[ClassLevel; SPANS.len()]; PASSES.len()],
+}
+
+impl<'r> Reference<'r> {
+    /// Makes the reference of a class with these devices.
+    pub fn of_class(rounds: &'r [Round], members: &[usize]) -> Self {
+        let times_s = PASSES.map(|pass| {
+            let rounds = rounds.iter();
+            rounds
+                .map(|round| find_medians_s(round, members, pass))
+                .collect()
+        });
+        let mut reference = Self {
+            rounds,
+            times_s,
+            levels: Default::default(),
+        };
+        reference.levels = PASSES.map(|pass| {
+            SPANS.map(|span| {
+                let levels = members
+                    .iter()
+                    .filter_map(|&member| reference.find_level(member, pass, span));
+                let (logs, errors): (Vec<f64>, Vec<f64>) =
+                    levels.map(|level| (level.log, level.error)).unzip();
+                ClassLevel {
+                    middle: find_median(&logs),
+                    scatter: find_scatter(&logs),
+                    error: find_median(&errors),
+                }
+            })
+        });
+        reference
+    }
+
+    /// Makes the reference of a device with a history.
+    pub fn of_history(rounds: &'r [Round], history: &[Sample]) -> Self {
+        let known = history
+            .iter()
+            .map(|time| Some(time.seconds).filter(|&time_s| time_s > 0.0));
+        let errors = history.iter().map(|time| time.error_s / time.seconds);
+        let errors: Vec<f64> = errors.filter(|error| error.is_finite()).collect();
+        let level = ClassLevel {
+            scatter: find_median(&errors),
+            ..ClassLevel::default()
+        };
+        let [mut together_s, alone_s, transfers_s] = [(); PASSES.len()].map(|()| Vec::new());
+        together_s.resize(rounds.len(), known.collect());
+        Self {
+            rounds,
+            times_s: [together_s, alone_s, transfers_s],
+            levels: [[level; SPANS.len()]; PASSES.len()],
+        }
+    }
+
+    /// Finds out if a device is slow, and why.
+    pub fn find_slowness(&self, device: usize, rule: &HealthRule) -> Option<Slowness> {
+        let (sign, deviation) = SIGNS.into_iter().find_map(|sign| {
+            let deviation = self.find_deviation(device, sign)?;
+            deviation.is_slow(rule).then_some((sign, deviation))
+        })?;
+        let cause = match sign {
+            // No clock of the device makes a copy slower, while a slow link makes updates slower too.
+            (Pass::Transfers, _) => SlowCause::Link,
+            _ if self.is_fast_alone(device, deviation.log) => SlowCause::Neighbours,
+            _ => self.read_shape(device),
+        };
+        Some(Slowness {
+            cause,
+            deviation,
+            sign,
+        })
+    }
+
+    /// Returns `true` if the device is below the least level of a healthy one, be it by noise.
+    pub fn is_suspicious(&self, device: usize, rule: &HealthRule) -> bool {
+        SIGNS
+            .into_iter()
+            .any(|sign| self.is_below(device, sign, rule))
+    }
+
+    /// Returns `true` if the device is below the least level of a healthy one where it was found slow.
+    pub fn confirms(&self, device: usize, found: &Slowness, rule: &HealthRule) -> bool {
+        self.is_below(device, found.sign, rule)
+    }
+
+    /// Returns `true` if the noise of a device hides what the rule looks for.
+    pub fn is_noisy(&self, device: usize, rule: &HealthRule) -> bool {
+        SIGNS.into_iter().any(|sign| {
+            let deviation = self.find_deviation(device, sign);
+            deviation.is_some_and(|deviation| deviation.is_noisy(rule))
+        })
+    }
+
+    fn is_below(&self, device: usize, sign: Sign, rule: &HealthRule) -> bool {
+        let deviation = self.find_deviation(device, sign);
+        deviation.is_some_and(|deviation| deviation.log < rule.least_log())
+    }
+
+    /// Returns `true` if a slow device has less than half of its deviation while its neighbours are idle, at the sizes at which
+    /// it is slow beside them.
+    fn is_fast_alone(&self, device: usize, slow_log: f64) -> bool {
+        let [together, alone] =
+            [Pass::Together, Pass::Alone].map(|pass| self.list_speeds(device, pass));
+        let slow = together.iter().zip(&alone).filter_map(|(together, alone)| {
+            let logs = (together.as_ref()?.ln(), alone.as_ref()?.ln());
+            (logs.0 < 0.5 * slow_log).then_some(logs)
+        });
+        let (together, alone): (Vec<f64>, Vec<f64>) = slow.unzip();
+        !alone.is_empty() && find_median(&alone) > 0.5 * find_median(&together)
+    }
+
+    /// Returns the cause that the speeds of a slow device tell, small sizes against large ones.
+    fn read_shape(&self, device: usize) -> SlowCause {
+        let [small, large] = [Span::Small, Span::Large]
+            .map(|span| self.find_deviation(device, (Pass::Together, span)));
+        match (small, large) {
+            (Some(small), Some(large)) if is_minor(small, large) => SlowCause::Memory,
+            (Some(small), Some(large)) if is_minor(large, small) => SlowCause::Start,
+            _ => SlowCause::Clock,
+        }
+    }
+
+    /// Returns the deviation of a device over all sizes; `None` without times.
+    pub fn find_whole(&self, device: usize) -> Option<Deviation> {
+        self.find_deviation(device, (Pass::Together, Span::All))
+    }
+
+    /// Returns the median speed of a device over that of its class, at each size.
+    pub fn list_speeds(&self, device: usize, pass: Pass) -> Vec<Option<f64>> {
+        let rounds = self.list_ratios(device, pass);
+        let sizes = rounds.iter().map(Vec::len).max().unwrap_or(0);
+        (0..sizes)
+            .map(|size| {
+                let known = rounds.iter().filter_map(|round| *round.get(size)?);
+                Some(Level::of_median(&known.collect::<Vec<f64>>())?.log.exp())
+            })
+            .collect()
+    }
+
+    fn find_deviation(&self, device: usize, (pass, span): Sign) -> Option<Deviation> {
+        let own = self.find_level(device, pass, span)?;
+        let class = self.levels[pass as usize][span as usize];
+        Some(Deviation {
+            log: own.log - class.middle,
+            scatter: class.scatter,
+            error: own.error.max(class.error),
+        })
+    }
+
+    /// Returns the median over rounds of the median over the sizes of a span.
+    fn find_level(&self, device: usize, pass: Pass, span: Span) -> Option<Level> {
+        let rounds = self.list_ratios(device, pass);
+        let of_rounds = rounds.iter().filter_map(|ratios| {
+            let sizes = ratios.iter().enumerate();
+            let held = sizes.filter(|(size, _)| span.holds(*size, ratios.len()));
+            let known: Vec<f64> = held.filter_map(|(_, ratio)| *ratio).collect();
+            (!known.is_empty()).then(|| find_median(&known))
+        });
+        Level::of_median(&of_rounds.collect::<Vec<f64>>())
+    }
+
+    /// Returns the logarithms of a device's relative speeds, by round and size.
+    fn list_ratios(&self, device: usize, pass: Pass) -> Vec<Vec<Option<f64>>> {
+        let rounds = self.rounds.iter().zip(&self.times_s[pass as usize]);
+        let ratios = rounds.filter_map(|(round, reference_s)| {
+            let own_s = round[device].as_ref()?.times_s(pass).iter();
+            let ratios = own_s.zip(reference_s).map(|(own_s, reference_s)| {
+                let own_s = own_s.filter(|&own_s| own_s > 0.0)?;
+                Some(((*reference_s)? / own_s).ln())
+            });
+            Some(ratios.collect())
+        });
+        ratios.collect()
+    }
+}
+
+/// Returns the median times of some devices in a round, by size.
+fn find_medians_s(round: &Round, members: &[usize], pass: Pass) -> Vec<Option<f64>> {
+    let times_s: Vec<&[Option<f64>]> = members
+        .iter()
+        .filter_map(|&member| Some(round[member].as_ref()?.times_s(pass)))
+        .collect();
+    let sizes = times_s
+        .iter()
+        .map(|times_s| times_s.len())
+        .max()
+        .unwrap_or(0);
+    (0..sizes)
+        .map(|size| {
+            let known = times_s.iter().filter_map(|times_s| *times_s.get(size)?);
+            let mut known: Vec<f64> = known.filter(|&time_s| time_s > 0.0).collect();
+            known.sort_unstable_by(f64::total_cmp);
+            let lower = known.get(known.len().saturating_sub(1) / 2).copied()?;
+            // Few rounds measure devices alone, so that one disturbed time beside that of a slow device would count: the lower
+            // of two middle times is not disturbed. It is the time of a device, whose own noise would seem to vanish elsewhere.
+            Some(match pass {
+                Pass::Alone => lower,
+                Pass::Together | Pass::Transfers => find_median(&known),
+            })
+        })
+        .collect()
+}
+
+/// Returns `true` if one deviation is less than half of another, which is one of a slow device.
+fn is_minor(deviation: Deviation, other: Deviation) -> bool {
+    deviation.log > 0.5 * other.log
+}
+
+/// Returns the robust standard deviation of values about their median.
+fn find_scatter(values: &[f64]) -> f64 {
+    let middle = find_median(values);
+    let away: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    DEVIATION_BY_MAD * find_median(&away)
+}
