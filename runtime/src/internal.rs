@@ -13,7 +13,9 @@ pub use crate::plan::format_utc;
 pub use crate::points::{AnyPointsFile, read_measured, read_points, read_surface};
 pub use crate::session::bind::bind_rank;
 pub use crate::session::find::FoundDevices;
-pub use crate::session::updates::{keep_samples, prepare_updates};
+pub use crate::session::updates::{
+    describe_devices, expect_alone, find_histories, keep_samples, prepare_updates,
+};
 pub use crate::store::kernel_store::{KernelStore, KnownKernel};
 // For schemas of documents.
 #[cfg(feature = "schemars")]

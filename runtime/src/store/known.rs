@@ -44,6 +44,9 @@ const SAME_COST: f64 = 0.05;
 /// The least CPU time of messages that is stored.
 const LEAST_CPU_S: f64 = 1e-12;
 
+/// The conditions that tell a device from one elsewhere.
+const OF_PLACE: [&str; 3] = ["host", "machine", "uuid"];
+
 /// The store of a job.
 pub(crate) struct JobStore {
     store: ModelStore,
@@ -91,6 +94,19 @@ fn describe_source(
     }
 }
 
+/// Describes the devices of a rank for keys.
+pub(crate) fn describe_sources(
+    comm: &dyn Comm,
+    host: &RankHost,
+    devices: &[DeviceInfo],
+) -> Vec<KeySource> {
+    let specs = host.spec.devices();
+    let sources = devices.iter().enumerate().map(|(index, device)| {
+        describe_source(&host.topology, comm, device, &host.gpus, specs.get(index))
+    });
+    sources.collect()
+}
+
 /// Reads the store on the head rank; `None` on the others, and if it is not used. Notes on the head rank that there is no
 /// place for it, unless the user wants none.
 pub(crate) fn read_store(
@@ -126,11 +142,7 @@ impl JobStore {
         host: &RankHost,
         devices: &[DeviceInfo],
     ) -> Result<Option<Self>, Error> {
-        let specs = host.spec.devices();
-        let mine = devices.iter().enumerate().map(|(index, device)| {
-            describe_source(&host.topology, comm, device, &host.gpus, specs.get(index))
-        });
-        let sources = comm.gather(&mine.collect::<Vec<KeySource>>())?;
+        let sources = comm.gather(&describe_sources(comm, host, devices))?;
         Ok(store.map(|store| Self {
             store,
             mpi: comm.implementation().to_owned(),
@@ -218,6 +230,21 @@ impl JobStore {
         }
         let counts = self.sources.iter().map(Vec::len);
         (split_ranks(devices, counts), words)
+    }
+
+    /// Finds the times that each device showed for this work on its own host, by device in the order of the ranks; `None` for a
+    /// device that was not measured there, or that no fact tells from one of another host.
+    pub fn find_histories(&self, work: KeyedWork) -> Vec<Option<KnownModel>> {
+        let keys = self.make_keys(work);
+        let sources = self.sources.iter().flatten().zip(&keys);
+        let histories = sources.map(|(source, key)| {
+            let known = self.store.find(key)?;
+            let is_of_place = |fact: &String| OF_PLACE.contains(&fact.as_str());
+            let is_own =
+                !known.changed.iter().any(is_of_place) && !self.has_twin(source, key, &keys);
+            (is_own && known.is_measured()).then_some(known)
+        });
+        histories.collect()
     }
 
     /// Returns `true` if a device of another host has the key of this one; `keys` are those of all devices.

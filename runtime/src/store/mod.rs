@@ -39,10 +39,10 @@ pub use folder::{FoundSegment, StoreFolder, name_writer};
 pub(crate) use given::GivenModels;
 pub use kernel_key::{KernelSource, hash_library, list_thread_settings};
 pub use key::{
-    Conditions, DeviceIdentity, Identity, KernelIdentity, KernelWork, KeyedWork, LibraryIdentity,
-    LibrarySource, LinkIdentity, StoreKey,
+    Conditions, DeviceIdentity, Identity, KernelIdentity, KernelWork, KeySource, KeyedWork,
+    LibraryIdentity, LibrarySource, LinkIdentity, StoreKey,
 };
-pub(crate) use key::{KeySource, LinkTimes, make_link_key};
+pub(crate) use key::{LinkTimes, make_link_key};
 pub use known::KnownFrom;
 pub(crate) use known::{JobStore, KnownDevice};
 #[cfg(test)]
