@@ -49,6 +49,13 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "health",
+        &[
+            "mpirun --map-by ppr:1:node isochron health",
+            "isochron health --json",
+        ],
+    ),
+    (
         "balance",
         &["mpirun -n 2 isochron balance jacobi --units 4000 --out models"],
     ),

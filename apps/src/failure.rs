@@ -10,9 +10,9 @@ use isochron_hierarchy::problem::ProblemError;
 /// A message for the user and the exit status.
 #[derive(Debug)]
 pub struct Failure {
-    /// One clear message.
+    /// One clear message; empty if the answer says it all.
     pub message: String,
-    /// 1 if the run failed, 2 for bad usage or input.
+    /// 1 if the run failed, 2 for bad usage or input; `isochron health` has its own.
     pub status: u8,
 }
 

@@ -1,6 +1,6 @@
 //! The `isochron` command, all of it but ranks over MPI: [`run`] is given the ranks.
 //!
-//! Exit status: 0 success, 1 the run failed, 2 bad usage or input. With `--json`, standard output holds the
+//! Exit status: 0 success, 1 the run failed, 2 bad usage or input; `health` has its own. With `--json`, standard output holds the
 //! machine-readable result and nothing else. Under `mpirun` only the head rank prints.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -15,6 +15,7 @@ mod config;
 mod documents;
 mod examples;
 mod failure;
+mod health;
 mod host_share;
 mod launch;
 mod layout;
@@ -73,7 +74,8 @@ Environment variables:
 Exit status:
   0  Success
   1  The run failed
-  2  The command line or an input is wrong";
+  2  The command line or an input is wrong
+`isochron health` has its own: see its help.";
 
 /// Balances matrix multiplications over unlike nodes, by measured speed.
 #[derive(Parser)]
@@ -94,6 +96,16 @@ enum Subcommands {
     Topology(topology::TopologyArguments),
     /// Measure the times of a kernel over a range of sizes (a full model), on all ranks at once
     Measure(Box<measure::MeasureArguments>),
+    /// Find devices of the job that are slower than those like them, and the likely cause
+    ///
+    /// All devices are measured at once at 7 sizes. Devices of equal models and limits are compared, fewer than four with
+    /// their earlier times in the model store. A device is slow if it is more than 5 % and more than 3.5 robust
+    /// deviations below its class, in a second look too. The last line of the answer tells it all, as a reason to drain
+    /// a node.
+    ///
+    /// The exit status is 0 if all devices are healthy, 1 if one is slow, 2 if one failed or the check itself did, and 3
+    /// if there is nothing to compare one with.
+    Health(Box<health::HealthArguments>),
     /// Divide a kernel's units over the ranks so that all take the same time, by measuring and dividing again
     Balance(Box<balance::DpaArguments>),
     /// Write a platform file with the devices of every rank's host, to be edited and passed by --platform
@@ -231,6 +243,7 @@ impl Subcommands {
         match self {
             Self::Mxm(arguments) => Some(arguments.watch),
             Self::Measure(arguments) => Some(arguments.watch),
+            Self::Health(arguments) => Some(arguments.watch),
             Self::Balance(arguments) => Some(arguments.watch),
             Self::App(command) => Some(command.watch()),
             Self::Topology(arguments) => arguments.is_of_job().then_some(WatchArguments::DEFAULT),
@@ -332,6 +345,7 @@ fn run_command<'a>(
             None => None,
         },
         Subcommands::Measure(arguments) => measure::run(comm, arguments)?,
+        Subcommands::Health(arguments) => health::run(comm, arguments)?,
         Subcommands::Balance(arguments) => balance::run(comm.as_ref(), arguments)?,
         Subcommands::App(command) => app::run(comm, start, command)?,
         Subcommands::Config(arguments) => config::run(comm.as_ref(), arguments)?,

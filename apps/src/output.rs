@@ -274,7 +274,9 @@ pub fn fill_json(file: PartialFile, document: &impl Serialize) -> Result<(), Err
 /// Prints the message of a failure in one line, whatever names in it hold; returns the exit status, which says it all if standard
 /// error is closed.
 pub fn print_failure(failure: &Failure) -> u8 {
-    note(&failure.message);
+    if !failure.message.is_empty() {
+        note(&failure.message);
+    }
     failure.status
 }
 

@@ -20,6 +20,7 @@ use crate::app::jacobi::report::JacobiDocument;
 use crate::app::rows::report::RowsDocument;
 use crate::balance::BalanceDocument;
 use crate::check::CheckAnswer;
+use crate::health::document::HealthDocument;
 use crate::layout::LayoutAnswer;
 use crate::measure::report::MeasureDocument;
 use crate::models::diff::ModelDifference;
@@ -64,6 +65,7 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<RunRecord>(written.clone(), "record", "record"),
         describe::<TopologyDocument<'_>>(written.clone(), "topology", "topology"),
         describe::<MeasureDocument>(written.clone(), "measure", "kernel speeds"),
+        describe::<HealthDocument>(written.clone(), "health", "health"),
         describe::<TraceDocument>(written.clone(), "trace-model", "traced models"),
         describe::<BalanceDocument>(written.clone(), "balance", "balance"),
         describe::<RowsDocument>(written.clone(), "rows", "rows"),

@@ -52,17 +52,20 @@ pub fn list_parts(
 }
 
 /// Lists for each turn the device of `rank` that is measured in it, by its index. The devices of a host are measured one after
-/// the other, those of several hosts at once.
-pub fn list_turns(parts: &[MeasuredPart], rank: usize) -> Vec<Option<usize>> {
+/// the other, those of several hosts at once. `devices` are all devices, each by its rank and its host.
+pub fn list_turns<'d>(
+    devices: impl IntoIterator<Item = (usize, &'d str)>,
+    rank: usize,
+) -> Vec<Option<usize>> {
     let mut turns = Vec::new();
     let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
     let mut index = 0;
-    for part in parts {
-        let turn = taken.entry(&part.host).or_default();
+    for (of_rank, host) in devices {
+        let turn = taken.entry(host).or_default();
         if turns.len() == *turn {
             turns.push(None);
         }
-        if part.rank == rank {
+        if of_rank == rank {
             turns[*turn] = Some(index);
             index += 1;
         }
@@ -139,13 +142,8 @@ mod tests {
 
     #[test]
     fn the_devices_of_a_host_take_turns_while_other_hosts_measure_theirs() {
-        let parts = [(0, "a"), (1, "b"), (2, "a"), (2, "a")];
-        let parts = parts.map(|(rank, host)| MeasuredPart {
-            rank,
-            host: host.to_owned(),
-            ..MeasuredPart::default()
-        });
-        let turns = [0, 1, 2].map(|rank| list_turns(&parts, rank));
+        let devices = [(0, "a"), (1, "b"), (2, "a"), (2, "a")];
+        let turns = [0, 1, 2].map(|rank| list_turns(devices, rank));
         let expected = [
             [Some(0), None, None],
             [Some(0), None, None],

@@ -146,7 +146,8 @@ impl DeviceArguments {
         ];
         let parts = list_parts(comm.as_ref(), session.devices(), self.alone, &headers)?;
         let turns = if self.alone {
-            list_turns(&parts, comm.rank())
+            let places = parts.iter().map(|part| (part.rank, part.host.as_str()));
+            list_turns(places, comm.rank())
         } else {
             Vec::new()
         };

@@ -13,6 +13,7 @@ pub(crate) mod report;
 mod sizes;
 
 pub use campaign::Campaign;
+pub use device_parts::list_turns;
 pub use effort::Effort;
 pub use files::{FileKind, PointsFiles};
 pub use kernel::serve_if_asked;

@@ -4,6 +4,7 @@ mod alone;
 mod balance;
 mod campaign;
 mod config;
+mod health;
 mod jacobi;
 mod layout;
 mod measure;

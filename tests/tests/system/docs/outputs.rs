@@ -166,6 +166,29 @@ fn kernel_speeds_are_as_their_schema_says() {
 }
 
 #[test]
+fn checks_of_health_are_as_their_schema_says() {
+    let [mpi, _] = libraries();
+    // A device of each model has nothing to be compared with.
+    let line = "health --seconds 1 --store none --json";
+    let words: Vec<&str> = line.split(' ').collect();
+    let unknown = parse_json(&run_to_status(mpi.command(1, &mpi.isochron, &words), 3));
+    let platform = cluster_configs().join("emulated-4.toml");
+    let platform = ["--platform", platform.to_str().expect("a path")];
+    let words = [&words[..], &platform].concat();
+    // Paces of 2 to 8: unlike devices, slow or not.
+    let outcome = run(mpi.command(4, &mpi.isochron, &words), HANGS);
+    let paced = parse_json(&outcome.stdout);
+    check_documents("health", &[unknown, paced]);
+}
+
+/// Runs a command that ends with this status, and returns what it prints.
+fn run_to_status(command: Command, status: i32) -> String {
+    let outcome = run(command, HANGS);
+    assert_eq!(outcome.status, Some(status), "{outcome:?}");
+    outcome.stdout
+}
+
+#[test]
 fn traced_models_are_as_their_schema_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().display();

@@ -1,0 +1,187 @@
+//! `isochron health`.
+
+use isochron_tests::emulator::emulate;
+use isochron_tests::launch::{HANGS, Mpi, Outcome, libraries, run};
+use serde_json::Value;
+
+use super::{Folder, isochron, json, refused};
+
+/// Points of blocks of 16: times by decree, which the arithmetic of a busy machine does not reach.
+const USUAL: &str = "# block: 16\n1 0.000003\n100000 0.3\n";
+const HALF: &str = "# block: 16\n1 0.000006\n100000 0.6\n";
+const LARGE: &str = "# block: 16\n1 0.000003\n10 0.00003\n40 0.00024\n100000 0.6\n";
+
+/// Writes a platform file with a device that follows each of these points.
+fn write_devices(folder: &Folder, points: &[&str]) -> String {
+    let mut text = "schema = 1\n".to_owned();
+    for (index, points) in points.iter().enumerate() {
+        folder.write(&format!("{index}.points"), points);
+        text += &format!(
+            "[[node]]\n[[node.device]]\nname = \"cpu\"\ncores = 1\npoints = \"{index}.points\"\n"
+        );
+    }
+    folder.write("devices.toml", &text)
+}
+
+/// Checks these devices, a rank each.
+fn check(mpi: &Mpi, folder: &Folder, points: &[&str], options: &[&str]) -> Outcome {
+    let platform = write_devices(folder, points);
+    let mut words = vec!["health", "--seconds", "4", "--platform", &platform];
+    words.extend(options);
+    let mut command = mpi.command(points.len(), &mpi.isochron, &words);
+    command.env(
+        "ISOCHRON_STORE",
+        folder.path(&format!("{}-store", mpi.name)),
+    );
+    run(command, HANGS)
+}
+
+/// Returns a field of every device.
+fn list<'d>(document: &'d Value, field: &str) -> Vec<&'d Value> {
+    let devices = document["devices"].as_array().expect("devices");
+    devices.iter().map(|device| &device[field]).collect()
+}
+
+#[test]
+fn a_slow_device_is_named_with_its_cause_and_the_status_says_it() {
+    for mpi in libraries() {
+        let folder = Folder::new();
+        for (last, status, cause, words) in [
+            (USUAL, 0, Value::Null, "healthy: 5 devices on 1 host"),
+            (
+                HALF,
+                1,
+                "clock".into(),
+                "of its class: slower at every size (clock, quota or power cap)",
+            ),
+            (
+                LARGE,
+                1,
+                "memory".into(),
+                "of its class: slower at large sizes (its memory)",
+            ),
+        ] {
+            let points = [USUAL, USUAL, USUAL, USUAL, last];
+            let outcome = check(&mpi, &folder, &points, &["--json", "--store", "none"]);
+            assert_eq!(outcome.status, Some(status), "{outcome:?}");
+            let document = json(&outcome.stdout);
+            let mut causes = vec![&Value::Null; 4];
+            causes.push(&cause);
+            assert_eq!(list(&document, "cause"), causes, "{document}");
+            let line = document["line"].as_str().expect("a line");
+            assert!(line.ends_with(words) && !line.contains('\n'), "{line}");
+            assert_eq!(
+                document["rounds"],
+                if status == 0 { 5 } else { 10 },
+                "{document}"
+            );
+            assert!(
+                list(&document, "compared_with")
+                    .iter()
+                    .all(|with| **with == "class")
+            );
+        }
+    }
+}
+
+#[test]
+fn the_last_line_of_the_text_is_the_reason() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let points = [USUAL, USUAL, HALF, USUAL];
+    let outcome = check(&mpi, &folder, &points, &["--store", "none"]);
+    assert_eq!(outcome.status, Some(1), "{outcome:?}");
+    let last = outcome.stdout.lines().last().expect("lines");
+    assert!(last.starts_with("slow: cpu of rank 2 on "), "{last}");
+    for part in [
+        "speed in % of",
+        "together",
+        "alone",
+        "10 rounds of 7 sizes",
+        "▓",
+    ] {
+        assert!(
+            outcome.stdout.contains(part),
+            "{part} in {}",
+            outcome.stdout
+        );
+    }
+}
+
+#[test]
+fn few_devices_are_compared_with_the_store_and_a_slow_one_does_not_enter_it() {
+    for mpi in libraries() {
+        let folder = Folder::new();
+        let compared = |points: &[&str], status: i32| {
+            let outcome = check(&mpi, &folder, points, &["--json"]);
+            assert_eq!(outcome.status, Some(status), "{outcome:?}");
+            let document = json(&outcome.stdout);
+            let compared = list(&document, "compared_with");
+            let compared: Vec<String> = compared.iter().map(ToString::to_string).collect();
+            (
+                compared,
+                document["line"].as_str().expect("a line").to_owned(),
+            )
+        };
+        let (with, line) = compared(&[USUAL, USUAL], 3);
+        assert_eq!(with, ["\"nothing\""; 2]);
+        assert!(line.starts_with("unknown: cpu of rank 0 on "), "{line}");
+        let (with, line) = compared(&[USUAL, USUAL], 0);
+        assert_eq!(with, ["\"history\""; 2]);
+        assert_eq!(line, "healthy: 2 devices on 1 host");
+        // Other points are other devices, of which nothing is known.
+        let (with, _) = compared(&[USUAL, HALF], 3);
+        assert_eq!(with, ["\"nothing\""; 2]);
+    }
+}
+
+#[test]
+fn a_device_that_fails_is_named_and_the_others_are_checked() {
+    for mpi in libraries() {
+        let libraries = Folder::new();
+        let words = ["health", "--seconds", "1", "--store", "none", "--json"];
+        let mut command = mpi.command(1, &mpi.isochron, &words);
+        emulate(&mut command, libraries.0.path());
+        command
+            .env("ISOCHRON_CUDA_EMULATOR_DEVICES", "2")
+            .env("ISOCHRON_CUDA_EMULATOR_FAIL", "cublasDgemm_v2:40=719");
+        let outcome = run(command, HANGS);
+        assert_eq!(outcome.status, Some(2), "{outcome:?}");
+        let document = json(&outcome.stdout);
+        let failed: Vec<&Value> = list(&document, "failure");
+        let failed: Vec<&&Value> = failed.iter().filter(|reason| !reason.is_null()).collect();
+        assert_eq!(failed.len(), 1, "{document}");
+        let line = document["line"].as_str().expect("a line");
+        assert!(
+            line.starts_with("failed: cuda") && line.contains("719"),
+            "{line}"
+        );
+        // Copies of the other GPU were timed.
+        let devices = document["devices"].as_array().expect("devices");
+        assert!(
+            devices
+                .iter()
+                .all(|device| device["sizes"].as_array().map(Vec::len) == Some(7))
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_has_the_status_of_a_failure() {
+    refused("health --seconds 0", &[], &["--seconds"]);
+    refused("health --store maybe", &[], &["--store"]);
+    refused(
+        "health --platform",
+        &["no-such-file.toml"],
+        &["no-such-file.toml"],
+    );
+    let folder = Folder::new();
+    let platform = write_devices(&folder, &[USUAL]);
+    let [mpi, _] = libraries();
+    // Two ranks and one node.
+    let words = ["health", "--platform", &platform];
+    let stderr = mpi.isochron(2, &words).failure(2);
+    assert!(stderr.contains("devices.toml"), "{stderr}");
+    let help = isochron(&["health", "--help"]).success();
+    assert!(help.contains("The exit status is 0"), "{help}");
+}
