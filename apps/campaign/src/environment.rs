@@ -229,18 +229,10 @@ fn read_variables() -> Value {
 
 /// Returns the files that the commands of a campaign name, with their fingerprints and libraries.
 fn read_programs(campaign: &Campaign) -> Value {
-    let mut words = BTreeSet::new();
-    for contender in &campaign.contenders {
-        let tuned = contender
-            .list_tunings()
-            .into_iter()
-            .next()
-            .unwrap_or_default();
-        for point in &campaign.points {
-            let made = contender.make_command(&point.parameters, &tuned);
-            words.extend(made.into_iter().flat_map(|line| line.words));
-        }
-    }
+    let lines = campaign
+        .cells()
+        .filter_map(|cell| campaign.first_command(cell));
+    let words: BTreeSet<String> = lines.flat_map(|line| line.words).collect();
     let files: BTreeSet<PathBuf> = words
         .iter()
         .filter_map(|word| find_file(word, &campaign.folder))

@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::file::{JsonPlaces, RawResult, TOOK};
+use crate::statistics::find_median;
 use crate::template::is_name;
 
 /// Values by name.
@@ -79,7 +80,7 @@ impl ResultRule {
             Self::Json(places) => {
                 let document = find_document(printed).ok_or("it prints no JSON document")?;
                 let values = places.iter().map(|(name, place)| {
-                    let value = find_place(&document, place).and_then(Value::as_f64);
+                    let value = find_place(&document, place).and_then(read_number);
                     let value = value.ok_or_else(|| format!("it prints no number `{place}`"))?;
                     Ok((name.clone(), value))
                 });
@@ -123,6 +124,15 @@ fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
     }
 }
 
+/// Returns a number; of a list of numbers its median.
+fn read_number(value: &Value) -> Option<f64> {
+    let Some(list) = value.as_array() else {
+        return value.as_f64();
+    };
+    let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+    Some(find_median(numbers?)).filter(|median| !median.is_nan())
+}
+
 /// Returns the document that a program has printed: all of it, or its last line that is one.
 fn find_document(printed: &str) -> Option<Value> {
     let whole = serde_json::from_str(printed).ok();
@@ -163,6 +173,12 @@ mod tests {
                 .unwrap_err()
                 .contains("`wall_s`")
         );
+        let list = rule(r#"json = ["calls_s"]"#).unwrap();
+        assert_eq!(
+            list.read(r#"{"calls_s": [3, 1, 2]}"#).unwrap()["calls_s"],
+            2.0
+        );
+        assert!(list.read(r#"{"calls_s": []}"#).is_err());
         let named = rule(r#"json = { busy = "/nodes/0/busy_s" }"#).unwrap();
         assert_eq!(named.read(printed).unwrap()["busy"], 1.0);
     }
