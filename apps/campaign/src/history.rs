@@ -122,8 +122,19 @@ impl History {
         count_one(self.attempts(cell, round))
     }
 
-    /// Returns the combination of tuned values that is best at a point; `None` if every trial failed or is missing.
+    /// Returns the combination of tuned values that its rounds at a point have.
+    pub fn find_chosen(&self, cell: Cell) -> Option<&Parameters> {
+        let rounds = &self.cells.get(&cell)?.rounds;
+        let first = rounds.values().flatten().next()?;
+        Some(&first.tuned)
+    }
+
+    /// Returns the combination of tuned values that is best at a point, or that was best when its rounds began; `None` if every
+    /// trial failed or is missing.
     pub fn find_best(&self, campaign: &Campaign, cell: Cell) -> Option<Parameters> {
+        if let Some(chosen) = self.find_chosen(cell) {
+            return Some(chosen.clone());
+        }
         let contender = campaign.contender_of(cell);
         campaign
             .list_tunings(cell)

@@ -124,13 +124,16 @@ fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
     }
 }
 
-/// Returns a number; of a list of numbers its median.
+/// Returns a number: 1 for `true` and 0 for `false`, and of a list of numbers its median.
 fn read_number(value: &Value) -> Option<f64> {
-    let Some(list) = value.as_array() else {
-        return value.as_f64();
-    };
-    let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
-    Some(find_median(numbers?)).filter(|median| !median.is_nan())
+    match value {
+        Value::Bool(is_so) => Some(f64::from(u8::from(*is_so))),
+        Value::Array(list) => {
+            let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+            Some(find_median(numbers?)).filter(|median| !median.is_nan())
+        }
+        other => other.as_f64(),
+    }
 }
 
 /// Returns the document that a program has printed: all of it, or its last line that is one.
@@ -179,6 +182,11 @@ mod tests {
             2.0
         );
         assert!(list.read(r#"{"calls_s": []}"#).is_err());
+        let switch = rule(r#"json = ["converged"]"#).unwrap();
+        assert_eq!(
+            switch.read(r#"{"converged": true}"#).unwrap()["converged"],
+            1.0
+        );
         let named = rule(r#"json = { busy = "/nodes/0/busy_s" }"#).unwrap();
         assert_eq!(named.read(printed).unwrap()["busy"], 1.0);
     }

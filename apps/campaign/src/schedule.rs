@@ -46,8 +46,9 @@ pub(crate) struct Task {
 
 impl Campaign {
     /// Lists the trials of tuned values, which come before the rounds.
-    pub(crate) fn list_trials(&self) -> Vec<Task> {
+    pub(crate) fn list_trials(&self, history: &History) -> Vec<Task> {
         self.cells()
+            .filter(|&cell| history.find_chosen(cell).is_none())
             .flat_map(|cell| self.list_trials_of(cell))
             .collect()
     }
@@ -66,8 +67,11 @@ impl Campaign {
             .collect()
     }
 
-    /// Returns the number of trials of tuned values that a contender lacks at a point.
+    /// Returns the number of trials of tuned values that a contender lacks at a point; none once its rounds have begun.
     pub(crate) fn count_trials_left(&self, history: &History, cell: Cell) -> usize {
+        if history.find_chosen(cell).is_some() {
+            return 0;
+        }
         let trials = self.list_trials_of(cell).into_iter();
         trials
             .filter(|task| self.needs_attempt(history, task))

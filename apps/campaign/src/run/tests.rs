@@ -286,6 +286,16 @@ again = 0
         "{}",
         report.format_markdown()
     );
+    // The choice stays when the trials are gone.
+    let text = fs::read_to_string(trial.results().join(POINTS)).unwrap();
+    let rounds: String = text
+        .lines()
+        .skip(8)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(trial.results().join(POINTS), rounds).unwrap();
+    assert_eq!(trial.run().unwrap().state, State::Ended);
+    assert_eq!(trial.lines().len(), 2);
 }
 
 /// A reference, and contenders for some of the points.

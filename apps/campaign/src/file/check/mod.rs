@@ -429,9 +429,21 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Refuses parameters that no command has, and tuned values that their command does not have.
+/// Refuses parameters that no command and no expression has, and tuned values that their command does not have.
 fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    let used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    let mut used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    let in_expressions: BTreeSet<String> = contenders
+        .iter()
+        .flat_map(|contender| contender.computed.iter())
+        .flat_map(|value| value.expression.names())
+        .chain(
+            contenders
+                .iter()
+                .flat_map(|contender| contender.tune_when.iter().chain([&contender.value]))
+                .flat_map(Expression::names),
+        )
+        .collect();
+    used.extend(in_expressions.iter().map(String::as_str));
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
     if let Some(unused) = raw
         .sweep
