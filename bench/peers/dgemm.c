@@ -1,6 +1,6 @@
 /* C = A·B by one call of a CBLAS library with threads of its own.
  *
- * dgemm LIBRARY M N K REPETITIONS: one JSON object on standard output. */
+ * dgemm LIBRARY M N K REPETITIONS: the seconds of each repetition as a JSON object on standard output. */
 #include <dlfcn.h>
 #include <time.h>
 
@@ -35,12 +35,12 @@ int main(int argc, char **argv)
         c[at] = 0.0;
     /* The library starts its threads and takes its buffers before the clock runs. */
     dgemm(COLUMN_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, m, n, k < 256 ? k : 256, 1.0, a, m, b, k, 0.0, c, m);
-    printf("{\"seconds\": [");
+    printf("{\"wall_s\": [");
     for (int repetition = 0; repetition < repetitions; repetition++) {
         double start_s = now_s();
         dgemm(COLUMN_MAJOR, NO_TRANSPOSE, NO_TRANSPOSE, m, n, k, 1.0, a, m, b, k, 0.0, c, m);
         printf("%s%.9f", repetition ? ", " : "", now_s() - start_s);
     }
-    printf("], \"verified\": %s}\n", is_product(m, n, k, a, b, c) ? "true" : "false");
-    return 0;
+    printf("]}\n");
+    return report_check(is_product(m, n, k, a, b, c));
 }

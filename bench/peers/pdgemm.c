@@ -1,7 +1,8 @@
-/* C = A·B by ScaLAPACK's pdgemm, for one pair of block size and grid after the other.
+/* C = A·B by ScaLAPACK's pdgemm.
  *
- * pdgemm M N K REPETITIONS BLOCK:ROWSxCOLS...: one JSON object a line on standard output of rank 0. Every product is
- * checked; a smaller one warms up what starts late: connections, the threads and buffers of the BLAS. */
+ * pdgemm M N K REPETITIONS BLOCK ROWS: the seconds of each repetition as a JSON object on standard output of rank 0, on a
+ * grid with this number of rows. The product is checked; a smaller one warms up what starts late: connections, the threads
+ * and buffers of the BLAS. */
 #include <mpi.h>
 
 #include "probe.h"
@@ -113,13 +114,14 @@ static double multiply(const int *size, int k, const Matrix *a, const Matrix *b,
     return MPI_Wtime() - start_s;
 }
 
-static void run(const Grid *grid, const int *size, int repetitions, int rank)
+/* Whether the product is right. */
+static int run(const Grid *grid, const int *size, int repetitions, int rank)
 {
     Matrix a = matrix(grid, size[0], size[2]), b = matrix(grid, size[2], size[1]), c = matrix(grid, size[0], size[1]);
     fill(grid, &a, SEED_A), fill(grid, &b, SEED_B), fill(grid, &c, 0);
     multiply(size, size[2] < 256 ? size[2] : 256, &a, &b, &c);
     if (rank == 0)
-        printf("{\"block\": %d, \"rows\": %d, \"cols\": %d, \"seconds\": [", grid->block, grid->rows, grid->cols);
+        printf("{\"wall_s\": [");
     for (int repetition = 0; repetition < repetitions; repetition++) {
         double seconds = multiply(size, size[2], &a, &b, &c);
         if (rank == 0)
@@ -127,8 +129,9 @@ static void run(const Grid *grid, const int *size, int repetitions, int rank)
     }
     int right = is_right(grid, size, &a, &b, &c);
     if (rank == 0)
-        printf("], \"verified\": %s}\n", right ? "true" : "false"), fflush(stdout);
+        printf("]}\n"), fflush(stdout);
     free(a.values), free(b.values), free(c.values);
+    return right;
 }
 
 int main(int argc, char **argv)
@@ -136,25 +139,25 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     int rank, ranks;
     Cblacs_pinfo(&rank, &ranks);
-    if (argc < 6) {
+    if (argc != 7) {
         if (rank == 0)
-            fprintf(stderr, "pdgemm M N K REPETITIONS BLOCK:ROWSxCOLS...\n");
+            fprintf(stderr, "pdgemm M N K REPETITIONS BLOCK ROWS\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     int size[3] = {atoi(argv[1]), atoi(argv[2]), atoi(argv[3])};
-    for (int at = 5; at < argc; at++) {
-        Grid grid;
-        int is_grid = sscanf(argv[at], "%d:%dx%d", &grid.block, &grid.rows, &grid.cols) == 3;
-        if (!is_grid || grid.block < 1 || grid.rows * grid.cols != ranks) {
-            fprintf(stderr, "%s is no block and grid of %d ranks\n", argv[at], ranks);
-            MPI_Abort(MPI_COMM_WORLD, 2);
-        }
-        Cblacs_get(-1, 0, &grid.context);
-        Cblacs_gridinit(&grid.context, "Row", grid.rows, grid.cols);
-        Cblacs_gridinfo(grid.context, &grid.rows, &grid.cols, &grid.row, &grid.col);
-        run(&grid, size, atoi(argv[4]), rank);
-        Cblacs_gridexit(grid.context);
+    Grid grid = {.block = atoi(argv[5]), .rows = atoi(argv[6])};
+    if (grid.block < 1 || grid.rows < 1 || ranks % grid.rows != 0) {
+        fprintf(stderr, "no grid of %d ranks has %s rows of blocks of %s\n", ranks, argv[6], argv[5]);
+        MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    grid.cols = ranks / grid.rows;
+    Cblacs_get(-1, 0, &grid.context);
+    Cblacs_gridinit(&grid.context, "Row", grid.rows, grid.cols);
+    Cblacs_gridinfo(grid.context, &grid.rows, &grid.cols, &grid.row, &grid.col);
+    int right = run(&grid, size, atoi(argv[4]), rank);
+    Cblacs_gridexit(grid.context);
+    if (!right && rank == 0)
+        fprintf(stderr, "the product is wrong\n");
     MPI_Finalize();
-    return 0;
+    return !right;
 }

@@ -75,4 +75,12 @@ static inline int is_product(long m, long n, long k, const double *a, const doub
     return right;
 }
 
+/* The exit status of a program of one process. */
+static inline int report_check(int is_right)
+{
+    if (!is_right)
+        fprintf(stderr, "the product is wrong\n");
+    return !is_right;
+}
+
 #endif

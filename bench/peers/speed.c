@@ -1,6 +1,6 @@
-/* The speed of every rank's dgemm while all of them compute, in flop/s.
+/* The speed of every rank's dgemm while all of them compute, in 10^9 flop/s.
  *
- * speed SECONDS: a JSON list by rank on standard output of rank 0. */
+ * speed SECONDS: their sum, and all of them by rank, as a JSON object on standard output of rank 0. */
 #include <mpi.h>
 
 #include "probe.h"
@@ -29,10 +29,15 @@ int main(int argc, char **argv)
     }
     double speed = done / (MPI_Wtime() - start_s), *all = calloc(ranks, sizeof(double));
     MPI_Gather(&speed, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    for (int other = 0; rank == 0 && other < ranks; other++)
-        printf("%s%.0f", other ? ", " : "[", all[other]);
+    double sum = 0.0;
+    for (int other = 0; other < ranks; other++)
+        sum += all[other] / 1e9;
     if (rank == 0)
-        printf("]\n");
+        printf("{\"gflops\": %.6f, \"ranks\": [", sum);
+    for (int other = 0; rank == 0 && other < ranks; other++)
+        printf("%s%.6f", other ? ", " : "", all[other] / 1e9);
+    if (rank == 0)
+        printf("]}\n");
     MPI_Finalize();
     return 0;
 }

@@ -1,6 +1,6 @@
-/* C = A·B in tiles, each update of a tile a task of StarPU, for one tile size after the other.
+/* C = A·B in tiles, each update of a tile a task of StarPU.
  *
- * starpu LIBRARY M N K REPETITIONS TILExDEPTH...: one JSON object a line on standard output. TILE is the height and width
+ * starpu LIBRARY M N K REPETITIONS TILE DEPTH: the seconds of each repetition as a JSON object. TILE is the height and width
  * of a tile of C, DEPTH the inner dimension of a task. The CBLAS library must keep to one thread a call. */
 #include <dlfcn.h>
 #include <starpu.h>
@@ -80,7 +80,7 @@ static void submit(const Tiled *a, const Tiled *b, const Tiled *c)
 }
 
 /* The clock runs from the first task to the last; StarPU and its knowledge of the matrices are there before. */
-static void run(const long *size, int repetitions, long tile, long depth, double *values[3])
+static int run(const long *size, int repetitions, long tile, long depth, double *values[3])
 {
     double *c = values[2];
     for (long at = 0; at < size[0] * size[1]; at++)
@@ -88,22 +88,21 @@ static void run(const long *size, int repetitions, long tile, long depth, double
     Tiled a_tiles = tiled(values[0], size[0], size[2], tile, depth);
     Tiled b_tiles = tiled(values[1], size[2], size[1], depth, tile);
     Tiled c_tiles = tiled(c, size[0], size[1], tile, tile);
-    printf("{\"tile\": %ld, \"depth\": %ld, \"seconds\": [", tile, depth);
+    printf("{\"wall_s\": [");
     for (int repetition = 0; repetition < repetitions; repetition++) {
         double start_us = starpu_timing_now();
         submit(&a_tiles, &b_tiles, &c_tiles);
         printf("%s%.9f", repetition ? ", " : "", 1e-6 * (starpu_timing_now() - start_us));
     }
     forget(&a_tiles), forget(&b_tiles), forget(&c_tiles);
-    int right = is_product(size[0], size[1], size[2], values[0], values[1], c);
-    printf("], \"verified\": %s}\n", right ? "true" : "false");
-    fflush(stdout);
+    printf("]}\n");
+    return report_check(is_product(size[0], size[1], size[2], values[0], values[1], c));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 7) {
-        fprintf(stderr, "starpu LIBRARY M N K REPETITIONS TILExDEPTH...\n");
+    if (argc != 8) {
+        fprintf(stderr, "starpu LIBRARY M N K REPETITIONS TILE DEPTH\n");
         return 2;
     }
     void *library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
@@ -119,14 +118,12 @@ int main(int argc, char **argv)
     long size[3] = {atol(argv[2]), atol(argv[3]), atol(argv[4])};
     double *values[3] = {filled(SEED_A, size[0], size[2]), filled(SEED_B, size[2], size[1]),
                          allocate((size_t)size[0] * size[1], sizeof(double))};
-    for (int at = 6; at < argc; at++) {
-        long tile, depth;
-        if (sscanf(argv[at], "%ldx%ld", &tile, &depth) != 2 || tile < 1 || depth < 1) {
-            fprintf(stderr, "%s is no tile and depth\n", argv[at]);
-            return 2;
-        }
-        run(size, atoi(argv[5]), tile, depth, values);
+    long tile = atol(argv[6]), depth = atol(argv[7]);
+    if (tile < 1 || depth < 1) {
+        fprintf(stderr, "no tasks of tiles of %s and a depth of %s\n", argv[6], argv[7]);
+        return 2;
     }
+    int status = run(size, atoi(argv[5]), tile, depth, values);
     starpu_shutdown();
-    return 0;
+    return status;
 }

@@ -12,13 +12,3 @@ pub fn check_most(goal: &str, found: MedianRange, bound: f64) -> [String; 3] {
         yes_or_no(is_met),
     ]
 }
-
-/// Compares a median with the smallest value that meets a goal.
-pub fn check_least(goal: &str, found: MedianRange, bound: f64) -> [String; 3] {
-    let is_met = found.median >= bound;
-    [
-        format!("{goal} at least {bound}"),
-        found.text(2),
-        yes_or_no(is_met),
-    ]
-}

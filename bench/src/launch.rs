@@ -53,16 +53,8 @@ impl MxmLauncher {
         command
     }
 
-    /// Runs `isochron mxm` on `ranks` ranks; returns its report.
-    ///
-    /// # Errors
-    /// If it fails, or its result does not pass the check.
-    pub fn run_mxm(&self, ranks: usize, arguments: &[String]) -> anyhow::Result<MxmReport> {
-        Ok(self.run_mxm_within(ranks, arguments, &[], Duration::MAX)?.0)
-    }
-
-    /// Does the same with environment variables, and ends the program after `limit`. Returns the report and standard
-    /// error.
+    /// Runs `isochron mxm` on `ranks` ranks with environment variables, and ends the program after `limit`. Returns its report
+    /// and standard error.
     ///
     /// # Errors
     /// If it fails, takes too long, or its result does not pass the check.
@@ -82,11 +74,6 @@ impl MxmLauncher {
     /// Adds `isochron` with these arguments to a command that starts ranks.
     pub fn add_isochron(&self, mpirun: &mut Command, arguments: &[String]) {
         mpirun.arg(&self.isochron).args(arguments);
-    }
-
-    /// Adds an example of the library to a command that starts ranks.
-    pub fn add_example(&self, mpirun: &mut Command, name: &str) {
-        mpirun.arg(self.isochron.with_file_name("examples").join(name));
     }
 
     /// Adds `isochron mxm --json` to a command that starts ranks.

@@ -8,20 +8,16 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
-mod balance;
 mod direct;
 mod goal;
 mod gpu;
 mod hpopta;
-mod hybrid;
 mod jacobi;
 mod launch;
 mod learning;
 mod markdown;
 mod measure;
 mod neighbours;
-mod peers;
-mod prepared;
 mod process;
 mod report;
 mod results;
@@ -32,6 +28,7 @@ mod stencil;
 mod thesis;
 mod trace;
 mod update;
+mod volume;
 
 use clap::{Parser, Subcommand};
 
@@ -44,14 +41,10 @@ struct BenchCliArguments {
 
 #[derive(Subcommand)]
 enum CampaignCommand {
-    /// The balancing strategies on emulated unlike nodes, and on nodes with a memory cliff
-    Balance(balance::BalanceArguments),
     /// Time and growth of the partitioners, layouts and balancing machines, on one core
     Algorithms(algorithms::AlgorithmsArguments),
     /// The update of a CPU device against the BLAS called directly with its own threads
     Update(update::UpdateArguments),
-    /// Two unlike cores balanced by IDPA, against an even split over them
-    Hybrid(hybrid::HybridArguments),
     /// A device alone and next to a neighbour that streams through memory
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
@@ -60,12 +53,10 @@ enum CampaignCommand {
     Measure(measure::AdaptiveSizesArguments),
     /// Cost and savings of learning the speeds, simulated on clusters of known times
     Learning(learning::LearningArguments),
-    /// Our multiplication against ScaLAPACK, StarPU, the BLAS and an even split, on this machine and on emulated hosts
-    Peers(peers::PeersArguments),
-    /// A prepared product in a program's own memory, against the same through `mxm`
-    Prepared(prepared::PreparedArguments),
     /// A stencil whose rows follow a slow rank, in four languages and under both MPI libraries
     Stencil(stencil::StencilArguments),
+    /// Bytes that layouts predict for many nodes
+    Volume(volume::VolumeArguments),
     /// How soon the watch names a stopped rank, and whether it ever names one that works
     Silence(silence::SilenceArguments),
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
@@ -81,17 +72,14 @@ enum CampaignCommand {
 fn main() -> anyhow::Result<()> {
     isochron_devices::internal::own_libraries();
     match BenchCliArguments::parse().campaign {
-        CampaignCommand::Balance(arguments) => balance::run(&arguments),
         CampaignCommand::Algorithms(arguments) => algorithms::run(&arguments),
         CampaignCommand::Update(arguments) => update::run(&arguments),
-        CampaignCommand::Hybrid(arguments) => hybrid::run(&arguments),
         CampaignCommand::Neighbours(arguments) => neighbours::run(&arguments),
         CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
         CampaignCommand::Measure(arguments) => measure::run(&arguments),
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
-        CampaignCommand::Peers(arguments) => peers::run(&arguments),
-        CampaignCommand::Prepared(arguments) => prepared::run(&arguments),
         CampaignCommand::Stencil(arguments) => stencil::run(&arguments),
+        CampaignCommand::Volume(arguments) => volume::run(&arguments),
         CampaignCommand::Silence(arguments) => silence::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),

@@ -1,6 +1,5 @@
 //! Started programs.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -60,73 +59,4 @@ pub fn run_within(command: &mut Command, limit: Duration) -> anyhow::Result<(Str
         output.status
     );
     Ok((text, errors))
-}
-
-/// Runs a program, and hands each line of its standard error to `observe` as soon as it is written; returns its standard
-/// output.
-///
-/// # Errors
-/// If it cannot be started or fails, or `observe` fails.
-pub fn run_observed(
-    command: &mut Command,
-    mut observe: impl FnMut(&str) -> anyhow::Result<()>,
-) -> anyhow::Result<String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let child = command.stderr(Stdio::piped()).spawn();
-    let mut child = child.with_context(|| format!("{command:?}"))?;
-    let output = child.stdout.take().context("standard output")?;
-    let output = std::thread::spawn(|| std::io::read_to_string(output));
-    let lines = BufReader::new(child.stderr.take().context("standard error")?).split(b'\n');
-    let mut errors = String::new();
-    let mut outcome = Ok(());
-    for line in lines.map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        outcome = outcome.and_then(|()| observe(&line));
-        errors += &line;
-        errors.push('\n');
-    }
-    let status = child.wait()?;
-    ensure!(status.success(), "{command:?}: {status}\n{errors}");
-    outcome?;
-    output
-        .join()
-        .ok()
-        .context("standard output")?
-        .with_context(|| format!("{command:?}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_are_observed_while_a_program_runs() {
-        let file = std::env::temp_dir()
-            .join(format!("isochron-observed-{}", std::process::id()))
-            .display()
-            .to_string();
-        // It ends only when the observer has seen its first line.
-        let script =
-            "echo first >&2; while [ ! -e $0 ]; do sleep 0.01; done; echo out; echo last >&2";
-        let mut seen = Vec::new();
-        let mut command = Command::new("sh");
-        let output = run_observed(command.args(["-c", script, &file]), |line| {
-            seen.push(line.to_owned());
-            Ok(std::fs::write(&file, "")?)
-        });
-        let _ = std::fs::remove_file(&file);
-        assert_eq!(output.ok().as_deref(), Some("out\n"));
-        assert_eq!(seen, ["first", "last"]);
-    }
-
-    #[test]
-    fn a_failure_of_the_program_or_its_observer_is_one() {
-        let script = ["-c", "echo why >&2; exit 3"];
-        let failed = run_observed(Command::new("sh").args(script), |_| Ok(()));
-        assert!(failed.is_err_and(|error| error.to_string().contains("why")));
-        let refused = run_observed(Command::new("sh").args(["-c", "echo a >&2"]), |_| {
-            bail!("refused")
-        });
-        assert!(refused.is_err_and(|error| error.to_string() == "refused"));
-    }
 }

@@ -85,7 +85,7 @@ impl ResultsPage {
         replace_section(&self.path("md"), &self.section(), &text)
     }
 
-    /// Returns the name of the page's section with the tables: `bench peers alike` in `peers-alike.md`.
+    /// Returns the name of the page's section with the tables: `bench thesis 3` in `thesis-3.md`.
     fn section(&self) -> String {
         format!("bench {}", self.name.replace('-', " "))
     }
@@ -278,25 +278,15 @@ mod tests {
     #[test]
     fn the_published_files_are_read_and_make_their_pages() -> anyhow::Result<()> {
         check_published::<crate::algorithms::AlgorithmsResults>()?;
-        check_published::<crate::balance::BalanceResults>()?;
         check_published::<crate::hpopta::HpoptaResults>()?;
-        check_published::<crate::hybrid::HybridResults>()?;
         check_published::<crate::jacobi::JacobiResults>()?;
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::measure::MeasureResults>()?;
         check_published::<crate::neighbours::NeighboursResults>()?;
-        check_published::<crate::prepared::PreparedResults>()?;
         check_published::<crate::silence::SilenceResults>()?;
         check_published::<crate::stencil::StencilResults>()?;
         check_published::<crate::thesis::ThesisResults>()?;
-        check_published::<crate::update::UpdateResults>()?;
-        check_published::<crate::peers::AlikeResults>()?;
-        check_published::<crate::peers::PriceResults>()?;
-        check_published::<crate::peers::UnlikeResults>()?;
-        check_published::<crate::peers::DriftResults>()?;
-        check_published::<crate::peers::OverlapResults>()?;
-        check_published::<crate::peers::GrowthResults>()?;
-        check_published::<crate::peers::SmallResults>()
+        check_published::<crate::update::UpdateResults>()
     }
 
     /// Returns the first place in which two documents differ, with both values.

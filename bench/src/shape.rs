@@ -22,11 +22,6 @@ impl ProductShape {
         }
     }
 
-    /// Returns `true` for a product of squares.
-    pub fn is_square(self) -> bool {
-        self.m == self.n && self.n == self.k
-    }
-
     /// Returns the floating-point operations `2·m·n·k`.
     pub fn flop(self) -> f64 {
         2.0 * (self.m * self.n) as f64 * self.k as f64

@@ -26,7 +26,7 @@ pub enum Need {
     Numpy,
     /// `ip` and `tc`, which join the hosts of an emulated cluster; Linux has them alone.
     Iproute2,
-    /// ScaLAPACK over Open MPI, with which the campaign `peers` compares.
+    /// ScaLAPACK over Open MPI, with which the campaigns of peers compare.
     Scalapack,
     /// StarPU with headers, likewise.
     StarPu,
@@ -107,7 +107,7 @@ impl Need {
     /// Returns `true` if the goal cannot be reached without it.
     ///
     /// A run falls back on the built-in BLAS, and its report says so. The tests skip emulated hosts and reports in a
-    /// browser, and the campaign skips missing peers, each with a message; the peers themselves call OpenBLAS.
+    /// browser, and the reports of campaigns have missing peers among their failures; the peers themselves call OpenBLAS.
     pub fn is_required(self, goal: Goal) -> bool {
         match goal {
             Goal::Run | Goal::Wheel => self != Self::OpenBlas,

@@ -1,8 +1,8 @@
-//! Other programs, with which the campaign `peers` compares.
+//! Other programs, with which campaigns compare.
 //!
 //! Small drivers in `bench/peers` are compiled against the installed libraries, and against Intel's MKL from the Python
-//! package index, which is unpacked in the target directory. A missing peer is no failure: one line says why, here and
-//! in a file next to the programs, which the campaign reads.
+//! package index, which is unpacked in the target directory. A missing peer is no failure here: one line says why, and the
+//! campaign's report has it among the failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,6 @@ use crate::mpi::{Library, MpiInstallation};
 use crate::needs::STARPU;
 use crate::steps::{Steps, execute};
 use crate::workspace::Workspace;
-
-/// The campaign that needs them.
-pub const CAMPAIGN: &str = "peers";
-
-/// The environment variable that names their folder to the campaign.
-pub const VARIABLE: &str = "ISOCHRON_PEERS";
 
 /// The version of Intel's package that we compare with.
 const MKL: &str = "mkl==2026.2.0";
@@ -62,18 +56,14 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Builds one program, or notes why it is not there.
+    /// Builds one program, or says why it is not there.
     fn attempt(&self, name: &str, build: fn(&Self, &str) -> Result<()>) -> Result<()> {
-        let note = self.folder.join(format!("{name}.absent"));
-        for old in [&note, &self.folder.join(name)] {
-            if old.exists() {
-                fs::remove_file(old)?;
-            }
+        let old = self.folder.join(name);
+        if old.exists() {
+            fs::remove_file(old)?;
         }
         if let Err(error) = build(self, name) {
-            let why = format!("{error:#}");
-            println!("going on without the peer {name}: {why}");
-            fs::write(&note, why)?;
+            println!("going on without the peer {name}: {error:#}");
         }
         Ok(())
     }
@@ -132,7 +122,7 @@ impl Builder<'_> {
         self.compile(&self.mpi.compiler, name, "pdgemm.c", &options)?;
         // Its ScaLAPACK reaches MPI by a layer that is made for one MPI library, which one multiplication shows.
         let mut trial = self.mpi.launch(1, &self.folder.join(name));
-        execute(trial.args(["64", "64", "64", "1", "32:1x1"]))
+        execute(trial.args(["64", "64", "64", "1", "32", "1"]))
     }
 
     /// The folder of MKL's libraries. pip installs them outside of the folder that it is told, so the package is
@@ -162,6 +152,11 @@ const OPENBLAS: &str = "-l:libopenblas.so.0";
 
 fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Finds the libraries of MKL in the folder of the programs.
+pub fn find_mkl(folder: &Path) -> Option<PathBuf> {
+    mkl_folder(&folder.join("mkl"))
 }
 
 /// Finds the libraries in the unpacked package: `mkl-VERSION.data/data/lib`.

@@ -228,31 +228,23 @@ fn read_variables() -> Value {
     Value::Object(variables.collect())
 }
 
-/// Returns the files that the commands of a campaign name, with their fingerprints and libraries.
+/// Returns the programs and files that the commands of a campaign name, by these names, with their fingerprints and libraries.
+/// Where they lie makes no difference.
 fn read_programs(campaign: &Campaign) -> Value {
-    let mut words = BTreeSet::new();
-    for contender in &campaign.contenders {
-        let tuned = contender
-            .list_tunings()
-            .into_iter()
-            .next()
-            .unwrap_or_default();
-        for point in &campaign.points {
-            let made = contender.make_command(&point.parameters, &tuned);
-            words.extend(made.into_iter().flat_map(|line| line.words));
-        }
-    }
-    let files: BTreeSet<PathBuf> = words
-        .iter()
-        .filter_map(|word| find_file(word, &campaign.folder))
-        .collect();
-    let files = files.into_iter().map(|file| {
+    let lines = campaign
+        .cells()
+        .filter_map(|cell| campaign.first_command(cell));
+    let words: BTreeSet<String> = lines.flat_map(|line| line.words).collect();
+    let files = words
+        .into_iter()
+        .filter_map(|word| Some((find_file(&word, &campaign.folder)?, word)));
+    let files = files.map(|(file, word)| {
         let facts = json!({
             "sha256": hash_file(&file),
             "libraries": list_libraries(&file),
             "version": read_launcher_version(&file),
         });
-        (file.to_string_lossy().into_owned(), facts)
+        (word, facts)
     });
     Value::Object(files.collect())
 }

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::file::{Better, Campaign, Contender, TOOK};
+use serde::Serialize;
+
+use crate::file::{Better, Campaign, CommandLine, Contender, TOOK};
+use crate::point::Parameter;
 use crate::point::{Parameters, Point, fingerprint};
 use crate::reading::Values;
 use crate::record::Repetition;
@@ -123,10 +126,22 @@ impl History {
         count_one(self.attempts(cell, round))
     }
 
-    /// Returns the combination of tuned values that is best at a point; `None` if every trial failed or is missing.
-    pub fn find_best(&self, cell: Cell, contender: &Contender) -> Option<Parameters> {
-        contender
-            .list_tunings()
+    /// Returns the combination of tuned values that its rounds at a point have.
+    pub fn find_chosen(&self, cell: Cell) -> Option<&Parameters> {
+        let rounds = &self.cells.get(&cell)?.rounds;
+        let first = rounds.values().flatten().next()?;
+        Some(&first.tuned)
+    }
+
+    /// Returns the combination of tuned values that is best at a point, or that was best when its rounds began; `None` if every
+    /// trial failed or is missing.
+    pub fn find_best(&self, campaign: &Campaign, cell: Cell) -> Option<Parameters> {
+        if let Some(chosen) = self.find_chosen(cell) {
+            return Some(chosen.clone());
+        }
+        let contender = campaign.contender_of(cell);
+        campaign
+            .list_tunings(cell)
             .into_iter()
             .filter_map(|tuned| {
                 let trial = count_one(self.trials(cell, &tuned)).filter(|trial| trial.is_done())?;
@@ -154,27 +169,75 @@ pub(crate) fn is_final(attempts: &[Repetition], again: u32) -> bool {
     attempts.len() as u32 > again || attempts.iter().any(|attempt| !attempt.is_disturbed())
 }
 
-/// Returns the values of a repetition, with the time that it took.
-pub(crate) fn all_values(repetition: &Repetition) -> Values {
-    let mut values = repetition.values.clone();
-    values.insert(TOOK.to_owned(), repetition.took_s);
-    values
+/// A name in an expression over results: a parameter, or a value.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Known<'r> {
+    Parameter(&'r Parameter),
+    Value(f64),
 }
 
 impl Contender {
+    /// Returns the results of a repetition, with the time that it took, and the values computed from them.
+    pub(crate) fn list_values(&self, repetition: &Repetition) -> Values {
+        let mut values = repetition.values.clone();
+        values.insert(TOOK.to_owned(), repetition.took_s);
+        for computed in &self.computed {
+            if let Some(value) = computed.expression.number(&know(repetition, &values)) {
+                values.insert(computed.name.clone(), value);
+            }
+        }
+        values
+    }
+
     /// Returns the value of a repetition by which contenders are compared; `None` if it failed.
     pub(crate) fn find_value(&self, repetition: &Repetition) -> Option<f64> {
-        let value = self.value.number(&all_values(repetition));
+        let values = self.list_values(repetition);
+        let value = self.value.number(&know(repetition, &values));
         value.filter(|_| repetition.is_done())
     }
 }
 
+/// Returns the names that an expression over the values of a repetition may have.
+fn know<'r>(repetition: &'r Repetition, values: &'r Values) -> BTreeMap<&'r str, Known<'r>> {
+    let parameters = repetition
+        .parameters
+        .iter()
+        .map(|(name, value)| (name.as_str(), Known::Parameter(value)));
+    let values = values
+        .iter()
+        .map(|(name, &value)| (name.as_str(), Known::Value(value)));
+    parameters.chain(values).collect()
+}
+
 impl Campaign {
-    /// Lists all points with all contenders.
+    /// Lists all points with the contenders that run there.
     pub(crate) fn cells(&self) -> impl Iterator<Item = Cell> {
-        let contenders = self.contenders.len();
-        (0..self.points.len())
-            .flat_map(move |point| (0..contenders).map(move |contender| Cell { point, contender }))
+        (0..self.points.len()).flat_map(|point| self.cells_at(point))
+    }
+
+    /// Lists the contenders that run at a point.
+    pub(crate) fn cells_at(&self, point: usize) -> impl Iterator<Item = Cell> + Clone {
+        let contenders = self.contenders.iter().enumerate();
+        contenders
+            .filter(move |(_, contender)| contender.points.contains(&point))
+            .map(move |(contender, _)| Cell { point, contender })
+    }
+
+    /// Lists the combinations of tuned values of a contender at a point.
+    pub(crate) fn list_tunings(&self, cell: Cell) -> Vec<Parameters> {
+        let parameters = &self.point_of(cell).parameters;
+        self.contender_of(cell).list_tunings(parameters)
+    }
+
+    /// Returns the command line of a contender at a point with the first of its tuned values.
+    pub(crate) fn first_command(&self, cell: Cell) -> Option<CommandLine> {
+        let tuned = self.list_tunings(cell).into_iter().next()?;
+        let parameters = &self.point_of(cell).parameters;
+        // Checked when the file was read.
+        self.contender_of(cell)
+            .make_command(parameters, &tuned)
+            .ok()
     }
 
     pub(crate) fn point_of(&self, cell: Cell) -> &Point {

@@ -98,12 +98,7 @@ impl Plan {
             .cells()
             .map(|cell| {
                 let (point, contender) = (campaign.point_of(cell), campaign.contender_of(cell));
-                let tunings = contender.list_tunings();
-                let tuned = tunings.first().cloned().unwrap_or_default();
-                // Checked when the file was read.
-                let command = contender
-                    .make_command(&point.parameters, &tuned)
-                    .map(|line| line.describe());
+                let command = campaign.first_command(cell).map(|line| line.describe());
                 PlannedCommand {
                     point: point.id.clone(),
                     parameters: point.parameters.clone(),
@@ -111,13 +106,13 @@ impl Plan {
                     trials: if contender.tune.is_empty() {
                         0
                     } else {
-                        tunings.len()
+                        campaign.list_tunings(cell).len()
                     },
                     command: command.unwrap_or_default(),
                 }
             })
             .collect();
-        let cells = campaign.points.len() * campaign.contenders.len();
+        let cells = commands.len();
         let bytes: usize = commands
             .iter()
             .map(|command| LINE_BYTES + command.command.len())
@@ -152,20 +147,12 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
         ));
     }
     let mut missing = Vec::new();
-    for contender in &campaign.contenders {
-        let tuned = contender
-            .list_tunings()
-            .into_iter()
-            .next()
-            .unwrap_or_default();
-        let lines = campaign
-            .points
-            .iter()
-            .filter_map(|point| contender.make_command(&point.parameters, &tuned).ok());
-        for program in lines.filter_map(|line| line.words.into_iter().next()) {
-            if !is_program(&program, &campaign.folder) && !missing.contains(&program) {
-                missing.push(program);
-            }
+    let lines = campaign
+        .cells()
+        .filter_map(|cell| campaign.first_command(cell));
+    for program in lines.filter_map(|line| line.words.into_iter().next()) {
+        if !is_program(&program, &campaign.folder) && !missing.contains(&program) {
+            missing.push(program);
         }
     }
     notes.extend(

@@ -6,6 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::file::{JsonPlaces, RawResult, TOOK};
+use crate::statistics::find_median;
 use crate::template::is_name;
 
 /// Values by name.
@@ -79,7 +80,7 @@ impl ResultRule {
             Self::Json(places) => {
                 let document = find_document(printed).ok_or("it prints no JSON document")?;
                 let values = places.iter().map(|(name, place)| {
-                    let value = find_place(&document, place).and_then(Value::as_f64);
+                    let value = find_place(&document, place).and_then(read_number);
                     let value = value.ok_or_else(|| format!("it prints no number `{place}`"))?;
                     Ok((name.clone(), value))
                 });
@@ -123,6 +124,18 @@ fn find_place<'d>(document: &'d Value, place: &str) -> Option<&'d Value> {
     }
 }
 
+/// Returns a number: 1 for `true` and 0 for `false`, and of a list of numbers its median.
+fn read_number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(is_so) => Some(f64::from(u8::from(*is_so))),
+        Value::Array(list) => {
+            let numbers: Option<Vec<f64>> = list.iter().map(Value::as_f64).collect();
+            Some(find_median(numbers?)).filter(|median| !median.is_nan())
+        }
+        other => other.as_f64(),
+    }
+}
+
 /// Returns the document that a program has printed: all of it, or its last line that is one.
 pub(crate) fn find_document(printed: &str) -> Option<Value> {
     let whole = serde_json::from_str(printed).ok();
@@ -162,6 +175,17 @@ mod tests {
             json.read("{\"wall_s\": null}")
                 .unwrap_err()
                 .contains("`wall_s`")
+        );
+        let list = rule(r#"json = ["calls_s"]"#).unwrap();
+        assert_eq!(
+            list.read(r#"{"calls_s": [3, 1, 2]}"#).unwrap()["calls_s"],
+            2.0
+        );
+        assert!(list.read(r#"{"calls_s": []}"#).is_err());
+        let switch = rule(r#"json = ["converged"]"#).unwrap();
+        assert_eq!(
+            switch.read(r#"{"converged": true}"#).unwrap()["converged"],
+            1.0
         );
         let named = rule(r#"json = { busy = "/nodes/0/busy_s" }"#).unwrap();
         assert_eq!(named.read(printed).unwrap()["busy"], 1.0);

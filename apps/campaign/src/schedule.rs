@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::file::Campaign;
-use crate::history::{Cell, History, all_values, is_final};
-use crate::point::Parameters;
+use crate::file::{Campaign, Goal};
+use crate::history::{Cell, History, is_final};
+use crate::point::{Parameter, Parameters};
+use crate::reading::Values;
 use crate::statistics::MedianInterval;
 
 /// Failed rounds in a row after which a contender is given up at a point.
@@ -26,6 +27,14 @@ pub enum PointEnd {
     Budget,
 }
 
+/// A name in the expressions of a goal: a parameter, or a contender with its values.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Known<'r> {
+    Parameter(&'r Parameter),
+    Values(Values),
+}
+
 /// A repetition to run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Task {
@@ -37,19 +46,19 @@ pub(crate) struct Task {
 
 impl Campaign {
     /// Lists the trials of tuned values, which come before the rounds.
-    pub(crate) fn list_trials(&self) -> Vec<Task> {
+    pub(crate) fn list_trials(&self, history: &History) -> Vec<Task> {
         self.cells()
+            .filter(|&cell| history.find_chosen(cell).is_none())
             .flat_map(|cell| self.list_trials_of(cell))
             .collect()
     }
 
     fn list_trials_of(&self, cell: Cell) -> Vec<Task> {
-        let contender = self.contender_of(cell);
-        if contender.tune.is_empty() {
+        if self.contender_of(cell).tune.is_empty() {
             return Vec::new();
         }
-        let tunings = contender.list_tunings().into_iter();
-        tunings
+        self.list_tunings(cell)
+            .into_iter()
             .map(|tuned| Task {
                 cell,
                 round: None,
@@ -58,8 +67,11 @@ impl Campaign {
             .collect()
     }
 
-    /// Returns the number of trials of tuned values that a contender lacks at a point.
+    /// Returns the number of trials of tuned values that a contender lacks at a point; none once its rounds have begun.
     pub(crate) fn count_trials_left(&self, history: &History, cell: Cell) -> usize {
+        if history.find_chosen(cell).is_some() {
+            return 0;
+        }
         let trials = self.list_trials_of(cell).into_iter();
         trials
             .filter(|task| self.needs_attempt(history, task))
@@ -67,12 +79,20 @@ impl Campaign {
     }
 
     /// Lists the repetitions of a round in their order, by the rounds before it. Every contender runs every point once, unless
-    /// the point has ended or the contender was given up there.
+    /// the point has ended or the contender was given up there. The contenders at a point follow each other, so that what
+    /// disturbs the machine for a while disturbs all of them.
     pub(crate) fn list_round(&self, history: &History, round: u32) -> Vec<Task> {
-        let mut cells: Vec<Cell> = self.cells().collect();
         // Each round has an order of its own.
-        fastrand::Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(round))
-            .shuffle(&mut cells);
+        let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(round);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut points: Vec<usize> = (0..self.points.len()).collect();
+        random.shuffle(&mut points);
+        let mut cells: Vec<Cell> = Vec::new();
+        for point in points {
+            let first = cells.len();
+            cells.extend(self.cells_at(point));
+            random.shuffle(&mut cells[first..]);
+        }
         let open: Vec<bool> = (0..self.points.len())
             .map(|point| self.find_end(history, point, round).is_none())
             .collect();
@@ -82,9 +102,7 @@ impl Campaign {
             .map(|cell| Task {
                 cell,
                 round: Some(round),
-                tuned: history
-                    .find_best(cell, self.contender_of(cell))
-                    .unwrap_or_default(),
+                tuned: history.find_best(self, cell).unwrap_or_default(),
             })
             .collect()
     }
@@ -103,7 +121,7 @@ impl Campaign {
     pub(crate) fn is_given_up(&self, history: &History, cell: Cell, round: u32) -> bool {
         let contender = self.contender_of(cell);
         let may_be_tuned = contender.tune.is_empty() || self.count_trials_left(history, cell) > 0;
-        if !may_be_tuned && history.find_best(cell, contender).is_none() {
+        if !may_be_tuned && history.find_best(self, cell).is_none() {
             return true;
         }
         let has_failed = |round| {
@@ -117,8 +135,10 @@ impl Campaign {
 
     /// Returns the reason why a point is not measured in a round; `None` if it is.
     pub(crate) fn find_end(&self, history: &History, point: usize, round: u32) -> Option<PointEnd> {
-        let mut cells = (0..self.contenders.len()).map(|contender| Cell { point, contender });
-        if cells.all(|cell| self.is_given_up(history, cell, round)) {
+        if self
+            .cells_at(point)
+            .all(|cell| self.is_given_up(history, cell, round))
+        {
             return Some(PointEnd::Failed);
         }
         if round >= self.repeat.max {
@@ -143,24 +163,24 @@ impl Campaign {
         point: usize,
         round: u32,
     ) -> Vec<Option<MedianInterval>> {
-        let cell = |contender| Cell { point, contender };
-        let is_given_up = |contender| self.is_given_up(history, cell(contender), round);
-        let compared = (1..self.contenders.len()).filter(|&contender| !is_given_up(contender));
-        let mut figures: Vec<_> = if is_given_up(0) {
-            compared
-                .map(|contender| self.find_value(history, cell(contender), round))
+        let (given_up, run): (Vec<Cell>, Vec<Cell>) = self
+            .cells_at(point)
+            .partition(|&cell| self.is_given_up(history, cell, round));
+        let has_reference = run.first().is_some_and(|cell| cell.contender == 0);
+        let mut figures: Vec<_> = if has_reference && run.len() > 1 {
+            run[1..]
+                .iter()
+                .map(|&cell| self.find_ratio(history, cell, round))
                 .collect()
         } else {
-            compared
-                .map(|contender| self.find_ratio(history, cell(contender), round))
+            run.iter()
+                .map(|&cell| self.find_value(history, cell, round))
                 .collect()
         };
-        if figures.is_empty() && !is_given_up(0) {
-            figures.push(self.find_value(history, cell(0), round));
-        }
-        if !(0..self.contenders.len()).any(is_given_up) {
+        if given_up.is_empty() {
             figures.extend(
-                (0..self.goals.len()).map(|goal| self.find_goal_ratio(history, point, goal, round)),
+                self.goals_at(point)
+                    .map(|goal| self.find_figure(history, point, goal, round)),
             );
         }
         figures
@@ -197,31 +217,44 @@ impl Campaign {
         )
     }
 
-    /// Returns the median of a goal's ratio at a point, within each round before `round`.
-    pub(crate) fn find_goal_ratio(
+    /// Lists the goals that are judged at a point.
+    pub(crate) fn goals_at(&self, point: usize) -> impl Iterator<Item = &Goal> {
+        self.goals
+            .iter()
+            .filter(move |goal| goal.points.contains(&point))
+    }
+
+    /// Returns the median of a goal's figure at a point, within each round before `round`.
+    pub(crate) fn find_figure(
         &self,
         history: &History,
         point: usize,
-        goal: usize,
+        goal: &Goal,
         round: u32,
     ) -> Option<MedianInterval> {
-        let goal = &self.goals[goal];
-        let ratios = (0..round).filter_map(|round| {
-            let values = self
-                .contenders
+        let figures = (0..round).filter_map(|round| {
+            let mut known: BTreeMap<&str, Known<'_>> = self.points[point]
+                .parameters
                 .iter()
-                .enumerate()
-                .filter_map(|(contender, named)| {
-                    let counted = history.counted(Cell { point, contender }, round)?;
-                    counted
-                        .is_done()
-                        .then(|| (named.name.as_str(), all_values(counted)))
-                });
-            let values: BTreeMap<_, _> = values.collect();
-            Some(goal.above.number(&values)? / goal.below.number(&values)?)
+                .map(|(name, value)| (name.as_str(), Known::Parameter(value)))
+                .collect();
+            for cell in self.cells_at(point) {
+                let contender = self.contender_of(cell);
+                if let Some(counted) = history.counted(cell, round)
+                    && counted.is_done()
+                {
+                    let values = contender.list_values(counted);
+                    known.insert(&contender.name, Known::Values(values));
+                }
+            }
+            let above = goal.above.number(&known)?;
+            match &goal.below {
+                Some(below) => Some(above / below.number(&known)?),
+                None => Some(above),
+            }
         });
         MedianInterval::of(
-            ratios.filter(|ratio| ratio.is_finite()),
+            figures.filter(|figure| figure.is_finite()),
             self.repeat.confidence,
         )
     }

@@ -246,7 +246,7 @@ impl Campaign {
 
     /// Returns the number of whole rounds at a point.
     pub(crate) fn count_rounds(&self, history: &History, point: usize) -> u32 {
-        let cells = (0..self.contenders.len()).map(|contender| Cell { point, contender });
+        let cells = self.cells_at(point);
         let open = |cell: &Cell| !self.is_given_up(history, *cell, history.rounds_of(*cell));
         let rounds = cells
             .clone()

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::str::FromStr;
 
 use anyhow::{Context, Result};
@@ -12,6 +12,9 @@ use isochron_cluster::{
     ClusterError, EmulatedCluster, MpiFamily, MpiLauncher, Spec, check, cluster_names, host,
     keeper, split_remote, take_down,
 };
+
+/// Variable with the name of the cluster that a program runs beside, or on.
+const NAME_VARIABLE: &str = "ISOCHRON_CLUSTER_NAME";
 
 /// Emulate several hosts on this machine, and start ranks on them.
 ///
@@ -31,9 +34,17 @@ struct ClusterArguments {
 /// The name of a cluster.
 #[derive(clap::Args)]
 struct Which {
-    /// Name of the cluster
-    #[arg(long, default_value = "default")]
-    name: String,
+    /// Name of the cluster [default: that of the command `with` around this one, or else `default`]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+impl Which {
+    fn name(&self) -> String {
+        let around = || std::env::var(NAME_VARIABLE).ok();
+        let name = self.name.clone().or_else(around);
+        name.unwrap_or_else(|| "default".to_owned())
+    }
 }
 
 /// The cluster asked for, as written: the parser accepts every value, so that a wrong one ends with our own one-line
@@ -62,6 +73,14 @@ struct Up {
 enum ClusterTask {
     /// Bring a cluster up
     Up(Up),
+    /// Bring a cluster up, run a program beside it, and take the cluster down
+    With {
+        #[command(flatten)]
+        up: Up,
+        /// The program and its arguments; commands of this kind in it mean this cluster
+        #[arg(required = true, last = true)]
+        words: Vec<String>,
+    },
     /// Start ranks of an MPI program on the hosts by mpirun
     Run {
         /// Ranks on each host (2,1,1), or a total to deal evenly (4); one on each host unless given
@@ -162,7 +181,7 @@ enum MpiName {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     match run_task(ClusterArguments::parse().task) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             let is_usage = error.downcast_ref().is_some_and(|error| {
@@ -179,8 +198,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn run_task(task: ClusterTask) -> Result<()> {
+fn run_task(task: ClusterTask) -> Result<ExitCode> {
     match task {
+        ClusterTask::With { up, words } => return run_with(&up, &words),
         ClusterTask::Up(up) => {
             let cluster = EmulatedCluster::bring_up_detached(&own_program()?, &up.to_spec()?)?;
             println!("{}", describe_cluster(&cluster)?);
@@ -191,23 +211,23 @@ fn run_task(task: ClusterTask) -> Result<()> {
             mpi,
             which,
             words,
-        } => start_ranks(&which.name, ranks.as_deref(), mpi, &words),
-        ClusterTask::Exec { host, which, words } => enter_host(&which.name, &host, &words),
+        } => start_ranks(&which.name(), ranks.as_deref(), mpi, &words),
+        ClusterTask::Exec { host, which, words } => enter_host(&which.name(), &host, &words),
         ClusterTask::Quota { host, quota, which } => {
             let quota = quota.parse()?;
-            let mut cluster = EmulatedCluster::find(&own_program()?, &which.name)?;
+            let mut cluster = EmulatedCluster::find(&own_program()?, &which.name())?;
             Ok(cluster.change_quota(&host, quota)?)
         }
         ClusterTask::Status => show_status(),
-        ClusterTask::Check { json, which } => show_measured(&which.name, json),
-        ClusterTask::Down { all: false, which } => report_down(&which.name),
+        ClusterTask::Check { json, which } => show_measured(&which.name(), json),
+        ClusterTask::Down { all: false, which } => report_down(&which.name()),
         ClusterTask::Down { all: true, .. } => cluster_names()
             .iter()
             .try_for_each(|name| report_down(name)),
         ClusterTask::Rsh { which, words } => {
             let (host, command) = split_remote(&words)?;
             enter_host(
-                &which.name,
+                &which.name(),
                 host,
                 &["sh".to_owned(), "-c".to_owned(), command],
             )
@@ -222,7 +242,7 @@ fn run_task(task: ClusterTask) -> Result<()> {
             ))
         }
         ClusterTask::Cut { host, which } => {
-            let cluster = EmulatedCluster::find(&own_program()?, &which.name)?;
+            let cluster = EmulatedCluster::find(&own_program()?, &which.name())?;
             Ok(host::cut_link(cluster.state(), &host)?)
         }
         ClusterTask::Host { spec, idx } => report_outcome(host::hold_host(
@@ -245,13 +265,25 @@ fn run_task(task: ClusterTask) -> Result<()> {
             print_line(&serde_json::to_string(&check::measure_spin())?);
             Ok(())
         }
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a program while a cluster is up; returns its exit status.
+fn run_with(up: &Up, words: &[String]) -> Result<ExitCode> {
+    let (program, args) = words.split_first().context("no program to run")?;
+    let _cluster = EmulatedCluster::bring_up(&own_program()?, &up.to_spec()?)?;
+    let mut command = Command::new(program);
+    command.args(args).env(NAME_VARIABLE, up.which.name());
+    let status = command.status().with_context(|| program.clone())?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 impl Up {
     fn to_spec(&self) -> Result<Spec, ClusterError> {
         let mut spec = Spec::new(
-            &self.which.name,
+            &self.which.name(),
             parse_number("number of hosts", &self.hosts)?,
         )?;
         if let Some(text) = &self.bandwidth {

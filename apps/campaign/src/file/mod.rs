@@ -26,6 +26,8 @@ pub const TOOK: &str = "took_s";
 pub struct Campaign {
     /// Name of the campaign.
     pub name: String,
+    /// Text for the readers of its report, in Markdown.
+    pub about: Option<String>,
     /// Seed of the order within each round.
     pub seed: u64,
     /// The points, in the order of the file.
@@ -36,6 +38,8 @@ pub struct Campaign {
     pub repeat: Repeat,
     /// The goals.
     pub goals: Vec<Goal>,
+    /// Names of the values that the file computes from results, in its order.
+    pub values: Vec<String>,
     /// The file as it was read.
     pub text: String,
     /// Folder of the file, in which commands run.
@@ -51,8 +55,14 @@ pub struct Contender {
     pub(crate) launch: Option<Template>,
     pub(crate) env: BTreeMap<String, Template>,
     pub(crate) result: ResultRule,
+    /// Values computed from the results and the parameters, each also from those before it.
+    pub(crate) computed: Vec<ComputedValue>,
+    /// Numbers of the points at which it runs.
+    pub(crate) points: BTreeSet<usize>,
     /// Values of each name that is tuned.
     pub(crate) tune: BTreeMap<String, Vec<Parameter>>,
+    /// The condition on combinations of tuned values.
+    pub(crate) tune_when: Option<Expression>,
     /// The value by which contenders are compared.
     pub(crate) value: Expression,
     /// The direction in which the value is better.
@@ -63,6 +73,13 @@ pub struct Contender {
     pub keep: bool,
     /// Fingerprint of everything that decides what is measured.
     pub(crate) definition: String,
+}
+
+/// A value that is computed from the results of a repetition.
+#[derive(Debug, Clone)]
+pub(crate) struct ComputedValue {
+    pub name: String,
+    pub expression: Expression,
 }
 
 /// The direction in which a value is better.
@@ -107,14 +124,19 @@ impl Default for Repeat {
     }
 }
 
-/// A bound of a ratio.
+/// A bound of a value, or of the ratio of two.
 #[derive(Debug, Clone)]
 pub struct Goal {
+    /// Name for readers.
+    pub name: Option<String>,
     pub(crate) above: Expression,
-    pub(crate) below: Expression,
-    /// Least ratio that meets the goal.
+    /// The value below the line; `None` for a bound of a value.
+    pub(crate) below: Option<Expression>,
+    /// Numbers of the points at which it is judged.
+    pub(crate) points: BTreeSet<usize>,
+    /// Least figure that meets the goal.
     pub at_least: Option<f64>,
-    /// Largest ratio that meets the goal.
+    /// Largest figure that meets the goal.
     pub at_most: Option<f64>,
 }
 
@@ -191,14 +213,28 @@ impl Contender {
         })
     }
 
-    /// Returns all combinations of the values that are tuned; one that is empty if there are none.
-    pub(crate) fn list_tunings(&self) -> Vec<Parameters> {
-        combine::combine_all(&self.tune)
+    /// Returns all combinations of the values that are tuned at a point; one that is empty if there are none.
+    pub(crate) fn list_tunings(&self, parameters: &Parameters) -> Vec<Parameters> {
+        let mut tunings = combine::combine_all(&self.tune);
+        if let Some(condition) = &self.tune_when {
+            tunings.retain(|tuned| {
+                let names: Parameters = parameters
+                    .iter()
+                    .chain(tuned)
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect();
+                // Checked when the file was read.
+                condition.holds(&names).unwrap_or(false)
+            });
+        }
+        tunings
     }
 
     /// Returns the names that a repetition gives values.
     pub(crate) fn value_names(&self) -> Vec<&str> {
-        self.result.names().into_iter().chain([TOOK]).collect()
+        let computed = self.computed.iter().map(|value| value.name.as_str());
+        let names = self.result.names().into_iter().chain([TOOK]);
+        names.chain(computed).collect()
     }
 }
 

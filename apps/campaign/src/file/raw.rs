@@ -15,6 +15,7 @@ pub(super) type Lists = BTreeMap<Spanned<String>, Spanned<Vec<Parameter>>>;
 #[serde(deny_unknown_fields)]
 pub(super) struct RawFile {
     pub name: Spanned<String>,
+    pub about: Option<String>,
     #[serde(default)]
     pub seed: u64,
     pub nodes: Option<Spanned<RawNodes>>,
@@ -24,6 +25,8 @@ pub(super) struct RawFile {
     pub sweep: Lists,
     #[serde(default)]
     pub zip: Vec<Spanned<Lists>>,
+    #[serde(default)]
+    pub values: BTreeMap<Spanned<String>, Spanned<String>>,
     pub contender: Vec<RawContender>,
     pub repeat: Option<Spanned<Repeat>>,
     #[serde(default)]
@@ -49,8 +52,10 @@ pub(super) struct RawContender {
     #[serde(default)]
     pub env: BTreeMap<Spanned<String>, Spanned<String>>,
     pub result: Option<Spanned<RawResult>>,
+    pub when: Option<Spanned<String>>,
     #[serde(default)]
     pub tune: Lists,
+    pub tune_when: Option<Spanned<String>>,
     pub value: Option<Spanned<String>>,
     pub better: Option<Better>,
     pub limit_s: Option<Spanned<f64>>,
@@ -79,7 +84,10 @@ pub(crate) enum JsonPlaces {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawGoal {
-    pub ratio: [Spanned<String>; 2],
+    pub name: Option<String>,
+    pub when: Option<Spanned<String>>,
+    pub ratio: Option<[Spanned<String>; 2]>,
+    pub value: Option<Spanned<String>>,
     pub at_least: Option<f64>,
     pub at_most: Option<f64>,
 }

@@ -1,8 +1,9 @@
 //! `report.md`: tables for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{GoalOutcome, Report};
+use super::{GoalOutcome, GoalRow, Report};
 use crate::environment::list_differences;
 use crate::point::{Parameters, describe_parameters};
 use crate::schedule::PointEnd;
@@ -44,12 +45,27 @@ impl GoalOutcome {
     }
 }
 
+impl GoalRow {
+    /// Describes the outcome; of an unclear one, what the median says.
+    pub fn describe_outcome(&self) -> String {
+        let word = self.outcome.describe();
+        match (self.outcome, self.meets_by_median) {
+            (GoalOutcome::Unclear, Some(true)) => format!("{word}, met by the median"),
+            (GoalOutcome::Unclear, Some(false)) => format!("{word}, missed by the median"),
+            _ => word.to_owned(),
+        }
+    }
+}
+
 impl Report {
     /// Formats the report in Markdown.
     pub fn format_markdown(&self) -> String {
-        let mut text = format!(
-            "# {}\n\nState: {}. {}\n\n",
-            escape(&self.name),
+        let mut text = format!("# {}\n\n", escape(&self.name));
+        if let Some(about) = &self.about {
+            text += &format!("{}\n\n", about.trim());
+        }
+        text += &format!(
+            "State: {}. {}\n\n",
             self.state.describe(),
             self.describe_intervals()
         );
@@ -97,6 +113,14 @@ impl Report {
         if self.reference.is_some() {
             columns.push("ratio:");
         }
+        let compared: BTreeSet<&str> = self.rows.iter().map(|row| row.value_of.as_str()).collect();
+        let computed: Vec<&str> = self
+            .values
+            .iter()
+            .map(String::as_str)
+            .filter(|name| compared.len() != 1 || !compared.contains(name))
+            .collect();
+        columns.extend(&computed);
         columns.extend(["end", "notes"]);
         let rows = self.rows.iter().map(|row| {
             let mut cells: Vec<String> = Vec::with_capacity(n_parameters + 7);
@@ -112,6 +136,10 @@ impl Report {
                     format_interval(row.ratio)
                 });
             }
+            cells.extend(computed.iter().map(|&name| {
+                let interval = row.results.get(name).copied();
+                interval.map_or(String::new(), |interval| format_interval(Some(interval)))
+            }));
             cells.push(row.end.map_or("open", PointEnd::describe).to_owned());
             let mut notes = Vec::new();
             if !row.tuned.is_empty() {
@@ -131,12 +159,12 @@ impl Report {
 
     fn format_goals(&self) -> String {
         let mut columns: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
-        columns.extend(["goal", "ratio:", "outcome"]);
+        columns.extend(["goal", "found:", "outcome"]);
         let rows = self.goals.iter().map(|row| {
             let mut cells = list_values(&self.parameters, &row.parameters);
-            cells.push(format!("`{}`", row.goal));
+            cells.push(row.goal.clone());
             cells.push(format_interval(row.ratio));
-            cells.push(row.outcome.describe().to_owned());
+            cells.push(row.describe_outcome());
             cells
         });
         format!("\n## Goals\n\n{}", format_table(&columns, rows))

@@ -16,9 +16,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::CampaignError;
+use crate::expression::Expression;
 use crate::file::{Better, Campaign, Goal};
 use crate::folder::{read_folder, replace_file};
-use crate::history::{Cell, History, all_values};
+use crate::history::{Cell, History};
 use crate::point::Parameters;
 use crate::record::{Repetition, Status};
 use crate::schedule::PointEnd;
@@ -32,6 +33,9 @@ pub struct Report {
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
+    /// Text for readers, in Markdown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// State of the campaign.
     pub state: State,
     /// Confidence of the intervals.
@@ -40,6 +44,8 @@ pub struct Report {
     pub parameters: Vec<String>,
     /// Contender below the line of the ratios; `None` if there is only one.
     pub reference: Option<String>,
+    /// Names of the values that are computed from results.
+    pub values: Vec<String>,
     /// A row for each contender at each point.
     pub rows: Vec<ReportRow>,
     /// A row for each goal at each point.
@@ -80,7 +86,7 @@ pub struct ReportRow {
     pub ratio: Option<MedianInterval>,
     /// The verdict of this ratio; `None` without one.
     pub standing: Option<Standing>,
-    /// Medians of all results.
+    /// Medians of all results and computed values.
     pub results: BTreeMap<String, MedianInterval>,
     /// Repetitions that count and were disturbed.
     pub disturbed: usize,
@@ -136,12 +142,14 @@ enum Mark {
 pub struct GoalRow {
     /// Parameters of the point.
     pub parameters: Parameters,
-    /// The goal: the ratio with its bound.
+    /// The goal with its bound.
     pub goal: String,
-    /// The ratio within a round; `None` without a round in which all of it succeeded.
+    /// The figure within a round; `None` without a round in which all of it succeeded.
     pub ratio: Option<MedianInterval>,
     /// The outcome.
     pub outcome: GoalOutcome,
+    /// `true` if the median meets the goal; `None` without one.
+    pub meets_by_median: Option<bool>,
 }
 
 /// The outcome of a goal.
@@ -172,9 +180,10 @@ impl Report {
         let history = History::new(&campaign, content.repetitions);
         let runs = Runs::read(&content.folders, &campaign, &history)?;
         let status = CampaignStatus::of(&campaign, &history, content.holders);
-        let points = 0..campaign.points.len();
-        let goals =
-            points.flat_map(|point| (0..campaign.goals.len()).map(move |goal| (point, goal)));
+        let goals = (0..campaign.points.len()).flat_map(|point| {
+            let goals = campaign.goals_at(point);
+            goals.map(move |goal| (point, goal))
+        });
         let names: BTreeSet<&String> = campaign
             .points
             .iter()
@@ -183,6 +192,8 @@ impl Report {
         Ok(Self {
             schema: 1,
             name: campaign.name.clone(),
+            about: campaign.about.clone(),
+            values: campaign.values.clone(),
             state: status.state,
             confidence: campaign.repeat.confidence,
             parameters: names.into_iter().cloned().collect(),
@@ -244,12 +255,18 @@ impl ReportRow {
             .iter()
             .filter(|repetition| repetition.is_done())
             .collect();
-        let tuned = history
-            .find_best(cell, contender)
-            .filter(|_| !contender.tune.is_empty())
-            .unwrap_or_default();
+        let chosen = || {
+            history
+                .find_best(campaign, cell)
+                .filter(|_| !contender.tune.is_empty())
+        };
+        let tuned = done.last().map(|repetition| repetition.tuned.clone());
+        let tuned = tuned.or_else(chosen).unwrap_or_default();
         let mut results: BTreeMap<String, Vec<f64>> = BTreeMap::new();
-        for (name, value) in done.iter().flat_map(|repetition| all_values(repetition)) {
+        for (name, value) in done
+            .iter()
+            .flat_map(|repetition| contender.list_values(repetition))
+        {
             results.entry(name).or_default().push(value);
         }
         let ratio = if cell.contender > 0 {
@@ -351,16 +368,15 @@ impl Mark {
 }
 
 impl GoalRow {
-    fn new(campaign: &Campaign, history: &History, point: usize, number: usize) -> Self {
-        let goal = &campaign.goals[number];
-        let rounds = (0..campaign.contenders.len())
-            .map(|contender| history.rounds_of(Cell { point, contender }))
-            .max();
-        let ratio = campaign.find_goal_ratio(history, point, number, rounds.unwrap_or(0));
+    fn new(campaign: &Campaign, history: &History, point: usize, goal: &Goal) -> Self {
+        let cells = campaign.cells_at(point);
+        let rounds = cells.map(|cell| history.rounds_of(cell)).max();
+        let ratio = campaign.find_figure(history, point, goal, rounds.unwrap_or(0));
         Self {
             parameters: campaign.points[point].parameters.clone(),
             goal: goal.describe(),
             outcome: ratio.map_or(GoalOutcome::Unclear, |ratio| goal.judge(&ratio)),
+            meets_by_median: ratio.map(|ratio| goal.is_met_by(ratio.median)),
             ratio,
         }
     }
@@ -368,15 +384,19 @@ impl GoalRow {
 
 impl Goal {
     fn describe(&self) -> String {
-        let [above, below] = [&self.above, &self.below].map(|side| {
+        let quote = |side: &Expression| {
             let source = side.source();
             if source.contains(' ') {
                 format!("({source})")
             } else {
                 source.to_owned()
             }
-        });
-        let mut text = format!("{above} / {below}");
+        };
+        let mut text = match (&self.name, &self.below) {
+            (Some(name), _) => name.clone(),
+            (None, Some(below)) => format!("{} / {}", quote(&self.above), quote(below)),
+            (None, None) => self.above.source().to_owned(),
+        };
         if let Some(bound) = self.at_least {
             text += &format!(" at least {bound}");
         }
@@ -386,17 +406,20 @@ impl Goal {
         text
     }
 
+    fn is_met_by(&self, figure: f64) -> bool {
+        self.at_least.is_none_or(|least| figure >= least)
+            && self.at_most.is_none_or(|most| figure <= most)
+    }
+
     fn judge(&self, ratio: &MedianInterval) -> GoalOutcome {
         let (Some(low), Some(high)) = (ratio.low, ratio.high) else {
             return GoalOutcome::Unclear;
         };
-        let (least, most) = (
-            self.at_least.unwrap_or(f64::NEG_INFINITY),
-            self.at_most.unwrap_or(f64::INFINITY),
-        );
-        if low >= least && high <= most {
+        if self.is_met_by(low) && self.is_met_by(high) {
             GoalOutcome::Met
-        } else if high < least || low > most {
+        } else if self.at_least.is_some_and(|least| high < least)
+            || self.at_most.is_some_and(|most| low > most)
+        {
             GoalOutcome::Missed
         } else {
             GoalOutcome::Unclear

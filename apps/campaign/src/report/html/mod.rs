@@ -117,6 +117,7 @@ impl Report {
         });
         json!({
             "name": self.name,
+            "about": self.about,
             "state": self.state,
             "state_text": self.state.describe(),
             "intervals": self.describe_intervals(),

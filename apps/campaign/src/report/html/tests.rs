@@ -56,6 +56,8 @@ fn make_report(points: i64, contenders: &[&str]) -> Report {
     Report {
         schema: 1,
         name: "a campaign".to_owned(),
+        about: None,
+        values: Vec::new(),
         state: State::Ended,
         confidence: 0.95,
         parameters: vec!["size".to_owned()],
@@ -129,11 +131,13 @@ fn hostile_texts_stay_texts() {
         reason: HOSTILE.to_owned(),
         is_given_up: true,
     });
+    report.about = Some(HOSTILE.to_owned());
     report.goals.push(GoalRow {
         parameters: report.rows[1].parameters.clone(),
         goal: HOSTILE.to_owned(),
         ratio: None,
         outcome: GoalOutcome::Unclear,
+        meets_by_median: None,
     });
     let page = report.format_html().unwrap();
     assert_eq!(page.matches("<script").count(), 2);
@@ -227,6 +231,7 @@ fn verdicts_and_goals_are_counted() {
             goal: "two / one at least 1".to_owned(),
             ratio: Some(interval(1.0 + size as f64)),
             outcome,
+            meets_by_median: None,
         });
     }
     let [standing] = &report.tally_standings()[..] else {
