@@ -1,5 +1,6 @@
 //! The command line of `isochron campaign`.
 
+use crate::numbers::parse_whole;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -37,7 +38,7 @@ pub struct RunArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
     /// Only the points that need this number of nodes; engines for several numbers may run at the same time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_whole::<u32, 1>)]
     pub nodes: Option<u32>,
     /// Print JSON
     #[arg(long)]
