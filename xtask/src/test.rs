@@ -73,7 +73,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     })?;
     let packages = steps.run("packages of Python", || wheel::fetch_packages(workspace))?;
     // The selection of the first build, so that nothing is compiled twice with other features.
-    let line = format!("test --release --workspace {TEST_HOOKS}");
+    let line = format!("test --release --workspace --no-fail-fast {TEST_HOOKS}");
     let mut command = build::cargo(workspace, &open_mpi, &line);
     command.env("ISOCHRON_PYTHON", python);
     command.env("ISOCHRON_PREFIX", installed);
