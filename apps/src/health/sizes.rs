@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn updates_become_shorter_with_less_time_and_more_turns() {
-        let limit_s = limit_update_s(45.0, 5, 1);
+        let limit_s = limit_update_s(60.0, 5, 1);
         assert_eq!(limit_s, LONGEST_S);
         let [eight, many] = [8, 64].map(|turns| limit_update_s(45.0, 5, turns));
         assert!(eight < limit_s && many < eight / 4.0, "{eight} {many}");
