@@ -121,7 +121,7 @@ impl History {
         attempts.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the repetition that counts in a round: the first one that was not disturbed, or else the last one.
+    /// Returns the repetition that counts in a round: the first undisturbed success, else the last success, else the last attempt.
     pub fn counted(&self, cell: Cell, round: u32) -> Option<&Repetition> {
         count_one(self.attempts(cell, round))
     }

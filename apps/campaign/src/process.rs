@@ -170,7 +170,12 @@ pub(crate) fn kill_marked(mark: &Path) {
 
 /// Lists the processes of this host that have a mark in their environment.
 fn list_marked(mark: &Path) -> Vec<Pid> {
-    let variable = format!("{FOLDER_VARIABLE}={}", mark.display());
+    let variable = [
+        FOLDER_VARIABLE.as_bytes(),
+        b"=",
+        mark.as_os_str().as_encoded_bytes(),
+    ]
+    .concat();
     let own = rustix::process::getpid();
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -183,7 +188,7 @@ fn list_marked(mark: &Path) -> Vec<Pid> {
             let environment = fs::read(entry.path().join("environ")).ok()?;
             let is_marked = environment
                 .split(|&byte| byte == 0)
-                .any(|entry| entry == variable.as_bytes());
+                .any(|entry| entry == variable);
             (is_marked && process != own).then_some(process)
         })
         .collect()

@@ -17,7 +17,7 @@ use crate::history::{Cell, History};
 use crate::point::Parameters;
 use crate::statistics::correct_by_holm;
 pub use resample::MOST_ROUNDS;
-use resample::{RoundValues, compare_rounds};
+use resample::{LogRatio, RoundValues, compare_rounds};
 
 /// Difference, as a part, within which two values are the same.
 const SAME: f64 = 0.02;
@@ -215,27 +215,38 @@ fn list_notes(baseline: &[PathBuf], sides: &[Side], compared: &Path, new: &Side)
             ));
         }
     }
-    let last = sides.last();
     for contender in &new.campaign.contenders {
-        let before = last.and_then(|side| side.campaign.find_contender(&contender.name));
-        if before.is_some_and(|before| before.definition != contender.definition) {
+        let mut before = sides
+            .iter()
+            .filter_map(|side| side.campaign.find_contender(&contender.name));
+        if before.any(|before| before.definition != contender.definition) {
             notes.push(format!(
                 "the command or the results of `{}` differ from those of the baseline",
                 contender.name
             ));
         }
     }
-    let points: BTreeSet<&str> = new.campaign.points.iter().map(|point| &*point.id).collect();
-    let before = last.map_or(&[][..], |side| &side.campaign.points);
-    let missing = before
-        .iter()
-        .filter(|point| !points.contains(&*point.id))
-        .count();
-    if missing > 0 {
-        notes.push(format!(
-            "{missing} points of the baseline are not in {}",
-            show_path(compared)
-        ));
+    let list_points = |side: &Side| -> BTreeSet<String> {
+        let points = side.campaign.points.iter();
+        points.map(|point| point.id.clone()).collect()
+    };
+    let now = list_points(new);
+    let before: BTreeSet<String> = sides.iter().flat_map(list_points).collect();
+    for (points, of, lacking) in [
+        (
+            before.difference(&now).count(),
+            "of the baseline",
+            show_path(compared),
+        ),
+        (
+            now.difference(&before).count(),
+            "of the compared campaign",
+            "the baseline".to_owned(),
+        ),
+    ] {
+        if points > 0 {
+            notes.push(format!("{points} points {of} are not in {lacking}"));
+        }
     }
     notes
 }
@@ -263,24 +274,23 @@ fn judge_all(points: Vec<(ComparedPoint, RoundValues, Better)>) -> Vec<ComparedP
         .iter()
         .map(|(_, values, _)| compare_rounds(values))
         .collect();
-    let p_values: Vec<f64> = compared
-        .iter()
-        .map(|ratio| ratio.as_ref().map_or(1.0, |ratio| ratio.p_value()))
-        .collect();
-    let corrected = correct_by_holm(&p_values);
-    let tests = compared.iter().flatten().count();
-    let judged = points.into_iter().zip(compared).zip(corrected);
+    // Points with too few rounds are no tests.
+    let p_values: Vec<f64> = compared.iter().flatten().map(LogRatio::p_value).collect();
+    let tests = p_values.len();
+    let mut corrected = correct_by_holm(&p_values).into_iter();
+    let judged = points.into_iter().zip(compared);
     judged
-        .map(|(((mut point, values, better), ratio), p_value)| {
+        .map(|((mut point, values, better), ratio)| {
             [point.baseline, point.compared] = values.medians();
-            let Some(ratio) = ratio else {
+            let tested = ratio.and_then(|ratio| Some((ratio, corrected.next()?)));
+            let Some((ratio, p_value)) = tested else {
                 point.more_rounds = values.lacking();
                 return point;
             };
             let half = ratio.quantile(1.0 - (1.0 - CONFIDENCE) / 2.0) * ratio.error;
             let band = SAME.ln_1p();
             point.ratio = Some(ratio.log_ratio.exp());
-            point.interval = Some([-half, half].map(|half| (ratio.log_ratio + half).exp()));
+            point.interval = Some([-half, half].map(|off| (ratio.log_ratio + off).exp()));
             point.p_value = Some(p_value);
             let is_better = (ratio.log_ratio < 0.0) == (better == Better::Less);
             point.verdict = if p_value <= 1.0 - CONFIDENCE && ratio.log_ratio.abs() > band {

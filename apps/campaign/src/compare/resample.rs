@@ -37,10 +37,11 @@ impl RoundValues {
         self.baseline.iter().filter(|values| !values.is_empty())
     }
 
-    /// Returns the rounds that the compared side lacks for any verdict.
+    /// Returns the rounds that the side with the fewest lacks for any verdict.
     pub fn lacking(&self) -> Option<u64> {
+        let fewest = self.present().map(Vec::len).chain([self.compared.len()]);
         LEAST_ROUNDS
-            .checked_sub(self.compared.len())
+            .checked_sub(fewest.min()?)
             .map(|rounds| rounds as u64)
             .filter(|&rounds| rounds > 0)
     }
