@@ -7,7 +7,7 @@
 use isochron_devices::{Scalar, UpdateTime};
 use isochron_hierarchy::layout::Layout;
 
-use super::director::{Directive, Steering, StepTimes};
+use super::director::{Directive, StepTimes, TimedDirector};
 use super::panels::{PanelRoom, RoomSize};
 use super::seen_step::SeenStep;
 use super::step_log::{StepLog, find_changing_s, find_slowest};
@@ -24,7 +24,7 @@ use crate::progress::{Observer, Progress, tell};
 pub(super) struct Course<'d, T: 'static> {
     comm: &'d dyn Comm,
     plan: &'d Plan,
-    steering: Option<Steering<'d>>,
+    timed: Option<TimedDirector<'d>>,
     /// Told which node is slowest.
     observer: Option<&'d dyn Observer>,
     /// The last one that was decided on.
@@ -104,19 +104,19 @@ impl<'d, T: Scalar> Course<'d, T> {
     pub(super) fn begin(
         comm: &'d dyn Comm,
         plan: &'d Plan,
-        mut steering: Option<Steering<'d>>,
+        mut timed: Option<TimedDirector<'d>>,
         c: Frame,
         room: RoomSize,
     ) -> Result<Self, Error> {
         let mut undecided = None;
-        if let Some(steering) = &mut steering {
-            let first = comm.share(0, Some(steering.director.count_first_steps()))?;
+        if let Some(timed) = &mut timed {
+            let first = comm.share(0, Some(timed.director.count_first_steps()))?;
             undecided = Some(first.max(1).saturating_add(plan.lookahead()));
         }
         let mut course = Self {
             comm,
             plan,
-            steering,
+            timed,
             observer: None,
             assignment: plan.assignment(),
             steps: StepCounts::of(plan, comm.rank()),
@@ -163,7 +163,7 @@ impl<'d, T: Scalar> Course<'d, T> {
 
     /// Returns `true` if there is a director.
     pub(super) fn is_directed(&self) -> bool {
-        self.steering.is_some()
+        self.timed.is_some()
     }
 
     /// Returns the number of changes of the layout so far.
@@ -220,13 +220,13 @@ impl<'d, T: Scalar> Course<'d, T> {
     ) {
         self.log.k += k;
         self.log.has_failed |= times.is_none();
-        let Some(steering) = &mut self.steering else {
+        let Some(timed) = &mut self.timed else {
             return;
         };
         let step = match times {
             Some([]) => Some(SeenStep::untimed(k, rows, slices)),
             Some(times) => {
-                (steering.clock.read(times, slices)).map(|samples| SeenStep { k, rows, samples })
+                (timed.clock.read(times, slices)).map(|samples| SeenStep { k, rows, samples })
             }
             None => None,
         };
@@ -283,14 +283,14 @@ impl<'d, T: Scalar> Course<'d, T> {
     /// # Collective
     /// All ranks, if there is a director.
     pub(super) fn end(&mut self) -> Result<(), Error> {
-        if self.steering.is_none() {
+        if self.timed.is_none() {
             return Ok(());
         }
         let logs = self.gather_logs()?;
         let is_head = self.comm.rank() == 0 && logs.iter().all(|log| !log.has_failed);
-        if let Some(steering) = self.steering.as_mut().filter(|_| is_head) {
+        if let Some(timed) = self.timed.as_mut().filter(|_| is_head) {
             let ranks: Vec<Vec<SeenStep>> = logs.into_iter().map(|log| log.steps).collect();
-            steering.director.note_last_steps(&ranks);
+            timed.director.note_last_steps(&ranks);
         }
         Ok(())
     }
@@ -322,8 +322,8 @@ impl<'d, T: Scalar> Course<'d, T> {
             ranks: logs.into_iter().map(|log| log.steps).collect(),
             changing_s,
         };
-        let steering = self.steering.as_mut().filter(|_| self.comm.rank() == 0);
-        let decided = steering.map(|steering| steering.director.decide(&times));
+        let timed = self.timed.as_mut().filter(|_| self.comm.rank() == 0);
+        let decided = timed.map(|timed| timed.director.decide(&times));
         let decision = share_outcome(self.comm, 0, decided)?;
         match decision.change.as_ref().map(|next| self.check(next)) {
             Some(Err(reason)) => Err(Error::Shape(reason)),
@@ -400,8 +400,8 @@ impl<'d, T: Scalar> Course<'d, T> {
                 }
                 Err(error) => {
                     tracing::info!(%error, "a change of the layout finds no room");
-                    if let Some(steering) = &mut self.steering {
-                        steering.director.note_refusal(&error);
+                    if let Some(timed) = &mut self.timed {
+                        timed.director.note_refusal(&error);
                     }
                     return Ok(None);
                 }
@@ -435,8 +435,8 @@ impl<T: Scalar> Course<'_, T> {
         if size != self.room {
             elements += self.plan.panel_sets() * size.count();
         }
-        if let Some(steering) = &mut self.steering {
-            (steering.director).check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
+        if let Some(timed) = &mut self.timed {
+            (timed.director).check_memory(self.comm, (elements * size_of::<T>()) as u64)?;
         }
         agree(self.comm, self.allocate(&from, to, size))
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isochron_devices::internal::HostClock;
 use isochron_devices::{DeviceKind, JobNeeds};
 
-use super::director::{Director, Steering};
+use super::director::{Director, TimedDirector};
 use super::learning::{LearningDirector, LearningSettings};
 use super::multiplication::Multiplication;
 use super::run::RunSetup;
@@ -93,8 +93,8 @@ impl Session {
         let together: Vec<usize> = needs.iter().map(|needs| needs.updates_per_visit).collect();
         let node = &self.node;
         let clock = HostClock::new(node.team.infos(), &together, &node.threads, node.load);
-        let steering = Steering { director, clock };
-        let prepared = self.multiplication(plan).steered_by(steering);
+        let timed = TimedDirector { director, clock };
+        let prepared = self.multiplication(plan).directed_by(timed);
         run(prepared.leaving_c(config.leaves_c))
     }
 

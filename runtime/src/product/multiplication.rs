@@ -5,7 +5,7 @@ use std::time::Instant;
 use isochron_devices::{DeviceTeam, Scalar};
 
 use super::course::Course;
-use super::director::Steering;
+use super::director::TimedDirector;
 use super::panels::{PanelRoom, StepPanels};
 use super::reduce;
 use super::summa::{FactorSource, Summa};
@@ -23,7 +23,7 @@ pub struct Multiplication<'a> {
     team: &'a mut DeviceTeam,
     plan: &'a Plan,
     observer: Option<&'a dyn Observer>,
-    steering: Option<Steering<'a>>,
+    timed: Option<TimedDirector<'a>>,
     leaves_c: bool,
     is_in_step: bool,
 }
@@ -36,7 +36,7 @@ impl<'a> Multiplication<'a> {
             team,
             plan,
             observer: None,
-            steering: None,
+            timed: None,
             leaves_c: false,
             is_in_step: false,
         }
@@ -48,9 +48,9 @@ impl<'a> Multiplication<'a> {
     }
 
     /// Lets a director change the parts in mid-run. All ranks have one, or none has.
-    pub(crate) fn steered_by(self, steering: Steering<'a>) -> Self {
-        let steering = Some(steering);
-        Self { steering, ..self }
+    pub(crate) fn directed_by(self, timed: TimedDirector<'a>) -> Self {
+        let timed = Some(timed);
+        Self { timed, ..self }
     }
 
     /// Leaves C where the last step was computed, if the director has moved it: [`HeldMatrix::spread`] tells where that is.
@@ -83,7 +83,7 @@ impl<'a> Multiplication<'a> {
             team,
             plan,
             observer,
-            steering,
+            timed,
             leaves_c,
             is_in_step,
         } = self;
@@ -94,7 +94,7 @@ impl<'a> Multiplication<'a> {
         let size = rooms.first().map(PanelRoom::size).unwrap_or_default();
         let mut sets: Vec<_> = rooms.into_iter().map(StepPanels::new).collect();
         let partial = memory.partial.as_mut();
-        let course = Course::begin(comm, plan, steering, c.frame(), size)?;
+        let course = Course::begin(comm, plan, timed, c.frame(), size)?;
         let mut course = course.with_observer(observer);
 
         if !is_in_step {
