@@ -176,10 +176,12 @@ impl Need {
             Self::Fortran => machine::can_run("gfortran", &["--version"]),
             Self::Chromium => find_browser().is_some(),
             Self::Slurm => {
-                let mut programs = ["slurmctld", "slurmd", "sbatch"].into_iter();
+                let mut daemons = ["slurmctld", "slurmd"].into_iter();
+                // sbatch does not start without the configuration of a cluster.
                 !cfg!(target_os = "linux")
-                    || programs.all(|program| machine::can_run(program, &["-V"]))
+                    || daemons.all(|daemon| machine::can_run(daemon, &["-V"]))
                         && machine::can_run("munged", &["--version"])
+                        && machine::can_run("sh", &["-c", "command -v sbatch"])
             }
             Self::Jube => machine::can_run("jube", &["--version"]),
             Self::Valgrind => {
