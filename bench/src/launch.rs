@@ -67,19 +67,14 @@ impl MxmLauncher {
     ) -> anyhow::Result<(MxmReport, String)> {
         let mut command = self.mpirun(ranks, self.options);
         command.envs(variables.iter().copied());
-        self.add_mxm(&mut command, arguments);
+        command.arg(&self.isochron).args(["mxm", "--json"]);
+        command.args(arguments);
         MxmReport::of_run(run_within(&mut command, limit)?, &command)
     }
 
     /// Adds `isochron` with these arguments to a command that starts ranks.
     pub fn add_isochron(&self, mpirun: &mut Command, arguments: &[String]) {
         mpirun.arg(&self.isochron).args(arguments);
-    }
-
-    /// Adds `isochron mxm --json` to a command that starts ranks.
-    pub fn add_mxm(&self, mpirun: &mut Command, arguments: &[String]) {
-        mpirun.arg(&self.isochron).args(["mxm", "--json"]);
-        mpirun.args(arguments);
     }
 
     /// Runs `isochron` as one process and ends it after `limit`; returns its standard output.

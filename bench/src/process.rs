@@ -28,7 +28,7 @@ pub fn run_program(command: &mut Command) -> anyhow::Result<(String, String)> {
     run_within(command, Duration::MAX)
 }
 
-/// Does the same, but tells the program to end after `limit`, and kills it if it does not.
+/// Runs a program as [`run_program`], but tells it to end after `limit`, and kills it if it does not.
 ///
 /// # Errors
 /// If it cannot be started, fails or takes too long.

@@ -17,7 +17,7 @@ pub fn number_after(line: &str, key: &str) -> Option<f64> {
 }
 
 /// Returns the number at the beginning of a text.
-pub fn leading_number(text: &str) -> Option<f64> {
+fn leading_number(text: &str) -> Option<f64> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | 'e' | '-')));
     text[..end.unwrap_or(text.len())].parse().ok()
 }

@@ -1,8 +1,7 @@
 //! `cargo xtask bench`: a campaign, in release.
 //!
 //! A campaign is a file in `bench/campaigns`, which the engine of `isochron campaign` measures. Its commands name programs
-//! without folders: they are built here and found by name. What measures in one process alone is a command of
-//! `isochron-bench`.
+//! without folders: they are built here and found by name. Other measurements are commands of `isochron-bench`.
 
 use std::env;
 use std::fs;
@@ -13,7 +12,6 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::build::{self, TEST_HOOKS, WITH_TESTS};
-use crate::cluster;
 use crate::install;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::Goal;
@@ -82,9 +80,9 @@ fn run_file(
             None
         },
     };
-    let dir = args.iter().position(|arg| arg == "--dir");
-    let dir = dir.and_then(|at| args.get(at + 1)).map(PathBuf::from);
-    let folder = dir.unwrap_or_else(|| workspace.root().join("bench/results").join(name));
+    let dir = find_dir(args);
+    let folder = dir.clone();
+    let folder = folder.unwrap_or_else(|| workspace.root().join("bench/results").join(name));
     for task in ["run", "report"] {
         steps.run(&format!("campaign {name}: {task}"), || {
             let program = workspace.binary(Library::OpenMpi, "isochron");
@@ -92,7 +90,7 @@ fn run_file(
             command.args(["campaign", task]);
             if task == "run" {
                 command.arg(file);
-                if !args.iter().any(|arg| arg == "--dir") {
+                if dir.is_none() {
                     command.arg("--dir").arg(&folder);
                 }
                 command.args(args);
@@ -142,6 +140,14 @@ impl ProgramFolders {
 }
 
 /// Writes a program `mpirun` that is the launcher of an MPI library, whatever the system calls it. Returns its folder.
+/// Returns the folder that `--dir DIR` or `--dir=DIR` names.
+fn find_dir(args: &[String]) -> Option<PathBuf> {
+    let place = args.iter().position(|arg| arg == "--dir");
+    let after = place.and_then(|place| args.get(place + 1));
+    let joined = args.iter().find_map(|arg| arg.strip_prefix("--dir="));
+    after.map(String::as_str).or(joined).map(PathBuf::from)
+}
+
 fn write_launcher(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
     let folder = workspace.target(Library::OpenMpi).join("campaigns");
     fs::create_dir_all(&folder)?;
@@ -192,7 +198,6 @@ fn run_program(
         command.arg(name).args(args).current_dir(workspace.root());
         mpi.apply(&mut command);
         name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
-        command.env(cluster::VARIABLE, cluster::program_path(workspace));
         if let Some(mpich) = &mpich {
             name_programs(&mut command, workspace, mpich, &[("BIN", "isochron")]);
         }

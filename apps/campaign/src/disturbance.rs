@@ -14,9 +14,9 @@ const UNSURE_S: f64 = 0.1;
 /// Processor times up to a moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ProcessorTimes {
-    /// Of all processes of the host, with what other virtual machines took.
+    /// Processor time of all processes of the host, with the time that other virtual machines took.
     host_s: f64,
-    /// Of this process and of its children that have ended.
+    /// Processor time of this process and of its children that have ended.
     own_s: f64,
     processors: usize,
 }

@@ -1,4 +1,4 @@
-//! The environment of a campaign: what its times depend on, as far as this host tells.
+//! Facts about the host and the programs on which the times of a campaign depend.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -43,7 +43,7 @@ const PASSING: [&str; 4] = [
     "SLURM_JOB_START_TIME",
 ];
 
-/// Facts that `nvidia-smi` tells of each GPU.
+/// Facts about each GPU that `nvidia-smi` prints.
 const GPU_FACTS: &str = "name,uuid,driver_version,vbios_version,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,\
                          power.limit,ecc.mode.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,memory.total,\
                          persistence_mode,compute_mode";

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use crate::file::{Better, Campaign, CommandLine, Contender, TOOK};
-use crate::point::Parameter;
-use crate::point::{Parameters, Point, fingerprint};
+use crate::point::{Parameter, Parameters, Point, fingerprint};
 use crate::reading::Values;
 use crate::record::Repetition;
 

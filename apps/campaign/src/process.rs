@@ -154,10 +154,11 @@ fn end_group(ended: &Receiver<EndOfChild>, group: Pid) {
 
 /// Kills all processes of this host that have a mark, until there are none.
 pub(crate) fn kill_marked(mark: &Path) {
-    // A process may start another one while the list is read.
-    for _ in 0..10 {
-        let marked = list_marked(mark);
-        if marked.is_empty() {
+    // A process may start another one while the list is read, and one that is killed may take a while to go.
+    for round in 0..100 {
+        let (marked, unknown) = list_marked(mark);
+        // Some program may run without any environment.
+        if marked.is_empty() && (unknown == 0 || round >= 10) {
             return;
         }
         for process in marked {
@@ -168,8 +169,9 @@ pub(crate) fn kill_marked(mark: &Path) {
     }
 }
 
-/// Lists the processes of this host that have a mark in their environment.
-fn list_marked(mark: &Path) -> Vec<Pid> {
+/// Lists the processes of this host that have a mark in their environment, and counts those that may have it: a process that
+/// is changing its program has no environment for a moment.
+fn list_marked(mark: &Path) -> (Vec<Pid>, usize) {
     let variable = [
         FOLDER_VARIABLE.as_bytes(),
         b"=",
@@ -177,21 +179,41 @@ fn list_marked(mark: &Path) -> Vec<Pid> {
     ]
     .concat();
     let own = rustix::process::getpid();
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    processes
-        .flatten()
-        .filter_map(|entry| {
-            let process = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            // Those of other users cannot be read, and have no mark.
-            let environment = fs::read(entry.path().join("environ")).ok()?;
-            let is_marked = environment
+    let started = read_start(Path::new("/proc/self"));
+    let (mut marked, mut unknown) = (Vec::new(), 0);
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let process = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let Some(process) = process.and_then(Pid::from_raw) else {
+            continue;
+        };
+        // Those of other users cannot be read, and have no mark.
+        let Ok(environment) = fs::read(entry.path().join("environ")) else {
+            continue;
+        };
+        if environment.is_empty() {
+            // Threads of the kernel and processes that have ended run no program.
+            let runs = fs::read_link(entry.path().join("exe")).is_ok();
+            unknown += usize::from(runs && read_start(&entry.path()) >= started);
+        } else if process != own
+            && environment
                 .split(|&byte| byte == 0)
-                .any(|entry| entry == variable);
-            (is_marked && process != own).then_some(process)
-        })
-        .collect()
+                .any(|it| it == variable)
+        {
+            marked.push(process);
+        }
+    }
+    (marked, unknown)
+}
+
+/// Reads the time at which a process was started, in ticks since the system was; `None` for one that has gone.
+fn read_start(process: &Path) -> Option<u64> {
+    let line = fs::read_to_string(process.join("stat")).ok()?;
+    // The name of the program, in parentheses, may have spaces.
+    let (_, fields) = line.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
 }
 
 /// The last bytes of an output, which a thread reads.
@@ -244,7 +266,11 @@ mod tests {
             words: ["sh", "-c", script].map(str::to_owned).into(),
             env: [("GREETING".to_owned(), "hello".to_owned())].into(),
         };
-        run_process(&line, mark, mark, limit, &AtomicBool::new(false))
+        run_line(&line, mark, limit, false)
+    }
+
+    fn run_line(line: &CommandLine, folder: &Path, limit: Duration, stop: bool) -> EndedProcess {
+        run_process(line, folder, folder, limit, &AtomicBool::new(stop))
     }
 
     #[test]
@@ -270,7 +296,7 @@ mod tests {
         let script = "trap '' TERM; setsid sh -c 'sleep 1000' & sleep 1000 & wait";
         let ended = run(script, Duration::from_millis(300), folder.path());
         assert!(matches!(ended.end, ProcessEnd::TimedOut));
-        assert!(list_marked(folder.path()).is_empty());
+        assert_eq!(list_marked(folder.path()).0, []);
     }
 
     #[test]
@@ -282,7 +308,7 @@ mod tests {
             folder.path(),
         );
         assert_eq!(ended.stdout, "done\n");
-        assert!(list_marked(folder.path()).is_empty());
+        assert_eq!(list_marked(folder.path()).0, []);
     }
 
     #[test]
@@ -292,13 +318,7 @@ mod tests {
             words: ["sleep", "1000"].map(str::to_owned).into(),
             env: Default::default(),
         };
-        let ended = run_process(
-            &line,
-            folder.path(),
-            folder.path(),
-            Duration::MAX,
-            &AtomicBool::new(true),
-        );
+        let ended = run_line(&line, folder.path(), Duration::MAX, true);
         assert!(matches!(ended.end, ProcessEnd::Stopped));
     }
 
@@ -309,13 +329,7 @@ mod tests {
             words: vec!["/no/such/program".to_owned()],
             env: Default::default(),
         };
-        let ended = run_process(
-            &line,
-            folder.path(),
-            folder.path(),
-            Duration::MAX,
-            &AtomicBool::new(false),
-        );
+        let ended = run_line(&line, folder.path(), Duration::MAX, false);
         assert!(matches!(ended.end, ProcessEnd::NotStarted(_)));
     }
 }

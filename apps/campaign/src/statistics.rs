@@ -1,5 +1,6 @@
 //! Medians, their intervals, and resampling.
 
+use isochron_hierarchy::times;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{Binomial, DiscreteCDF as _};
 
@@ -34,7 +35,7 @@ impl MedianInterval {
         }
         let rank = find_rank(n, confidence);
         Some(Self {
-            median: median_of_sorted(&sorted),
+            median: times::find_median(&sorted),
             low: rank.map(|rank| sorted[rank]),
             high: rank.map(|rank| sorted[n - 1 - rank]),
             n,
@@ -64,17 +65,11 @@ pub(crate) fn least_values(confidence: f64) -> usize {
 }
 
 /// Returns the median of a sample, NaN if it is empty.
-pub(crate) fn find_median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    median_of_sorted(&values)
-}
-
-fn median_of_sorted(sorted: &[f64]) -> f64 {
-    let half = sorted.len() / 2;
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n.is_multiple_of(2) => (sorted[half - 1] + sorted[half]) / 2.0,
-        _ => sorted[half],
+pub(crate) fn find_median(values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        f64::NAN
+    } else {
+        times::find_median(&values)
     }
 }
 

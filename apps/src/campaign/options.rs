@@ -1,9 +1,10 @@
 //! The command line of `isochron campaign`.
 
-use crate::numbers::parse_whole;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+
+use crate::numbers::parse_whole;
 
 /// The subcommands.
 #[derive(Subcommand)]

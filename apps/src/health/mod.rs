@@ -41,7 +41,7 @@ pub struct HealthArguments {
     /// Seconds that the measurements may take, about; they take half or less if no device is suspicious
     #[arg(long, value_name = "S", default_value_t = 45.0, value_parser = parse_positive)]
     seconds: f64,
-    /// Use of the model store: none, read (devices of which fewer than four are alike are compared with their earlier
+    /// Use of the model store: none, read (a device with fewer than three others like it is compared with its earlier
     /// times), or read-write (times of devices that are not slow are added too)
     #[arg(long, value_name = "USE", default_value_t = StoreMode::ReadWrite)]
     #[arg(value_parser = name_all::<StoreMode>(), hide_possible_values = true)]

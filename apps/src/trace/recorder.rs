@@ -390,7 +390,7 @@ mod tests {
         UpdateTime { busy_s, cpu_s: 0.0 }
     }
 
-    /// Records two steps of two devices, of which the second one has no columns, and a change between them.
+    /// Records two steps of two devices and a change between the steps. The second device has no columns.
     fn record(most: usize) -> Recording {
         let mut state = RecorderState::with_most(most);
         state.product_flop = 2.0;

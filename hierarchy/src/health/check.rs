@@ -23,7 +23,7 @@ use crate::balance::BalanceStep;
 /// use isochron_hierarchy::balance::BalanceStep;
 /// use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthCheck, HealthRule, SlowCause};
 ///
-/// // Five alike devices, of which the last is slower at the two largest sizes.
+/// // Five alike devices. The last one is slower at the two largest sizes.
 /// let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 5]);
 /// let found = loop {
 ///     match check.step() {
@@ -120,7 +120,7 @@ impl HealthCheck {
         let (second, all) = (self.look(&self.rounds[look..]), self.look(&self.rounds));
         let found = self.list_devices().map(|device| {
             let slowness = all.find_slowness(device);
-            // A disturbance that lasted for a whole look is none of the device's.
+            // A disturbance that lasted for a whole look does not concern the device.
             let confirmed = slowness
                 .filter(|found| first.confirms(device, found) && second.confirms(device, found));
             self.describe(device, &all, confirmed)

@@ -342,7 +342,7 @@ fn find_medians_s(round: &Round, members: &[usize], pass: Pass) -> Vec<Option<f6
         .collect()
 }
 
-/// Returns `true` if one deviation is less than half of another, which is one of a slow device.
+/// Returns `true` if a slow device's `deviation` is less than half of its `other` deviation.
 fn is_minor(deviation: Deviation, other: Deviation) -> bool {
     deviation.log > 0.5 * other.log
 }

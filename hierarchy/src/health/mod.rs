@@ -29,9 +29,10 @@ use crate::times::Sample;
 pub struct HealthRule {
     /// Least part by which a slow device is below the level of its class, above 0 and below 1.
     pub slower: f64,
-    /// The same in deviations of the class: 1.4826 times the median absolute deviation.
+    /// Least deficit of a slow device in deviations of its class: 1.4826 times the median absolute deviation.
     pub deviations: f64,
-    /// The same in standard errors of the level. They are more than the deviations, because a job has many devices and sizes.
+    /// Least deficit of a slow device in standard errors of its level. The factor is larger than `deviations`, because a job has
+    /// many devices and sizes.
     pub errors: f64,
     /// Fewest devices, equal in model and limits, that make a class.
     pub alike: usize,
@@ -149,8 +150,8 @@ pub struct DeviceHealth {
     pub found_from: Option<f64>,
     /// Speed over that of the class at each size, with all devices at work.
     pub speeds: Vec<Option<f64>>,
-    /// The same while the neighbours are idle.
+    /// Speed over that of the class at each size, with idle neighbours.
     pub alone: Vec<Option<f64>>,
-    /// The same of copies.
+    /// Speed of copies over that of the class at each size.
     pub transfers: Vec<Option<f64>>,
 }

@@ -35,7 +35,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Makes a machine of alike devices, of which the last is slow in this way.
+    /// Makes a machine of alike devices. `last` says how much slower the last device is.
     fn of_class(devices: usize, last: Slower) -> Self {
         let mut slower = vec![USUAL; devices];
         slower[devices - 1] = last;

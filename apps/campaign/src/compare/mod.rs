@@ -62,11 +62,11 @@ pub struct ComparedPoint {
     pub contender: String,
     /// The value that is compared.
     pub value_of: String,
-    /// Its median in the baseline, which is the median of those of its campaigns.
+    /// Median of the medians of the baseline's campaigns.
     pub baseline: Option<f64>,
-    /// Its median in the compared campaign.
+    /// Median of the compared campaign.
     pub compared: Option<f64>,
-    /// The second over the first.
+    /// Median of the compared campaign over that of the baseline.
     pub ratio: Option<f64>,
     /// Ends of the ratio's interval at 95 %.
     pub interval: Option<[f64; 2]>,
@@ -150,7 +150,7 @@ impl Comparison {
     /// Compares a campaign with a baseline.
     ///
     /// # Errors
-    /// [`CampaignError::File`] if a folder is none of a campaign, or the baseline and the campaign have nothing in common;
+    /// [`CampaignError::File`] if a folder holds no campaign, or the baseline and the campaign have nothing in common;
     /// [`CampaignError::Line`] if a file in it is damaged.
     pub fn read(baseline: &[PathBuf], compared: &Path) -> Result<Self, CampaignError> {
         let sides: Vec<Side> = baseline

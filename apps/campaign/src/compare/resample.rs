@@ -17,7 +17,7 @@ pub const MOST_ROUNDS: u64 = 1000;
 
 /// The values of a contender at a point, in the order of their rounds.
 pub(super) struct RoundValues {
-    /// Of each campaign of the baseline; empty where it lacks the point.
+    /// Values of each campaign of the baseline; empty for a campaign without the point.
     pub baseline: Vec<Vec<f64>>,
     pub compared: Vec<f64>,
 }

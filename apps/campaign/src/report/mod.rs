@@ -80,7 +80,7 @@ pub struct ReportRow {
     pub value_of: String,
     /// The direction in which it is better.
     pub better: Better,
-    /// That value; `None` if no repetition succeeded.
+    /// Median of the value; `None` if no repetition succeeded.
     pub value: Option<MedianInterval>,
     /// The ratio to the reference within a round.
     pub ratio: Option<MedianInterval>,
@@ -104,7 +104,7 @@ pub enum Standing {
     Better,
     /// The whole interval is on the worse side of 1.
     Worse,
-    /// The interval holds 1, or there is none.
+    /// The interval holds 1 or is missing.
     Unclear,
 }
 
@@ -160,7 +160,7 @@ pub enum GoalOutcome {
     Met,
     /// The whole interval misses the goal.
     Missed,
-    /// The interval holds the bound, or there is none.
+    /// The interval holds the bound or is missing.
     Unclear,
 }
 

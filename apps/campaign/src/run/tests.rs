@@ -39,6 +39,17 @@ impl Trial {
     }
 
     /// Returns the lines of `points.jsonl`.
+    fn run_job(&self, nodes: u32) -> Result<CampaignStatus, CampaignError> {
+        let (campaign, results) = (self.campaign(), self.results());
+        run_nodes(
+            &campaign,
+            &results,
+            nodes,
+            &AtomicBool::new(false),
+            &mut |_| {},
+        )
+    }
+
     fn lines(&self) -> Vec<Repetition> {
         let text = fs::read_to_string(self.results().join(POINTS)).unwrap();
         text.lines()
@@ -47,7 +58,7 @@ impl Trial {
     }
 }
 
-/// Two contenders, of which the second prints twice the value of the first, at two sizes.
+/// Two contenders at two sizes. The second contender prints twice the value of the first.
 const TWO: &str = r#"
 [sweep]
 size = [10, 20]
@@ -557,16 +568,7 @@ again = 0
 #[test]
 fn jobs_of_two_sizes_share_a_campaign() {
     let trial = Trial::new(NODES);
-    let run_job = |nodes| {
-        run_nodes(
-            &trial.campaign(),
-            &trial.results(),
-            nodes,
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
-    };
-    let status = run_job(1).unwrap();
+    let status = trial.run_job(1).unwrap();
     assert_eq!(
         (status.state, status.points, status.repetitions),
         (State::Ended, 2, 4)
@@ -579,10 +581,10 @@ fn jobs_of_two_sizes_share_a_campaign() {
     // Both may run at the same time.
     let (part, _) =
         CampaignFolder::open(&find_part(&trial.results(), 1), &trial.campaign()).unwrap();
-    let refused = run_job(1).unwrap_err();
+    let refused = trial.run_job(1).unwrap_err();
     assert!(matches!(refused, CampaignError::Held { .. }), "{refused}");
     assert_eq!(read().engines.len(), 1);
-    run_job(2).unwrap();
+    trial.run_job(2).unwrap();
     drop(part);
     assert_eq!(
         (read().state, read().points_ended, read().repetitions),
@@ -594,7 +596,7 @@ fn jobs_of_two_sizes_share_a_campaign() {
     assert_eq!(report.environments.len(), 1);
     // A run in one job has nothing left to do.
     assert_eq!(trial.run().unwrap().repetitions, 6);
-    let refused = run_job(3).unwrap_err();
+    let refused = trial.run_job(3).unwrap_err();
     assert_eq!(
         refused.to_string(),
         "no point needs 3 nodes: known are 1, 2"
@@ -627,20 +629,11 @@ fn measurements_of_each_number_of_nodes_and_of_all_together_do_not_meet() {
 #[test]
 fn a_contender_that_changes_is_refused_for_every_number_of_nodes() {
     let trial = Trial::new(NODES);
-    let run_job = |nodes| {
-        run_nodes(
-            &trial.campaign(),
-            &trial.results(),
-            nodes,
-            &AtomicBool::new(false),
-            &mut |_| {},
-        )
-    };
-    run_job(1).unwrap();
+    trial.run_job(1).unwrap();
     let text = fs::read_to_string(trial.folder.path().join("trial.toml")).unwrap();
     let changed = text.replace("echo {ranks}", "echo 1{ranks}");
     fs::write(trial.folder.path().join("trial.toml"), changed).unwrap();
-    let refused = run_job(2).unwrap_err().to_string();
+    let refused = trial.run_job(2).unwrap_err().to_string();
     assert!(refused.contains("another contender `one`"), "{refused}");
     assert_eq!(
         fs::read_to_string(trial.results().join(FILE)).unwrap(),
