@@ -1,6 +1,6 @@
 //! One program: started, bounded in time, killed with everything it has started.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -170,7 +170,7 @@ pub(crate) fn kill_marked(mark: &Path) {
 }
 
 /// Lists the processes of this host that have a mark in their environment, and counts those that may have it: a process that
-/// is changing its program has no environment for a moment.
+/// is changing its program has none, or a part of one, for a moment.
 fn list_marked(mark: &Path) -> (Vec<Pid>, usize) {
     let variable = [
         FOLDER_VARIABLE.as_bytes(),
@@ -190,10 +190,10 @@ fn list_marked(mark: &Path) -> (Vec<Pid>, usize) {
             continue;
         };
         // Those of other users cannot be read, and have no mark.
-        let Ok(environment) = fs::read(entry.path().join("environ")) else {
+        let Ok(environment) = read_environment(&entry.path()) else {
             continue;
         };
-        if environment.is_empty() {
+        if environment.last() != Some(&0) {
             // Threads of the kernel and processes that have ended run no program.
             let runs = fs::read_link(entry.path().join("exe")).is_ok();
             unknown += usize::from(runs && read_start(&entry.path()) >= started);
@@ -206,6 +206,17 @@ fn list_marked(mark: &Path) -> (Vec<Pid>, usize) {
         }
     }
     (marked, unknown)
+}
+
+/// Reads the environment of a process: variables that each end with a zero byte.
+fn read_environment(process: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(process.join("environ"))?;
+    // As much as there is at once: the rest is gone when the program is another one.
+    let mut environment = vec![0; 1 << 18];
+    let length = file.read(&mut environment)?;
+    environment.truncate(length);
+    file.read_to_end(&mut environment)?;
+    Ok(environment)
 }
 
 /// Reads the time at which a process was started, in ticks since the system was; `None` for one that has gone.
@@ -309,6 +320,21 @@ mod tests {
         );
         assert_eq!(ended.stdout, "done\n");
         assert_eq!(list_marked(folder.path()).0, []);
+    }
+
+    #[test]
+    fn a_program_that_changes_itself_all_the_time_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("again");
+        fs::write(&path, "exec sh \"$0\"\n").unwrap();
+        for _ in 0..20 {
+            run(
+                "setsid sh ./again & echo done",
+                Duration::MAX,
+                folder.path(),
+            );
+            assert_eq!(list_marked(folder.path()).0, []);
+        }
     }
 
     #[test]
