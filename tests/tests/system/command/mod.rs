@@ -23,6 +23,8 @@ mod trace_model;
 pub use balance::UNLIKE;
 pub use measure::compile;
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 
 use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
@@ -202,10 +204,15 @@ fn one_process_is_one_node() {
 #[test]
 fn a_program_of_another_mpi_library_is_told_so() {
     let [openmpi, mpich] = libraries();
-    let stderr = run(
-        mpich.command(2, &openmpi.isochron, &["mxm", "--size", "10"]),
-        HANGS,
-    )
-    .failure(2);
+    // Each process takes itself for a job of its own, and starts Open MPI's daemon. Two daemons that make one folder at
+    // the same time fail, so each gets its own.
+    let script = "base=$OMPI_MCA_orte_tmpdir_base/$PMI_RANK; mkdir \"$base\"; \
+                  OMPI_MCA_orte_tmpdir_base=$base exec \"$0\" mxm --size 10";
+    let words = [
+        OsStr::new("-c"),
+        script.as_ref(),
+        openmpi.isochron.as_os_str(),
+    ];
+    let stderr = run(mpich.command(2, Path::new("sh"), &words), HANGS).failure(2);
     assert!(stderr.contains("linked with"), "{stderr}");
 }
