@@ -258,7 +258,7 @@ pub fn changed_parts(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         SCALARS,
         LIBRARIES.len(),
     ];
-    let rows = coverage.rows_of_library(comm, levels);
+    let rows = coverage.rows_of_ranks(comm, levels);
     let mut session = open(shared);
     for &[element, levels @ .., _] in &rows {
         match ElementType::ALL[element] {

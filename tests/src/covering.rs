@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use isochron::comm::Comm;
 
+use crate::table::RANKS;
+
 /// The MPI libraries that all cases run with, as their names begin.
 pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
 
@@ -53,6 +55,22 @@ impl Coverage {
         let library = number_library(comm);
         let mut rows = self.rows(levels);
         rows.retain(|row| row[F - 1] == library);
+        rows
+    }
+
+    /// Returns the rows of a large table for these ranks: those for their MPI library, of which the numbers of ranks share all
+    /// combinations.
+    pub fn rows_of_ranks<const F: usize>(
+        self,
+        comm: &dyn Comm,
+        levels: [usize; F],
+    ) -> Vec<[usize; F]> {
+        let mut rows = self.rows_of_library(comm, levels);
+        if self == Self::Whole {
+            let own = RANKS.iter().position(|&ranks| ranks == comm.size());
+            // By the sum of levels, every number of ranks meets every pair of levels.
+            rows.retain(|row| row.iter().sum::<usize>() % RANKS.len() == own.unwrap_or(0));
+        }
         rows
     }
 }

@@ -124,7 +124,7 @@ pub fn learning(shared: &Arc<dyn Comm>, coverage: Coverage) -> usize {
         SCALARS,
         LIBRARIES.len(),
     ];
-    let rows = coverage.rows_of_library(comm, levels);
+    let rows = coverage.rows_of_ranks(comm, levels);
     let mut sessions =
         [0, 1, 2, MADE_UP].map(|kind| Session::of_team(Arc::clone(shared), team_of(kind)));
     for &[element, workers, levels @ .., _] in &rows {

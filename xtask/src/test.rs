@@ -80,7 +80,7 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
     // No test depends on what an earlier one left, or leaves anything to the user.
     command.env("ISOCHRON_STORE", "");
     command.env("ISOCHRON_TEST_ALL", if options.all { "1" } else { "0" });
-    command.env(TEST_THREADS, choose_test_threads());
+    command.env(TEST_THREADS, choose_test_threads(options.all));
     command.env("ISOCHRON_PYTHON_PACKAGES", packages);
     for mpi in [&open_mpi, &mpich] {
         name_programs(&mut command, workspace, mpi, PROGRAMS);
@@ -115,10 +115,12 @@ pub fn run(workspace: &Workspace, steps: &mut Steps, options: &TestOptions) -> R
 }
 
 /// Returns the number of tests that run at one time: what the user says, or two for each core. A test that launches ranks
-/// waits for them to start, meet and end about as long as it computes.
-fn choose_test_threads() -> String {
+/// waits for them to start, meet and end about as long as it computes. Ranks of long tables compute, so `all` tests run one for
+/// each core.
+fn choose_test_threads(all: bool) -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    machine::read_variable(TEST_THREADS).unwrap_or_else(|| (2 * cores).to_string())
+    let at_one_time = if all { cores } else { 2 * cores };
+    machine::read_variable(TEST_THREADS).unwrap_or_else(|| at_one_time.to_string())
 }
 
 /// Makes the test programs print the time of each test, which the stable harness does only if it is told to be another

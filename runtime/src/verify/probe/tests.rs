@@ -1,6 +1,7 @@
 //! How small an error the check finds, and how seldom it is wrong.
 
 use std::sync::{Arc, LazyLock};
+use std::thread;
 
 use isochron_devices::blas::{BlasChoice, choose_blas};
 use isochron_devices::{Blas, Scalar, ViewMut};
@@ -298,36 +299,72 @@ fn multiply_sizes<T: Scalar>(case: &Case<T>, magnitude: fn(&Complex64) -> f64) -
     multiply(&size(&case.a), &size(&case.b), 256, 0)
 }
 
-/// Returns the smallest error that is found in 999 of 1000 elements, in units of `u·√t·‖a_i‖·‖b_j‖` with t real terms, and the
-/// same of a bound by the worst case of a whole row.
+/// The sizes by which the errors of a product of forty rows are told.
+struct Sizes {
+    /// Those of the terms of each element.
+    terms: Matrix<f64>,
+    /// Sums of the terms of each row, by the parts of complex numbers.
+    row_sums: Vec<f64>,
+    rows_of_a: Vec<f64>,
+    cols_of_b: Vec<f64>,
+}
+
+impl Sizes {
+    fn of<T: Scalar>(case: &Case<T>) -> Self {
+        let part_sizes = multiply_sizes(case, Complex64::l1_norm);
+        let mut row_sums = vec![0.0; case.a.local().rows()];
+        for col in 0..case.b.local().cols() {
+            for (sum, size) in row_sums.iter_mut().zip(part_sizes.local().col(col)) {
+                *sum += size;
+            }
+        }
+        Self {
+            terms: multiply_sizes(case, |x| x.norm()),
+            row_sums,
+            rows_of_a: find_norms(&case.a, true),
+            cols_of_b: find_norms(&case.b, false),
+        }
+    }
+}
+
+/// For each way, returns the smallest error that is found in 999 of 1000 elements, in units of `u·√t·‖a_i‖·‖b_j‖` with t real
+/// terms, and the same of a bound by the worst case of a whole row.
 fn find_smallest<T: Scalar>(
     n: usize,
     numbers: Numbers,
     scaled: (Scaled, f64),
-    way: Way,
+) -> [[f64; 2]; ALL_WAYS.len()] {
+    let mut case = Case::<T>::new([40, n, n], [numbers; 2], scaled, n as u64);
+    let sizes = Sizes::of(&case);
+    ALL_WAYS.map(|way| {
+        let c0 = way.make_c(&case, numbers);
+        let probe = way.probe(&case, c0.as_ref(), 3);
+        let Some(c0) = c0 else {
+            return find_smallest_by(&probe, &sizes, &case.c, None);
+        };
+        let sum = add_product(&case, &c0, 256, n);
+        let product = std::mem::replace(&mut case.c, sum);
+        let found = find_smallest_by(&probe, &sizes, &case.c, Some(&c0));
+        case.c = product;
+        found
+    })
+}
+
+fn find_smallest_by<T: Scalar>(
+    probe: &Probe<T>,
+    sizes: &Sizes,
+    c: &Matrix<T>,
+    c0: Option<&Matrix<T>>,
 ) -> [f64; 2] {
-    const ROWS: usize = 40;
-    let mut case = Case::<T>::new([ROWS, n, n], [numbers; 2], scaled, n as u64);
-    let c0 = way.make_c(&case, numbers);
-    let probe = way.probe(&case, c0.as_ref(), 3);
-    if let Some(c0) = &c0 {
-        case.c = add_product(&case, c0, 256, n);
-    }
-    let added = |row: usize, col: usize| {
-        c0.as_ref()
-            .map_or(0.0, |c0| c0.local().col(col)[row].value().norm())
-    };
+    let n = sizes.cols_of_b.len();
+    let added =
+        |row: usize, col: usize| c0.map_or(0.0, |c0| c0.local().col(col)[row].value().norm());
     let mut residuals = Vec::new();
     let take = |residual| residuals.push(residual);
     probe
-        .pass_over_residuals(&LocalComm::new(), &case.c, take)
+        .pass_over_residuals(&LocalComm::new(), c, take)
         .unwrap();
     let vector = probe.vector.numbers();
-    let (sizes, row_norms, col_norms) = (
-        multiply_sizes(&case, |x| x.norm()),
-        find_norms(&case.a, true),
-        find_norms(&case.b, false),
-    );
     let unit = T::EPSILON / 2.0;
     let terms = (n * count_parts::<T>()) as f64;
     let complex = if T::TYPE.is_complex() {
@@ -335,13 +372,6 @@ fn find_smallest<T: Scalar>(
     } else {
         1.0
     };
-    let mut row_sums = [0.0; ROWS];
-    let part_sizes = multiply_sizes(&case, Complex64::l1_norm);
-    for col in 0..n {
-        for (sum, size) in row_sums.iter_mut().zip(part_sizes.local().col(col)) {
-            *sum += size;
-        }
-    }
     let row_terms: Vec<f64> = (probe.terms.chunks_exact(count_parts::<T>()))
         .map(|parts| parts.iter().sum())
         .collect();
@@ -355,12 +385,12 @@ fn find_smallest<T: Scalar>(
     } in residuals
     {
         for col in probe.groups.cols(group) {
-            let g = sizes.local().col(col)[row] + added(row, col);
+            let g = sizes.terms.local().col(col)[row] + added(row, col);
             let terms_with_c = row_terms[row] + if c0.is_some() { 1.0 } else { 0.0 };
             let element = (find_element_bound::<T>(terms_with_c) + unit) * g;
             let error = ((size + bound) / vector[col].abs()).max(element);
-            let before = 4.0 * complex * (2 * n + 4) as f64 * unit * row_sums[row];
-            let of_element = row_norms[row] * col_norms[col] + added(row, col);
+            let before = 4.0 * complex * (2 * n + 4) as f64 * unit * sizes.row_sums[row];
+            let of_element = sizes.rows_of_a[row] * sizes.cols_of_b[col] + added(row, col);
             let rounding = unit * terms.sqrt() * of_element;
             if rounding > 0.0 {
                 found[0].push(error / rounding);
@@ -395,14 +425,18 @@ fn errors_of_64_roundings_are_found() {
                 .into_iter()
                 .flat_map(|scaled| [(scaled, 1e6), (scaled, 1e14)])
             {
-                for way in ALL_WAYS {
-                    let of = (scaled, scale);
-                    let found = [
-                        find_smallest::<f32>(n, *numbers, of, way),
-                        find_smallest::<f64>(n, *numbers, of, way),
-                        find_smallest::<Complex32>(n, *numbers, of, way),
-                        find_smallest::<Complex64>(n, *numbers, of, way),
-                    ];
+                let of = (scaled, scale);
+                let found = thread::scope(|scope| {
+                    [
+                        scope.spawn(|| find_smallest::<f32>(n, *numbers, of)),
+                        scope.spawn(|| find_smallest::<f64>(n, *numbers, of)),
+                        scope.spawn(|| find_smallest::<Complex32>(n, *numbers, of)),
+                        scope.spawn(|| find_smallest::<Complex64>(n, *numbers, of)),
+                    ]
+                    .map(|of_type| of_type.join().unwrap())
+                });
+                for (number, way) in ALL_WAYS.into_iter().enumerate() {
+                    let found = found.map(|of_type| of_type[number]);
                     let text = found.map(|[after, before]| format!("{before:.1e} {after:.0}"));
                     let line = format!(
                         "{n} {numbers:?} {scaled:?} {scale:e} {way:?} | {}",
