@@ -9,8 +9,8 @@ use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use isochron_devices::measure::{UpdateOperands, repeat_alone};
 use isochron_devices::{
-    BlasChoice, CoreInfo, CpuWorker, Depth, DeviceError, DeviceTeam, MeasureConfig, Topology, blas,
-    measure_team,
+    Blas as _, CblasLibrary, CoreInfo, CpuWorker, Depth, DeviceError, DeviceTeam, MeasureConfig,
+    Topology, measure_team,
 };
 use serde::Serialize;
 
@@ -30,6 +30,9 @@ pub struct NeighboursArguments {
     /// Columns of A
     #[arg(long, default_value_t = 8)]
     block: usize,
+    /// The library
+    #[arg(long, default_value = "libopenblas.so.0")]
+    blas: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -64,7 +67,7 @@ pub fn run(arguments: &NeighboursArguments) -> anyhow::Result<()> {
         "a neighbour needs a core besides the device's, and there is only one core"
     );
     let others = cores.split_off(cores.len() / 2);
-    let blas = blas::choose_blas(&BlasChoice::Auto)?;
+    let blas = Arc::new(CblasLibrary::open(&arguments.blas)?);
     let mut speed = DeviceSpeed {
         library: blas.name().to_owned(),
         cores: cores.len(),
