@@ -8,13 +8,13 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod algorithms;
-mod direct;
 mod goal;
 mod gpu;
 mod hpopta;
 mod jacobi;
 mod launch;
 mod learning;
+mod listen;
 mod markdown;
 mod measure;
 mod neighbours;
@@ -22,9 +22,7 @@ mod process;
 mod report;
 mod results;
 mod shape;
-mod silence;
 mod statistics;
-mod stencil;
 mod thesis;
 mod trace;
 mod update;
@@ -43,9 +41,9 @@ struct BenchCliArguments {
 enum CampaignCommand {
     /// Time and growth of the partitioners, layouts and balancing machines, on one core
     Algorithms(algorithms::AlgorithmsArguments),
-    /// The update of a CPU device against the BLAS called directly with its own threads
+    /// A burst of updates by a CPU device, or by the BLAS with its own threads
     Update(update::UpdateArguments),
-    /// A device alone and next to a neighbour that streams through memory
+    /// An update of a device alone, or next to neighbours that stream through memory
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
@@ -53,12 +51,10 @@ enum CampaignCommand {
     Measure(measure::AdaptiveSizesArguments),
     /// Cost and savings of learning the speeds, simulated on clusters of known times
     Learning(learning::LearningArguments),
-    /// A stencil whose rows follow a slow rank, in four languages and under both MPI libraries
-    Stencil(stencil::StencilArguments),
     /// Bytes that layouts predict for many nodes
     Volume(volume::VolumeArguments),
-    /// How soon the watch names a stopped rank, and whether it ever names one that works
-    Silence(silence::SilenceArguments),
+    /// What jobs say on standard error, and when
+    Listen(listen::ListenArguments),
     /// Chapters 3 and 4 of the thesis: figures 3.1 to 3.4 and table 4.2
     #[command(name = "thesis-3")]
     Thesis(thesis::ThesisArguments),
@@ -78,9 +74,8 @@ fn main() -> anyhow::Result<()> {
         CampaignCommand::Gpu(arguments) => gpu::run(&arguments),
         CampaignCommand::Measure(arguments) => measure::run(&arguments),
         CampaignCommand::Learning(arguments) => learning::run(&arguments),
-        CampaignCommand::Stencil(arguments) => stencil::run(&arguments),
         CampaignCommand::Volume(arguments) => volume::run(&arguments),
-        CampaignCommand::Silence(arguments) => silence::run(&arguments),
+        CampaignCommand::Listen(arguments) => listen::run(&arguments),
         CampaignCommand::Thesis(arguments) => thesis::run(&arguments),
         CampaignCommand::Hpopta(arguments) => hpopta::run(&arguments),
         CampaignCommand::Jacobi(arguments) => jacobi::run(&arguments),

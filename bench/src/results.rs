@@ -124,11 +124,6 @@ impl ResultsPage {
         read_results(&self.path("json"))
     }
 
-    /// Returns `true` if there are published samples.
-    pub fn is_published(&self) -> bool {
-        self.path("json").exists()
-    }
-
     /// Writes the file of the samples. A long campaign calls it between rounds too, so that an abort loses little.
     ///
     /// # Errors
@@ -282,11 +277,7 @@ mod tests {
         check_published::<crate::jacobi::JacobiResults>()?;
         check_published::<crate::learning::LearningResults>()?;
         check_published::<crate::measure::MeasureResults>()?;
-        check_published::<crate::neighbours::NeighboursResults>()?;
-        check_published::<crate::silence::SilenceResults>()?;
-        check_published::<crate::stencil::StencilResults>()?;
-        check_published::<crate::thesis::ThesisResults>()?;
-        check_published::<crate::update::UpdateResults>()
+        check_published::<crate::thesis::ThesisResults>()
     }
 
     /// Returns the first place in which two documents differ, with both values.

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::MedianRange;
-
 /// The shape of a product or update `C (m×n) += A (m×k) · B (k×n)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProductShape {
@@ -25,11 +23,6 @@ impl ProductShape {
     /// Returns the floating-point operations `2·m·n·k`.
     pub fn flop(self) -> f64 {
         2.0 * (self.m * self.n) as f64 * self.k as f64
-    }
-
-    /// Summarizes the speeds of runs of these seconds, in 10⁹ flop/s.
-    pub fn speeds_gflops(self, times_s: &[f64]) -> MedianRange {
-        MedianRange::of(times_s.iter().map(|t_s| self.flop() / t_s / 1e9))
     }
 }
 

@@ -68,11 +68,6 @@ impl MedianRange {
     }
 }
 
-/// Returns the median of a sample, NaN if it is empty.
-pub fn median(values: &[f64]) -> f64 {
-    MedianRange::of(values.iter().copied()).median
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,8 +76,8 @@ mod tests {
     fn medians_of_odd_and_even_samples() {
         let odd = MedianRange::of([3.0, 1.0, 2.0]);
         assert_eq!((odd.median, odd.min, odd.max), (2.0, 1.0, 3.0));
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
+        assert_eq!(MedianRange::of([4.0, 1.0, 2.0, 3.0]).median, 2.5);
+        assert!(MedianRange::of([]).median.is_nan());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,11 +24,8 @@ use crate::workspace::Workspace;
 /// The programs of every campaign.
 const PROGRAMS: &str = "--bin isochron --bin isochron-bench --bin isochron-cluster";
 
-/// The campaign that runs an example of the library.
+/// An example of the library that is a contender.
 const PREPARED: &str = "prepared";
-
-/// The campaign that runs jobs under both MPI libraries.
-const SILENCE: &str = "silence";
 
 /// Drivers of other programs.
 const PEERS: [&str; 4] = ["pdgemm", "dgemm", "starpu", "speed"];
@@ -57,29 +54,9 @@ fn run_file(
     args: &[String],
 ) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let names = |program: &str| text.split([' ', '"']).any(|word| word == program);
-    let has_peers = PEERS.iter().any(|peer| names(peer));
-    install::ensure(if has_peers { Goal::Peers } else { Goal::Run }, steps)?;
-    let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let example = if names(PREPARED) {
-        "--example prepared"
-    } else {
-        ""
-    };
-    build::release(
-        workspace,
-        steps,
-        &mpi,
-        &format!("{WITH_TESTS} {PROGRAMS} {example}"),
-    )?;
-    let folders = ProgramFolders {
-        launchers: write_launcher(workspace, &mpi)?,
-        peers: if has_peers {
-            Some(peers::build(workspace, steps, &mpi)?)
-        } else {
-            None
-        },
-    };
+    let needs = CampaignNeeds::of(&text);
+    let mpi = needs.install(workspace, steps)?;
+    let folders = needs.build(workspace, steps, &mpi)?;
     let dir = find_dir(args);
     let folder = dir.clone();
     let folder = folder.unwrap_or_else(|| workspace.root().join("bench/results").join(name));
@@ -102,6 +79,87 @@ fn run_file(
         })?;
     }
     Ok(())
+}
+
+/// What a campaign runs besides `isochron` and `isochron-bench`.
+struct CampaignNeeds {
+    has_peers: bool,
+    has_prepared: bool,
+    /// Programs of both MPI libraries, as `isochron-mpich`.
+    has_both: bool,
+    has_stencils: bool,
+    /// Programs that do what the environment of a test says.
+    has_hooks: bool,
+}
+
+impl CampaignNeeds {
+    /// Reads the programs in the text of a campaign file.
+    fn of(text: &str) -> Self {
+        let names = |program: &str| text.split([' ', '"']).any(|word| word == program);
+        Self {
+            has_peers: PEERS.iter().any(|peer| names(peer)),
+            has_prepared: names(PREPARED),
+            has_both: text.contains("-{mpi}"),
+            has_stencils: text.contains(stencils::PREFIX),
+            has_hooks: text.contains("ISOCHRON_TEST_"),
+        }
+    }
+
+    /// Installs the packages; returns the MPI library of the campaign.
+    fn install(&self, workspace: &Workspace, steps: &mut Steps) -> Result<MpiInstallation> {
+        let goal = if self.has_peers {
+            Goal::Peers
+        } else if self.has_both {
+            Goal::Test
+        } else {
+            Goal::Run
+        };
+        install::ensure(goal, steps)?;
+        build::prepare(workspace, Library::OpenMpi)
+    }
+
+    /// Builds all programs, and makes the folders in which they are found.
+    fn build(
+        &self,
+        workspace: &Workspace,
+        steps: &mut Steps,
+        mpi: &MpiInstallation,
+    ) -> Result<ProgramFolders> {
+        let example = if self.has_prepared {
+            "--example prepared"
+        } else {
+            ""
+        };
+        let hooks = if self.has_hooks { TEST_HOOKS } else { "" };
+        build::release(
+            workspace,
+            steps,
+            mpi,
+            &format!("{WITH_TESTS} {PROGRAMS} {example} {hooks}"),
+        )?;
+        let launchers = workspace.target(Library::OpenMpi).join("campaigns");
+        fs::create_dir_all(&launchers)?;
+        write_launcher(&launchers.join("mpirun"), mpi)?;
+        if self.has_both {
+            let mpich = build::prepare(workspace, Library::Mpich)?;
+            let programs = format!("{WITH_TESTS} --bin isochron {hooks}");
+            build::release(workspace, steps, &mpich, &programs)?;
+            for mpi in [mpi, &mpich] {
+                let name = mpi.kind.suffix().to_lowercase();
+                write_launcher(&launchers.join(format!("mpirun-{name}")), mpi)?;
+                let program = workspace.binary(mpi.kind, "isochron");
+                link(&program, &launchers.join(format!("isochron-{name}")))?;
+            }
+            if self.has_stencils {
+                stencils::build(workspace, steps, [mpi, &mpich], &launchers)?;
+            }
+        }
+        let peers = self
+            .has_peers
+            .then(|| peers::build(workspace, steps, mpi))
+            .transpose()?;
+        Ok(ProgramFolders { launchers, peers })
+    }
 }
 
 /// The folders in which a campaign finds its programs.
@@ -139,7 +197,6 @@ impl ProgramFolders {
     }
 }
 
-/// Writes a program `mpirun` that is the launcher of an MPI library, whatever the system calls it. Returns its folder.
 /// Returns the folder that `--dir DIR` or `--dir=DIR` names.
 fn find_dir(args: &[String]) -> Option<PathBuf> {
     let place = args.iter().position(|arg| arg == "--dir");
@@ -148,13 +205,22 @@ fn find_dir(args: &[String]) -> Option<PathBuf> {
     after.map(String::as_str).or(joined).map(PathBuf::from)
 }
 
-fn write_launcher(workspace: &Workspace, mpi: &MpiInstallation) -> Result<PathBuf> {
-    let folder = workspace.target(Library::OpenMpi).join("campaigns");
-    fs::create_dir_all(&folder)?;
-    let file = folder.join("mpirun");
-    fs::write(&file, format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.launcher))?;
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
-    Ok(folder)
+/// Writes a program that is the launcher of an MPI library, whatever the system calls it.
+fn write_launcher(file: &Path, mpi: &MpiInstallation) -> Result<()> {
+    fs::write(file, format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.launcher))?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+/// Gives a program another name.
+///
+/// # Errors
+/// If the old name cannot be removed or the new one not be made.
+pub fn link(program: &Path, name: &Path) -> Result<()> {
+    if name.symlink_metadata().is_ok() {
+        fs::remove_file(name)?;
+    }
+    symlink(program, name).with_context(|| name.display().to_string())
 }
 
 /// Builds the programs and runs a command of `isochron-bench`.
@@ -164,47 +230,15 @@ fn run_program(
     name: &str,
     args: &[String],
 ) -> Result<()> {
-    // Tables are made without the programs that a campaign measures.
-    let measures = !args.iter().any(|arg| arg == "--table-only");
-    let has_stencils = measures && name == stencils::CAMPAIGN;
-    let has_both = has_stencils || (measures && name == SILENCE);
-    let goal = if has_both { Goal::Test } else { Goal::Run };
-    install::ensure(goal, steps)?;
+    install::ensure(Goal::Run, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
-    let chosen = if has_stencils { stencils::PROGRAMS } else { "" };
-    let hooks = if name == SILENCE { TEST_HOOKS } else { "" };
-    let programs = format!("{WITH_TESTS} {PROGRAMS} {chosen} {hooks}");
-    build::release(workspace, steps, &mpi, &programs)?;
-    let stencils = has_stencils.then(|| {
-        let mpich = build::prepare(workspace, Library::Mpich)?;
-        let folder = stencils::build(workspace, steps, &[&mpi, &mpich])?;
-        anyhow::Ok((folder, mpich))
-    });
-    let stencils = stencils.transpose()?;
-    let mpich = (measures && name == SILENCE).then(|| {
-        let mpich = build::prepare(workspace, Library::Mpich)?;
-        build::release(
-            workspace,
-            steps,
-            &mpich,
-            &format!("{WITH_TESTS} --bin isochron {TEST_HOOKS}"),
-        )?;
-        anyhow::Ok(mpich)
-    });
-    let mpich = mpich.transpose()?;
+    build::release(workspace, steps, &mpi, &format!("{WITH_TESTS} {PROGRAMS}"))?;
     steps.run(&format!("campaign {name}"), || {
         let program = workspace.binary(Library::OpenMpi, "isochron-bench");
         let mut command = Command::new(program);
         command.arg(name).args(args).current_dir(workspace.root());
         mpi.apply(&mut command);
         name_programs(&mut command, workspace, &mpi, &[("BIN", "isochron")]);
-        if let Some(mpich) = &mpich {
-            name_programs(&mut command, workspace, mpich, &[("BIN", "isochron")]);
-        }
-        if let Some((folder, mpich)) = &stencils {
-            name_programs(&mut command, workspace, mpich, &[]);
-            command.env(stencils::VARIABLE, folder);
-        }
         execute(&mut command)
     })
 }

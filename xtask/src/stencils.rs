@@ -1,9 +1,5 @@
-//! The stencils in all languages for all MPI libraries, which the campaign `stencil` runs.
-//!
-//! ```text
-//! FOLDER/openmpi/  rust, c, fortran, python: programs that any launcher starts
-//! FOLDER/mpich/    the same
-//! ```
+//! The stencils in all languages for both MPI libraries, which the campaign `stencil` runs: `stencil-rust-openmpi`,
+//! `stencil-python-mpich`, …
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -12,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::bench::link;
 use crate::build::{self, WITH_TESTS};
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
@@ -21,47 +18,52 @@ use crate::steps::{Steps, execute};
 use crate::wheel;
 use crate::workspace::Workspace;
 
-/// The campaign that needs them.
-pub const CAMPAIGN: &str = "stencil";
-
-/// The environment variable that names their folder to the campaign.
-pub const VARIABLE: &str = "ISOCHRON_STENCILS";
+/// The beginning of their names.
+pub const PREFIX: &str = "stencil-";
 
 /// The program in Rust and the libraries of the other languages.
-pub const PROGRAMS: &str = "--lib --example stencil";
+const PROGRAMS: &str = "--lib --example stencil";
 
-const LIBRARIES: [Library; 2] = [Library::OpenMpi, Library::Mpich];
+/// The names of the programs of each MPI library.
+const LANGUAGES: [&str; 4] = ["rust", "c", "fortran", "python"];
 
-/// Builds the programs with these MPI libraries. Returns their folder.
+/// Builds the programs with both MPI libraries, and links them into `folder`.
 ///
 /// # Errors
 /// When a step fails.
 pub fn build(
     workspace: &Workspace,
     steps: &mut Steps,
-    libraries: &[&MpiInstallation],
-) -> Result<PathBuf> {
-    let folder = workspace.target(Library::OpenMpi).join("stencils");
+    libraries: [&MpiInstallation; 2],
+    folder: &Path,
+) -> Result<()> {
+    let stencils = workspace.target(Library::OpenMpi).join("stencils");
     for mpi in libraries {
         let selected = format!("{WITH_TESTS} {PROGRAMS}");
         build::release(workspace, steps, mpi, &selected)?;
     }
     steps.run("build the stencils", || {
-        prefix::write_files(workspace, &LIBRARIES, &folder.join("installed"))?;
+        let kinds = libraries.map(|mpi| mpi.kind);
+        prefix::write_files(workspace, &kinds, &stencils.join("installed"))?;
         for mpi in libraries {
-            let programs = folder.join(mpi.kind.suffix().to_lowercase());
+            let name = mpi.kind.suffix().to_lowercase();
+            let programs = stencils.join(&name);
             if programs.exists() {
                 fs::remove_dir_all(&programs)?;
             }
             let builder = StencilBuilder {
                 examples: workspace.root().join("runtime"),
-                installed: folder.join("installed"),
+                installed: stencils.join("installed"),
                 programs,
                 mpi,
             };
             builder.build_all(workspace)?;
+            for language in LANGUAGES {
+                let program = builder.programs.join(language);
+                link(&program, &folder.join(format!("{PREFIX}{language}-{name}")))?;
+            }
         }
-        Ok(folder)
+        Ok(())
     })
 }
 

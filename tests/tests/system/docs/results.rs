@@ -121,13 +121,13 @@ pub fn campaign_table() -> String {
         campaign_row("balance"),
         campaign_row("hybrid"),
         measure_row(),
-        update_row(),
-        neighbours_row(),
+        campaign_row("update"),
+        campaign_row("neighbours"),
         algorithms_row(),
         learning_row(),
         campaign_row("prepared"),
-        stencil_row(),
-        silence_row(),
+        campaign_row("stencil"),
+        campaign_row("silence"),
         thesis_row(),
         hpopta_row(),
         jacobi_row(),
@@ -240,28 +240,6 @@ fn measure_row() -> String {
     )
 }
 
-fn update_row() -> String {
-    let page = read_page("update");
-    let table = ResultsTable::find(&page, "ours / the library's");
-    format_row(
-        "update",
-        "our speed / the library's own threads",
-        &table.range_of_medians("ours / the library's"),
-        &table.count_verdicts(0),
-    )
-}
-
-fn neighbours_row() -> String {
-    let page = read_page("neighbours");
-    let table = ResultsTable::find(&page, "with / alone");
-    format_row(
-        "neighbours",
-        "speed next to a neighbour / alone",
-        &table.range_of_medians("with / alone"),
-        "",
-    )
-}
-
 fn algorithms_row() -> String {
     let page = read_page("algorithms");
     let table = ResultsTable::find(&page, "goal");
@@ -292,38 +270,6 @@ fn learning_row() -> String {
         "learning",
         "(measuring + run) / ideal, 8 unlike nodes, 150 steps",
         &format!("{now}, and {before} where all measuring came before the run"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
-fn stencil_row() -> String {
-    let page = read_page("stencil");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let [even, balanced] = ["even / ideal", "balanced / ideal"]
-        .map(|figure| ResultsTable::find(&page, figure).range_of_medians(figure));
-    format_row(
-        "stencil",
-        "balanced loop / ideal, 3 ranks, one 4 times slower, from four languages",
-        &format!("{balanced}, and {even} with even parts"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
-}
-
-/// Returns nothing before the campaign was measured.
-fn silence_row() -> String {
-    let page = read_page("silence");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let (_, sentence) = page.split_once("The line came ").expect("the time");
-    let (seconds, _) = sentence.split_once(" s after").expect("the time");
-    format_row(
-        "silence",
-        "seconds from the start of a job to the line about its stopped rank",
-        seconds,
         &ResultsTable::find(&page, "goal").count_verdicts(0),
     )
 }
