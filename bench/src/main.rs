@@ -12,6 +12,7 @@ mod direct;
 mod goal;
 mod gpu;
 mod hpopta;
+mod instances;
 mod jacobi;
 mod launch;
 mod learning;
@@ -41,7 +42,7 @@ struct BenchCliArguments {
 
 #[derive(Subcommand)]
 enum CampaignCommand {
-    /// Time and growth of the partitioners, layouts and balancing machines, on one core
+    /// Time of a partitioner, layout or balancing machine, and its growth from half the size
     Algorithms(algorithms::AlgorithmsArguments),
     /// The update of a CPU device against the BLAS called directly with its own threads
     Update(update::UpdateArguments),
@@ -49,9 +50,9 @@ enum CampaignCommand {
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
-    /// Models measured at adaptive sizes against models measured on a grid of sizes
+    /// Models of a kernel measured at adaptive sizes against models measured on a grid of sizes
     Measure(measure::AdaptiveSizesArguments),
-    /// Cost and savings of learning the speeds, simulated on clusters of known times
+    /// Cost of learning the speeds, simulated on clusters of known times
     Learning(learning::LearningArguments),
     /// A stencil whose rows follow a slow rank, in four languages and under both MPI libraries
     Stencil(stencil::StencilArguments),

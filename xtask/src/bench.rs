@@ -57,7 +57,11 @@ fn run_file(
     args: &[String],
 ) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let names = |program: &str| text.split([' ', '"']).any(|word| word == program);
+    let names = |program: &str| {
+        text.lines()
+            .filter(|line| line.starts_with("command"))
+            .any(|line| line.split([' ', '"']).any(|word| word == program))
+    };
     let has_peers = PEERS.iter().any(|peer| names(peer));
     install::ensure(if has_peers { Goal::Peers } else { Goal::Run }, steps)?;
     let mpi = build::prepare(workspace, Library::OpenMpi)?;
