@@ -1,11 +1,10 @@
 //! Made-up devices and areas, the same in every run.
 
 use isochron_hierarchy::model::{ModelError, Point, TimeFunction};
-
 use isochron_support::simulated::SplitMix;
 
 /// Points of each speed function.
-pub const POINTS: i32 = 20;
+const POINTS: i32 = 20;
 
 /// Makes [`POINTS`] points for each of `n` devices: speeds rise, level out and fall off at the edge of a memory.
 ///
@@ -45,7 +44,6 @@ pub fn make_models<M>(
 }
 
 /// Makes the areas of `n` nodes, which differ by a factor of up to 100.
-#[must_use]
 pub fn make_areas(n: usize) -> Vec<f64> {
     let mut random = SplitMix::new(2);
     (0..n).map(|_| random.log_uniform(1.0, 100.0)).collect()

@@ -11,6 +11,7 @@ mod algorithms;
 mod goal;
 mod gpu;
 mod hpopta;
+mod instances;
 mod jacobi;
 mod launch;
 mod learning;
@@ -39,7 +40,7 @@ struct BenchCliArguments {
 
 #[derive(Subcommand)]
 enum CampaignCommand {
-    /// Time and growth of the partitioners, layouts and balancing machines, on one core
+    /// Time of a partitioner, layout or balancing machine, and its growth from half the size
     Algorithms(algorithms::AlgorithmsArguments),
     /// A burst of updates by a CPU device, or by the BLAS with its own threads
     Update(update::UpdateArguments),
@@ -47,9 +48,9 @@ enum CampaignCommand {
     Neighbours(neighbours::NeighboursArguments),
     /// A GPU: its link, our update against cuBLAS, a C that does not fit, the GPU with CPUs and ranks
     Gpu(gpu::GpuArguments),
-    /// Models measured at adaptive sizes against models measured on a grid of sizes
+    /// Models of a kernel measured at adaptive sizes against models measured on a grid of sizes
     Measure(measure::AdaptiveSizesArguments),
-    /// Cost and savings of learning the speeds, simulated on clusters of known times
+    /// Cost of learning the speeds, simulated on clusters of known times
     Learning(learning::LearningArguments),
     /// Bytes that layouts predict for many nodes
     Volume(volume::VolumeArguments),

@@ -1,23 +1,17 @@
-//! Models measured at adaptive sizes, against models measured on a fixed grid of sizes, of real kernels.
+//! Models measured at adaptive sizes, against models measured on a fixed grid of sizes, of a real kernel.
 //!
-//! Four devices are made of each kernel's times, paced 1 : 2 : 4 : 8, and the models divide work among them. The
-//! shortest time of all rounds at each size of the grid is taken for the true one: disturbances only lengthen times. It
+//! Four devices are made of the kernel's times, paced 1 : 2 : 4 : 8, and the models divide work among them. The shorter
+//! time of two more grids, measured before and after, is taken for the true one: disturbances only lengthen times. It
 //! judges how long the slowest device takes, against the best division.
 
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::Context as _;
 use isochron_hierarchy::model::{Fit, ModelSizes, Point, SizeRule, SpeedModel};
 use isochron_hierarchy::partition::Partitioner;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::launch::MxmLauncher;
-use crate::markdown::{format_table, yes_or_no};
-use crate::results::{CampaignResults, Origin, ResultsPage, list_in_turn};
-use crate::statistics::MedianRange;
-
-/// The kernels, as `isochron measure` names them.
-const KERNELS: [&str; 2] = ["gemm", "fft"];
+use crate::process::run_program;
 
 /// Factor by which each device is slower than its kernel.
 const PACES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
@@ -28,97 +22,89 @@ const WORKS: u64 = 18;
 /// Part of a time by which adaptive sizes let it differ from the line, as `isochron measure` has it by default.
 const TOLERANCE: f64 = 0.02;
 
-/// The goals: points over those of the grid, and the longest time over that by models of the grid.
-const GOALS: [f64; 2] = [0.5, 1.02];
-
-/// Longest time of a model.
-const LIMIT: Duration = Duration::from_secs(600);
-
-/// The size of the campaign.
-#[derive(clap::Args)]
-pub struct AdaptiveSizesArguments {
-    /// Rounds; each measures every kernel on the grid and at adaptive sizes
-    #[arg(long, default_value_t = 8)]
-    rounds: usize,
-    /// Only make the table from the samples that are kept
-    #[arg(long)]
-    table_only: bool,
-}
-
 /// The sizes of the grid: the first, the last, and the distance of two.
 const GRID: [u64; 3] = [30, 3000, 30];
 
-/// The file of results.
-#[derive(Serialize, Deserialize)]
-pub struct MeasureResults {
-    #[serde(flatten)]
-    origin: Origin,
-    samples: Vec<ModelSample>,
-}
-
-/// A model measured in a round.
-#[derive(Serialize, Deserialize)]
-struct ModelSample {
-    round: usize,
+/// The kernel whose models are compared.
+#[derive(clap::Args)]
+pub struct AdaptiveSizesArguments {
+    /// A kernel, as `isochron measure` names it
     kernel: String,
-    is_adaptive: bool,
-    points: Vec<Point>,
 }
 
-/// Runs the campaign, or makes its table only.
+/// Models of one kernel, judged by its true times.
+#[derive(Debug, Serialize)]
+struct ModelComparison {
+    /// The grid.
+    grid: JudgedModel,
+    /// The points of the grid at the sizes that adaptive measuring asks for.
+    chosen: JudgedModel,
+    /// Points measured at adaptive sizes.
+    measured: JudgedModel,
+}
+
+/// A model and its divisions.
+#[derive(Debug, Serialize)]
+struct JudgedModel {
+    points: usize,
+    /// Longest time of the slowest device over that of the best division, of all works.
+    over_best: f64,
+}
+
+/// Measures models of a kernel and prints their comparison as JSON.
+///
+/// # Errors
+/// If `isochron measure` fails.
 pub fn run(arguments: &AdaptiveSizesArguments) -> anyhow::Result<()> {
-    let fresh = (!arguments.table_only).then(|| measure(arguments.rounds));
-    MeasureResults::publish(fresh.transpose()?)
-}
-
-fn measure(rounds: usize) -> anyhow::Result<MeasureResults> {
-    let launcher = MxmLauncher::from_environment()?;
-    let mut samples = Vec::new();
-    for round in 0..rounds {
-        let models = KERNELS
-            .map(|kernel| [(kernel, false), (kernel, true)])
-            .concat();
-        for &(kernel, is_adaptive) in list_in_turn(&models, round) {
-            println!(
-                "round {round}: {kernel}, {}",
-                if is_adaptive { "adaptive" } else { "grid" }
-            );
-            samples.push(ModelSample {
-                round,
-                kernel: kernel.to_owned(),
-                is_adaptive,
-                points: measure_model(&launcher, kernel, is_adaptive)?,
-            });
-        }
-    }
-    Ok(MeasureResults {
-        origin: Origin::new(format!("cargo xtask bench measure --rounds {rounds}")),
-        samples,
-    })
+    let measure = |is_adaptive| measure_model(&arguments.kernel, is_adaptive);
+    let before = measure(false)?;
+    let (grid, measured) = (measure(false)?, measure(true)?);
+    let after = measure(false)?;
+    let comparison = ModelComparison::new(&[before, after], &grid, &measured)?;
+    println!("{}", serde_json::to_string(&comparison)?);
+    Ok(())
 }
 
 /// Measures the model of a kernel by the command.
-fn measure_model(
-    launcher: &MxmLauncher,
-    kernel: &str,
-    is_adaptive: bool,
-) -> anyhow::Result<Vec<Point>> {
+fn measure_model(kernel: &str, is_adaptive: bool) -> anyhow::Result<Vec<Point>> {
     let [from, to, step] = GRID;
     let sizes = if is_adaptive {
         format!("--adaptive --step {step}")
     } else {
         format!("--points {}", (to - from) / step + 1)
     };
-    let words: Vec<String> = format!(
+    let words = format!(
         "measure {kernel} --from {from} --to {to} {sizes} --max-reps 40 --max-seconds 0.3 --json"
-    )
-    .split(' ')
-    .map(str::to_owned)
-    .collect();
-    let text = launcher.run_isochron(&words, LIMIT)?;
+    );
+    let (text, _) = run_program(Command::new("isochron").args(words.split(' ')))?;
     let found: serde_json::Value = serde_json::from_str(&text)?;
     let points = found["ranks"][0]["points"].clone();
     serde_json::from_value(points).with_context(|| format!("no points in {text}"))
+}
+
+impl ModelComparison {
+    fn new(true_grids: &[Vec<Point>], grid: &[Point], measured: &[Point]) -> anyhow::Result<Self> {
+        let truth = PacedDevices::new(&find_truth(true_grids))?;
+        let judge = |points: &[Point]| {
+            anyhow::Ok(JudgedModel {
+                points: points.len(),
+                over_best: truth.judge(&PacedDevices::new(points)?)?,
+            })
+        };
+        Ok(Self {
+            grid: judge(grid)?,
+            chosen: judge(&choose_points(grid))?,
+            measured: judge(measured)?,
+        })
+    }
+}
+
+/// Returns the shortest time of several grids at each size.
+fn find_truth(grids: &[Vec<Point>]) -> Vec<Point> {
+    let mut truth = grids.concat();
+    truth.sort_by(|a, b| a.d.cmp(&b.d).then(a.t_s.total_cmp(&b.t_s)));
+    truth.dedup_by_key(|point| point.d);
+    truth
 }
 
 /// Chooses of the points of the grid those that adaptive measuring asks for.
@@ -182,149 +168,51 @@ impl PacedDevices {
     }
 }
 
-/// The figures of one kernel, by round.
-struct KernelFigures {
-    kernel: &'static str,
-    /// Points of the grid.
-    grid: usize,
-    /// Longest time by models of the grid, over the best.
-    longest: Vec<f64>,
-    /// Points, and longest time over that by the grid: of sizes chosen from the grid, and measured by themselves.
-    chosen: [Vec<f64>; 2],
-    measured: [Vec<f64>; 2],
-}
-
-impl MeasureResults {
-    fn list_models(&self, kernel: &str, is_adaptive: bool) -> Vec<&[Point]> {
-        let samples = self.samples.iter();
-        let samples =
-            samples.filter(|sample| sample.kernel == kernel && sample.is_adaptive == is_adaptive);
-        samples.map(|sample| &sample.points[..]).collect()
-    }
-
-    /// Returns the shortest time of all rounds at each size of the grid.
-    fn find_truth(&self, kernel: &str) -> Vec<Point> {
-        let grids = self.list_models(kernel, false);
-        let first = grids.first().copied().unwrap_or_default();
-        (0..first.len())
-            .filter_map(|place| {
-                grids
-                    .iter()
-                    .filter_map(|grid| grid.get(place))
-                    .copied()
-                    .min_by(|a, b| a.t_s.total_cmp(&b.t_s))
-            })
-            .collect()
-    }
-
-    fn compare_kernel(&self, kernel: &'static str) -> anyhow::Result<KernelFigures> {
-        let truth = PacedDevices::new(&self.find_truth(kernel))?;
-        let mut figures = KernelFigures {
-            kernel,
-            grid: 0,
-            longest: Vec::new(),
-            chosen: Default::default(),
-            measured: Default::default(),
-        };
-        for (grid, measured) in self
-            .list_models(kernel, false)
-            .into_iter()
-            .zip(self.list_models(kernel, true))
-        {
-            let longest = truth.judge(&PacedDevices::new(grid)?)?;
-            let chosen = choose_points(grid);
-            let both = [
-                (&mut figures.chosen, &chosen[..]),
-                (&mut figures.measured, measured),
-            ];
-            for ([counts, ratios], points) in both {
-                counts.push(points.len() as f64);
-                ratios.push(truth.judge(&PacedDevices::new(points)?)? / longest);
-            }
-            figures.grid = grid.len();
-            figures.longest.push(longest);
-        }
-        Ok(figures)
-    }
-}
-
-impl KernelFigures {
-    fn meets_goals(&self, [counts, ratios]: &[Vec<f64>; 2]) -> bool {
-        let [points, longest] =
-            [counts, ratios].map(|values| MedianRange::of(values.clone()).median);
-        points <= GOALS[0] * self.grid as f64 && longest <= GOALS[1]
-    }
-
-    fn format_rows(&self) -> [[String; 6]; 2] {
-        [
-            ("chosen from the grid", &self.chosen),
-            ("measured", &self.measured),
-        ]
-        .map(|(name, figures)| {
-            let [counts, ratios] = figures;
-            [
-                self.kernel.to_owned(),
-                name.to_owned(),
-                format!(
-                    "{} of {}",
-                    MedianRange::of(counts.clone()).text(0),
-                    self.grid
-                ),
-                MedianRange::of(self.longest.clone()).text(2),
-                MedianRange::of(ratios.clone()).text(3),
-                yes_or_no(self.meets_goals(figures)),
-            ]
-        })
-    }
-}
-
-impl CampaignResults for MeasureResults {
-    const PAGE: ResultsPage = ResultsPage { name: "measure" };
-
-    fn format_tables(&self) -> anyhow::Result<String> {
-        let origin = Self::PAGE.describe_origin(&self.origin, ", on one core", "");
-        let mut rows = Vec::new();
-        for kernel in KERNELS {
-            rows.extend(self.compare_kernel(kernel)?.format_rows());
-        }
-        let columns = [
-            "kernel",
-            "adaptive sizes",
-            "points",
-            "longest time by the grid / best",
-            "longest time by adaptive sizes / by the grid",
-            "met",
-        ];
-        Ok(format!("{origin}\n\n{}", format_table(columns, rows)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::read_results;
-    use std::path::Path;
+    use crate::statistics::median;
+
+    /// Measured on a machine with neighbours: a line has the kernel, and the size, time, repetitions and interval of each point.
+    const GRIDS: &str = include_str!("../tests/grids.jsonl");
 
     #[test]
     fn adaptive_sizes_need_half_the_points_of_the_recorded_grids() -> anyhow::Result<()> {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/measure.json");
-        let results: MeasureResults = read_results(&file)?;
-        for kernel in KERNELS {
-            let figures = results.compare_kernel(kernel)?;
-            assert!(
-                figures.meets_goals(&figures.chosen),
-                "{kernel}: {:?}",
-                figures.chosen
-            );
+        for kernel in ["gemm", "fft"] {
+            let grids = read_grids(kernel)?;
+            let (mut counts, mut ratios) = (Vec::new(), Vec::new());
+            for round in 0..grids.len() {
+                let mut others = grids.clone();
+                let grid = others.remove(round);
+                let ModelComparison { grid, chosen, .. } =
+                    ModelComparison::new(&others, &grid, &grid)?;
+                counts.push(chosen.points as f64 / grid.points as f64);
+                ratios.push(chosen.over_best / grid.over_best);
+            }
+            assert!(median(&counts) <= 0.5, "{kernel}: {counts:?}");
+            assert!(median(&ratios) <= 1.02, "{kernel}: {ratios:?}");
             // In no round does noise ask for more than the grid has.
-            let most = figures.chosen[0].iter().copied().fold(0.0, f64::max);
             assert!(
-                most <= 0.75 * figures.grid as f64,
-                "{kernel}: {:?}",
-                figures.chosen
+                counts.iter().all(|&part| part <= 0.75),
+                "{kernel}: {counts:?}"
             );
         }
         Ok(())
+    }
+
+    fn read_grids(kernel: &str) -> anyhow::Result<Vec<Vec<Point>>> {
+        let mut grids = Vec::new();
+        for line in GRIDS.lines() {
+            let (name, points): (String, Vec<(u64, f64, u32, f64)>) = serde_json::from_str(line)?;
+            if name == kernel {
+                let points =
+                    points
+                        .into_iter()
+                        .map(|(d, t_s, reps, ci_s)| Point { d, t_s, reps, ci_s });
+                grids.push(points.collect());
+            }
+        }
+        Ok(grids)
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The volume that layouts predict for more nodes than a machine has.
 
 use anyhow::Context;
-use isochron_bench::instances;
 use isochron_hierarchy::layout::{Method, arrange};
 use serde::Serialize;
+
+use crate::instances;
 
 /// Blocks of C that a node has on average, and their side in elements.
 const BLOCKS_EACH: f64 = 4096.0;

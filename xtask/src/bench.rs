@@ -95,7 +95,10 @@ struct CampaignNeeds {
 impl CampaignNeeds {
     /// Reads the programs in the text of a campaign file.
     fn of(text: &str) -> Self {
-        let names = |program: &str| text.split([' ', '"']).any(|word| word == program);
+        let commands = || text.lines().filter(|line| line.starts_with("command"));
+        let names = |program: &str| {
+            commands().any(|line| line.split([' ', '"']).any(|word| word == program))
+        };
         Self {
             has_peers: PEERS.iter().any(|peer| names(peer)),
             has_prepared: names(PREPARED),

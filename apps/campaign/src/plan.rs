@@ -140,7 +140,7 @@ fn list_notes(campaign: &Campaign) -> Vec<String> {
     let mut notes = Vec::new();
     let least = least_values(campaign.repeat.confidence);
     let percent = 100.0 * campaign.repeat.confidence;
-    if (campaign.repeat.max as usize) < least {
+    if !campaign.repeat.exact && (campaign.repeat.max as usize) < least {
         notes.push(format!(
             "a median has an interval of {percent} % from {least} rounds on: with at most {} there is none",
             campaign.repeat.max

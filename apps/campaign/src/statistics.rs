@@ -22,7 +22,7 @@ impl MedianInterval {
     ///
     /// The interval lies between two values of the sample: it assumes nothing about the distribution. Between the k-th
     /// smallest and the k-th largest of n values lies the median with probability 1 - 2·P(B < k), B binomial with n trials
-    /// at 1/2. At 95 % that takes six values.
+    /// at 1/2. At 95 % that takes six values. Exact values have a confidence of 1, and their interval is the median.
     ///
     /// # References
     /// T. Hoefler, R. Belli, *Scientific Benchmarking of Parallel Computing Systems*, SC15, section 3.1.3.
@@ -33,9 +33,18 @@ impl MedianInterval {
         if n == 0 {
             return None;
         }
+        let median = times::find_median(&sorted);
+        if confidence >= 1.0 {
+            return Some(Self {
+                median,
+                low: Some(median),
+                high: Some(median),
+                n,
+            });
+        }
         let rank = find_rank(n, confidence);
         Some(Self {
-            median: times::find_median(&sorted),
+            median,
             low: rank.map(|rank| sorted[rank]),
             high: rank.map(|rank| sorted[n - 1 - rank]),
             n,
@@ -101,6 +110,8 @@ mod tests {
         let five = MedianInterval::of([3.0, 1.0, 2.0, 5.0, 4.0], 0.95).unwrap();
         assert_eq!((five.median, five.low, five.precision()), (3.0, None, None));
         assert_eq!(MedianInterval::of([], 0.95), None);
+        let exact = MedianInterval::of([3.0], 1.0).unwrap();
+        assert_eq!((exact.low, exact.high), (Some(3.0), Some(3.0)));
         assert_eq!([0.75, 0.9, 0.95, 0.99].map(least_values), [3, 5, 6, 8]);
     }
 

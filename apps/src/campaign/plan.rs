@@ -35,14 +35,21 @@ fn format(plan: &Plan) -> String {
         let _ = writeln!(text, "  {}{trials}: {}", planned.contender, planned.command);
     }
     let repeat = &plan.repeat;
+    let end = if repeat.confidence < 1.0 {
+        format!(
+            ", until the interval at {} % is ±{} %",
+            100.0 * repeat.confidence,
+            100.0 * repeat.precision
+        )
+    } else {
+        " of exact values".to_owned()
+    };
     let _ = writeln!(
         text,
-        "\n{} and {}, {}, until the interval at {} % is ±{} %\n{}",
+        "\n{} and {}, {}{end}\n{}",
         count(plan.points as u64, "point"),
         count(plan.contenders.len() as u64, "contender"),
         describe_range(repeat.min as usize, repeat.max as usize, "round"),
-        100.0 * repeat.confidence,
-        100.0 * repeat.precision,
         describe_left(&plan.left),
     );
     if let Some(seconds) = repeat.seconds {

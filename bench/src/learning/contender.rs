@@ -3,20 +3,16 @@
 use isochron_devices::MeasureConfig;
 use isochron_hierarchy::balance::{BalanceConfig, BalanceStart, BalanceStep, Extent, Inpa};
 use isochron_hierarchy::learn::Tuning;
-use serde::{Deserialize, Serialize};
 
 use super::in_run::learn_in_run;
 use super::simulation::SimulatedRun;
 
 /// A way to find a division and to run on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum LearningContender {
     /// INPA with the start of the papers, one block and then the even division, and no thought of what measuring costs. Its
     /// other rules are those of [`Fpm`](Self::Fpm).
     Paper,
-    /// INPA with the rules of this project before learning in the run: kept results, not run again.
-    FpmBefore,
     /// INPA with the rules of this project.
     Fpm,
     /// A short look, and then the steps themselves.
@@ -24,9 +20,6 @@ pub enum LearningContender {
 }
 
 impl LearningContender {
-    /// All contenders, in the order of the tables.
-    pub const ALL: [Self; 4] = [Self::Paper, Self::FpmBefore, Self::Fpm, Self::Adaptive];
-
     /// Runs all steps of a run: [`measure`](SimulatedRun::measure) and [`look_once`](SimulatedRun::look_once) before the
     /// first, [`place`](SimulatedRun::place) before it and wherever C shall move, and [`step`](SimulatedRun::step) or
     /// [`finish`](SimulatedRun::finish).
@@ -49,17 +42,9 @@ impl LearningContender {
                     ..config
                 },
             ),
-            Self::FpmBefore => anyhow::bail!("{self} has kept results only"),
             Self::Fpm => balance_before(run, config),
             Self::Adaptive => learn_in_run(run, tuning),
         }
-    }
-}
-
-/// The name in text and in results.
-impl std::fmt::Display for LearningContender {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
     }
 }
 

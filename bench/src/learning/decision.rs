@@ -7,28 +7,27 @@ use super::in_run::{Placer, make_parts};
 use super::instance::{KnownCluster, Setting};
 use super::noise::NodeNoise;
 
-/// Nodes, and devices of each.
-pub const NODES: usize = 1000;
-pub const DEVICES: usize = 4;
+/// Devices of each node.
+const DEVICES: usize = 4;
 
 /// Steps of the run.
-pub const STEPS: u64 = 150;
+const STEPS: u64 = 150;
 
-/// Runs on a cluster of many unlike devices and returns the CPU seconds of each request, laying out included. Most requests
+/// Runs on a cluster of `nodes` nodes with unlike devices and returns the CPU seconds of each request, laying out included. Most requests
 /// go on as before; the others are decisions.
 ///
 /// # Errors
 /// The errors of the learner.
-pub fn time_decisions() -> anyhow::Result<Vec<f64>> {
-    let cluster = KnownCluster::draw(Setting::LongStartUp, NODES * DEVICES, 0);
-    let mut noise = NodeNoise::new(NODES * DEVICES, 1);
+pub fn time_decisions(nodes: usize) -> anyhow::Result<Vec<f64>> {
+    let cluster = KnownCluster::draw(Setting::LongStartUp, nodes * DEVICES, 0);
+    let mut noise = NodeNoise::new(nodes * DEVICES, 1);
     let mut placer = Placer {
         side: cluster.side,
         devices: DEVICES,
         held: None,
     };
     let total = cluster.side * cluster.side;
-    let parts = make_parts(NODES * DEVICES, DEVICES);
+    let parts = make_parts(nodes * DEVICES, DEVICES);
     let mut learner = Adaptive::new(Tuning::default(), total, STEPS, parts)?;
     let mut held = Vec::new();
     let mut decisions_s = Vec::new();
@@ -67,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_large_cluster_is_decided_on_after_1_2_4_steps() -> anyhow::Result<()> {
-        let decisions_s = time_decisions()?;
+        let decisions_s = time_decisions(1000)?;
         assert!(decisions_s.len() > 8 && decisions_s.iter().all(|&s| s > 0.0));
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Made-up clusters: nodes with known times, and the best that any division can do with them.
 
 use isochron_support::simulated::SplitMix;
-use serde::{Deserialize, Serialize};
 
 /// Rows and columns of a block of C, in elements.
 pub const BLOCK: f64 = 128.0;
@@ -24,8 +23,7 @@ const FASTEST_FLOPS: f64 = 160e9;
 const AFFECTED: f64 = 0.3;
 
 /// A kind of cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Setting {
     /// Nodes of one constant speed.
     Alike,
@@ -40,46 +38,6 @@ pub enum Setting {
     /// Unlike nodes; three tenths have memory for 0.3 to 1.5 even shares. Each block beyond takes 4 to 29 times as
     /// long.
     Cliff,
-}
-
-impl Setting {
-    /// All settings.
-    pub const ALL: [Self; 6] = [
-        Self::Alike,
-        Self::Unlike,
-        Self::StartUp,
-        Self::LongStartUp,
-        Self::Saturating,
-        Self::Cliff,
-    ];
-
-    /// Describes the nodes for readers of the results.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::Alike => "nodes of one constant speed",
-            Self::Unlike => "constant speeds that differ by a factor of up to 8",
-            Self::StartUp => {
-                "unlike, and three tenths of the nodes have a fixed cost of up to 0.1 even shares"
-            }
-            Self::LongStartUp => {
-                "unlike, and three tenths of the nodes have a fixed cost of up to 2 even shares"
-            }
-            Self::Saturating => {
-                "unlike, and every speed rises from a tenth or more of its peak, to half of the way at up to an even share"
-            }
-            Self::Cliff => {
-                "unlike, and three tenths of the nodes have memory for 0.3 to 1.5 even shares; each block beyond takes 4 to 29 \
-                 times as long"
-            }
-        }
-    }
-}
-
-/// The name in text and in results.
-impl std::fmt::Display for Setting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.serialize(f)
-    }
 }
 
 /// A node that takes `(fixed + d·(d + half) / (d + floor·half) + steeper·max(0, d - memory)) / speed` seconds for `d`
@@ -227,6 +185,8 @@ impl KnownCluster {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
     /// Returns the seconds of the slowest node when the blocks are divided by chance.
@@ -245,7 +205,7 @@ mod tests {
     #[test]
     fn the_ideal_is_reached_and_not_undercut() {
         let mut random = SplitMix::new(1);
-        for setting in Setting::ALL {
+        for &setting in Setting::value_variants() {
             for number in 0..20 {
                 let cluster = KnownCluster::draw(setting, 4, number);
                 let ideal_s = cluster.ideal_s();
@@ -255,7 +215,7 @@ mod tests {
                 let shares = cluster.nodes.iter().map(|node| node.blocks_within(ideal_s));
                 assert!(
                     (shares.sum::<f64>() / all - 1.0).abs() < 1e-9,
-                    "{setting} {number}"
+                    "{setting:?} {number}"
                 );
             }
         }

@@ -1,118 +1,154 @@
 //! Contenders learn the speeds of made-up clusters: what knowing how to balance costs, and what it saves.
 //!
 //! A simulation, the same in every run: [`instance`] makes clusters of known times, [`simulation`] is the clock, [`contender`]
-//! measures and runs, [`record`] keeps the ratios, [`table`] writes them.
+//! measures and runs.
 
 mod contender;
 mod decision;
-mod goal;
 mod in_run;
 mod instance;
 mod noise;
-mod record;
 mod simulation;
-mod table;
 mod vary;
 
-use contender::LearningContender;
-use instance::Setting;
+use anyhow::ensure;
 use isochron_hierarchy::learn::Tuning;
-use record::InstanceKind;
-pub use record::LearningResults;
+use serde::Serialize;
+
+use contender::LearningContender;
+pub use decision::time_decisions;
+use instance::{KnownCluster, Setting};
+use simulation::SimulatedRun;
 use vary::Variation;
 
-use crate::results::{CampaignResults, Origin};
-
-/// The size of the campaign. A part of it is printed, and not kept.
+/// A contender and the instances that it runs.
 #[derive(clap::Args)]
 pub struct LearningArguments {
-    /// Only the clusters of this kind
-    #[arg(long)]
-    only: Option<Setting>,
-    /// Only clusters with this number of nodes
-    #[arg(long)]
-    nodes: Option<usize>,
-    /// Only runs with this number of steps
-    #[arg(long)]
-    steps: Option<u64>,
-    /// Only this contender
-    #[arg(long)]
-    contender: Option<LearningContender>,
-    /// Only the instance of this number
-    #[arg(long)]
-    instance: Option<u64>,
-    /// Only a tenth of the instances
-    #[arg(long)]
-    quick: bool,
+    contender: LearningContender,
+    /// The kind of cluster
+    setting: Setting,
+    nodes: usize,
+    /// Steps of a run
+    steps: u64,
+    /// Number of instances
+    instances: u64,
+    /// Number of the first instance
+    #[arg(long, default_value_t = 0)]
+    first: u64,
     /// A number that the learner decides by, and a factor of it: look.patience=2
     #[arg(long, value_name = "NAME=FACTOR")]
     vary: Option<Variation>,
-    /// Only make the tables from the samples that are kept
-    #[arg(long)]
-    table_only: bool,
 }
 
-/// Runs the campaign, or makes its tables only.
+/// What the runs of a contender cost. A ratio is (measuring + moving C + run) / ideal of an instance.
+#[derive(Debug, PartialEq, Serialize)]
+struct LearningCosts {
+    /// Mean of the ratios.
+    mean_over_ideal: f64,
+    /// The ratio that nine of ten instances do not exceed.
+    decile_over_ideal: f64,
+    /// The largest ratio.
+    worst_over_ideal: f64,
+    /// Number of the instance with the largest ratio.
+    worst_instance: u64,
+    /// Mean part of the ideal time that measuring before the run took.
+    measuring: f64,
+    /// Mean part of the ideal time that moving C took.
+    moving: f64,
+    /// Mean number of times that C moved.
+    moves: f64,
+}
+
+/// Simulates the runs and prints what they cost as JSON.
+///
+/// # Errors
+/// The errors of the contender.
 pub fn run(arguments: &LearningArguments) -> anyhow::Result<()> {
-    if arguments.table_only {
-        return LearningResults::publish(None);
-    }
-    let mut results = simulate(arguments)?;
-    if arguments.is_part() {
-        println!("{}", results.format_settings());
-        return Ok(());
-    }
-    results.decisions_s = decision::time_decisions()?;
-    results.keep_before()?;
-    LearningResults::publish(Some(results))
-}
-
-fn simulate(arguments: &LearningArguments) -> anyhow::Result<LearningResults> {
-    let tuning = match &arguments.vary {
-        Some(variation) => variation.apply_to(Tuning::default())?,
-        None => Tuning::default(),
-    };
-    let mut samples = Vec::new();
-    for kind in InstanceKind::list_all() {
-        for contender in LearningContender::ALL {
-            if !arguments.includes(kind, contender) {
-                continue;
-            }
-            let numbers = arguments.list_instances(kind).into_iter();
-            let sample = kind.run(contender, tuning, numbers)?;
-            eprintln!("{}", sample.describe());
-            samples.push(sample);
-        }
-    }
-    Ok(LearningResults {
-        origin: Origin::new("cargo xtask bench learning".to_owned()),
-        samples,
-        decisions_s: Vec::new(),
-    })
+    println!("{}", serde_json::to_string(&arguments.simulate()?)?);
+    Ok(())
 }
 
 impl LearningArguments {
-    /// Returns `true` if this is not the whole campaign.
-    fn is_part(&self) -> bool {
-        let chosen = self.only.is_some() || self.nodes.is_some() || self.steps.is_some();
-        let varied = self.quick || self.vary.is_some();
-        chosen || self.contender.is_some() || self.instance.is_some() || varied
-    }
-
-    fn includes(&self, kind: InstanceKind, contender: LearningContender) -> bool {
-        contender != LearningContender::FpmBefore
-            && self.only.is_none_or(|setting| setting == kind.setting)
-            && self.nodes.is_none_or(|nodes| nodes == kind.nodes)
-            && self.steps.is_none_or(|steps| steps == kind.steps)
-            && self.contender.is_none_or(|only| only == contender)
-    }
-
-    fn list_instances(&self, kind: InstanceKind) -> Vec<u64> {
-        let count = kind.count_instances();
-        match self.instance {
-            Some(number) => vec![number],
-            None if self.quick => (0..count.div_ceil(10)).collect(),
-            None => (0..count).collect(),
+    fn simulate(&self) -> anyhow::Result<LearningCosts> {
+        let tuning = match &self.vary {
+            Some(variation) => variation.apply_to(Tuning::default())?,
+            None => Tuning::default(),
+        };
+        let mut ratios = Vec::new();
+        let (mut measuring, mut moving, mut moves) = (0.0, 0.0, 0.0);
+        for number in self.first..self.first + self.instances {
+            let cluster = KnownCluster::draw(self.setting, self.nodes, number);
+            let mut run = SimulatedRun::new(&cluster, self.steps, number ^ self.steps << 32);
+            self.contender.run(&mut run, tuning)?;
+            ensure!(run.steps_left() == 0, "the contender ends before the run");
+            let (cost, ideal_s) = (run.cost(), cluster.ideal_s() * self.steps as f64);
+            ratios.push((cost.total_s() / ideal_s, number));
+            measuring += cost.measuring_s / ideal_s;
+            moving += cost.moving_s / ideal_s;
+            moves += f64::from(cost.moves);
         }
+        ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let Some(&(worst_over_ideal, worst_instance)) = ratios.last() else {
+            anyhow::bail!("no instances");
+        };
+        let n = ratios.len() as f64;
+        Ok(LearningCosts {
+            mean_over_ideal: ratios.iter().map(|(ratio, _)| ratio).sum::<f64>() / n,
+            decile_over_ideal: ratios[(0.9 * n).ceil() as usize - 1].0,
+            worst_over_ideal,
+            worst_instance,
+            measuring: measuring / n,
+            moving: moving / n,
+            moves: moves / n,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulate(
+        contender: LearningContender,
+        first: u64,
+        instances: u64,
+    ) -> anyhow::Result<LearningCosts> {
+        LearningArguments {
+            contender,
+            setting: Setting::Cliff,
+            nodes: 4,
+            steps: 30,
+            instances,
+            first,
+            vary: None,
+        }
+        .simulate()
+    }
+
+    #[test]
+    fn a_run_is_the_same_again() -> anyhow::Result<()> {
+        for contender in [LearningContender::Paper, LearningContender::Fpm] {
+            let costs = simulate(contender, 0, 3)?;
+            assert_eq!(costs, simulate(contender, 0, 3)?);
+            // Measuring costs something.
+            assert!(costs.measuring > 0.0);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn of_ten_instances_nine_are_within_the_ninth_decile() -> anyhow::Result<()> {
+        let ten = simulate(LearningContender::Adaptive, 0, 10)?;
+        let mut ratios = Vec::new();
+        for first in 0..10 {
+            ratios.push(simulate(LearningContender::Adaptive, first, 1)?.mean_over_ideal);
+        }
+        // Nothing undercuts the ideal.
+        assert!(ratios.iter().all(|&ratio| ratio > 1.0), "{ratios:?}");
+        assert_eq!(ratios[ten.worst_instance as usize], ten.worst_over_ideal);
+        ratios.sort_by(f64::total_cmp);
+        assert_eq!(ten.decile_over_ideal, ratios[8]);
+        assert!((ten.mean_over_ideal - ratios.iter().sum::<f64>() / 10.0).abs() < 1e-12);
+        Ok(())
     }
 }

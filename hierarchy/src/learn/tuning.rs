@@ -7,8 +7,8 @@ use crate::times::{DriftRule, NoiseRule};
 
 /// The settings of an [`Adaptive`](super::Adaptive) run.
 ///
-/// Plans and saved states hold the first six fields. The groups of numbers are the same in every run, and the campaign
-/// `learning` varies one of them (`--vary`). Each number names its holder: a test that fails, or a campaign with other
+/// Plans and saved states hold the first six fields. The groups of numbers are the same in every run, and
+/// `isochron-bench learning --vary` varies one of them. Each number names its holder: a test that fails, or a campaign with other
 /// results, if the number is doubled or halved.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]

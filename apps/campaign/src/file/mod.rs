@@ -102,13 +102,15 @@ pub struct Repeat {
     pub max: u32,
     /// Half-width of the interval of a median, over the median, at which repetition ends.
     pub precision: f64,
-    /// Confidence of the interval.
+    /// Confidence of the interval. Exact values have a confidence of 1.
     pub confidence: f64,
     /// Seconds of all repetitions together, after which the campaign ends: of those of each number of nodes if the file says
     /// how many nodes points need.
     pub seconds: f64,
     /// Most repetitions of a repetition that was disturbed.
     pub again: u32,
+    /// `true` if values are the same in every repetition: there is one round.
+    pub exact: bool,
 }
 
 impl Default for Repeat {
@@ -120,6 +122,7 @@ impl Default for Repeat {
             confidence: 0.95,
             seconds: f64::INFINITY,
             again: 2,
+            exact: false,
         }
     }
 }

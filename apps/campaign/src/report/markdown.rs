@@ -99,6 +99,9 @@ impl Report {
             Some(reference) => format!(" Ratios are to {reference}, within a round."),
             None => String::new(),
         };
+        if self.confidence >= 1.0 {
+            return format!("Values are the same in every repetition.{ratio}");
+        }
         format!(
             "Values are medians over rounds, with the interval that holds the true median at {} %: the n values are not \
              assumed to be normal, and few have no interval.{ratio}",
@@ -245,6 +248,8 @@ fn list_values(names: &[String], parameters: &Parameters) -> Vec<String> {
 /// Formats a median with its interval.
 pub(crate) fn format_interval(interval: Option<MedianInterval>) -> String {
     match interval {
+        // No interval, or that of an exact value.
+        Some(MedianInterval { median, n: 1, .. }) => format_number(median),
         Some(MedianInterval {
             median,
             low: Some(low),

@@ -38,7 +38,7 @@ pub struct Report {
     pub about: Option<String>,
     /// State of the campaign.
     pub state: State,
-    /// Confidence of the intervals.
+    /// Confidence of the intervals; 1 of exact values.
     pub confidence: f64,
     /// Names of the parameters.
     pub parameters: Vec<String>,

@@ -120,11 +120,11 @@ pub fn campaign_table() -> String {
     let rows = [
         campaign_row("balance"),
         campaign_row("hybrid"),
-        measure_row(),
+        campaign_row("measure"),
         campaign_row("update"),
         campaign_row("neighbours"),
-        algorithms_row(),
-        learning_row(),
+        campaign_row("algorithms"),
+        campaign_row("learning"),
         campaign_row("prepared"),
         campaign_row("stencil"),
         campaign_row("silence"),
@@ -178,13 +178,6 @@ impl<'a> ResultsTable<'a> {
         self.lines.iter().map(|line| line[at]).collect()
     }
 
-    /// Returns the cell of a column in the line that has the cells `line`.
-    fn find_cell(&self, line: &[&str], name: &str) -> &'a str {
-        let mut lines = self.lines.iter();
-        let at = lines.position(|found| line.iter().all(|cell| found.contains(cell)));
-        self.cells(name, 0)[at.unwrap_or_else(|| panic!("no line has {line:?}"))]
-    }
-
     /// Returns how many of the verdicts in the `nth` column `met` are good: `3 of 4`.
     fn count_verdicts(&self, nth: usize) -> String {
         format_verdicts(self.cells("met", nth))
@@ -221,57 +214,6 @@ fn read_median(cell: &str) -> f64 {
 
 fn read_page(name: &str) -> String {
     read_file(format!("bench/results/{name}.md"))
-}
-
-/// Returns nothing before the campaign was measured.
-fn measure_row() -> String {
-    let page = read_page("measure");
-    if !page.contains("Measured by") {
-        return String::new();
-    }
-    let table = ResultsTable::find(&page, "points");
-    let [gemm, fft] =
-        ["gemm", "fft"].map(|kernel| table.find_cell(&[kernel, "chosen from the grid"], "points"));
-    format_row(
-        "measure",
-        "points at adaptive sizes, of the points of a grid",
-        &format!("GEMM {gemm}, FFT {fft}"),
-        &table.count_verdicts(0),
-    )
-}
-
-fn algorithms_row() -> String {
-    let page = read_page("algorithms");
-    let table = ResultsTable::find(&page, "goal");
-    let found = table.find_cell(&["gpa of 100000: at most 0.1 s"], "found");
-    format_row(
-        "algorithms",
-        "seconds to divide work over 100,000 devices (GPA)",
-        &format!("{:.3}", read_median(found)),
-        &table.count_verdicts(0),
-    )
-}
-
-fn learning_row() -> String {
-    let page = read_page("learning");
-    let (_, below) = page.split_once("`unlike`: ").expect("the setting");
-    let table = ResultsTable::find(
-        below.split_once("\n\n`").expect("another setting").0,
-        "adaptive",
-    );
-    let [before, now] = ["fpm before", "adaptive"].map(|name| {
-        table
-            .find_cell(&["8", "150"], name)
-            .split(" / ")
-            .next()
-            .expect("the mean")
-    });
-    format_row(
-        "learning",
-        "(measuring + run) / ideal, 8 unlike nodes, 150 steps",
-        &format!("{now}, and {before} where all measuring came before the run"),
-        &ResultsTable::find(&page, "goal").count_verdicts(0),
-    )
 }
 
 /// Returns nothing before the campaign was measured.

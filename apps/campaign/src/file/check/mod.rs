@@ -761,7 +761,21 @@ fn check_repeat(raw: Option<&Spanned<Repeat>>) -> Result<Repeat, Mistake> {
         return Ok(Repeat::default());
     };
     let repeat = *raw.get_ref();
-    let reason = if repeat.min == 0 || repeat.min > repeat.max {
+    let only_exact = Repeat {
+        exact: true,
+        ..Repeat::default()
+    };
+    let reason = if repeat == only_exact {
+        return Ok(Repeat {
+            min: 1,
+            max: 1,
+            confidence: 1.0,
+            again: 0,
+            ..repeat
+        });
+    } else if repeat.exact {
+        "`exact` values have one round: leave out the other keys"
+    } else if repeat.min == 0 || repeat.min > repeat.max {
         "`min` is at least 1 and at most `max`"
     } else if !(repeat.precision > 0.0 && repeat.precision.is_finite()) {
         "`precision` is a number above 0"

@@ -155,6 +155,12 @@ const MISTAKES: &[(&str, &str, usize, &str)] = &[
         28,
         "`min` is at least 1 and at most `max`",
     ),
+    (
+        "min = 4",
+        "min = 4\nexact = true",
+        28,
+        "leave out the other keys",
+    ),
     ("name = \"unlike hosts\"", "", 1, "missing key `name`"),
     (
         "\n[sweep]",
@@ -315,6 +321,15 @@ fn a_campaign_without_parameters_has_one_point() {
     let campaign = parse(text).unwrap();
     assert_eq!(campaign.points.len(), 1);
     assert_eq!(campaign.contenders[0].value.source(), TOOK);
+}
+
+#[test]
+fn exact_values_have_one_round() {
+    let text =
+        "name = \"a\"\n[[contender]]\nname = \"b\"\ncommand = \"true\"\n[repeat]\nexact = true\n";
+    let repeat = parse(text).unwrap().repeat;
+    assert_eq!((repeat.min, repeat.max, repeat.again), (1, 1, 0));
+    assert_eq!(repeat.confidence, 1.0);
 }
 
 #[test]
