@@ -68,6 +68,11 @@ impl MedianRange {
     }
 }
 
+/// Returns the median of a sample, NaN if it is empty.
+pub fn median(values: &[f64]) -> f64 {
+    MedianRange::of(values.iter().copied()).median
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
