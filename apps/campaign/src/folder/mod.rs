@@ -31,6 +31,9 @@ const DOCUMENTS: &str = "documents";
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
 
+/// The reason why a file cannot hold measurements.
+const NO_FOLDER: &str = "is a file: name a folder for the measurements by --dir";
+
 /// Returns the folder with the points that need this number of nodes.
 pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
     folder.join(format!("nodes-{nodes}"))
@@ -42,15 +45,84 @@ pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
 /// [`CampaignError::File`] if it cannot be used, has measurements of another campaign, or of one whose file did not say how many
 /// nodes points need; [`CampaignError::Line`] if a file in it is damaged; [`CampaignError::Write`] if the file cannot be kept in it.
 pub(crate) fn prepare_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
-    fs::create_dir_all(path).map_err(|error| CampaignError::file(path, error))?;
-    if path.join(POINTS).exists() {
+    make_folder(path)?;
+    read_begun(path, campaign)?;
+    replace_file(&path.join(FILE), campaign.text.as_bytes())
+}
+
+/// Reads the repetitions in the folder of a campaign, which may not be there yet.
+///
+/// # Errors
+/// [`CampaignError::File`] if the campaign cannot run in it, [`CampaignError::Line`] if a file in it is damaged.
+pub(crate) fn read_begun(
+    path: &Path,
+    campaign: &Campaign,
+) -> Result<Vec<Repetition>, CampaignError> {
+    if path.exists() && !path.is_dir() {
+        return Err(CampaignError::file(path, NO_FOLDER));
+    }
+    check_parts(path, campaign)?;
+    if !campaign.list_nodes().is_empty() && path.join(POINTS).exists() {
         let reason = "has measurements from before the file said how many nodes points need: name another folder by --dir";
         return Err(CampaignError::file(path, reason));
     }
-    if path.join(FILE).exists() {
-        check_definitions(path, campaign, &read_folder(path)?.repetitions)?;
+    if !path.join(FILE).exists() {
+        return Ok(Vec::new());
     }
-    replace_file(&path.join(FILE), campaign.text.as_bytes())
+    let repetitions = read_folder(path)?.repetitions;
+    check_definitions(path, campaign, &repetitions)?;
+    Ok(repetitions)
+}
+
+/// Makes a folder with those above it.
+fn make_folder(path: &Path) -> Result<(), CampaignError> {
+    fs::create_dir_all(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            CampaignError::file(path, NO_FOLDER)
+        }
+        _ => CampaignError::file(
+            path,
+            format!("cannot be made: {error}: name another folder by --dir"),
+        ),
+    })
+}
+
+/// Bytes of the files in a campaign's folder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FolderBytes {
+    /// Those of all files.
+    pub all: u64,
+    /// Those of the repetitions' lines.
+    pub points: u64,
+    /// Those of documents that contenders printed.
+    pub documents: u64,
+}
+
+impl FolderBytes {
+    /// Counts the bytes of a folder, with those within it. Nothing is counted that cannot be read.
+    pub fn read(folder: &Path) -> Self {
+        let mut bytes = Self::default();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                let within = Self::read(&entry.path());
+                bytes.all += within.all;
+                bytes.points += within.points;
+                bytes.documents += within.documents;
+                if entry.file_name() == DOCUMENTS {
+                    bytes.documents += within.all;
+                }
+            } else {
+                bytes.all += metadata.len();
+                if entry.file_name() == POINTS {
+                    bytes.points += metadata.len();
+                }
+            }
+        }
+        bytes
+    }
 }
 
 /// A campaign's folder that this process holds and writes.
@@ -75,7 +147,8 @@ impl CampaignFolder {
         path: &Path,
         campaign: &Campaign,
     ) -> Result<(Self, Vec<Repetition>), CampaignError> {
-        fs::create_dir_all(path.join("env")).map_err(|error| CampaignError::file(path, error))?;
+        make_folder(path)?;
+        make_folder(&path.join("env"))?;
         let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
         let lock = FolderLock::take(&path)?;
         let file = path.join(POINTS);

@@ -362,7 +362,9 @@ fn campaigns_are_planned_reported_and_compared() {
         (&4.into(), &120.into()),
         "{plan}"
     );
-    assert!(plan["left"]["most_s"].is_null(), "{plan}");
+    // Nothing has run: 120 repetitions of at most 600 s.
+    assert!(plan["left"]["least_s"].is_null(), "{plan}");
+    assert_eq!(plan["left"]["most_s"], 72_000.0, "{plan}");
     for dir in &dirs {
         run_campaign(&file, dir).success();
     }
@@ -372,6 +374,7 @@ fn campaigns_are_planned_reported_and_compared() {
         "{text}"
     );
     assert!(text.contains("nothing is left"), "{text}");
+    assert!(text.contains(" kB taken, about 0 kB more; "), "{text}");
     let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
     assert_eq!(report["rows"][3]["value"]["median"], 4.0, "{report}");
     for name in ["report.md", "points.csv"] {
