@@ -106,6 +106,10 @@ struct Side {
 impl Side {
     fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
+        if content.repetitions.is_empty() {
+            let reason = "has no measurements yet: run its campaign first";
+            return Err(CampaignError::file(folder, reason));
+        }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for repetition in &content.repetitions {
             *counts.entry(&repetition.environment).or_default() += 1;

@@ -66,8 +66,12 @@ pub(crate) fn read_begun(
         let reason = "has measurements from before the file said how many nodes points need: name another folder by --dir";
         return Err(CampaignError::file(path, reason));
     }
-    if !path.join(FILE).exists() {
+    let file = path.join(FILE);
+    if !file.exists() {
         return Ok(Vec::new());
+    }
+    if Campaign::read(&file).is_err() {
+        check_unused(&file, campaign)?;
     }
     let repetitions = read_folder(path)?.repetitions;
     check_definitions(path, campaign, &repetitions)?;
@@ -77,9 +81,7 @@ pub(crate) fn read_begun(
 /// Makes a folder with those above it.
 fn make_folder(path: &Path) -> Result<(), CampaignError> {
     fs::create_dir_all(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            CampaignError::file(path, NO_FOLDER)
-        }
+        io::ErrorKind::AlreadyExists => CampaignError::file(path, NO_FOLDER),
         _ => CampaignError::file(
             path,
             format!("cannot be made: {error}: name another folder by --dir"),
@@ -291,7 +293,10 @@ impl FolderContent {
                 .find(|path| path.exists())
                 .or_else(|| paths.next());
             let path = path.unwrap_or_default();
-            let failed = |error: io::Error| CampaignError::file(&path, error);
+            let failed = |error: io::Error| {
+                let reason = format!("cannot be read, and lines of {POINTS} name it: {error}");
+                CampaignError::file(&path, reason)
+            };
             let text = fs::read_to_string(&path).map_err(failed)?;
             let description = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
             Ok((name, description))
@@ -306,12 +311,7 @@ impl FolderContent {
 /// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
 pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     let file = path.join(FILE);
-    if path.is_dir() && !file.exists() {
-        return Err(CampaignError::file(
-            path,
-            format!("is no folder of a campaign: it has no {FILE}"),
-        ));
-    }
+    check_readable(path, &file)?;
     let campaign = Campaign::read(&file)?;
     let nodes = campaign.list_nodes();
     let folders: Vec<PathBuf> = if nodes.is_empty() || path.join(POINTS).exists() {
@@ -333,6 +333,23 @@ pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
             .collect(),
         folders,
     })
+}
+
+/// Refuses a place without the file of a campaign.
+fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
+    let made = "name a folder that `isochron campaign run FILE` has made";
+    let reason = match (fs::metadata(path), fs::metadata(file)) {
+        (Ok(found), _) if !found.is_dir() => format!("is a file: {made}"),
+        (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            format!("is no folder of a campaign, because it has no {FILE}: {made}")
+        }
+        (Ok(_), Ok(_)) => return Ok(()),
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
+            format!("is not there: {made}")
+        }
+        (Err(error), _) | (_, Err(error)) => format!("cannot be read: {error}"),
+    };
+    Err(CampaignError::file(path, reason))
 }
 
 /// Refuses a folder that has measurements for each number of nodes, of a file that no longer says how many points need.
@@ -410,8 +427,11 @@ fn check_definitions(
             return Err(CampaignError::file(path, reason));
         }
     }
-    if !repetitions.is_empty()
-        && let Ok(before) = Campaign::read(&path.join(FILE))
+    let file = path.join(FILE);
+    if repetitions.is_empty() {
+        return check_unused(&file, campaign);
+    }
+    if let Ok(before) = Campaign::read(&file)
         && let Some(new) = campaign
             .contenders
             .iter()
@@ -424,6 +444,19 @@ fn check_definitions(
         return Err(CampaignError::file(path, reason));
     }
     Ok(())
+}
+
+/// Refuses a folder without measurements if the copy of the campaign file would replace a file of something else.
+fn check_unused(file: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
+    let is_same = Campaign::read(file).is_ok_and(|before| before.name == campaign.name);
+    if is_same || !file.exists() {
+        return Ok(());
+    }
+    let reason = format!(
+        "is the file of something else than the campaign `{}`, whose copy would replace it: name another folder by --dir",
+        campaign.name
+    );
+    Err(CampaignError::file(file, reason))
 }
 
 /// Writes a file that is never seen half written.

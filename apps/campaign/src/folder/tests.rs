@@ -30,12 +30,31 @@ fn a_file_stands_for_the_lock_where_there_are_none() {
 }
 
 #[test]
-fn a_folder_of_something_else_is_refused() {
+fn a_file_of_something_else_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let refused = read_folder(folder.path()).unwrap_err().to_string();
-    assert!(refused.contains("is no folder of a campaign"), "{refused}");
-    let refused = read_folder(&folder.path().join("missing"))
-        .unwrap_err()
-        .to_string();
-    assert!(refused.contains("missing"), "{refused}");
+    let file = folder.path().join("own.toml");
+    let text = "name = \"own\"\n[[contender]]\nname = \"one\"\ncommand = \"true\"\n";
+    fs::write(&file, text).unwrap();
+    let campaign = Campaign::read(&file).unwrap();
+    let (dir, kept) = (folder.path(), folder.path().join(FILE));
+    for other in ["title = \"a drive\"\n", &text.replace("own", "other")] {
+        fs::write(&kept, other).unwrap();
+        for refused in [
+            CampaignFolder::open(dir, &campaign).map(|_| ()),
+            read_begun(dir, &campaign).map(|_| ()),
+        ] {
+            let refused = refused.unwrap_err();
+            assert!(
+                refused.to_string().contains(
+                    "campaign.toml: is the file of something else than the campaign `own`"
+                ),
+                "{refused}"
+            );
+        }
+        assert_eq!(fs::read_to_string(&kept).unwrap(), other);
+    }
+    // One that was changed before the first repetition is replaced.
+    fs::write(&kept, text.replace("true", "false")).unwrap();
+    CampaignFolder::open(dir, &campaign).unwrap();
+    assert_eq!(fs::read_to_string(&kept).unwrap(), text);
 }

@@ -9,7 +9,6 @@ pub use markdown::format_number;
 use runs::Runs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -229,18 +228,27 @@ impl Report {
     /// Writes `report.md`, `points.csv` and `report.html` into a folder.
     ///
     /// # Errors
-    /// [`CampaignError::Write`].
+    /// [`CampaignError::File`] for one that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), CampaignError> {
-        replace_file(&folder.join("report.md"), self.format_markdown().as_bytes())?;
-        replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())?;
+        let page = self.format_html();
         let path = folder.join("report.html");
-        match self.format_html() {
-            Ok(page) => replace_file(&path, page.as_bytes()),
-            Err(error) => Err(CampaignError::Write {
-                path,
-                reason: io::Error::other(error),
-            }),
+        let page = page.map_err(|error| CampaignError::file(&path, error))?;
+        for (name, text) in [
+            ("report.md", self.format_markdown()),
+            ("points.csv", self.format_csv()),
+            ("report.html", page),
+        ] {
+            let path = folder.join(name);
+            replace_file(&path, text.as_bytes()).map_err(|error| match error {
+                // Repetitions are not concerned.
+                CampaignError::Write { reason, .. } => CampaignError::file(
+                    &path,
+                    format!("cannot be written: {reason}; a copy of the folder will do as well"),
+                ),
+                other => other,
+            })?;
         }
+        Ok(())
     }
 }
 
