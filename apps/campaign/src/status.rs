@@ -14,8 +14,10 @@ use crate::statistics::find_median;
 
 /// The status of a campaign.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CampaignStatus {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
@@ -40,6 +42,7 @@ pub struct CampaignStatus {
 
 /// The state of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// An engine runs it.
@@ -54,6 +57,7 @@ pub enum State {
 
 /// The repetitions that are left, and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// Fewest repetitions.
     pub least: usize,
@@ -67,6 +71,7 @@ pub struct Forecast {
 
 /// A contender that has failed at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Failed {
     /// Parameters of the point.
     pub parameters: Parameters,
@@ -179,9 +184,7 @@ impl Forecast {
         let least_s: Option<f64> = left
             .iter()
             .filter(|left| left.least > 0)
-            .map(|left| {
-                Some(f64::from(left.least) * campaign.expect_time_s(history, left.cell)?)
-            })
+            .map(|left| Some(f64::from(left.least) * campaign.expect_time_s(history, left.cell)?))
             .sum();
         let most_s: f64 = left
             .iter()

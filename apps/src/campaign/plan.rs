@@ -106,7 +106,11 @@ fn format_parts(parts: &[PlannedPart]) -> String {
     }
     table.add_row([
         "all".to_owned(),
-        parts.iter().map(|part| part.points).sum::<usize>().to_string(),
+        parts
+            .iter()
+            .map(|part| part.points)
+            .sum::<usize>()
+            .to_string(),
         show_range(
             parts.iter().map(|part| part.left.least).sum(),
             parts.iter().map(|part| part.left.most).sum(),

@@ -85,6 +85,7 @@ pub(crate) struct ComputedValue {
 
 /// The direction in which a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// The smaller value, as of times.

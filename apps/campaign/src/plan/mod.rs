@@ -19,8 +19,10 @@ const LINE_BYTES: f64 = 500.0;
 
 /// What a run of a campaign would do.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Plan {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
@@ -46,6 +48,7 @@ pub struct Plan {
 
 /// The number of rounds of a campaign.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedRounds {
     /// Fewest rounds.
     pub min: u32,
@@ -63,6 +66,7 @@ pub struct PlannedRounds {
 
 /// The points of a campaign that need one number of nodes.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedPart {
     /// The number of nodes.
     pub nodes: u32,
@@ -78,6 +82,7 @@ pub struct PlannedPart {
 
 /// The disk that a campaign's folder takes.
 #[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedDisk {
     /// Bytes of the files that are there.
     pub present_bytes: u64,
@@ -91,6 +96,7 @@ pub struct PlannedDisk {
 
 /// A command of a contender at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PlannedCommand {
     /// Name of the point.
     pub point: String,

@@ -72,7 +72,10 @@ fn node_hours_are_bounded_by_limits_and_then_told_by_repetitions() {
     let plan = trial.plan();
     assert_eq!(told(&plan), [(1, 2, 0, 0), (4, 1, 2, 4)]);
     assert_eq!(
-        (plan.parts[0].least_node_hours, plan.parts[0].most_node_hours),
+        (
+            plan.parts[0].least_node_hours,
+            plan.parts[0].most_node_hours
+        ),
         (Some(0.0), 0.0)
     );
     // By the repetitions of the same contender on one node.
@@ -111,7 +114,10 @@ fn a_folder_in_which_a_campaign_cannot_run_has_no_plan() {
     run_nodes(&campaign, &trial.results(), 1, &stop, &mut |_| {}).unwrap();
     for (changed, reason) in [
         (JOBS.replace("echo", "echo -n"), "another contender `one`"),
-        (JOBS.replace("\"jobs\"", "\"other\""), "holds the campaign `jobs`"),
+        (
+            JOBS.replace("\"jobs\"", "\"other\""),
+            "holds the campaign `jobs`",
+        ),
         (
             JOBS.replace("nodes = \"ranks // 2\"\n", ""),
             "no longer has `nodes`",

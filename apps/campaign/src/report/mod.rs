@@ -27,8 +27,10 @@ use crate::status::{CampaignStatus, Failed, State};
 
 /// What a campaign has found.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
@@ -63,6 +65,7 @@ pub struct Report {
 
 /// A contender at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ReportRow {
     /// Name of the point.
     pub point: String,
@@ -97,6 +100,7 @@ pub struct ReportRow {
 
 /// The place of a contender beside the reference, at one point and by its interval alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// The whole interval is on the better side of 1.
@@ -138,6 +142,7 @@ enum Mark {
 
 /// A goal at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GoalRow {
     /// Parameters of the point.
     pub parameters: Parameters,
@@ -153,6 +158,7 @@ pub struct GoalRow {
 
 /// The outcome of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GoalOutcome {
     /// The whole interval meets the goal.
