@@ -52,7 +52,12 @@ fn format(plan: &Plan) -> String {
         describe_left(&plan.left),
     );
     if let Some(seconds) = repeat.seconds {
-        let _ = writeln!(text, "the campaign ends after {}", describe_time(seconds));
+        let what = if plan.parts.len() > 1 {
+            "the points of each number of nodes end"
+        } else {
+            "the campaign ends"
+        };
+        let _ = writeln!(text, "{what} after {}", describe_time(seconds));
     }
     if repeat.again > 0 && plan.left.most > 0 {
         let times = count(u64::from(repeat.again), "time");
