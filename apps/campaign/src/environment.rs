@@ -43,6 +43,24 @@ const PASSING: [&str; 4] = [
     "SLURM_JOB_START_TIME",
 ];
 
+/// Starts of the names of kernel options that change how fast programs run.
+const KERNEL_OPTIONS: [&str; 14] = [
+    "amd_pstate",
+    "cpufreq",
+    "cpuidle",
+    "default_hugepagesz",
+    "hugepages",
+    "idle",
+    "intel_idle",
+    "intel_pstate",
+    "iommu",
+    "isolcpus",
+    "mitigations",
+    "nohz",
+    "processor.max_cstate",
+    "transparent_hugepage",
+];
+
 /// Facts about each GPU that `nvidia-smi` prints.
 const GPU_FACTS: &str = "name,uuid,driver_version,vbios_version,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,\
                          power.limit,ecc.mode.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,memory.total,\
@@ -111,6 +129,17 @@ impl HostFiles<'_> {
         })
     }
 
+    /// Returns the options of the kernel that decide on speed, such as isolated cores; those of its start alone differ from host to
+    /// host.
+    fn read_kernel_options(&self) -> Option<String> {
+        let line = self.read("proc/cmdline")?;
+        let words = line.split_whitespace().filter(|word| {
+            let name = word.split('=').next().unwrap_or_default();
+            KERNEL_OPTIONS.iter().any(|start| name.starts_with(start))
+        });
+        Some(words.collect::<Vec<_>>().join(" "))
+    }
+
     fn describe_cpu(&self, group: &str) -> Value {
         let cpus = "sys/devices/system/cpu";
         let governors: BTreeSet<String> = list_numbered(&self.root.join(cpus), "cpu")
@@ -119,6 +148,7 @@ impl HostFiles<'_> {
             .collect();
         json!({
             "model": self.read_field("proc/cpuinfo", "model name"),
+            "microcode": self.read_field("proc/cpuinfo", "microcode"),
             "cores": self.read(&format!("{cpus}/online")),
             "allowed": self.read_field("proc/self/status", "Cpus_allowed_list"),
             "governors": governors,
@@ -164,6 +194,7 @@ impl HostFiles<'_> {
                     .into(),
             ),
             ("kernel", self.read("proc/sys/kernel/osrelease").into()),
+            ("kernel_options", self.read_kernel_options().into()),
             (
                 "system",
                 self.read_field("etc/os-release", "PRETTY_NAME").into(),
@@ -370,7 +401,14 @@ mod tests {
     fn a_made_up_host_is_described() {
         let root = tempfile::tempdir().unwrap();
         for (path, content) in [
-            ("proc/cpuinfo", "processor\t: 0\nmodel name\t: A CPU\n"),
+            (
+                "proc/cpuinfo",
+                "processor\t: 0\nmodel name\t: A CPU\nmicrocode\t: 0x2b\n",
+            ),
+            (
+                "proc/cmdline",
+                "BOOT_IMAGE=/vmlinuz root=UUID=1-2 ro isolcpus=2-3 nohz_full=2-3 mitigations=off quiet\n",
+            ),
             ("proc/meminfo", "MemTotal:  1000 kB\n"),
             (
                 "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
@@ -395,6 +433,11 @@ mod tests {
         }
         let facts = Value::Object(HostFiles { root: root.path() }.describe());
         assert_eq!(facts["cpu"]["model"], "A CPU");
+        assert_eq!(facts["cpu"]["microcode"], "0x2b");
+        assert_eq!(
+            facts["kernel_options"],
+            "isolcpus=2-3 nohz_full=2-3 mitigations=off"
+        );
         assert_eq!(
             facts["cpu"]["governors"],
             json!(["performance", "powersave"])

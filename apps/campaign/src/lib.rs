@@ -68,7 +68,7 @@ pub use compare::{ComparedPoint, Comparison, Difference, MOST_ROUNDS, Verdict};
 pub use error::CampaignError;
 pub use file::{Better, Campaign, CommandLine, Contender, Goal, Repeat};
 pub use folder::{FILE, Holder, POINTS};
-pub use plan::{Plan, PlannedCommand};
+pub use plan::{Plan, PlannedCommand, PlannedDisk, PlannedPart};
 pub use point::{Parameter, Parameters, Point, describe_parameters};
 pub use process::FOLDER_VARIABLE;
 pub use record::{Repetition, Status};

@@ -13,6 +13,7 @@ pub(crate) const SCHEMA: u32 = 1;
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Repetition {
     /// Version of the line.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub campaign: String,

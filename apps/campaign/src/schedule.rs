@@ -15,6 +15,7 @@ const MOST_FAILURES: u32 = 2;
 
 /// The reason why a point is measured no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PointEnd {
     /// The intervals are narrow enough.

@@ -6,6 +6,7 @@ use statrs::distribution::{Binomial, DiscreteCDF as _};
 
 /// A median with the interval that holds the true one with some confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MedianInterval {
     /// The median of the sample.
     pub median: f64,

@@ -14,8 +14,10 @@ use crate::statistics::find_median;
 
 /// The status of a campaign.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct CampaignStatus {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
@@ -40,6 +42,7 @@ pub struct CampaignStatus {
 
 /// The state of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// An engine runs it.
@@ -54,19 +57,21 @@ pub enum State {
 
 /// The repetitions that are left, and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Forecast {
     /// Fewest repetitions.
     pub least: usize,
-    /// Most repetitions, without repeated disturbed ones.
+    /// Most repetitions, without those that repeat disturbed ones.
     pub most: usize,
     /// Seconds of the fewest, by what repetitions took so far; `None` if a contender has not run yet.
     pub least_s: Option<f64>,
-    /// Seconds of the most, but not beyond the time of the campaign.
-    pub most_s: Option<f64>,
+    /// Seconds of the most, but not beyond the time of the campaign. A contender that has not run yet takes as long as its limit.
+    pub most_s: f64,
 }
 
 /// A contender that has failed at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Failed {
     /// Parameters of the point.
     pub parameters: Parameters,
@@ -156,22 +161,16 @@ impl Forecast {
         if parts.is_empty() {
             return Self::of_nodes(campaign, history, None);
         }
-        let parts = parts.into_iter();
-        let nothing = Self {
-            least: 0,
-            most: 0,
-            least_s: Some(0.0),
-            most_s: Some(0.0),
-        };
-        let add = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
-        parts
+        let parts: Vec<Self> = parts
+            .into_iter()
             .map(|nodes| Self::of_nodes(campaign, history, Some(nodes)))
-            .fold(nothing, |sum, part| Self {
-                least: sum.least + part.least,
-                most: sum.most + part.most,
-                least_s: add(sum.least_s, part.least_s),
-                most_s: add(sum.most_s, part.most_s),
-            })
+            .collect();
+        Self {
+            least: parts.iter().map(|part| part.least).sum(),
+            most: parts.iter().map(|part| part.most).sum(),
+            least_s: parts.iter().map(|part| part.least_s).sum(),
+            most_s: parts.iter().map(|part| part.most_s).sum(),
+        }
     }
 
     /// Forecasts the points that need this number of nodes.
@@ -182,20 +181,24 @@ impl Forecast {
             .map(|cell| Left::of(campaign, history, cell))
             .collect();
         let budget_s = (campaign.repeat.seconds - campaign.count_time_s(history, nodes)).max(0.0);
-        let time_s = |count: fn(&Left) -> u32| -> Option<f64> {
-            let times = left.iter().filter(|left| count(left) > 0).map(|left| {
-                Some(f64::from(count(left)) * campaign.expect_time_s(history, left.cell)?)
-            });
-            times
-                .sum::<Option<f64>>()
-                .map(|time_s| time_s.min(budget_s))
-        };
-        let count = |count: fn(&Left) -> u32| left.iter().map(|left| count(left) as usize).sum();
+        let least_s: Option<f64> = left
+            .iter()
+            .filter(|left| left.least > 0)
+            .map(|left| Some(f64::from(left.least) * campaign.expect_time_s(history, left.cell)?))
+            .sum();
+        let most_s: f64 = left
+            .iter()
+            .map(|left| {
+                let time_s = campaign.expect_time_s(history, left.cell);
+                f64::from(left.most)
+                    * time_s.unwrap_or_else(|| campaign.contender_of(left.cell).limit_s)
+            })
+            .sum();
         Self {
-            least: count(|left| left.least),
-            most: count(|left| left.most),
-            least_s: time_s(|left| left.least),
-            most_s: time_s(|left| left.most),
+            least: left.iter().map(|left| left.least as usize).sum(),
+            most: left.iter().map(|left| left.most as usize).sum(),
+            least_s: least_s.map(|time_s| time_s.min(budget_s)),
+            most_s: most_s.min(budget_s),
         }
     }
 }
@@ -224,6 +227,14 @@ impl Left {
 }
 
 impl Campaign {
+    /// Returns the most repetitions that are left of contenders whose documents are kept.
+    pub(crate) fn count_documents_left(&self, history: &History) -> usize {
+        self.cells()
+            .filter(|cell| self.contender_of(*cell).keep)
+            .map(|cell| Left::of(self, history, cell).most as usize)
+            .sum()
+    }
+
     /// Returns `true` if the time of the campaign is used up at a point.
     pub(crate) fn is_budget_used(&self, history: &History, point: usize) -> bool {
         self.count_time_s(history, self.points[point].nodes) >= self.repeat.seconds

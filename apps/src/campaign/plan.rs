@@ -2,18 +2,24 @@
 
 use std::fmt::Write as _;
 
-use isochron_campaign::{Campaign, Forecast, Plan, describe_parameters};
+use isochron_campaign::{Campaign, Forecast, Plan, PlannedDisk, PlannedPart, describe_parameters};
+use isochron_devices::memory_available_bytes;
 
-use super::describe_time;
 use super::options::FileArguments;
+use super::{describe_bytes, describe_time};
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::output::Answer;
+use crate::table::TextTable;
 
 /// Plans a campaign.
 pub fn run(arguments: &FileArguments) -> Result<Answer, Failure> {
     let campaign = Campaign::read(&arguments.place.file)?;
-    let plan = Plan::new(&campaign, &arguments.place.find_folder())?;
+    let plan = Plan::new(
+        &campaign,
+        &arguments.place.find_folder(),
+        memory_available_bytes(),
+    )?;
     Answer::new(arguments.json, &plan, format)
 }
 
@@ -53,13 +59,24 @@ fn format(plan: &Plan) -> String {
         describe_left(&plan.left),
     );
     if let Some(seconds) = repeat.seconds {
-        let _ = writeln!(text, "the campaign ends after {}", describe_time(seconds));
+        let what = if plan.parts.len() > 1 {
+            "the points of each number of nodes end"
+        } else {
+            "the campaign ends"
+        };
+        let _ = writeln!(text, "{what} after {}", describe_time(seconds));
     }
-    let _ = writeln!(
-        text,
-        "at most {:.0} kB on disk",
-        plan.disk_bytes as f64 / 1e3
-    );
+    if repeat.again > 0 && plan.left.most > 0 {
+        let times = count(u64::from(repeat.again), "time");
+        let _ = writeln!(text, "a disturbed repetition is repeated at most {times}");
+    }
+    if !plan.parts.is_empty() {
+        let _ = write!(text, "\n{}\n", format_parts(&plan.parts));
+    }
+    if let Some(bytes) = plan.memory_available_bytes {
+        let _ = writeln!(text, "memory: {} free on this host", describe_bytes(bytes));
+    }
+    let _ = writeln!(text, "disk: {}", describe_disk(&plan.disk));
     for note in &plan.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -71,16 +88,75 @@ pub fn describe_left(left: &Forecast) -> String {
     if left.most == 0 {
         return "nothing is left".to_owned();
     }
-    let time = match (left.least_s, left.most_s) {
-        (Some(least_s), Some(most_s)) => {
-            format!("{} to {}", describe_time(least_s), describe_time(most_s))
+    let repetitions = describe_range(left.least, left.most, "repetition");
+    let are = if left.most == 1 { "is" } else { "are" };
+    format!("{repetitions} {are} left, {}", describe_duration(left))
+}
+
+/// Describes the time that repetitions take, and what tells it.
+fn describe_duration(left: &Forecast) -> String {
+    let most = describe_time(left.most_s);
+    match left.least_s.map(describe_time) {
+        Some(least) if least == most => format!("{most} by those so far"),
+        Some(least) => format!("{least} to {most} by those so far"),
+        None => {
+            format!("at most {most} by limits: some contender has not run yet")
         }
-        _ => "for a time that is known after a round".to_owned(),
-    };
-    format!(
-        "{} to {} repetitions are left, {time}",
-        left.least, left.most
-    )
+    }
+}
+
+/// Formats a table of the points by the number of nodes that they need, and their sum.
+fn format_parts(parts: &[PlannedPart]) -> String {
+    let mut table = TextTable::new(0, "nodes|points|repetitions|node-hours");
+    for part in parts {
+        table.add_row([
+            part.nodes.to_string(),
+            part.points.to_string(),
+            show_range(part.left.least, part.left.most),
+            show_node_hours(part.least_node_hours, part.most_node_hours),
+        ]);
+    }
+    table.add_row([
+        "all".to_owned(),
+        parts
+            .iter()
+            .map(|part| part.points)
+            .sum::<usize>()
+            .to_string(),
+        show_range(
+            parts.iter().map(|part| part.left.least).sum(),
+            parts.iter().map(|part| part.left.most).sum(),
+        ),
+        show_node_hours(
+            parts.iter().map(|part| part.least_node_hours).sum(),
+            parts.iter().map(|part| part.most_node_hours).sum(),
+        ),
+    ]);
+    table.to_string()
+}
+
+/// Shows node-hours: only the most if a contender has not run yet.
+fn show_node_hours(least: Option<f64>, most: f64) -> String {
+    match least {
+        Some(least) => format!("{least:.1} to {most:.1}"),
+        None => format!("at most {most:.1}"),
+    }
+}
+
+/// Describes the disk that a folder takes.
+fn describe_disk(disk: &PlannedDisk) -> String {
+    let mut text = format!(
+        "{} taken, about {} more",
+        describe_bytes(disk.present_bytes),
+        describe_bytes(disk.more_bytes)
+    );
+    if disk.lacks_documents {
+        text += " and the documents, whose size is known after the first ones";
+    }
+    if let Some(bytes) = disk.free_bytes {
+        text += &format!("; {} free", describe_bytes(bytes));
+    }
+    text
 }
 
 /// Writes a range of numbers with their noun.
@@ -90,5 +166,14 @@ fn describe_range(least: usize, most: usize, noun: &str) -> String {
         most_of
     } else {
         format!("{least} to {most_of}")
+    }
+}
+
+/// Shows a range of numbers.
+fn show_range(least: usize, most: usize) -> String {
+    if least == most {
+        most.to_string()
+    } else {
+        format!("{least} to {most}")
     }
 }

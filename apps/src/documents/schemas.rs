@@ -4,7 +4,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use isochron_campaign::Repetition;
+use isochron_campaign::{
+    CampaignStatus, Comparison, Plan as CampaignPlan, Repetition, Report as CampaignReport,
+};
 use isochron_core::internal::SegmentLine;
 use isochron_core::plan::Plan;
 use isochron_core::product::RunRecord;
@@ -78,6 +80,14 @@ fn list_schemas() -> Vec<DocumentSchema> {
         describe::<StoreChange>(written.clone(), "models-edit", "store change"),
         describe::<StoreCheck>(written.clone(), "models-verify", "store check"),
         describe::<SegmentLine<'_>>(written.clone(), "segment", "segment"),
+        describe::<CampaignPlan>(written.clone(), "campaign-plan", "campaign plan"),
+        describe::<CampaignStatus>(written.clone(), "campaign-status", "campaign status"),
+        describe::<CampaignReport>(written.clone(), "campaign-report", "campaign report"),
+        describe::<Comparison>(
+            written.clone(),
+            "campaign-compare",
+            "comparison of campaigns",
+        ),
         describe::<Repetition>(written, "repetition", "repetition"),
     ]
 }

@@ -224,11 +224,15 @@ fn describe_cause(cause: SlowCause) -> &'static str {
         SlowCause::Start => "slower at small sizes (start of an update)",
         SlowCause::Link => "slower copies (PCIe or host link)",
         SlowCause::Neighbours => "slower beside its neighbours (shared memory, NUMA or quota)",
+        SlowCause::Heat => "slower and slower during the check (heat)",
     }
 }
 
 /// Describes the health of the job in one line.
 fn describe_job(health: Health, devices: &[CheckedDeviceDocument]) -> String {
+    if devices.is_empty() {
+        return format!("{health}: there are no devices");
+    }
     let mut hosts: Vec<&str> = devices.iter().map(|device| &*device.host).collect();
     hosts.sort_unstable();
     hosts.dedup();
@@ -375,6 +379,8 @@ mod tests {
             describe_job(Health::Healthy, &[healthy(), healthy()]),
             "healthy: 2 devices on 1 host"
         );
+        let none = describe_job(Health::Unknown, &[]);
+        assert_eq!(none, "unknown: there are no devices");
         let unknown = || device("c", Health::Unknown, None);
         let slow = device("b", Health::Slow, Some(SlowCause::Clock));
         let line = describe_job(Health::Slow, &[unknown(), healthy(), slow]);

@@ -140,6 +140,8 @@ pub(super) struct Reference<'r> {
     times_s: [Vec<Vec<Option<f64>>>; PASSES.len()],
     /// The levels of a class, by pass and span.
     levels: [[ClassLevel; SPANS.len()]; PASSES.len()],
+    /// `true` for a class, in whose ratios what disturbs the whole machine cancels out.
+    has_peers: bool,
 }
 
 impl<'r> Reference<'r> {
@@ -155,6 +157,7 @@ impl<'r> Reference<'r> {
             rounds,
             times_s,
             levels: Default::default(),
+            has_peers: true,
         };
         reference.levels = PASSES.map(|pass| {
             SPANS.map(|span| {
@@ -190,6 +193,7 @@ impl<'r> Reference<'r> {
             rounds,
             times_s: [together_s, alone_s, transfers_s],
             levels: [[level; SPANS.len()]; PASSES.len()],
+            has_peers: false,
         }
     }
 
@@ -203,6 +207,7 @@ impl<'r> Reference<'r> {
             // No clock of the device makes a copy slower, while a slow link makes updates slower too.
             (Pass::Transfers, _) => SlowCause::Link,
             _ if self.is_fast_alone(device, deviation.log) => SlowCause::Neighbours,
+            _ if self.becomes_slower(device, sign, rule) => SlowCause::Heat,
             _ => self.read_shape(device),
         };
         Some(Slowness {
@@ -250,6 +255,21 @@ impl<'r> Reference<'r> {
         !alone.is_empty() && find_median(&alone) > 0.5 * find_median(&together)
     }
 
+    /// Returns `true` if a slow device becomes slower during the check: each of the later half of its rounds is slower than each
+    /// of the earlier half, and their medians differ by the least part. Of ten rounds in a random order, one in 252 has the slowest
+    /// five at its end.
+    ///
+    /// A history has no peers, so that heat of the whole machine would seem to be that of the device.
+    fn becomes_slower(&self, device: usize, (pass, span): Sign, rule: &HealthRule) -> bool {
+        let logs = self.list_levels(device, pass, span);
+        let (first, second) = logs.split_at(logs.len() / 2);
+        let slowest = first.iter().copied().fold(f64::INFINITY, f64::min);
+        self.has_peers
+            && !first.is_empty()
+            && second.iter().all(|&later| later < slowest)
+            && find_median(second) - find_median(first) < rule.least_log()
+    }
+
     /// Returns the cause that the speeds of a slow device tell, small sizes against large ones.
     fn read_shape(&self, device: usize) -> SlowCause {
         let [small, large] = [Span::Small, Span::Large]
@@ -290,6 +310,11 @@ impl<'r> Reference<'r> {
 
     /// Returns the median over rounds of the median over the sizes of a span.
     fn find_level(&self, device: usize, pass: Pass, span: Span) -> Option<Level> {
+        Level::of_median(&self.list_levels(device, pass, span))
+    }
+
+    /// Returns the median over the sizes of a span, in each round that has one.
+    fn list_levels(&self, device: usize, pass: Pass, span: Span) -> Vec<f64> {
         let rounds = self.list_ratios(device, pass);
         let of_rounds = rounds.iter().filter_map(|ratios| {
             let sizes = ratios.iter().enumerate();
@@ -297,7 +322,7 @@ impl<'r> Reference<'r> {
             let known: Vec<f64> = held.filter_map(|(_, ratio)| *ratio).collect();
             (!known.is_empty()).then(|| find_median(&known))
         });
-        Level::of_median(&of_rounds.collect::<Vec<f64>>())
+        of_rounds.collect()
     }
 
     /// Returns the logarithms of a device's relative speeds, by round and size.

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | in copies to the device's own memory and back | its link |
 //! | beside its neighbours, and not alone | memory, or a quota, that they share |
+//! | more in the later half of the rounds | heat |
 //! | at every size | clock, quota or power cap |
 //! | at large sizes only | its memory |
 //! | at small sizes only | the start of each update |
@@ -117,6 +118,8 @@ pub enum SlowCause {
     Link,
     /// Memory or a quota that devices of the host share: slower beside its neighbours.
     Neighbours,
+    /// Heat: slower in the later half of the check than in the earlier one.
+    Heat,
 }
 
 /// The times that a device was compared with.

@@ -207,6 +207,70 @@ fn a_quiet_and_healthy_machine_is_looked_at_once() {
     assert!((found_from - 0.05).abs() < 1e-12, "{found_from}");
 }
 
+/// Checks six alike devices, of which the first one takes these multiples of its time in the rounds, all with noise of 1 %.
+fn check_course(course: [f64; 10], seed: u64) -> Vec<DeviceHealth> {
+    let mut random = SplitMix::new(seed);
+    let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 6]);
+    loop {
+        match check.step() {
+            BalanceStep::Done(found) => return found,
+            BalanceStep::Measure(request) => {
+                let round = (0..6).map(|device| {
+                    let slower = if device == 0 {
+                        course[request.done]
+                    } else {
+                        1.0
+                    };
+                    let together_s = (0..SIZES).map(|size| {
+                        let noise = 1.0 + random.uniform(-0.01, 0.01);
+                        Some(1e-3 * 3.0_f64.powi(size as i32) * slower * noise)
+                    });
+                    Some(DeviceRound {
+                        together_s: together_s.collect(),
+                        ..DeviceRound::default()
+                    })
+                });
+                let round = round.collect();
+                check.observe(round);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_becomes_slower_during_the_check_is_hot() {
+    // Its clock falls until its temperature stays the same.
+    let throttled = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.3, 1.3, 1.3, 1.3];
+    // The same times in another order, and a fixed factor.
+    let shuffled = [1.3, 1.1, 1.3, 1.2, 1.3, 1.3, 1.15, 1.3, 1.05, 1.25];
+    for (course, cause) in [
+        (throttled, SlowCause::Heat),
+        (shuffled, SlowCause::Clock),
+        ([1.3; 10], SlowCause::Clock),
+    ] {
+        for seed in 0..20 {
+            let found = check_course(course, seed);
+            assert_eq!(
+                (found[0].health, found[0].cause),
+                (Health::Slow, Some(cause)),
+                "{course:?}, try {seed}"
+            );
+            assert!(
+                found[1..]
+                    .iter()
+                    .all(|device| device.health == Health::Healthy)
+            );
+        }
+    }
+    // Less than the least part is nothing that a device is accused of.
+    let warm = [
+        1.0, 1.004, 1.008, 1.012, 1.016, 1.02, 1.024, 1.028, 1.032, 1.036,
+    ];
+    for seed in 0..20 {
+        assert_eq!(check_course(warm, seed)[0].health, Health::Healthy);
+    }
+}
+
 #[test]
 fn a_disturbance_of_one_look_is_confirmed_by_no_other() {
     let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 4]);

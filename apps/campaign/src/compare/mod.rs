@@ -27,8 +27,10 @@ const CONFIDENCE: f64 = 0.95;
 
 /// A campaign compared with a baseline of one or more campaigns.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Folders of the baseline.
     pub baseline: Vec<PathBuf>,
@@ -44,6 +46,7 @@ pub struct Comparison {
 
 /// A fact in which two environments differ.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Difference {
     /// The fact.
     pub fact: String,
@@ -55,6 +58,7 @@ pub struct Difference {
 
 /// A contender at a point, in the compared campaign and in the baseline.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ComparedPoint {
     /// Parameters of the point.
     pub parameters: Parameters,
@@ -81,6 +85,7 @@ pub struct ComparedPoint {
 
 /// The verdict on a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The value is better, by more than 2 %.
@@ -106,6 +111,10 @@ struct Side {
 impl Side {
     fn read(folder: &Path) -> Result<Self, CampaignError> {
         let content = read_folder(folder)?;
+        if content.repetitions.is_empty() {
+            let reason = "has no measurements yet: run its campaign first";
+            return Err(CampaignError::file(folder, reason));
+        }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for repetition in &content.repetitions {
             *counts.entry(&repetition.environment).or_default() += 1;

@@ -8,6 +8,7 @@ pub(crate) use raw::{JsonPlaces, RawResult};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -84,6 +85,7 @@ pub(crate) struct ComputedValue {
 
 /// The direction in which a value is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// The smaller value, as of times.
@@ -149,7 +151,18 @@ impl Campaign {
     /// # Errors
     /// [`CampaignError::File`] if it cannot be read, [`CampaignError::Line`] for a mistake in it.
     pub fn read(path: &Path) -> Result<Self, CampaignError> {
-        let text = fs::read_to_string(path).map_err(|error| CampaignError::file(path, error))?;
+        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                CampaignError::file(path, "is not there: name a campaign file, in TOML")
+            }
+            ErrorKind::IsADirectory => {
+                CampaignError::file(path, "is a folder: name a campaign file, in TOML")
+            }
+            ErrorKind::InvalidData => {
+                CampaignError::file(path, "is no text: name a campaign file, in TOML")
+            }
+            _ => CampaignError::file(path, format!("cannot be read: {error}")),
+        })?;
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());

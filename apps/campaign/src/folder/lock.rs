@@ -20,12 +20,16 @@ const LOCK: &str = "engine.lock";
 /// Name of the file that stands for the lock on a file system without locks.
 const SIGN: &str = "engine.json";
 
+/// Name of the file that an engine has while it removes [`SIGN`] of an engine that is gone.
+const REMOVAL: &str = "engine-removal.json";
+
 /// The number of times to look again at a lock that is taken, and the pause before each.
 const LOOKS: usize = 4;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The engine that holds a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Holder {
     /// Its host.
     pub host: String,
@@ -105,30 +109,70 @@ impl FolderLock {
     /// Takes the place of a lock by a file that only one process can make.
     fn sign(folder: &Path) -> Result<Self, CampaignError> {
         let sign = folder.join(SIGN);
-        let failed = |error: io::Error| CampaignError::file(&sign, error);
-        let made = OpenOptions::new().write(true).create_new(true).open(&sign);
-        let mut file = match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let holder = File::open(&sign)
-                    .ok()
-                    .and_then(|mut file| read_holder(&mut file));
-                if !holder.as_ref().is_some_and(Holder::is_gone) {
-                    return Err(CampaignError::Held {
-                        folder: folder.to_path_buf(),
-                        holder: format!(
-                            "{} (if it has ended, remove {SIGN}: this file system has no locks)",
-                            describe(holder)
-                        ),
-                    });
-                }
-                File::create(&sign).map_err(failed)?
+        if !make_sign(&sign)? {
+            remove_gone(folder)?;
+            if !make_sign(&sign)? {
+                return Err(held_by_sign(folder, SIGN));
             }
-            made => made.map_err(failed)?,
-        };
-        let holder = serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
-        file.write_all(holder.as_bytes()).map_err(failed)?;
+        }
         Ok(Self::Signed { sign })
     }
+}
+
+/// Makes a file with the name of this engine. Returns `false` if it is there already.
+fn make_sign(path: &Path) -> Result<bool, CampaignError> {
+    let failed = |error: io::Error| CampaignError::file(path, error);
+    let holder = serde_json::to_string(&Holder::own()).map_err(|error| failed(error.into()))?;
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match made {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        made => made.map_err(failed)?,
+    };
+    file.write_all(holder.as_bytes()).map_err(|error| {
+        // A file without a name would stand for an engine that never ends.
+        let _ = fs::remove_file(path);
+        failed(error)
+    })?;
+    Ok(true)
+}
+
+/// Removes the file of an engine that is gone.
+///
+/// Of engines that see such a file at the same time, one after the other could remove the file that the one before has made. So
+/// only the one that makes [`REMOVAL`] removes a file, and looks at its name once more: no other can change it meanwhile.
+///
+/// # Errors
+/// [`CampaignError::Held`] if the engine is not known to be gone, or another one is removing its file.
+pub(super) fn remove_gone(folder: &Path) -> Result<(), CampaignError> {
+    let removal = folder.join(REMOVAL);
+    if !make_sign(&removal)? {
+        return Err(held_by_sign(folder, REMOVAL));
+    }
+    let sign = folder.join(SIGN);
+    let removed = if read_sign(&sign).is_some_and(|holder| holder.is_gone()) {
+        fs::remove_file(&sign).map_err(|error| CampaignError::file(&sign, error))
+    } else if sign.exists() {
+        Err(held_by_sign(folder, SIGN))
+    } else {
+        Ok(())
+    };
+    let _ = fs::remove_file(&removal);
+    removed
+}
+
+/// Tells which engine has made a file that stands for a lock.
+fn held_by_sign(folder: &Path, name: &str) -> CampaignError {
+    CampaignError::Held {
+        folder: folder.to_path_buf(),
+        holder: format!(
+            "{} (if it has ended, remove {name}: this file system has no locks)",
+            describe(read_sign(&folder.join(name)))
+        ),
+    }
+}
+
+fn read_sign(path: &Path) -> Option<Holder> {
+    read_holder(&mut File::open(path).ok()?)
 }
 
 impl Drop for FolderLock {
@@ -155,12 +199,7 @@ pub(super) fn find_holder(folder: &Path) -> Option<Holder> {
     match flock(&file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => None,
         Err(Errno::WOULDBLOCK) => read_holder(&mut file),
-        Err(_) => {
-            let holder = File::open(folder.join(SIGN))
-                .ok()
-                .and_then(|mut file| read_holder(&mut file));
-            holder.filter(|holder| !holder.is_gone())
-        }
+        Err(_) => read_sign(&folder.join(SIGN)).filter(|holder| !holder.is_gone()),
     }
 }
 

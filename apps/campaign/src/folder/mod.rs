@@ -31,6 +31,9 @@ const DOCUMENTS: &str = "documents";
 /// Name of the campaign file in the folder.
 pub const FILE: &str = "campaign.toml";
 
+/// The reason why a file cannot hold measurements.
+const NO_FOLDER: &str = "is a file: name a folder for the measurements by --dir";
+
 /// Returns the folder with the points that need this number of nodes.
 pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
     folder.join(format!("nodes-{nodes}"))
@@ -42,15 +45,86 @@ pub(crate) fn find_part(folder: &Path, nodes: u32) -> PathBuf {
 /// [`CampaignError::File`] if it cannot be used, has measurements of another campaign, or of one whose file did not say how many
 /// nodes points need; [`CampaignError::Line`] if a file in it is damaged; [`CampaignError::Write`] if the file cannot be kept in it.
 pub(crate) fn prepare_parts(path: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
-    fs::create_dir_all(path).map_err(|error| CampaignError::file(path, error))?;
-    if path.join(POINTS).exists() {
+    make_folder(path)?;
+    read_begun(path, campaign)?;
+    replace_file(&path.join(FILE), campaign.text.as_bytes())
+}
+
+/// Reads the repetitions in the folder of a campaign, which may not be there yet.
+///
+/// # Errors
+/// [`CampaignError::File`] if the campaign cannot run in it, [`CampaignError::Line`] if a file in it is damaged.
+pub(crate) fn read_begun(
+    path: &Path,
+    campaign: &Campaign,
+) -> Result<Vec<Repetition>, CampaignError> {
+    if path.exists() && !path.is_dir() {
+        return Err(CampaignError::file(path, NO_FOLDER));
+    }
+    check_parts(path, campaign)?;
+    if !campaign.list_nodes().is_empty() && path.join(POINTS).exists() {
         let reason = "has measurements from before the file said how many nodes points need: name another folder by --dir";
         return Err(CampaignError::file(path, reason));
     }
-    if path.join(FILE).exists() {
-        check_definitions(path, campaign, &read_folder(path)?.repetitions)?;
+    let file = path.join(FILE);
+    if !file.exists() {
+        return Ok(Vec::new());
     }
-    replace_file(&path.join(FILE), campaign.text.as_bytes())
+    if Campaign::read(&file).is_err() {
+        check_unused(&file, campaign)?;
+    }
+    let repetitions = read_folder(path)?.repetitions;
+    check_definitions(path, campaign, &repetitions)?;
+    Ok(repetitions)
+}
+
+/// Makes a folder with those above it.
+fn make_folder(path: &Path) -> Result<(), CampaignError> {
+    fs::create_dir_all(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => CampaignError::file(path, NO_FOLDER),
+        _ => CampaignError::file(
+            path,
+            format!("cannot be made: {error}: name another folder by --dir"),
+        ),
+    })
+}
+
+/// Bytes of the files in a campaign's folder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FolderBytes {
+    /// Those of all files.
+    pub all: u64,
+    /// Those of the repetitions' lines.
+    pub points: u64,
+    /// Those of documents that contenders printed.
+    pub documents: u64,
+}
+
+impl FolderBytes {
+    /// Counts the bytes of a folder, with those within it. Nothing is counted that cannot be read.
+    pub fn read(folder: &Path) -> Self {
+        let mut bytes = Self::default();
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            if metadata.is_dir() {
+                let within = Self::read(&entry.path());
+                bytes.all += within.all;
+                bytes.points += within.points;
+                bytes.documents += within.documents;
+                if entry.file_name() == DOCUMENTS {
+                    bytes.documents += within.all;
+                }
+            } else {
+                bytes.all += metadata.len();
+                if entry.file_name() == POINTS {
+                    bytes.points += metadata.len();
+                }
+            }
+        }
+        bytes
+    }
 }
 
 /// A campaign's folder that this process holds and writes.
@@ -75,7 +149,8 @@ impl CampaignFolder {
         path: &Path,
         campaign: &Campaign,
     ) -> Result<(Self, Vec<Repetition>), CampaignError> {
-        fs::create_dir_all(path.join("env")).map_err(|error| CampaignError::file(path, error))?;
+        make_folder(path)?;
+        make_folder(&path.join("env"))?;
         let path = fs::canonicalize(path).map_err(|error| CampaignError::file(path, error))?;
         let lock = FolderLock::take(&path)?;
         let file = path.join(POINTS);
@@ -218,7 +293,10 @@ impl FolderContent {
                 .find(|path| path.exists())
                 .or_else(|| paths.next());
             let path = path.unwrap_or_default();
-            let failed = |error: io::Error| CampaignError::file(&path, error);
+            let failed = |error: io::Error| {
+                let reason = format!("cannot be read, and lines of {POINTS} name it: {error}");
+                CampaignError::file(&path, reason)
+            };
             let text = fs::read_to_string(&path).map_err(failed)?;
             let description = serde_json::from_str(&text).map_err(|error| failed(error.into()))?;
             Ok((name, description))
@@ -233,12 +311,7 @@ impl FolderContent {
 /// [`CampaignError::File`] if it is no such folder, [`CampaignError::Line`] if a file in it is damaged.
 pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
     let file = path.join(FILE);
-    if path.is_dir() && !file.exists() {
-        return Err(CampaignError::file(
-            path,
-            format!("is no folder of a campaign: it has no {FILE}"),
-        ));
-    }
+    check_readable(path, &file)?;
     let campaign = Campaign::read(&file)?;
     let nodes = campaign.list_nodes();
     let folders: Vec<PathBuf> = if nodes.is_empty() || path.join(POINTS).exists() {
@@ -260,6 +333,23 @@ pub(crate) fn read_folder(path: &Path) -> Result<FolderContent, CampaignError> {
             .collect(),
         folders,
     })
+}
+
+/// Refuses a place without the file of a campaign.
+fn check_readable(path: &Path, file: &Path) -> Result<(), CampaignError> {
+    let made = "name a folder that `isochron campaign run FILE` has made";
+    let reason = match (fs::metadata(path), fs::metadata(file)) {
+        (Ok(found), _) if !found.is_dir() => format!("is a file: {made}"),
+        (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            format!("is no folder of a campaign, because it has no {FILE}: {made}")
+        }
+        (Ok(_), Ok(_)) => return Ok(()),
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => {
+            format!("is not there: {made}")
+        }
+        (Err(error), _) | (_, Err(error)) => format!("cannot be read: {error}"),
+    };
+    Err(CampaignError::file(path, reason))
 }
 
 /// Refuses a folder that has measurements for each number of nodes, of a file that no longer says how many points need.
@@ -337,8 +427,11 @@ fn check_definitions(
             return Err(CampaignError::file(path, reason));
         }
     }
-    if !repetitions.is_empty()
-        && let Ok(before) = Campaign::read(&path.join(FILE))
+    let file = path.join(FILE);
+    if repetitions.is_empty() {
+        return check_unused(&file, campaign);
+    }
+    if let Ok(before) = Campaign::read(&file)
         && let Some(new) = campaign
             .contenders
             .iter()
@@ -351,6 +444,19 @@ fn check_definitions(
         return Err(CampaignError::file(path, reason));
     }
     Ok(())
+}
+
+/// Refuses a folder without measurements if the copy of the campaign file would replace a file of something else.
+fn check_unused(file: &Path, campaign: &Campaign) -> Result<(), CampaignError> {
+    let is_same = Campaign::read(file).is_ok_and(|before| before.name == campaign.name);
+    if is_same || !file.exists() {
+        return Ok(());
+    }
+    let reason = format!(
+        "is the file of something else than the campaign `{}`, whose copy would replace it: name another folder by --dir",
+        campaign.name
+    );
+    Err(CampaignError::file(file, reason))
 }
 
 /// Writes a file that is never seen half written.

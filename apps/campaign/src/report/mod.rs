@@ -9,7 +9,6 @@ pub use markdown::format_number;
 use runs::Runs;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -28,8 +27,10 @@ use crate::status::{CampaignStatus, Failed, State};
 
 /// What a campaign has found.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Version of the document.
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
     pub schema: u32,
     /// Name of the campaign.
     pub name: String,
@@ -64,6 +65,7 @@ pub struct Report {
 
 /// A contender at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct ReportRow {
     /// Name of the point.
     pub point: String,
@@ -98,6 +100,7 @@ pub struct ReportRow {
 
 /// The place of a contender beside the reference, at one point and by its interval alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// The whole interval is on the better side of 1.
@@ -139,6 +142,7 @@ enum Mark {
 
 /// A goal at a point.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GoalRow {
     /// Parameters of the point.
     pub parameters: Parameters,
@@ -154,6 +158,7 @@ pub struct GoalRow {
 
 /// The outcome of a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum GoalOutcome {
     /// The whole interval meets the goal.
@@ -229,18 +234,27 @@ impl Report {
     /// Writes `report.md`, `points.csv` and `report.html` into a folder.
     ///
     /// # Errors
-    /// [`CampaignError::Write`].
+    /// [`CampaignError::File`] for one that cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), CampaignError> {
-        replace_file(&folder.join("report.md"), self.format_markdown().as_bytes())?;
-        replace_file(&folder.join("points.csv"), self.format_csv().as_bytes())?;
+        let page = self.format_html();
         let path = folder.join("report.html");
-        match self.format_html() {
-            Ok(page) => replace_file(&path, page.as_bytes()),
-            Err(error) => Err(CampaignError::Write {
-                path,
-                reason: io::Error::other(error),
-            }),
+        let page = page.map_err(|error| CampaignError::file(&path, error))?;
+        for (name, text) in [
+            ("report.md", self.format_markdown()),
+            ("points.csv", self.format_csv()),
+            ("report.html", page),
+        ] {
+            let path = folder.join(name);
+            replace_file(&path, text.as_bytes()).map_err(|error| match error {
+                // Repetitions are not concerned.
+                CampaignError::Write { reason, .. } => CampaignError::file(
+                    &path,
+                    format!("cannot be written: {reason}; a copy of the folder will do as well"),
+                ),
+                other => other,
+            })?;
         }
+        Ok(())
     }
 }
 

@@ -352,6 +352,80 @@ fn mistakes_in_a_campaign_file_have_a_line() {
 }
 
 #[test]
+fn a_folder_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, SHORT);
+    let [empty, other, missing] = ["empty", "other", "missing"].map(|name| folder.path(name));
+    for dir in [&empty, &other] {
+        fs::create_dir(dir).expect("a writable folder");
+    }
+    fs::write(Path::new(&other).join("campaign.toml"), "title = 1\n").expect("a writable folder");
+    let made = "name a folder that `isochron campaign run FILE` has made";
+    for (dir, reason) in [
+        (&missing, format!("{missing}: is not there: {made}")),
+        (&file, format!("{file}: is a file: {made}")),
+        (
+            &empty,
+            format!("{empty}: is no folder of a campaign, because it has no campaign.toml: {made}"),
+        ),
+        (
+            &other,
+            format!("{other}/campaign.toml:1: unknown key `title`"),
+        ),
+    ] {
+        for words in [
+            &["status", dir][..],
+            &["report", dir],
+            &["compare", dir, &missing],
+            &["compare", dir, dir, "--json"],
+        ] {
+            let words = [&["campaign"], words].concat();
+            let stderr = isochron(&words).failure(2);
+            assert!(stderr.contains(&reason), "{words:?}: {stderr}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_none_of_a_campaign_is_refused_with_a_way_out() {
+    let folder = Folder::new();
+    let file = write_campaign(&folder, SHORT);
+    let [dir, data, empty, missing] =
+        ["dir", "data", "empty", "missing"].map(|name| folder.path(name));
+    fs::create_dir(&dir).expect("a writable folder");
+    fs::write(&data, [0xff, 0xfe]).expect("a writable folder");
+    fs::write(&empty, "").expect("a writable folder");
+    for (file, reason) in [
+        (
+            &missing,
+            "missing: is not there: name a campaign file, in TOML",
+        ),
+        (&dir, "dir: is a folder: name a campaign file, in TOML"),
+        (&data, "data: is no text: name a campaign file, in TOML"),
+        (&empty, "empty:1: missing key `name`"),
+    ] {
+        for command in ["plan", "run", "script"] {
+            let stderr = isochron(&["campaign", command, file]).failure(2);
+            assert!(stderr.contains(reason), "{command}: {stderr}");
+        }
+    }
+    for command in ["plan", "run"] {
+        let stderr = isochron(&["campaign", command, &file, "--dir", &data]).failure(2);
+        let reason = "data: is a file: name a folder for the measurements by --dir";
+        assert!(stderr.contains(reason), "{command}: {stderr}");
+    }
+    fs::copy(&file, Path::new(&dir).join("campaign.toml")).expect("a writable folder");
+    let stderr = isochron(&["campaign", "compare", &dir, &dir]).failure(2);
+    let reason = "dir: has no measurements yet: run its campaign first";
+    assert!(stderr.contains(reason), "{stderr}");
+    let stderr = isochron(&["campaign", "run", &file, "--dir", "/proc/none"]).failure(2);
+    assert!(
+        stderr.contains("/proc/none: cannot be made: No such file or directory (os error 2): name another folder by --dir"),
+        "{stderr}"
+    );
+}
+
+#[test]
 fn campaigns_are_planned_reported_and_compared() {
     let folder = Folder::new();
     let file = write_campaign(&folder, SHORT);
@@ -362,7 +436,9 @@ fn campaigns_are_planned_reported_and_compared() {
         (&4.into(), &120.into()),
         "{plan}"
     );
-    assert!(plan["left"]["most_s"].is_null(), "{plan}");
+    // Nothing has run: 120 repetitions of at most 600 s.
+    assert!(plan["left"]["least_s"].is_null(), "{plan}");
+    assert_eq!(plan["left"]["most_s"], 72_000.0, "{plan}");
     for dir in &dirs {
         run_campaign(&file, dir).success();
     }
@@ -372,6 +448,7 @@ fn campaigns_are_planned_reported_and_compared() {
         "{text}"
     );
     assert!(text.contains("nothing is left"), "{text}");
+    assert!(text.contains(" kB taken, about 0 kB more; "), "{text}");
     let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
     assert_eq!(report["rows"][3]["value"]["median"], 4.0, "{report}");
     for name in ["report.md", "points.csv"] {

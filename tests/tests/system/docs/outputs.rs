@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::slice;
+use std::time::Duration;
 
-use isochron_tests::launch::{HANGS, cluster_configs, libraries, run};
+use isochron_tests::launch::{HANGS, Running, cluster_configs, libraries, run};
 use serde_json::Value;
 
 use super::pages::{find_root, read_file};
@@ -13,13 +14,18 @@ use super::schema::Schema;
 
 /// Checks documents against a schema, and that it is strict.
 fn check_documents(name: &str, documents: &[Value]) {
+    check_open_documents(name, documents, None);
+}
+
+/// Checks documents against a schema, and that it is strict but for what is at the place `open`.
+fn check_open_documents(name: &str, documents: &[Value], open: Option<&str>) {
     let schema = Schema::new(name);
     for document in documents {
         if let Err(reason) = schema.check(document) {
             panic!("{name}: {reason}\n{document:#}");
         }
     }
-    schema.check_strictness(&documents[0]);
+    schema.check_strictness(&documents[0], open);
 }
 
 /// Runs the command in the repository and reads the JSON that it prints.
@@ -396,16 +402,48 @@ max = 1
 "#;
 
 #[test]
-fn repetitions_are_as_their_schema_says() {
+fn campaigns_are_as_their_schemas_say() {
     let folder = tempfile::tempdir().expect("a folder");
-    let [file, results] = ["ends.toml", "results"].map(|name| folder.path().join(name));
+    let [file, results, others] =
+        ["ends.toml", "results", "others"].map(|name| folder.path().join(name));
     fs::write(&file, ENDS).expect("a writable folder");
-    run_json(&format!(
-        "campaign run {} --dir {}",
-        file.display(),
-        results.display()
-    ));
+    let [file, dir, other] = [&file, &results, &others].map(|path| path.display().to_string());
+    let plan = |dir: &str| run_json(&format!("campaign plan {file} --dir {dir}"));
+    let before = plan(&dir);
+    let run = |dir: &str| run_json(&format!("campaign run {file} --dir {dir}"));
+    let ran = run(&dir);
+    check_documents("campaign-plan", &[before, plan(&dir)]);
     let lines = read_file(results.join("points.jsonl"));
-    let documents: Vec<Value> = lines.lines().map(parse_json).collect();
-    check_documents("repetition", &documents);
+    let lines: Vec<Value> = lines.lines().map(parse_json).collect();
+    check_documents("repetition", &lines);
+    let shown = run_json(&format!("campaign status {dir}"));
+    assert_eq!(ran, shown);
+    check_documents("campaign-status", &[shown, show_running(folder.path())]);
+    let report = run_json(&format!("campaign report {dir}"));
+    check_open_documents(
+        "campaign-report",
+        slice::from_ref(&report),
+        Some("/environments"),
+    );
+    run(&other);
+    let compared = run_json(&format!("campaign compare {dir} {other}"));
+    check_documents("campaign-compare", slice::from_ref(&compared));
+}
+
+/// Returns the status of a campaign while an engine runs it.
+fn show_running(folder: &Path) -> Value {
+    let [file, dir] = ["sleep.toml", "running"].map(|name| folder.join(name));
+    let text = "name = 'sleep'\n[[contender]]\nname = 'sleep'\ncommand = 'sleep 1000'\n";
+    fs::write(&file, text).expect("a writable folder");
+    let [file, dir] = [file, dir].map(|path| path.display().to_string());
+    let engine = Running::start(isochron(&format!("campaign run {file} --dir {dir}")));
+    while !Path::new(&dir).join("campaign.toml").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let status = run_json(&format!("campaign status {dir}"));
+    let _ = Command::new("kill")
+        .args(["-TERM", &engine.process().to_string()])
+        .status();
+    engine.wait(HANGS).failure(1);
+    status
 }

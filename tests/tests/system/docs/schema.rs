@@ -69,9 +69,12 @@ impl Schema {
         Err(errors.join("\n"))
     }
 
-    /// Checks that the schema refuses a document with one property more, in whichever object, and with one less.
-    pub fn check_strictness(&self, document: &Value) {
-        for place in list_objects(document, String::new()) {
+    /// Checks that the schema refuses a document with one property more, in whichever object but those at and within the place
+    /// `open`, and with one less.
+    pub fn check_strictness(&self, document: &Value, open: Option<&str>) {
+        let places = list_objects(document, String::new());
+        let is_open = |place: &str| open.is_some_and(|open| place.starts_with(open));
+        for place in places.into_iter().filter(|place| !is_open(place)) {
             let mut changed = document.clone();
             let object = changed.pointer_mut(&place).and_then(Value::as_object_mut);
             let object = object.expect("an object of the document");

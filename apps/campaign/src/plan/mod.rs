@@ -1,0 +1,269 @@
+//! The plan of a campaign: what a run would do.
+
+use std::env;
+use std::path::{Path, absolute};
+
+use rustix::fs::statvfs;
+use serde::Serialize;
+
+use crate::error::CampaignError;
+use crate::file::{Campaign, Repeat};
+use crate::folder::{FolderBytes, read_begun};
+use crate::history::History;
+use crate::point::Parameters;
+use crate::statistics::least_values;
+use crate::status::Forecast;
+
+/// Bytes of a line of `points.jsonl`, about, before there is any.
+const LINE_BYTES: f64 = 500.0;
+
+/// What a run of a campaign would do.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Plan {
+    /// Version of the format.
+    #[cfg_attr(feature = "schemars", schemars(extend("const" = 1)))]
+    pub schema: u32,
+    /// Name of the campaign.
+    pub name: String,
+    /// Number of points.
+    pub points: usize,
+    /// Names of the contenders.
+    pub contenders: Vec<String>,
+    /// The number of rounds.
+    pub repeat: PlannedRounds,
+    /// The repetitions that are left, and their time by those in the folder.
+    pub left: Forecast,
+    /// The same by the number of nodes that points need; empty if the file does not say it.
+    pub parts: Vec<PlannedPart>,
+    /// Bytes of memory that a program can still allocate on this host; `None` if the system does not tell.
+    pub memory_available_bytes: Option<u64>,
+    /// The disk that the folder takes.
+    pub disk: PlannedDisk,
+    /// The command of each contender at each point.
+    pub commands: Vec<PlannedCommand>,
+    /// What may be a mistake.
+    pub notes: Vec<String>,
+}
+
+/// The number of rounds of a campaign.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PlannedRounds {
+    /// Fewest rounds.
+    pub min: u32,
+    /// Most rounds.
+    pub max: u32,
+    /// Half-width of the interval over the median at which a point ends.
+    pub precision: f64,
+    /// Confidence of the interval.
+    pub confidence: f64,
+    /// Seconds of all repetitions together, or of those of each number of nodes; `None` without a limit.
+    pub seconds: Option<f64>,
+    /// Most repetitions of a repetition that was disturbed.
+    pub again: u32,
+}
+
+/// The points of a campaign that need one number of nodes.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PlannedPart {
+    /// The number of nodes.
+    pub nodes: u32,
+    /// Number of points.
+    pub points: usize,
+    /// The repetitions that are left.
+    pub left: Forecast,
+    /// Node-hours of the fewest repetitions; `None` if a contender has not run yet.
+    pub least_node_hours: Option<f64>,
+    /// Node-hours of the most repetitions. A contender that has not run yet takes as long as its limit.
+    pub most_node_hours: f64,
+}
+
+/// The disk that a campaign's folder takes.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PlannedDisk {
+    /// Bytes of the files that are there.
+    pub present_bytes: u64,
+    /// Bytes that the most repetitions add, by the lines and documents so far.
+    pub more_bytes: u64,
+    /// `true` if documents will be kept that are not counted, because none is there yet.
+    pub lacks_documents: bool,
+    /// Free bytes of the file system; `None` if the system does not tell.
+    pub free_bytes: Option<u64>,
+}
+
+/// A command of a contender at a point.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct PlannedCommand {
+    /// Name of the point.
+    pub point: String,
+    /// Parameters of the point.
+    pub parameters: Parameters,
+    /// Name of the contender.
+    pub contender: String,
+    /// Combinations of tuned values that are tried first.
+    pub trials: usize,
+    /// The command line, with the first of the tuned values.
+    pub command: String,
+}
+
+impl From<Repeat> for PlannedRounds {
+    fn from(repeat: Repeat) -> Self {
+        Self {
+            min: repeat.min,
+            max: repeat.max,
+            precision: repeat.precision,
+            confidence: repeat.confidence,
+            seconds: repeat.seconds.is_finite().then_some(repeat.seconds),
+            again: repeat.again,
+        }
+    }
+}
+
+impl Plan {
+    /// Plans a campaign whose folder is, or will be, `folder`, on a host with this memory available.
+    ///
+    /// # Errors
+    /// [`CampaignError::File`] and [`CampaignError::Line`] for a folder in which it cannot run.
+    pub fn new(
+        campaign: &Campaign,
+        folder: &Path,
+        memory_available_bytes: Option<u64>,
+    ) -> Result<Self, CampaignError> {
+        let history = History::new(campaign, read_begun(folder, campaign)?);
+        let left = Forecast::of(campaign, &history);
+        let commands: Vec<PlannedCommand> = campaign
+            .cells()
+            .map(|cell| {
+                let (point, contender) = (campaign.point_of(cell), campaign.contender_of(cell));
+                let command = campaign.first_command(cell).map(|line| line.describe());
+                PlannedCommand {
+                    point: point.id.clone(),
+                    parameters: point.parameters.clone(),
+                    contender: contender.name.clone(),
+                    trials: if contender.tune.is_empty() {
+                        0
+                    } else {
+                        campaign.list_tunings(cell).len()
+                    },
+                    command: command.unwrap_or_default(),
+                }
+            })
+            .collect();
+        Ok(Self {
+            schema: 1,
+            name: campaign.name.clone(),
+            points: campaign.points.len(),
+            contenders: campaign
+                .contenders
+                .iter()
+                .map(|contender| contender.name.clone())
+                .collect(),
+            repeat: campaign.repeat.into(),
+            left,
+            parts: campaign
+                .list_nodes()
+                .into_iter()
+                .map(|nodes| PlannedPart::new(campaign, &history, nodes))
+                .collect(),
+            memory_available_bytes,
+            disk: PlannedDisk::new(campaign, &history, left.most, folder),
+            commands,
+            notes: list_notes(campaign),
+        })
+    }
+}
+
+impl PlannedPart {
+    fn new(campaign: &Campaign, history: &History, nodes: u32) -> Self {
+        let left = Forecast::of_nodes(campaign, history, Some(nodes));
+        let node_hours = |time_s: f64| f64::from(nodes) * time_s / 3600.0;
+        Self {
+            nodes,
+            points: campaign
+                .points
+                .iter()
+                .filter(|point| point.nodes == Some(nodes))
+                .count(),
+            left,
+            least_node_hours: left.least_s.map(node_hours),
+            most_node_hours: node_hours(left.most_s),
+        }
+    }
+}
+
+impl PlannedDisk {
+    fn new(campaign: &Campaign, history: &History, most_left: usize, folder: &Path) -> Self {
+        let present = FolderBytes::read(folder);
+        let documents = campaign
+            .cells()
+            .flat_map(|cell| history.of_cell(cell))
+            .filter(|repetition| repetition.document.is_some())
+            .count();
+        let documents_left = campaign.count_documents_left(history);
+        // Equal documents are one file, so that their mean is that of what each repetition adds.
+        let document_bytes = present.documents as f64 / documents.max(1) as f64;
+        let line_bytes = if history.len() > 0 {
+            present.points as f64 / history.len() as f64
+        } else {
+            LINE_BYTES
+        };
+        let more = line_bytes * most_left as f64 + document_bytes * documents_left as f64;
+        Self {
+            present_bytes: present.all,
+            more_bytes: more as u64,
+            lacks_documents: documents_left > 0 && documents == 0,
+            free_bytes: find_free_bytes(folder),
+        }
+    }
+}
+
+/// Returns the bytes that are free for a folder that may not be there yet.
+fn find_free_bytes(folder: &Path) -> Option<u64> {
+    let folder = absolute(folder).ok()?;
+    let present = folder.ancestors().find(|folder| folder.exists())?;
+    let system = statvfs(present).ok()?;
+    Some(system.f_bavail * system.f_frsize)
+}
+
+/// Lists what may be a mistake.
+fn list_notes(campaign: &Campaign) -> Vec<String> {
+    let mut notes = Vec::new();
+    let least = least_values(campaign.repeat.confidence);
+    let percent = 100.0 * campaign.repeat.confidence;
+    if !campaign.repeat.exact && (campaign.repeat.max as usize) < least {
+        notes.push(format!(
+            "a median has an interval of {percent} % from {least} rounds on: with at most {} there is none",
+            campaign.repeat.max
+        ));
+    }
+    let mut missing = Vec::new();
+    let lines = campaign
+        .cells()
+        .filter_map(|cell| campaign.first_command(cell));
+    for program in lines.filter_map(|line| line.words.into_iter().next()) {
+        if !is_program(&program, &campaign.folder) && !missing.contains(&program) {
+            missing.push(program);
+        }
+    }
+    notes.extend(
+        missing
+            .into_iter()
+            .map(|program| format!("there is no program `{program}` on this host")),
+    );
+    notes
+}
+
+fn is_program(name: &str, folder: &Path) -> bool {
+    if name.contains('/') {
+        return folder.join(name).is_file();
+    }
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+#[cfg(test)]
+mod tests;
