@@ -60,7 +60,7 @@ impl fmt::Display for Holder {
 /// A lock that ends with the process, or is a file that the process removes.
 #[derive(Debug)]
 pub(super) enum FolderLock {
-    Locked { _file: File },
+    Locked { file: File },
     Signed { sign: PathBuf },
 }
 
@@ -95,7 +95,7 @@ impl FolderLock {
                 file.set_len(0)
                     .and_then(|()| file.write_all(holder.as_bytes()))
                     .map_err(|reason| CampaignError::Write { path, reason })?;
-                Ok(Self::Locked { _file: file })
+                Ok(Self::Locked { file })
             }
             Err(Errno::WOULDBLOCK) => Err(CampaignError::Held {
                 folder: folder.to_path_buf(),
@@ -177,9 +177,15 @@ fn read_sign(path: &Path) -> Option<Holder> {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        if let Self::Signed { sign } = self {
+        match self {
+            // Closing the file does not end the lock while a child that has not begun its program yet has the file too.
+            Self::Locked { file } => {
+                let _ = flock(file, FlockOperation::Unlock);
+            }
             // The next engine on this host takes over a file that stays.
-            let _ = fs::remove_file(sign);
+            Self::Signed { sign } => {
+                let _ = fs::remove_file(sign);
+            }
         }
     }
 }
