@@ -119,24 +119,30 @@ fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
 }
 
 /// Returns the expected seconds of a step with these units.
-pub(super) fn expect_step(curves: &[Option<&TimeCurve>], units: &[u64]) -> f64 {
-    let times = predict_times(curves, units);
+pub(super) fn expect_step(parts: &[Option<BoundedPart>], units: &[u64]) -> f64 {
+    let times = predict_times(parts, units);
     let times: Vec<Sample> = times.into_iter().map(|(_, time)| time).collect();
     expect_longest(&times)
 }
 
 /// Returns the time of each part that has units, with its index.
-pub(super) fn predict_times(curves: &[Option<&TimeCurve>], units: &[u64]) -> Vec<(usize, Sample)> {
-    (curves.iter().zip(units).enumerate())
+pub(super) fn predict_times(parts: &[Option<BoundedPart>], units: &[u64]) -> Vec<(usize, Sample)> {
+    (parts.iter().zip(units).enumerate())
         .filter(|&(_, (_, &d))| d > 0)
-        .filter_map(|(part, (curve, &d))| curve.map(|curve| (part, predict_time(curve, d))))
+        .filter_map(|(index, (part, &d))| part.as_ref().map(|part| (index, part.predict_time(d))))
         .collect()
 }
 
-fn predict_time(curve: &TimeCurve, units: u64) -> Sample {
-    let size = units as f64;
-    let mean_s = curve.line.time_s(size);
-    Sample::predicted(units, mean_s, mean_s * curve.variance(size).sqrt())
+impl BoundedPart<'_> {
+    fn predict_time(&self, units: u64) -> Sample {
+        let size = units as f64;
+        let least = self.kept_from.filter(|&least| size < least);
+        let mean_s = match least {
+            Some(least) => self.curve.line.time_s(least) * size / least,
+            None => self.curve.line.time_s(size),
+        };
+        Sample::predicted(units, mean_s, mean_s * self.curve.variance(size).sqrt())
+    }
 }
 
 /// Returns the longest expected time of a part with these units.

@@ -296,7 +296,7 @@ impl Adaptive {
         least_gain: f64,
         place: Place,
     ) -> Result<(), AdaptiveError> {
-        let now_s = expect_step(&self.list_curves(), &self.now);
+        let now_s = expect_step(&self.list_candidates(), &self.now);
         let limit_s = (1.0 - least_gain) * now_s;
         let mut best: Option<(f64, Proposal)> = None;
         for units in self.propose_divisions()? {

@@ -71,8 +71,7 @@ impl Adaptive {
             return Ok(());
         }
         let best = divide(&candidates, self.total, self.config.granule)?;
-        let curves = self.list_curves();
-        let [now_s, best_s] = [&self.now, &best].map(|units| expect_step(&curves, units));
+        let [now_s, best_s] = [&self.now, &best].map(|units| expect_step(&candidates, units));
         let steps_after = (stakes.steps_left - stakes.trial_steps).max(0.0);
         let winnable_s = steps_after * (now_s - best_s).max(0.0);
         self.endurable_s =

@@ -42,7 +42,7 @@ impl Adaptive {
     /// others need for its units. A part that works is kept until the times of smaller sizes tell what it needs to start.
     fn list_drops(&self, units: &[u64]) -> Vec<Vec<usize>> {
         let doubtful = self.config.change.doubtful;
-        let (doubtful, sure): (Vec<_>, Vec<_>) = predict_times(&self.list_curves(), units)
+        let (doubtful, sure): (Vec<_>, Vec<_>) = predict_times(&self.list_candidates(), units)
             .into_iter()
             .partition(|&(part, time)| {
                 time.error_s > doubtful * time.seconds && self.may_drop(part)
@@ -157,7 +157,7 @@ impl Adaptive {
         asked: Vec<u64>,
         place: Place,
     ) -> Result<Option<Proposal>, AdaptiveError> {
-        if expect_step(&self.list_curves(), &asked) >= limit_s {
+        if expect_step(&self.list_candidates(), &asked) >= limit_s {
             return Ok(None);
         }
         self.rate(asked, place).map(Some)
@@ -165,7 +165,7 @@ impl Adaptive {
 
     /// Rates a division as it can be laid out. Where whole blocks make a part late, less is asked for it.
     pub(super) fn rate(&self, asked: Vec<u64>, place: Place) -> Result<Proposal, AdaptiveError> {
-        let wanted_s = expect_step(&self.list_curves(), &asked);
+        let wanted_s = expect_step(&self.list_candidates(), &asked);
         let mut best = self.rate_once(asked, place)?;
         let late_s = self.config.change.late * wanted_s;
         for _ in 0..self.config.change.placements {
@@ -226,7 +226,7 @@ impl Adaptive {
             .zip(&self.parts)
             .all(|(&d, part)| d <= part.capacity());
         let step_s = if fits {
-            expect_step(&self.list_curves(), &units)
+            expect_step(&self.list_candidates(), &units)
         } else {
             f64::INFINITY
         };
