@@ -73,6 +73,9 @@ impl<'s> FieldTable<'s> {
     fn name_type(&self, field: &'s Value) -> String {
         let mut kinds = Vec::new();
         self.collect_kinds(field, &mut kinds);
+        if kinds.is_empty() {
+            return "any".to_owned();
+        }
         kinds.sort_by_key(|kind| kind == "null");
         let are_values = kinds.first().is_some_and(|kind| kind.starts_with('`'));
         if are_values && kinds.last().is_some_and(|kind| kind == "null") {
@@ -151,6 +154,7 @@ mod tests {
         let schema = serde_json::json!({
             "properties": {
                 "part": { "$ref": "#/$defs/part", "description": "The part." },
+                "fact": { "description": "A fact." },
                 "speed": { "type": ["number", "null"], "description": "Units per second." },
                 "way": {
                     "anyOf": [{ "$ref": "#/$defs/way" }, { "type": "null" }], "description": "The way."
@@ -179,6 +183,7 @@ mod tests {
 | key | type | meaning |
 |---|---|---|
 | `areas` | list of lists of integers | Areas. |
+| `fact` | any | A fact. |
 | `part` | object | The part. |
 | `part.parts` | list of objects | Parts in it. |
 | `speed` | number or null | Units per second. |
