@@ -94,9 +94,11 @@ pub(super) fn divide(
 fn keep_parts(parts: &[BoundedPart], granule: u64, granules: &mut [u64]) {
     for (index, part) in parts.iter().enumerate() {
         let is_kept = part.kept_from.is_some() && part.bounds.capacity >= granule as f64;
-        let is_cut = is_kept && granules[index] == 0;
+        if !is_kept || granules[index] > 0 {
+            continue;
+        }
         let largest = (0..granules.len()).max_by_key(|&other| granules[other]);
-        if let Some(largest) = largest.filter(|&other| is_cut && granules[other] > 1) {
+        if let Some(largest) = largest.filter(|&other| granules[other] > 1) {
             granules[largest] -= 1;
             granules[index] = 1;
         }
