@@ -144,7 +144,7 @@ fn peak_bytes() -> Option<u64> {
 }
 
 impl Algorithm {
-    /// Makes the instance of one size: so many devices, or nodes for [`Br`](Self::Br), [`Inpa`](Self::Inpa) and
+    /// Makes the instance of `size` devices, or of `size` nodes for [`Br`](Self::Br), [`Inpa`](Self::Inpa) and
     /// [`Decision`](Self::Decision).
     fn instance(self, size: usize) -> anyhow::Result<Instance> {
         Ok(match self {

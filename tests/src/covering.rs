@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use isochron::comm::Comm;
 
-use crate::table::RANKS;
-
 /// The MPI libraries that all cases run with, as their names begin.
 pub const LIBRARIES: [&str; 2] = ["Open MPI", "MPICH"];
+
+/// The numbers of ranks that all cases run on.
+pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
 
 /// Returns the place in [`LIBRARIES`] of the one that the ranks use. Without MPI, or with another library, it is that of
 /// the first.

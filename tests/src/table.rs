@@ -24,11 +24,8 @@ use num_complex::{Complex32, Complex64};
 
 use crate::cases::{Case, SEEDS, open, plan_along_k, plan_on_nth, scale, uniform};
 use crate::changes::Forced;
-use crate::covering::{Coverage, LIBRARIES, number_library};
+use crate::covering::{Coverage, LIBRARIES, RANKS, number_library};
 use crate::learning::leave_to_run;
-
-/// The numbers of ranks that all cases run on.
-pub const RANKS: [usize; 5] = [1, 2, 3, 4, 6];
 
 /// Square, long in each dimension, smaller than a block, and nothing to sum.
 const SHAPES: [(usize, usize, usize); 7] = [

@@ -5,7 +5,7 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +16,7 @@ use crate::install;
 use crate::mpi::{Library, MpiInstallation};
 use crate::needs::Goal;
 use crate::peers;
+use crate::prefix;
 use crate::stencils;
 use crate::steps::{Steps, execute};
 use crate::test::name_programs;
@@ -151,7 +152,7 @@ impl CampaignNeeds {
                 let name = mpi.kind.suffix().to_lowercase();
                 write_launcher(&launchers.join(format!("mpirun-{name}")), mpi)?;
                 let program = workspace.binary(mpi.kind, "isochron");
-                link(&program, &launchers.join(format!("isochron-{name}")))?;
+                prefix::link(&program, &launchers.join(format!("isochron-{name}")))?;
             }
             if self.has_stencils {
                 stencils::build(workspace, steps, [mpi, &mpich], &launchers)?;
@@ -213,17 +214,6 @@ fn write_launcher(file: &Path, mpi: &MpiInstallation) -> Result<()> {
     fs::write(file, format!("#!/bin/sh\nexec {} \"$@\"\n", mpi.launcher))?;
     fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
     Ok(())
-}
-
-/// Gives a program another name.
-///
-/// # Errors
-/// If the old name cannot be removed or the new one not be made.
-pub fn link(program: &Path, name: &Path) -> Result<()> {
-    if name.symlink_metadata().is_ok() {
-        fs::remove_file(name)?;
-    }
-    symlink(program, name).with_context(|| name.display().to_string())
 }
 
 /// Builds the programs and runs a command of `isochron-bench`.

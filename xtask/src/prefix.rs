@@ -104,8 +104,7 @@ fn write_library(workspace: &Workspace, library: Library, folder: &Path) -> Resu
         (&soname, format!("{stem}.{VERSION}")),
         (&stem, soname.clone()),
     ] {
-        remove_file(&folder.join(link))?;
-        symlink(target, folder.join(link))?;
+        self::link(Path::new(&target), &folder.join(link))?;
     }
     Ok(())
 }
@@ -139,6 +138,15 @@ fn copy_into(file: &Path, folder: &Path) -> Result<()> {
     let name = file.file_name().unwrap_or_default();
     fs::copy(file, folder.join(name)).with_context(|| file.display().to_string())?;
     Ok(())
+}
+
+/// Makes a link of this name, in place of one that is there.
+///
+/// # Errors
+/// If the old one cannot be removed, or the new one cannot be made.
+pub fn link(target: &Path, name: &Path) -> Result<()> {
+    remove_file(name)?;
+    symlink(target, name).with_context(|| name.display().to_string())
 }
 
 fn remove_file(path: &Path) -> Result<()> {

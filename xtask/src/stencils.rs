@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::bench::link;
 use crate::build::{self, WITH_TESTS};
 use crate::machine;
 use crate::mpi::{Library, MpiInstallation};
@@ -60,7 +59,7 @@ pub fn build(
             builder.build_all(workspace)?;
             for language in LANGUAGES {
                 let program = builder.programs.join(language);
-                link(&program, &folder.join(format!("{PREFIX}{language}-{name}")))?;
+                prefix::link(&program, &folder.join(format!("{PREFIX}{language}-{name}")))?;
             }
         }
         Ok(())

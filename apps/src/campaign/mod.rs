@@ -47,27 +47,9 @@ fn describe_time(time_s: f64) -> String {
     }
 }
 
-/// Writes bytes in the units that suit them.
-fn describe_bytes(bytes: u64) -> String {
-    let bytes = bytes as f64;
-    if bytes < 1e6 {
-        format!("{:.0} kB", bytes / 1e3)
-    } else if bytes < 1e9 {
-        format!("{:.0} MB", bytes / 1e6)
-    } else {
-        format!("{:.1} GB", bytes / 1e9)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bytes_have_units_that_suit_them() {
-        let bytes = [0, 1500, 999_000, 2_000_000, 12_340_000_000].map(describe_bytes);
-        assert_eq!(bytes, ["0 kB", "2 kB", "999 kB", "2 MB", "12.3 GB"]);
-    }
 
     #[test]
     fn times_have_units_that_suit_them() {

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use isochron_campaign::{Campaign, Forecast, Plan, PlannedDisk, PlannedPart, describe_parameters};
 use isochron_devices::memory_available_bytes;
+use isochron_devices::topology::size_text;
 
+use super::describe_time;
 use super::options::FileArguments;
-use super::{describe_bytes, describe_time};
 use crate::failure::Failure;
 use crate::lines::count;
 use crate::output::Answer;
@@ -74,7 +75,7 @@ fn format(plan: &Plan) -> String {
         let _ = write!(text, "\n{}\n", format_parts(&plan.parts));
     }
     if let Some(bytes) = plan.memory_available_bytes {
-        let _ = writeln!(text, "memory: {} free on this host", describe_bytes(bytes));
+        let _ = writeln!(text, "memory: {} free on this host", size_text(bytes));
     }
     let _ = writeln!(text, "disk: {}", describe_disk(&plan.disk));
     for note in &plan.notes {
@@ -147,14 +148,14 @@ fn show_node_hours(least: Option<f64>, most: f64) -> String {
 fn describe_disk(disk: &PlannedDisk) -> String {
     let mut text = format!(
         "{} taken, about {} more",
-        describe_bytes(disk.present_bytes),
-        describe_bytes(disk.more_bytes)
+        size_text(disk.present_bytes),
+        size_text(disk.more_bytes)
     );
     if disk.lacks_documents {
         text += " and the documents, whose size is known after the first ones";
     }
     if let Some(bytes) = disk.free_bytes {
-        text += &format!("; {} free", describe_bytes(bytes));
+        text += &format!("; {} free", size_text(bytes));
     }
     text
 }

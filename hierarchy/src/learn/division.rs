@@ -1,5 +1,7 @@
 //! Divisions of the units by the models, within limits.
 
+use std::borrow::Cow;
+
 use super::LaidOut;
 use super::curve::TimeCurve;
 use super::time_line::TimeLine;
@@ -107,10 +109,7 @@ fn keep_parts(parts: &[BoundedPart], granule: u64, granules: &mut [u64]) {
 
 fn limit_line(part: &BoundedPart, longest_s: f64) -> TimeLine {
     let Bounds { reach, capacity } = part.bounds;
-    let mut line = match part.kept_from {
-        Some(least) => part.curve.line.in_proportion_below(least),
-        None => part.curve.line.clone(),
-    };
+    let mut line = part.line().into_owned();
     if reach.is_finite() {
         line = line.with_wall(reach, WALL * longest_s / reach);
     }
@@ -136,13 +135,17 @@ pub(super) fn predict_times(parts: &[Option<BoundedPart>], units: &[u64]) -> Vec
 }
 
 impl BoundedPart<'_> {
+    /// Returns the times by which the part gets its units.
+    fn line(&self) -> Cow<'_, TimeLine> {
+        match self.kept_from {
+            Some(least) => Cow::Owned(self.curve.line.in_proportion_below(least)),
+            None => Cow::Borrowed(&self.curve.line),
+        }
+    }
+
     fn predict_time(&self, units: u64) -> Sample {
         let size = units as f64;
-        let least = self.kept_from.filter(|&least| size < least);
-        let mean_s = match least {
-            Some(least) => self.curve.line.time_s(least) * size / least,
-            None => self.curve.line.time_s(size),
-        };
+        let mean_s = self.line().time_s(size);
         Sample::predicted(units, mean_s, mean_s * self.curve.variance(size).sqrt())
     }
 }

@@ -207,7 +207,7 @@ fn a_quiet_and_healthy_machine_is_looked_at_once() {
     assert!((found_from - 0.05).abs() < 1e-12, "{found_from}");
 }
 
-/// Checks six alike devices, of which the first one takes these multiples of its time in the rounds, all with noise of 1 %.
+/// Checks six alike devices with noise of 1 %. In each round the first device takes `course` times as long as the others.
 fn check_course(course: [f64; 10], seed: u64) -> Vec<DeviceHealth> {
     let mut random = SplitMix::new(seed);
     let mut check = HealthCheck::new(HealthRule::default(), vec![CheckedDevice::default(); 6]);

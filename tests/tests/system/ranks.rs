@@ -1,8 +1,7 @@
 //! The multi-rank cases under both MPI libraries, and on the local communicator; the traps are among them.
 
-use isochron_tests::covering::LIBRARIES;
+use isochron_tests::covering::{LIBRARIES, RANKS};
 use isochron_tests::launch::{HANGS, HANGS_WHOLE, Mpi, is_whole, libraries, run};
-use isochron_tests::table::RANKS;
 use isochron_tests::traps::TRAPS;
 use serde_json::Value;
 

@@ -92,11 +92,11 @@ fn make_folder(path: &Path) -> Result<(), CampaignError> {
 /// Bytes of the files in a campaign's folder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FolderBytes {
-    /// Those of all files.
+    /// Bytes of all files.
     pub all: u64,
-    /// Those of the repetitions' lines.
+    /// Bytes of the repetitions' lines.
     pub points: u64,
-    /// Those of documents that contenders printed.
+    /// Bytes of the documents that contenders printed.
     pub documents: u64,
 }
 

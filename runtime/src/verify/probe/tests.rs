@@ -301,9 +301,9 @@ fn multiply_sizes<T: Scalar>(case: &Case<T>, magnitude: fn(&Complex64) -> f64) -
 
 /// The sizes by which the errors of a product of forty rows are told.
 struct Sizes {
-    /// Those of the terms of each element.
+    /// Sums of the sizes of each element's terms.
     terms: Matrix<f64>,
-    /// Sums of the terms of each row, by the parts of complex numbers.
+    /// Sums of the sizes of each row's terms, which are those of its parts if numbers are complex.
     row_sums: Vec<f64>,
     rows_of_a: Vec<f64>,
     cols_of_b: Vec<f64>,

@@ -448,7 +448,7 @@ fn campaigns_are_planned_reported_and_compared() {
         "{text}"
     );
     assert!(text.contains("nothing is left"), "{text}");
-    assert!(text.contains(" kB taken, about 0 kB more; "), "{text}");
+    assert!(text.contains(" taken, about 0 B more; "), "{text}");
     let report = json(&isochron(&["campaign", "report", &dirs[0], "--json"]).success());
     assert_eq!(report["rows"][3]["value"]["median"], 4.0, "{report}");
     for name in ["report.md", "points.csv"] {
