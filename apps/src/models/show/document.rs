@@ -253,7 +253,7 @@ impl ShownModel {
                 return None;
             };
             let model = self.make_model(key);
-            let at = MadeList::new(self.sizes.iter().map(move |&d| FittedValue {
+            let at = MadeList::new(self.sizes().map(move |d| FittedValue {
                 d,
                 speed: model.speed(d as f64),
                 time_s: model.time_s(d as f64),
@@ -269,7 +269,7 @@ impl ShownModel {
                 return None;
             };
             let model = self.make_model(key);
-            let at = MadeList::new(self.sizes.iter().map(move |&m| SectionValue {
+            let at = MadeList::new(self.sizes().map(move |m| SectionValue {
                 m,
                 speed: model.speed(m as f64),
                 time_s: model.time_s(m as f64),

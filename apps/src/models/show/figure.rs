@@ -72,7 +72,7 @@ impl ShownModel {
     /// Returns even steps from 0 to 5 % beyond the largest size, and all sizes: curves may have corners there.
     /// Ascending.
     fn curve_places(&self) -> Vec<f64> {
-        let mut sizes = self.sizes.clone();
+        let mut sizes: Vec<u64> = self.sizes().collect();
         let Ok(()) = self.visit_times(|time| {
             sizes.push(time.size.main());
             Ok::<_, Infallible>(())

@@ -70,8 +70,8 @@ struct ShownModel {
     /// Of points: the sizes that contradict their neighbours.
     flags: Option<Vec<Flag>>,
     keys: Vec<ModelKey>,
-    /// The sizes to show, ascending, once each.
-    sizes: Vec<u64>,
+    /// The sizes to show, ascending, once each. If there are none, all measured ones are shown.
+    wanted: Vec<u64>,
 }
 
 /// The origin of measured times.
@@ -293,7 +293,7 @@ impl ShownModel {
             },
             flags: Some(flags),
             keys,
-            sizes: choose_sizes(&given.at, points.iter().map(|point| point.d)),
+            wanted: sort_sizes(given.at.clone()),
             measured: MeasuredFile::Points(points),
         })
     }
@@ -304,13 +304,15 @@ impl ShownModel {
         surface: Surface,
         given: &ShowArguments,
     ) -> Result<Self, ModelError> {
-        let points = surface.points();
+        let widths = match &given.width[..] {
+            [] => surface.points().iter().map(|point| point.n).collect(),
+            wanted => wanted.to_vec(),
+        };
         let mut keys = Vec::new();
-        for width in choose_sizes(&given.width, points.iter().map(|point| point.n)) {
+        for width in sort_sizes(widths) {
             surface.at_width(width as f64)?;
             keys.push(ModelKey::N(width));
         }
-        let sizes = choose_sizes(&given.at, points.iter().map(|point| point.m));
         Ok(Self {
             source,
             labels: &SizeLabels {
@@ -319,7 +321,7 @@ impl ShownModel {
             },
             flags: None,
             keys,
-            sizes,
+            wanted: sort_sizes(given.at.clone()),
             measured: MeasuredFile::Surface(surface),
         })
     }
@@ -354,6 +356,21 @@ impl ShownModel {
         match &self.measured {
             MeasuredFile::Points(_) => None,
             MeasuredFile::Surface(surface) => Some(surface.is_grid()),
+        }
+    }
+
+    /// Returns the sizes to show, ascending, once each. They are not kept: a file may have millions.
+    fn sizes(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match &self.measured {
+            _ if !self.wanted.is_empty() => Box::new(self.wanted.iter().copied()),
+            // Points ascend.
+            MeasuredFile::Points(points) => {
+                Box::new(points.chunk_by(|a, b| a.d == b.d).map(|same| same[0].d))
+            }
+            MeasuredFile::Surface(surface) => {
+                let heights = surface.points().iter().map(|point| point.m).collect();
+                Box::new(sort_sizes(heights).into_iter())
+            }
         }
     }
 
@@ -412,12 +429,8 @@ impl NamedModel {
     }
 }
 
-/// Returns the `wanted` sizes, or the measured ones if none are wanted, ascending and once each.
-fn choose_sizes(wanted: &[u64], measured: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut sizes: Vec<u64> = match wanted {
-        [] => measured.collect(),
-        _ => wanted.to_vec(),
-    };
+/// Returns sizes ascending and once each.
+fn sort_sizes(mut sizes: Vec<u64>) -> Vec<u64> {
     sizes.sort_unstable();
     sizes.dedup();
     sizes

@@ -81,18 +81,18 @@ impl ShownModel {
         let names: Vec<String> = self.keys.iter().map(|key| key.name()).collect();
         let heading = format!("{}|{}", self.labels.size, names.join("|"));
         // The models of the last columns need most memory, so they are made while there are no other columns.
+        let n_sizes = self.sizes().count();
         let columns = self.keys.iter().rev().map(|&key| {
             let model = self.make_model(key);
-            self.sizes
-                .iter()
-                .map(|&size| value(&model, size as f64))
-                .collect()
+            let mut values = Vec::with_capacity(n_sizes);
+            values.extend(self.sizes().map(|size| value(&model, size as f64)));
+            values
         });
         let mut columns: Vec<Vec<f64>> = columns.collect();
         columns.reverse();
         write_numbers(out, &heading, |visit| {
             let mut row = NumberRow::default();
-            self.sizes.iter().enumerate().try_for_each(|(index, size)| {
+            self.sizes().enumerate().try_for_each(|(index, size)| {
                 row.clear();
                 row.add(size);
                 columns
