@@ -1,10 +1,15 @@
 //! The level of a device's speed relative to its peers, and the shape of a deviation.
 
+use std::f64::consts::SQRT_2;
+
 use super::{DeviceRound, HealthRule, SlowCause};
 use crate::times::{DEVIATION_BY_MAD, Sample, find_median};
 
 /// Standard error of a median, in those of a mean of normally distributed values.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
+
+/// Fewest steps from round to round that tell noise.
+const FEWEST_STEPS: usize = 9;
 
 /// The round of each device; `None` for one that has failed.
 pub(super) type Round = Vec<Option<DeviceRound>>;
@@ -57,9 +62,16 @@ struct Level {
 }
 
 impl Level {
-    /// Returns the median of some values with its error; `None` without values.
+    /// Returns the median of the values of rounds with its error; `None` without values.
+    ///
+    /// A steady change is no noise, so the steps from round to round tell it where they scatter less than the values.
     fn of_median(values: &[f64]) -> Option<Self> {
-        let error = ERROR_OF_MEDIAN * find_scatter(values) / (values.len() as f64).sqrt();
+        let steps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mut scatter = find_scatter(values);
+        if steps.len() >= FEWEST_STEPS {
+            scatter = scatter.min(find_scatter(&steps) / SQRT_2);
+        }
+        let error = ERROR_OF_MEDIAN * scatter / (values.len() as f64).sqrt();
         (!values.is_empty()).then(|| Self {
             log: find_median(values),
             error,

@@ -241,10 +241,15 @@ fn check_course(course: [f64; 10], seed: u64) -> Vec<DeviceHealth> {
 fn a_device_that_becomes_slower_during_the_check_is_hot() {
     // Its clock falls until its temperature stays the same.
     let throttled = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.3, 1.3, 1.3, 1.3];
-    // The same times in another order, and a fixed factor.
+    // Its clock falls all the time.
+    let heating = [
+        1.0, 1.035, 1.07, 1.105, 1.14, 1.175, 1.21, 1.245, 1.28, 1.315,
+    ];
+    // The throttled times in another order, and a fixed factor.
     let shuffled = [1.3, 1.1, 1.3, 1.2, 1.3, 1.3, 1.15, 1.3, 1.05, 1.25];
     for (course, cause) in [
         (throttled, SlowCause::Heat),
+        (heating, SlowCause::Heat),
         (shuffled, SlowCause::Clock),
         ([1.3; 10], SlowCause::Clock),
     ] {
