@@ -131,7 +131,8 @@ enum Subcommands {
 ///
 /// `connect` joins the ranks, and `prepare` is called on each as soon as they are joined.
 pub fn run(connect: fn() -> Result<Arc<dyn Comm>, Error>, prepare: fn()) -> ExitCode {
-    if let Some(status) = measure::serve_if_asked().or_else(manuals::write_if_asked) {
+    let own_calls = measure::serve_if_asked().or_else(manuals::write_if_asked);
+    if let Some(status) = own_calls.or_else(campaign::describe_if_asked) {
         return ExitCode::from(status);
     }
     let launch = Launch::of_process(Instant::now());

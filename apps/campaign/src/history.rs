@@ -239,6 +239,14 @@ impl Campaign {
             .ok()
     }
 
+    /// Returns the launcher of a contender at a point with the first of its tuned values; `None` without one.
+    pub(crate) fn first_launcher(&self, cell: Cell) -> Option<CommandLine> {
+        let tuned = self.list_tunings(cell).into_iter().next()?;
+        let parameters = &self.point_of(cell).parameters;
+        let line = self.contender_of(cell).make_launcher(parameters, &tuned);
+        line.ok().filter(|line| !line.words.is_empty())
+    }
+
     pub(crate) fn point_of(&self, cell: Cell) -> &Point {
         &self.points[cell.point]
     }

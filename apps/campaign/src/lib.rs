@@ -34,7 +34,7 @@
 //! "#)?;
 //! let campaign = Campaign::read(&file)?;
 //! let results = folder.path().join("results");
-//! let status = run(&campaign, &results, &AtomicBool::new(false), &mut |_| {})?;
+//! let status = run(&campaign, &results, &[], &AtomicBool::new(false), &mut |_| {})?;
 //! assert_eq!(status.points_ended, 2);
 //! assert_eq!(Report::read(&results)?.rows.len(), 4);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -65,6 +65,7 @@ mod status;
 mod template;
 
 pub use compare::{ComparedPoint, Comparison, Difference, MOST_ROUNDS, Verdict};
+pub use environment::describe_host;
 pub use error::CampaignError;
 pub use file::{Better, Campaign, CommandLine, Contender, Goal, Repeat};
 pub use folder::{FILE, Holder, POINTS};

@@ -52,6 +52,12 @@ pub(crate) struct EndedProcess {
     pub stderr: String,
 }
 
+impl EndedProcess {
+    pub fn has_succeeded(&self) -> bool {
+        matches!(self.end, ProcessEnd::Ended(status) if status.success())
+    }
+}
+
 /// Runs a program in `folder` until it ends, `limit` is over or `stop` is set. Then no process that it has started on this
 /// host is left: all have the variable [`FOLDER_VARIABLE`] with the value `mark`.
 pub(crate) fn run_process(

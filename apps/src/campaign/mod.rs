@@ -10,6 +10,7 @@ mod status;
 
 use isochron_campaign::CampaignError;
 pub use options::CampaignCommand;
+pub use run::describe_if_asked;
 
 use crate::failure::Failure;
 use crate::output::Answer;

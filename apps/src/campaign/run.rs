@@ -1,10 +1,15 @@
 //! `isochron campaign run`: measures.
 
-use std::io;
+use std::env::{args_os, current_exe};
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use isochron_campaign::{Campaign, Progress, describe_parameters, run as run_engine, run_nodes};
+use isochron_campaign::{
+    Campaign, Progress, describe_host, describe_parameters, run as run_engine, run_nodes,
+};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::options::RunArguments;
@@ -13,6 +18,9 @@ use crate::failure::Failure;
 use crate::output::Answer;
 use crate::terminal_line::TerminalLine;
 
+/// The first word of the command line by which an engine has launchers describe their hosts.
+const DESCRIBE: &str = "describe-host";
+
 /// Measures what a campaign lacks.
 pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
     let campaign = Campaign::read(&arguments.place.file)?;
@@ -20,12 +28,29 @@ pub fn run(arguments: &RunArguments) -> Result<Answer, Failure> {
     let stop = stop_by_signals().map_err(Failure::run)?;
     let line = TerminalLine::of_rank(true);
     let mut observe = |progress: &Progress<'_>| line.show(&describe_progress(progress));
+    let describer = name_describer().unwrap_or_default();
     let status = match arguments.nodes {
-        Some(nodes) => run_nodes(&campaign, &folder, nodes, &stop, &mut observe),
-        None => run_engine(&campaign, &folder, &stop, &mut observe),
+        Some(nodes) => run_nodes(&campaign, &folder, nodes, &describer, &stop, &mut observe),
+        None => run_engine(&campaign, &folder, &describer, &stop, &mut observe),
     }?;
     line.clear();
     Answer::new(arguments.json, &status, format)
+}
+
+/// Returns the words by which launchers start this program to describe their hosts.
+fn name_describer() -> Option<Vec<String>> {
+    let program = current_exe().ok()?.into_os_string().into_string().ok()?;
+    Some(vec![program, DESCRIBE.to_owned()])
+}
+
+/// Describes this host if this process was started to do so; returns its exit status then.
+pub fn describe_if_asked() -> Option<u8> {
+    let words: Vec<OsString> = args_os().skip(1).collect();
+    let [first, folder] = &words[..] else {
+        return None;
+    };
+    let line = (first == DESCRIBE).then(|| describe_host(Path::new(folder)))?;
+    Some(u8::from(writeln!(io::stdout(), "{line}").is_err()))
 }
 
 /// Returns a flag that signals set which ask the program to end.

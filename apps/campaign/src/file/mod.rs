@@ -209,15 +209,37 @@ impl Contender {
         parameters: &Parameters,
         tuned: &Parameters,
     ) -> Result<CommandLine, String> {
+        self.fill(
+            [self.launch.as_ref(), Some(&self.command)],
+            parameters,
+            tuned,
+        )
+    }
+
+    /// Returns the words of the launcher alone, which may be none.
+    ///
+    /// # Errors
+    /// As [`make_command`](Self::make_command).
+    pub(crate) fn make_launcher(
+        &self,
+        parameters: &Parameters,
+        tuned: &Parameters,
+    ) -> Result<CommandLine, String> {
+        self.fill([self.launch.as_ref(), None], parameters, tuned)
+    }
+
+    fn fill(
+        &self,
+        parts: [Option<&Template>; 2],
+        parameters: &Parameters,
+        tuned: &Parameters,
+    ) -> Result<CommandLine, String> {
         let value = |name: &str| {
             let found = parameters.get(name).or_else(|| tuned.get(name));
             found.map(ToString::to_string).unwrap_or_default()
         };
-        let launch = self.launch.iter().map(|launch| launch.fill(&value));
-        let text = launch
-            .chain([self.command.fill(&value)])
-            .collect::<Vec<_>>()
-            .join(" ");
+        let parts = parts.into_iter().flatten().map(|part| part.fill(&value));
+        let text = parts.collect::<Vec<_>>().join(" ");
         let words = shlex::split(&text).ok_or_else(|| format!("`{text}` has an open quotation"))?;
         let env = self
             .env

@@ -68,7 +68,7 @@ fn node_hours_are_bounded_by_limits_and_then_told_by_repetitions() {
         .map(|part| (part.least_node_hours, part.most_node_hours));
     assert_eq!(hours.collect::<Vec<_>>(), [(None, 0.2), (None, 0.4)]);
     let (campaign, stop) = (trial.campaign(), AtomicBool::new(false));
-    run_nodes(&campaign, &trial.results(), 1, &stop, &mut |_| {}).unwrap();
+    run_nodes(&campaign, &trial.results(), 1, &[], &stop, &mut |_| {}).unwrap();
     let plan = trial.plan();
     assert_eq!(told(&plan), [(1, 2, 0, 0), (4, 1, 2, 4)]);
     assert_eq!(
@@ -91,7 +91,7 @@ fn the_disk_of_a_campaign_is_that_of_its_lines_and_documents_so_far() {
     assert_eq!((before.present_bytes, before.more_bytes), (0, 12 * 500));
     assert!(before.lacks_documents && before.free_bytes.is_some());
     let (campaign, stop) = (trial.campaign(), AtomicBool::new(false));
-    run_nodes(&campaign, &trial.results(), 1, &stop, &mut |_| {}).unwrap();
+    run_nodes(&campaign, &trial.results(), 1, &[], &stop, &mut |_| {}).unwrap();
     let after = trial.plan().disk;
     let part = trial.results().join("nodes-1");
     let lines = fs::metadata(part.join("points.jsonl")).unwrap().len();
@@ -103,7 +103,7 @@ fn the_disk_of_a_campaign_is_that_of_its_lines_and_documents_so_far() {
     assert_eq!(after.more_bytes, (lines + documents) / 2);
     assert!(!after.lacks_documents);
     assert!(after.present_bytes > lines + documents, "{after:?}");
-    run(&campaign, &trial.results(), &stop, &mut |_| {}).unwrap();
+    run(&campaign, &trial.results(), &[], &stop, &mut |_| {}).unwrap();
     assert_eq!(trial.plan().disk.more_bytes, 0);
 }
 
@@ -111,7 +111,7 @@ fn the_disk_of_a_campaign_is_that_of_its_lines_and_documents_so_far() {
 fn a_folder_in_which_a_campaign_cannot_run_has_no_plan() {
     let trial = Trial::new(JOBS);
     let (campaign, stop) = (trial.campaign(), AtomicBool::new(false));
-    run_nodes(&campaign, &trial.results(), 1, &stop, &mut |_| {}).unwrap();
+    run_nodes(&campaign, &trial.results(), 1, &[], &stop, &mut |_| {}).unwrap();
     for (changed, reason) in [
         (JOBS.replace("echo", "echo -n"), "another contender `one`"),
         (

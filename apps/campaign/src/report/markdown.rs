@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{GoalOutcome, GoalRow, Report};
-use crate::environment::list_differences;
+use crate::environment::{list_differences, list_unlike_hosts};
 use crate::point::{Parameters, describe_parameters};
 use crate::schedule::PointEnd;
 use crate::statistics::MedianInterval;
@@ -209,6 +209,25 @@ impl Report {
             escape(&fact("/kernel")),
             fact("/memory")
         );
+        if let Some(hosts) = facts["hosts"].as_str() {
+            let _ = writeln!(
+                text,
+                "\nThe launchers started programs on {}.",
+                escape(hosts)
+            );
+        }
+        let unlike = list_unlike_hosts(facts);
+        if !unlike.is_empty() {
+            let _ = writeln!(
+                text,
+                "\nThese hosts differ from {}:\n",
+                escape(&fact("/host"))
+            );
+            let rows = unlike
+                .into_iter()
+                .map(|(host, place, there)| vec![host, place, there.to_string()]);
+            text += &format_table(&["host", "fact", "there"], rows);
+        }
         for (other, description) in environments {
             let _ = writeln!(text, "\n`env/{other}.json` differs from it:\n");
             let rows = list_differences(facts, description);

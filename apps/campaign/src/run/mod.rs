@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use isochron_hierarchy::printable::show_text;
 
-use crate::disturbance::ProcessorTimes;
+use crate::disturbance::Lookout;
 use crate::environment::Environment;
 use crate::error::CampaignError;
 use crate::file::Campaign;
@@ -44,6 +44,8 @@ pub struct Progress<'r> {
 /// If its file says how many nodes points need, those of each number of nodes are a campaign of their own, in a folder within
 /// `folder`, and they are measured one after the other.
 ///
+/// `describer` is a command that calls [`describe_host`](crate::describe_host) with the folder that is added to its words, and
+/// prints what it returns; the campaign's launchers start it on their hosts. If it is empty, only this host is described.
 /// `observe` is called before each repetition. When `stop` is set, the repetition under way is killed and left out.
 ///
 /// # Errors
@@ -53,15 +55,16 @@ pub struct Progress<'r> {
 pub fn run(
     campaign: &Campaign,
     folder: &Path,
+    describer: &[String],
     stop: &AtomicBool,
     observe: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
     let parts = campaign.list_nodes();
     if parts.is_empty() {
-        return run_part(campaign, folder, stop, observe);
+        return run_part(campaign, folder, describer, stop, observe);
     }
     for nodes in parts {
-        run_nodes(campaign, folder, nodes, stop, observe)?;
+        run_nodes(campaign, folder, nodes, describer, stop, observe)?;
     }
     CampaignStatus::read(folder)
 }
@@ -75,6 +78,7 @@ pub fn run_nodes(
     campaign: &Campaign,
     folder: &Path,
     nodes: u32,
+    describer: &[String],
     stop: &AtomicBool,
     observe: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
@@ -84,26 +88,27 @@ pub fn run_nodes(
     }
     prepare_parts(folder, campaign)?;
     let part = campaign.restrict(nodes);
-    run_part(&part, &find_part(folder, nodes), stop, observe)
+    run_part(&part, &find_part(folder, nodes), describer, stop, observe)
 }
 
 /// Measures what a campaign lacks in a folder of its own.
 fn run_part(
     campaign: &Campaign,
     folder: &Path,
+    describer: &[String],
     stop: &AtomicBool,
     observe: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<CampaignStatus, CampaignError> {
     let (folder, repetitions) = CampaignFolder::open(folder, campaign)?;
     // An engine that was killed may have left a contender.
     kill_marked(folder.path());
-    let environment = Environment::read(campaign);
-    folder.keep_environment(&environment.name, &environment.facts)?;
     let mut engine = Engine {
         campaign,
         folder,
         history: History::new(campaign, repetitions),
-        environment: environment.name,
+        describer,
+        environment: String::new(),
+        lookout: Lookout::open(),
         stop,
     };
     engine.run_tasks(&campaign.list_trials(&engine.history), observe)?;
@@ -120,7 +125,10 @@ struct Engine<'c> {
     campaign: &'c Campaign,
     folder: CampaignFolder,
     history: History,
+    describer: &'c [String],
+    /// Name of the environment; empty until it is described, before the first repetition.
     environment: String,
+    lookout: Lookout,
     stop: &'c AtomicBool,
 }
 
@@ -144,12 +152,24 @@ impl Engine<'_> {
                     number,
                     of: tasks.len(),
                 });
+                if self.environment.is_empty() {
+                    self.environment = self.describe()?;
+                }
                 let repetition = self.run_once(task)?;
                 self.folder.append(&repetition)?;
                 self.history.add(task.cell, repetition);
             }
         }
         Ok(true)
+    }
+
+    /// Keeps a description of the environment; returns its name.
+    fn describe(&self) -> Result<String, CampaignError> {
+        let folder = self.folder.path();
+        let environment = Environment::read(self.campaign, folder, self.describer, self.stop);
+        let Environment { name, facts } = environment;
+        self.folder.keep_environment(&name, &facts)?;
+        Ok(name)
     }
 
     /// Runs a repetition.
@@ -190,7 +210,7 @@ impl Engine<'_> {
         };
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
-                let before = ProcessorTimes::read();
+                let before = self.lookout.look();
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(
                     &line,
@@ -199,9 +219,8 @@ impl Engine<'_> {
                     limit,
                     self.stop,
                 );
-                repetition
-                    .warnings
-                    .extend(ProcessorTimes::read().describe_others(&before, ended.took));
+                let after = self.lookout.look();
+                repetition.warnings = after.list_disturbances(&before, ended.took);
                 let document = if contender.keep {
                     find_document(&ended.stdout)
                 } else {

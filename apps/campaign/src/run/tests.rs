@@ -33,6 +33,7 @@ impl Trial {
         run(
             &self.campaign(),
             &self.results(),
+            &[],
             &AtomicBool::new(false),
             &mut |_| {},
         )
@@ -45,6 +46,7 @@ impl Trial {
             &campaign,
             &results,
             nodes,
+            &[],
             &AtomicBool::new(false),
             &mut |_| {},
         )
@@ -158,7 +160,7 @@ fn a_stopped_campaign_goes_on_where_it_was() {
     for number in 0..24 {
         let stop = AtomicBool::new(false);
         let mut seen = 0;
-        let stopped = run(&trial.campaign(), &trial.results(), &stop, &mut |_| {
+        let stopped = run(&trial.campaign(), &trial.results(), &[], &stop, &mut |_| {
             seen += 1;
             stop.store(seen == 2, Ordering::Relaxed);
         });
@@ -473,6 +475,7 @@ fn a_second_engine_is_refused_by_the_name_of_the_first() {
     let refused = run(
         &trial.campaign(),
         &trial.results(),
+        &[],
         &AtomicBool::new(false),
         &mut |_| {
             let refused = trial.run().unwrap_err();

@@ -25,6 +25,27 @@ sleep 0.03
 [ \"$2\" = 1 ] || echo \"twice $((2 * $1))\"
 ";
 
+/// Stands for NVIDIA's management library: heat slows the only GPU down all the time, and another program computes on it.
+const HOT_GPU: &str = "
+static unsigned long long slowed_ns;
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu) { *gpu = &slowed_ns; return index ? 2 : 0; }
+int nvmlDeviceGetViolationStatus(void *gpu, int policy, unsigned long long times[2])
+{
+    slowed_ns += 1000000000000;
+    times[0] = 0;
+    times[1] = policy == 1 ? slowed_ns : 0;
+    return gpu != &slowed_ns;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *count, void *processes)
+{
+    *count = 1;
+    return processes || gpu != &slowed_ns ? 2 : 7;
+}
+";
+
 /// Kills that the campaign of 24 points must survive.
 const KILLS: usize = 10;
 
@@ -175,6 +196,45 @@ fn check_whole(lines: &[Value]) {
             "{point}: {numbers:?}"
         );
     }
+}
+
+#[test]
+fn the_hosts_of_launchers_and_the_state_of_gpus_are_noted() {
+    let [mpi, _] = libraries();
+    let folder = Folder::new();
+    let source = folder.write("hot.c", HOT_GPU);
+    let library = folder.path("libnvidia-ml.so.1");
+    let mut compiler = Command::new(mpi.compiler());
+    compiler.args(["-shared", "-fPIC", "-o", &library, &source]);
+    run(compiler, HANGS).success();
+    let mpirun = mpi.mpirun().display();
+    let file = write_campaign(
+        &folder,
+        &format!(
+            "[[contender]]\nname = \"ranks\"\nlaunch = \"{mpirun} --oversubscribe --bind-to none -n 2\"\ncommand = \"true\"\n\
+             [repeat]\nmin = 1\nmax = 1\nagain = 0\n"
+        ),
+    );
+    let dir = folder.path("results");
+    let mut command = run_command(&file, &dir);
+    command.env("LD_LIBRARY_PATH", folder.path(""));
+    run(command, HANGS).success();
+    let [line] = &read_lines(&dir)[..] else {
+        panic!("one line");
+    };
+    let warnings = line["warnings"].to_string();
+    for warning in [
+        "disturbed: another program computes on GPU 0",
+        "throttled: heat slowed GPU 0 down for 100 % of the time",
+    ] {
+        assert!(warnings.contains(warning), "{warnings}");
+    }
+    let name = line["environment"].as_str().expect("a name");
+    let facts = fs::read_to_string(format!("{dir}/env/{name}.json")).expect("a description");
+    let facts = json(&facts);
+    assert_eq!(facts["hosts"], facts["host"]);
+    assert_eq!(facts["unlike_hosts"], serde_json::json!({}));
+    assert_eq!(facts["hosts_unknown_of"], Value::Null);
 }
 
 #[test]

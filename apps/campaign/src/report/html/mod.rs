@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::markdown::format_interval;
 use super::{GoalOutcome, Mark, Report, ReportRow, Standing, format_number};
-use crate::environment::list_differences;
+use crate::environment::{list_differences, list_unlike_hosts};
 use crate::point::{describe_parameters, fingerprint};
 use crate::schedule::PointEnd;
 
@@ -253,6 +253,10 @@ impl Report {
                 json!({"fact": fact, "first": describe_fact(&first), "here": describe_fact(&here)})
             });
             let fact = |place| describe_fact(facts.pointer(place).unwrap_or(&Value::Null));
+            let unlike_hosts = list_unlike_hosts(facts).into_iter();
+            let unlike_hosts = unlike_hosts.map(|(host, fact, there)| {
+                json!({"host": host, "fact": fact, "there": describe_fact(&there)})
+            });
             let gpus = facts["gpus"].as_array().into_iter().flatten();
             json!({
                 "name": name,
@@ -265,6 +269,8 @@ impl Report {
                 "repetitions": starts.len(),
                 "first_s": starts.iter().copied().reduce(f64::min),
                 "last_s": starts.iter().copied().reduce(f64::max),
+                "hosts": facts["hosts"],
+                "unlike_hosts": unlike_hosts.collect::<Vec<_>>(),
                 "differences": differences.collect::<Vec<_>>(),
                 "facts": format!("{facts:#}"),
             })
