@@ -14,7 +14,7 @@ pub(super) const BATCH: usize = 8;
 /// Real numbers of a batch's column: a batch and its sums stay in a core's own caches, and are long enough that their loops
 /// cost more than what is around them.
 const COLUMN: usize = 2048;
-/// Real numbers of a batch's column that stay in a core's first cache while all groups pass over them.
+/// Real numbers of a batch's column whose totals of all groups stay in a core's own caches.
 const CACHED: usize = 256;
 /// Columns that are copied or converted at a time, if the elements cannot be read in place.
 const COPIED: usize = 32;
@@ -176,26 +176,6 @@ impl Totals {
             Terms::Sizes => products.add_with::<Sizes>(sums, term_factors),
             Terms::Squares => products.add_with::<Squares>(sums, term_factors),
         }
-    }
-
-    /// As [`add_with`](Self::add_with) and [`Terms::Sizes`] for several groups, whose totals and sums begin `stride` apart, with
-    /// the factors of products and of magnitudes for each. The columns are read from memory once.
-    pub(super) fn add_groups(
-        &mut self,
-        first: usize,
-        stride: usize,
-        columns: &[&[f64]; BATCH],
-        factors: &[[[f64; BATCH]; 2]],
-        sums: &mut [f64],
-    ) {
-        Arch::new().dispatch(AddGroups {
-            totals: self,
-            first,
-            stride,
-            columns,
-            factors,
-            sums,
-        });
     }
 
     /// Returns the totals, rounded once.
@@ -464,56 +444,77 @@ impl<K: Term> WithSimd for AddProductsAndTerms<'_, K> {
 }
 
 /// [`AddProductsAndTerms`] of several groups.
-struct AddGroups<'a> {
-    totals: &'a mut Totals,
-    first: usize,
-    stride: usize,
-    columns: &'a [&'a [f64]; BATCH],
-    factors: &'a [[[f64; BATCH]; 2]],
-    sums: &'a mut [f64],
+/// The sums that a batch of A adds to: those of products and of magnitudes for several groups of columns of C, which begin
+/// `stride` apart, and the number of zeros. The columns are read from memory once.
+pub(super) struct AddGroups<'a> {
+    pub totals: &'a mut Totals,
+    /// Sums of magnitudes.
+    pub sizes: &'a mut [f64],
+    pub zeros: &'a mut [f64],
+    /// Place of the batch's first number in the first group's sums.
+    pub first: usize,
+    pub stride: usize,
+    pub columns: &'a [&'a [f64]; BATCH],
+    /// The factors of the columns' products and of their magnitudes, for each group.
+    pub factors: &'a [[[f64; BATCH]; 2]],
+    /// What a zero of each column adds.
+    pub zero_factors: &'a [f64; BATCH],
+}
+
+impl AddGroups<'_> {
+    pub fn run(self) {
+        Arch::new().dispatch(self);
+    }
+
+    /// Adds lines whose totals and sums begin at `first`. Each line is taken by all groups before the next one, so that memory is
+    /// read while they compute.
+    #[inline(always)]
+    fn add<S: Simd>(&mut self, simd: S, columns: &[&[S::f64s]; BATCH], first: usize) {
+        for i in 0..columns[0].len() {
+            let line = take_line(columns, i);
+            let mut at = first + i * S::F64_LANES;
+            let zeros = vector_at::<S>(self.zeros, at);
+            let found = Zeros::sum(simd, &splat(simd, self.zero_factors), &line);
+            *zeros = simd.add_f64s(*zeros, found);
+            for [factors, size_factors] in self.factors {
+                let sizes = vector_at::<S>(self.sizes, at);
+                let sum = Sizes::sum(simd, &splat(simd, size_factors), &line);
+                *sizes = simd.add_f64s(*sizes, sum);
+                let high = vector_at::<S>(&mut self.totals.high, at);
+                let low = vector_at::<S>(&mut self.totals.low, at);
+                let sum = Products::sum(simd, &splat(simd, factors), &line);
+                add_exactly(simd, high, low, sum);
+                at += self.stride;
+            }
+        }
+    }
 }
 
 impl WithSimd for AddGroups<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(mut self, simd: S) {
         let mut left = *self.columns;
         let mut first = self.first;
         while !left[0].is_empty() {
             let len = left[0].len().min(CACHED);
-            let columns = shorten(&left, len);
-            let (vectors, rest) = cut_columns::<S>(&columns, len);
-            let mut start = first;
-            for [factors, term_factors] in self.factors {
-                let range = start..start + len;
-                let (high, last_high) = S::as_mut_simd_f64s(&mut self.totals.high[range.clone()]);
-                let (low, last_low) = S::as_mut_simd_f64s(&mut self.totals.low[range.clone()]);
-                let (sums, last_sums) = S::as_mut_simd_f64s(&mut self.sums[range]);
-                let vector_sums = [high, low, sums];
-                AddProductsAndTerms::<Sizes>::add(
-                    simd,
-                    vector_sums,
-                    &vectors,
-                    factors,
-                    term_factors,
-                );
-                let last = [last_high, last_low, last_sums];
-                AddProductsAndTerms::<Sizes>::add(
-                    Scalar::new(),
-                    last,
-                    &rest,
-                    factors,
-                    term_factors,
-                );
-                start += self.stride;
-            }
+            let (vectors, rest) = cut_columns::<S>(&left, len);
+            self.add(simd, &vectors, first);
+            self.add(Scalar::new(), &rest, first + len - rest[0].len());
             for column in &mut left {
                 *column = &column[len..];
             }
             first += len;
         }
     }
+}
+
+/// Returns the vector that begins with number `at`.
+#[inline(always)]
+fn vector_at<S: Simd>(numbers: &mut [f64], at: usize) -> &mut S::f64s {
+    let (vectors, _) = S::as_mut_simd_f64s(&mut numbers[at..at + S::F64_LANES]);
+    &mut vectors[0]
 }
 
 /// Adds the columns' magnitudes, each times its factor.
@@ -524,11 +525,6 @@ pub(super) fn add_sizes(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[
 /// Adds the columns' squares, each number times its column's factor.
 pub(super) fn add_squares(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
     add_terms::<Squares>(sums, columns, factors);
-}
-
-/// Adds the columns' factors where the number is zero.
-pub(super) fn add_zeros(sums: &mut [f64], columns: &[&[f64]; BATCH], factors: &[f64; BATCH]) {
-    add_terms::<Zeros>(sums, columns, factors);
 }
 
 /// Adds to each line's sum the terms of its numbers in the columns.

@@ -9,7 +9,7 @@ mod vector;
 
 use isochron_devices::Scalar;
 
-use self::batches::{BATCH, Batch, Terms, Totals, add_zeros, count_parts, find_part, pass_over};
+use self::batches::{AddGroups, BATCH, Batch, Terms, Totals, count_parts, find_part, pass_over};
 use self::compare::{Comparison, MOST_SUSPECTS, fold};
 pub use self::examine::{Recall, TakeFactors};
 use self::vector::{
@@ -275,11 +275,9 @@ impl<T: Scalar> Probe<T> {
             *terms += part.cols as f64;
         }
         pass_over(a, &part, |batch| {
-            let (first, lines) = (batch.rows.start * parts, batch.columns[0].len());
+            let first = batch.rows.start * parts;
             let mut minus_one = [0.0; BATCH];
             minus_one[..batch.cols.len()].fill(-1.0);
-            let terms = &mut self.terms[first..first + lines];
-            add_zeros(terms, &batch.columns, &minus_one);
             let of_groups = |values: &[f64]| -> Vec<[f64; BATCH]> {
                 let groups = values.chunks_exact(k).take(self.groups.count());
                 groups.map(|of_group| batch.pick(of_group)).collect()
@@ -290,8 +288,17 @@ impl<T: Scalar> Probe<T> {
                 .map(<[_; 2]>::from)
                 .collect();
             let stride = self.rows * parts;
-            let sizes = &mut self.sizes;
-            (self.products).add_groups(first, stride, &batch.columns, &factors, sizes);
+            AddGroups {
+                totals: &mut self.products,
+                sizes: &mut self.sizes,
+                zeros: &mut self.terms,
+                first,
+                stride,
+                columns: &batch.columns,
+                factors: &factors,
+                zero_factors: &minus_one,
+            }
+            .run();
             if let Some(turned) = &mut self.turned {
                 for (group, factors) in of_groups(&probed.imaginary).iter().enumerate() {
                     turned.add(first + group * stride, &batch.columns, factors);
