@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -14,8 +14,8 @@ use crate::file::{Campaign, CommandLine};
 use crate::folder::replace_file;
 use crate::process::run_process;
 
-/// Name of the folder, within the campaign's, where hosts describe themselves.
-const HOSTS: &str = "hosts";
+/// Start of the name of the folder, within the campaign's, where hosts describe themselves.
+const HOSTS: &str = ".hosts";
 
 /// Time that a launcher has to start the programs that describe their hosts.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -72,18 +72,20 @@ impl OtherHosts {
         if describer.is_empty() {
             return found;
         }
-        let shared = folder.join(HOSTS);
-        // What an engine left that was killed may be of other hosts.
-        let _ = fs::remove_dir_all(&shared);
-        if fs::create_dir_all(&shared).is_err() {
-            return found;
-        }
+        // A folder of this engine alone: whatever else is there belongs to the user.
+        let name = format!("{HOSTS}-{}-{}", host_name(), std::process::id());
+        let shared = folder.join(name);
+        let is_made = fs::create_dir(&shared).is_ok();
         let launchers = campaign
             .cells()
             .filter_map(|cell| campaign.first_launcher(cell));
         let launchers: BTreeMap<String, CommandLine> =
             launchers.map(|line| (line.describe(), line)).collect();
         for (name, mut line) in launchers {
+            if !is_made || stop.load(Ordering::Relaxed) {
+                found.failed.push(name);
+                continue;
+            }
             line.words.extend_from_slice(describer);
             line.words.push(shared.to_string_lossy().into_owned());
             let ended = run_process(&line, &campaign.folder, folder, LIMIT, stop);
@@ -99,7 +101,9 @@ impl OtherHosts {
                 found.hosts.insert(host.to_owned(), facts);
             }
         }
-        let _ = fs::remove_dir_all(&shared);
+        if is_made {
+            let _ = fs::remove_dir_all(&shared);
+        }
         found
     }
 
