@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use isochron_hierarchy::printable::show_text;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::file::CommandLine;
@@ -55,6 +56,18 @@ pub(crate) struct EndedProcess {
 impl EndedProcess {
     pub fn has_succeeded(&self) -> bool {
         matches!(self.end, ProcessEnd::Ended(status) if status.success())
+    }
+
+    /// Returns the last line with words that the program has printed, that of standard error first. Launchers end their messages
+    /// with a ruled line.
+    pub fn find_last_line(&self) -> Option<String> {
+        let last = |printed: &str| {
+            let mut lines = printed.lines().map(str::trim);
+            lines
+                .rfind(|line| line.contains(char::is_alphanumeric))
+                .map(|line| show_text(line).into_owned())
+        };
+        last(&self.stderr).or_else(|| last(&self.stdout))
     }
 }
 

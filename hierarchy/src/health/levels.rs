@@ -8,7 +8,7 @@ use crate::times::{DEVIATION_BY_MAD, Sample, find_median};
 /// Standard error of a median, in those of a mean of normally distributed values.
 const ERROR_OF_MEDIAN: f64 = 1.2533;
 
-/// Fewest steps from round to round that tell noise.
+/// Fewest steps from round to round that tell noise: those of two looks. The scatter of fewer is too small by chance too often.
 const FEWEST_STEPS: usize = 9;
 
 /// The round of each device; `None` for one that has failed.
@@ -62,15 +62,24 @@ struct Level {
 }
 
 impl Level {
-    /// Returns the median of the values of rounds with its error; `None` without values.
-    ///
-    /// A steady change is no noise, so the steps from round to round tell it where they scatter less than the values.
+    /// Returns the median of some values with its error; `None` without values.
     fn of_median(values: &[f64]) -> Option<Self> {
+        Self::of_noise(values, find_scatter(values))
+    }
+
+    /// Returns the median of values of rounds in their order with its error; `None` without values.
+    ///
+    /// A steady change is not noise. If the steps from round to round scatter less than the values, the error comes from the steps.
+    fn of_course(values: &[f64]) -> Option<Self> {
         let steps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let mut scatter = find_scatter(values);
-        if steps.len() >= FEWEST_STEPS {
-            scatter = scatter.min(find_scatter(&steps) / SQRT_2);
+        let scatter = find_scatter(values);
+        if steps.len() < FEWEST_STEPS {
+            return Self::of_noise(values, scatter);
         }
+        Self::of_noise(values, scatter.min(find_scatter(&steps) / SQRT_2))
+    }
+
+    fn of_noise(values: &[f64], scatter: f64) -> Option<Self> {
         let error = ERROR_OF_MEDIAN * scatter / (values.len() as f64).sqrt();
         (!values.is_empty()).then(|| Self {
             log: find_median(values),
@@ -322,7 +331,13 @@ impl<'r> Reference<'r> {
 
     /// Returns the median over rounds of the median over the sizes of a span.
     fn find_level(&self, device: usize, pass: Pass, span: Span) -> Option<Level> {
-        Level::of_median(&self.list_levels(device, pass, span))
+        let levels = self.list_levels(device, pass, span);
+        // Without peers a drift of the whole machine would seem to be the device's.
+        if self.has_peers {
+            Level::of_course(&levels)
+        } else {
+            Level::of_median(&levels)
+        }
     }
 
     /// Returns the median over the sizes of a span, in each round that has one.

@@ -1,5 +1,6 @@
 //! Ranks that are stopped, and libraries that never return: the cause is named, and the job ends.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -96,7 +97,7 @@ impl Stalled {
             .map(|entry| entry.expect("an entry").file_name())
             .collect();
         assert!(
-            is_done || left.is_empty() || has_begun && left.iter().all(|name| name != "out.npy"),
+            is_done || left.is_empty() || has_begun && is_begun(&left),
             "{} {:?}: {left:?}",
             self.mpi.name,
             self.words
@@ -105,6 +106,14 @@ impl Stalled {
             std::thread::yield_now();
         }
     }
+}
+
+/// Returns `true` for the file of a result that is not whole, and nothing else.
+fn is_begun(names: &[OsString]) -> bool {
+    let [name] = names else {
+        return false;
+    };
+    name.to_string_lossy().starts_with(".out.npy.partial-")
 }
 
 /// Lists the lines that the program itself has written to standard error.

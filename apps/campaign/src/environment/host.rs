@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::print_of;
+use crate::gpus::Gpus;
 
 /// Starts of the names of kernel options that change how fast programs run.
 const KERNEL_OPTIONS: [&str; 14] = [
@@ -26,17 +26,12 @@ const KERNEL_OPTIONS: [&str; 14] = [
     "transparent_hugepage",
 ];
 
-/// Facts about each GPU that `nvidia-smi` prints.
-const GPU_FACTS: &str = "name,uuid,driver_version,vbios_version,clocks.max.sm,clocks.max.memory,clocks.applications.graphics,\
-                         power.limit,ecc.mode.current,pcie.link.gen.max,pcie.link.width.current,mig.mode.current,memory.total,\
-                         persistence_mode,compute_mode";
-
 /// Describes this host.
 pub(super) fn describe_this_host() -> Map<String, Value> {
     let root = Path::new("/");
     let mut facts = HostFiles { root }.describe();
     facts.insert("host".to_owned(), host_name().into());
-    facts.insert("gpus".to_owned(), read_gpus());
+    facts.insert("gpus".to_owned(), Gpus::open().describe());
     facts
 }
 
@@ -161,35 +156,6 @@ fn list_numbered(folder: &Path, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns what `nvidia-smi` tells of the GPUs; an empty list without it.
-fn read_gpus() -> Value {
-    let facts: Vec<&str> = GPU_FACTS.split(',').map(str::trim).collect();
-    let mut gpus: Vec<Map<String, Value>> = Vec::new();
-    if let Some(told) = query_gpus(&facts) {
-        add_facts(&mut gpus, &facts, &told);
-    } else if query_gpus(&facts[..1]).is_some() {
-        // A driver that lacks one of the facts refuses to tell any.
-        for fact in facts {
-            add_facts(&mut gpus, &[fact], &query_gpus(&[fact]).unwrap_or_default());
-        }
-    }
-    Value::from_iter(gpus.into_iter().map(Value::Object))
-}
-
-fn query_gpus(facts: &[&str]) -> Option<String> {
-    let query = format!("--query-gpu={}", facts.join(","));
-    print_of("nvidia-smi", &[&query, "--format=csv,noheader"])
-}
-
-/// Adds facts to the GPUs that lines of comma-separated values tell of, one a line.
-fn add_facts(gpus: &mut Vec<Map<String, Value>>, facts: &[&str], told: &str) {
-    gpus.resize(gpus.len().max(told.lines().count()), Map::new());
-    for (gpu, line) in gpus.iter_mut().zip(told.lines()) {
-        let values = line.split(',').map(|value| Value::from(value.trim()));
-        gpu.extend(facts.iter().map(|&fact| fact.to_owned()).zip(values));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,23 +213,5 @@ mod tests {
         assert_eq!(facts["memory"], "1000 kB");
         assert_eq!(facts["system"], "A System 1");
         assert_eq!(facts["kernel"], Value::Null);
-    }
-
-    #[test]
-    fn what_nvidia_tells_has_names() {
-        let mut gpus = Vec::new();
-        add_facts(
-            &mut gpus,
-            &["name", "uuid"],
-            "NVIDIA H100, GPU-1\nNVIDIA H100, GPU-2\n",
-        );
-        add_facts(&mut gpus, &["clocks.max.sm"], "1980 MHz\n1755 MHz\n");
-        // A fact that the driver does not know.
-        add_facts(&mut gpus, &["mig.mode.current"], "");
-        let gpus = json!(gpus);
-        assert_eq!(
-            gpus[1],
-            json!({"name": "NVIDIA H100", "uuid": "GPU-2", "clocks.max.sm": "1755 MHz"})
-        );
     }
 }

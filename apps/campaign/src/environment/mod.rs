@@ -18,7 +18,7 @@ use self::host::describe_this_host;
 pub(crate) use self::host::host_name;
 use self::others::OtherHosts;
 pub use self::others::describe_host;
-pub(crate) use self::others::list_unlike_hosts;
+pub(crate) use self::others::{find_reference, list_failed_launchers, list_unlike_hosts};
 use crate::file::Campaign;
 use crate::point::{fingerprint, to_hex};
 
@@ -77,10 +77,9 @@ impl Environment {
         describer: &[String],
         stop: &AtomicBool,
     ) -> Self {
-        let here = describe_this_host();
         let others = OtherHosts::find(campaign, folder, describer, stop);
-        let mut facts = here.clone();
-        facts.extend(others.compare(&here));
+        let mut facts = describe_this_host();
+        facts.extend(others.compare(&host_name()));
         facts.insert("variables".to_owned(), read_variables());
         facts.insert("programs".to_owned(), read_programs(campaign));
         let facts = Value::Object(facts);
@@ -220,6 +219,15 @@ fn add_differences(
         }
         _ if first != second => differences.push((place.to_owned(), first.clone(), second.clone())),
         _ => {}
+    }
+}
+
+/// Formats a fact for readers.
+pub(crate) fn describe_fact(fact: &Value) -> String {
+    match fact {
+        Value::Null => "unknown".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::{GoalOutcome, GoalRow, Report};
-use crate::environment::{list_differences, list_unlike_hosts};
+use crate::environment::{
+    describe_fact, find_reference, list_differences, list_failed_launchers, list_unlike_hosts,
+};
 use crate::point::{Parameters, describe_parameters};
 use crate::schedule::PointEnd;
 use crate::statistics::MedianInterval;
@@ -210,22 +212,19 @@ impl Report {
             fact("/memory")
         );
         if let Some(hosts) = facts["hosts"].as_str() {
-            let _ = writeln!(
-                text,
-                "\nThe launchers started programs on {}.",
-                escape(hosts)
-            );
+            let hosts = escape(hosts);
+            let _ = writeln!(text, "\nThe launchers started programs on {hosts}.");
+        }
+        for failed in list_failed_launchers(facts) {
+            let _ = writeln!(text, "\nA launcher named no host: {}", escape(failed));
         }
         let unlike = list_unlike_hosts(facts);
         if !unlike.is_empty() {
-            let _ = writeln!(
-                text,
-                "\nThese hosts differ from {}:\n",
-                escape(&fact("/host"))
-            );
+            let reference = escape(find_reference(facts));
+            let _ = writeln!(text, "\nThese hosts differ from {reference}:\n");
             let rows = unlike
                 .into_iter()
-                .map(|(host, place, there)| vec![host, place, there.to_string()]);
+                .map(|(host, place, there)| vec![host, place, describe_fact(&there)]);
             text += &format_table(&["host", "fact", "there"], rows);
         }
         for (other, description) in environments {

@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use isochron_hierarchy::printable::show_text;
-
-use crate::disturbance::Lookout;
+use crate::disturbance::HostState;
 use crate::environment::Environment;
 use crate::error::CampaignError;
 use crate::file::Campaign;
 use crate::folder::{CampaignFolder, find_part, prepare_parts};
+use crate::gpus::Gpus;
 use crate::history::History;
 use crate::process::{EndedProcess, ProcessEnd, kill_marked, run_process, split_status};
 use crate::reading::{Values, find_document};
@@ -107,8 +106,8 @@ fn run_part(
         folder,
         history: History::new(campaign, repetitions),
         describer,
-        environment: String::new(),
-        lookout: Lookout::open(),
+        environment: None,
+        gpus: Gpus::open(),
         stop,
     };
     engine.run_tasks(&campaign.list_trials(&engine.history), observe)?;
@@ -126,9 +125,9 @@ struct Engine<'c> {
     folder: CampaignFolder,
     history: History,
     describer: &'c [String],
-    /// Name of the environment; empty until it is described, before the first repetition.
-    environment: String,
-    lookout: Lookout,
+    /// Name of the environment, which is described before the first repetition.
+    environment: Option<String>,
+    gpus: Gpus,
     stop: &'c AtomicBool,
 }
 
@@ -152,10 +151,12 @@ impl Engine<'_> {
                     number,
                     of: tasks.len(),
                 });
-                if self.environment.is_empty() {
-                    self.environment = self.describe()?;
-                }
-                let repetition = self.run_once(task)?;
+                let environment = match self.environment.take() {
+                    Some(name) => name,
+                    None => self.describe()?,
+                };
+                self.environment = Some(environment.clone());
+                let repetition = self.run_once(task, environment)?;
                 self.folder.append(&repetition)?;
                 self.history.add(task.cell, repetition);
             }
@@ -167,13 +168,17 @@ impl Engine<'_> {
     fn describe(&self) -> Result<String, CampaignError> {
         let folder = self.folder.path();
         let environment = Environment::read(self.campaign, folder, self.describer, self.stop);
+        if self.stop.load(Ordering::Relaxed) {
+            // Launchers that were ended have told of no hosts.
+            return Err(CampaignError::Stopped);
+        }
         let Environment { name, facts } = environment;
         self.folder.keep_environment(&name, &facts)?;
         Ok(name)
     }
 
     /// Runs a repetition.
-    fn run_once(&self, task: &Task) -> Result<Repetition, CampaignError> {
+    fn run_once(&self, task: &Task, environment: String) -> Result<Repetition, CampaignError> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(CampaignError::Stopped);
         }
@@ -206,11 +211,11 @@ impl Engine<'_> {
             values: Values::new(),
             warnings: Vec::new(),
             document: None,
-            environment: self.environment.clone(),
+            environment,
         };
         match contender.make_command(&point.parameters, &task.tuned) {
             Ok(line) => {
-                let before = self.lookout.look();
+                let before = HostState::read(&self.gpus);
                 let limit = Duration::try_from_secs_f64(contender.limit_s).unwrap_or(Duration::MAX);
                 let ended = run_process(
                     &line,
@@ -219,8 +224,8 @@ impl Engine<'_> {
                     limit,
                     self.stop,
                 );
-                let after = self.lookout.look();
-                repetition.warnings = after.list_disturbances(&before, ended.took);
+                let after = HostState::read(&self.gpus);
+                repetition.warnings = after.list_disturbances(&before);
                 let document = if contender.keep {
                     find_document(&ended.stdout)
                 } else {
@@ -262,12 +267,12 @@ fn note_end(
         ProcessEnd::NotStarted(error) => repetition.reason = Some(error.to_string()),
         ProcessEnd::TimedOut => {
             repetition.status = Status::TimedOut;
-            repetition.reason = find_last_line(&ended);
+            repetition.reason = ended.find_last_line();
         }
         ProcessEnd::Ended(status) => {
             (repetition.exit, repetition.signal) = split_status(status);
             if !status.success() {
-                repetition.reason = find_last_line(&ended);
+                repetition.reason = ended.find_last_line();
                 return Ok(());
             }
             match read(&ended.stdout) {
@@ -280,18 +285,6 @@ fn note_end(
         }
     }
     Ok(())
-}
-
-/// Returns the last line with words that a program has printed, that of standard error first. Launchers end their messages
-/// with a ruled line.
-fn find_last_line(ended: &EndedProcess) -> Option<String> {
-    let last = |printed: &str| {
-        let mut lines = printed.lines().map(str::trim);
-        lines
-            .rfind(|line| line.contains(char::is_alphanumeric))
-            .map(|line| show_text(line).into_owned())
-    };
-    last(&ended.stderr).or_else(|| last(&ended.stdout))
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ struct ShownModel {
     /// Of points: the sizes that contradict their neighbours.
     flags: Option<Vec<Flag>>,
     keys: Vec<ModelKey>,
-    /// The sizes to show, ascending, once each. If there are none, all measured ones are shown.
+    /// The sizes to show, ascending, once each. If there are none, those of all points are shown.
     wanted: Vec<u64>,
 }
 
@@ -293,7 +293,7 @@ impl ShownModel {
             },
             flags: Some(flags),
             keys,
-            wanted: sort_sizes(given.at.clone()),
+            wanted: choose_sizes(&given.at, []),
             measured: MeasuredFile::Points(points),
         })
     }
@@ -304,12 +304,11 @@ impl ShownModel {
         surface: Surface,
         given: &ShowArguments,
     ) -> Result<Self, ModelError> {
-        let widths = match &given.width[..] {
-            [] => surface.points().iter().map(|point| point.n).collect(),
-            wanted => wanted.to_vec(),
-        };
+        let points = surface.points().iter();
+        let widths = choose_sizes(&given.width, points.clone().map(|point| point.n));
+        let heights = choose_sizes(&given.at, points.map(|point| point.m));
         let mut keys = Vec::new();
-        for width in sort_sizes(widths) {
+        for width in widths {
             surface.at_width(width as f64)?;
             keys.push(ModelKey::N(width));
         }
@@ -321,7 +320,7 @@ impl ShownModel {
             },
             flags: None,
             keys,
-            wanted: sort_sizes(given.at.clone()),
+            wanted: heights,
             measured: MeasuredFile::Surface(surface),
         })
     }
@@ -359,18 +358,14 @@ impl ShownModel {
         }
     }
 
-    /// Returns the sizes to show, ascending, once each. They are not kept: a file may have millions.
+    /// Returns the sizes to show, ascending, once each. Those of points are not kept: a file may have millions.
     fn sizes(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match &self.measured {
-            _ if !self.wanted.is_empty() => Box::new(self.wanted.iter().copied()),
             // Points ascend.
-            MeasuredFile::Points(points) => {
+            MeasuredFile::Points(points) if self.wanted.is_empty() => {
                 Box::new(points.chunk_by(|a, b| a.d == b.d).map(|same| same[0].d))
             }
-            MeasuredFile::Surface(surface) => {
-                let heights = surface.points().iter().map(|point| point.m).collect();
-                Box::new(sort_sizes(heights).into_iter())
-            }
+            _ => Box::new(self.wanted.iter().copied()),
         }
     }
 
@@ -429,8 +424,12 @@ impl NamedModel {
     }
 }
 
-/// Returns sizes ascending and once each.
-fn sort_sizes(mut sizes: Vec<u64>) -> Vec<u64> {
+/// Returns the `wanted` sizes, or the measured ones if none are wanted, ascending and once each.
+fn choose_sizes(wanted: &[u64], measured: impl IntoIterator<Item = u64>) -> Vec<u64> {
+    let mut sizes: Vec<u64> = match wanted {
+        [] => measured.into_iter().collect(),
+        _ => wanted.to_vec(),
+    };
     sizes.sort_unstable();
     sizes.dedup();
     sizes

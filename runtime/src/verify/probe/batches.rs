@@ -14,8 +14,6 @@ pub(super) const BATCH: usize = 8;
 /// Real numbers of a batch's column: a batch and its sums stay in a core's own caches, and are long enough that their loops
 /// cost more than what is around them.
 const COLUMN: usize = 2048;
-/// Real numbers of a batch's column whose totals of all groups stay in a core's own caches.
-const CACHED: usize = 256;
 /// Columns that are copied or converted at a time, if the elements cannot be read in place.
 const COPIED: usize = 32;
 
@@ -443,9 +441,8 @@ impl<K: Term> WithSimd for AddProductsAndTerms<'_, K> {
     }
 }
 
-/// [`AddProductsAndTerms`] of several groups.
-/// The sums that a batch of A adds to: those of products and of magnitudes for several groups of columns of C, which begin
-/// `stride` apart, and the number of zeros. The columns are read from memory once.
+/// Adds a batch of A to the sums of all groups of columns of C, which begin `stride` apart: products, magnitudes and the number of
+/// zeros. Reads each column once.
 pub(super) struct AddGroups<'a> {
     pub totals: &'a mut Totals,
     /// Sums of magnitudes.
@@ -470,11 +467,14 @@ impl AddGroups<'_> {
     /// read while they compute.
     #[inline(always)]
     fn add<S: Simd>(&mut self, simd: S, columns: &[&[S::f64s]; BATCH], first: usize) {
-        for i in 0..columns[0].len() {
-            let line = take_line(columns, i);
+        let len = columns[0].len();
+        let columns = shorten(columns, len);
+        let zero_factors = splat(simd, self.zero_factors);
+        for i in 0..len {
+            let line = take_line(&columns, i);
             let mut at = first + i * S::F64_LANES;
             let zeros = vector_at::<S>(self.zeros, at);
-            let found = Zeros::sum(simd, &splat(simd, self.zero_factors), &line);
+            let found = Zeros::sum(simd, &zero_factors, &line);
             *zeros = simd.add_f64s(*zeros, found);
             for [factors, size_factors] in self.factors {
                 let sizes = vector_at::<S>(self.sizes, at);
@@ -495,18 +495,10 @@ impl WithSimd for AddGroups<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let mut left = *self.columns;
-        let mut first = self.first;
-        while !left[0].is_empty() {
-            let len = left[0].len().min(CACHED);
-            let (vectors, rest) = cut_columns::<S>(&left, len);
-            self.add(simd, &vectors, first);
-            self.add(Scalar::new(), &rest, first + len - rest[0].len());
-            for column in &mut left {
-                *column = &column[len..];
-            }
-            first += len;
-        }
+        let (first, len) = (self.first, self.columns[0].len());
+        let (vectors, rest) = cut_columns::<S>(self.columns, len);
+        self.add(simd, &vectors, first);
+        self.add(Scalar::new(), &rest, first + len - rest[0].len());
     }
 }
 

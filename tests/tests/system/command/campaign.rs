@@ -27,11 +27,16 @@ sleep 0.03
 
 /// Stands for NVIDIA's management library: heat slows the only GPU down all the time, and another program computes on it.
 const HOT_GPU: &str = "
+#include <stdio.h>
 static unsigned long long slowed_ns;
 int nvmlInit_v2(void) { return 0; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = 1; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **gpu) { *gpu = &slowed_ns; return index ? 2 : 0; }
+int nvmlDeviceGetName(void *gpu, char *name, unsigned length)
+{
+    return snprintf(name, length, \"Hot GPU\") < 0 || gpu != &slowed_ns;
+}
 int nvmlDeviceGetViolationStatus(void *gpu, int policy, unsigned long long times[2])
 {
     slowed_ns += 1000000000000;
@@ -217,7 +222,8 @@ fn the_hosts_of_launchers_and_the_state_of_gpus_are_noted() {
     );
     let dir = folder.path("results");
     let mut command = run_command(&file, &dir);
-    command.env("LD_LIBRARY_PATH", folder.path(""));
+    let others = std::env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    command.env("LD_LIBRARY_PATH", format!("{}:{others}", folder.path("")));
     run(command, HANGS).success();
     let [line] = &read_lines(&dir)[..] else {
         panic!("one line");
@@ -232,6 +238,7 @@ fn the_hosts_of_launchers_and_the_state_of_gpus_are_noted() {
     let name = line["environment"].as_str().expect("a name");
     let facts = fs::read_to_string(format!("{dir}/env/{name}.json")).expect("a description");
     let facts = json(&facts);
+    assert_eq!(facts["gpus"][0]["name"], "Hot GPU");
     assert_eq!(facts["hosts"], facts["host"]);
     assert_eq!(facts["unlike_hosts"], serde_json::json!({}));
     assert_eq!(facts["hosts_unknown_of"], Value::Null);

@@ -10,7 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::markdown::format_interval;
 use super::{GoalOutcome, Mark, Report, ReportRow, Standing, format_number};
-use crate::environment::{list_differences, list_unlike_hosts};
+use crate::environment::{
+    describe_fact, find_reference, list_differences, list_failed_launchers, list_unlike_hosts,
+};
 use crate::point::{describe_parameters, fingerprint};
 use crate::schedule::PointEnd;
 
@@ -270,6 +272,8 @@ impl Report {
                 "first_s": starts.iter().copied().reduce(f64::min),
                 "last_s": starts.iter().copied().reduce(f64::max),
                 "hosts": facts["hosts"],
+                "reference": find_reference(facts),
+                "failed_launchers": list_failed_launchers(facts),
                 "unlike_hosts": unlike_hosts.collect::<Vec<_>>(),
                 "differences": differences.collect::<Vec<_>>(),
                 "facts": format!("{facts:#}"),
@@ -310,14 +314,6 @@ fn describe_point(parameters: &str) -> &str {
 fn count_of(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
-}
-
-fn describe_fact(fact: &Value) -> String {
-    match fact {
-        Value::Null => "unknown".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn describe_range(mut ratios: Vec<f64>) -> String {

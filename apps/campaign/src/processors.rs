@@ -13,7 +13,7 @@ const UNSURE_S: f64 = 0.1;
 
 /// Processor times up to a moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ProcessorTimes {
+pub(crate) struct ProcessorTimes {
     /// Processor time of all processes of the host, with the time that other virtual machines took.
     host_s: f64,
     /// Processor time of this process and of its children that have ended.
