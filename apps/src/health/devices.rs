@@ -9,9 +9,7 @@ use isochron_core::plan::Problem;
 use isochron_core::session::Session;
 use isochron_core::store::{KeySource, KeyedWork, KnownModel};
 use isochron_devices::measure::UpdateOperands;
-use isochron_devices::{
-    Depth, DeviceClock, DeviceError, DeviceKind, ElementType, MeasureConfig, measure_team,
-};
+use isochron_devices::{Depth, DeviceClock, DeviceError, ElementType, MeasureConfig, measure_team};
 use isochron_hierarchy::health::{CheckedDevice, DeviceRound, Health, HealthRule, RoundRequest};
 use isochron_hierarchy::model::{Fit, Point};
 use isochron_hierarchy::times::{Measurement, QUANTILE, Sample, Series, find_median};
@@ -70,9 +68,10 @@ pub struct HealthDevices {
 /// others, because its pace stands for a fault.
 fn name_model(source: &KeySource) -> String {
     let device = &source.device;
-    let cores = match device.kind {
-        DeviceKind::Cpu => format!(", {}", count(device.cores.len() as u64, "core")),
-        DeviceKind::Cuda => String::new(),
+    let cores = if device.kind.has_own_memory() {
+        String::new()
+    } else {
+        format!(", {}", count(device.cores.len() as u64, "core"))
     };
     let clock = match device.clock {
         DeviceClock::Cores | DeviceClock::Accelerator => "",
@@ -269,9 +268,9 @@ impl HealthDevices {
                     .map(|(all_s, update_s)| all_s - update_s);
                 round.together_s.push(together_s);
                 round.alone_s.push(find_time_s(alone[index].as_ref()));
-                round.transfers_s.push(
-                    transfers_s.filter(|&time_s| time_s > 0.0 && info.kind == DeviceKind::Cuda),
-                );
+                round
+                    .transfers_s
+                    .push(transfers_s.filter(|&time_s| time_s > 0.0 && info.kind.has_own_memory()));
             }
         }
         let own = own.into_iter().zip(&self.failures);
@@ -458,7 +457,7 @@ impl JobDevice {
 }
 
 fn has_own_memory(device: &JobDevice) -> bool {
-    device.source.device.kind == DeviceKind::Cuda
+    device.source.device.kind.has_own_memory()
 }
 
 /// Returns the time of a measurement: that of the fastest repetition, since disturbances only lengthen times.

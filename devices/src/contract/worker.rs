@@ -25,6 +25,15 @@ impl DeviceKind {
         }
     }
 
+    /// Returns `true` if such a device computes in a memory of its own: matrices are copied there, and it gathers panels.
+    #[must_use]
+    pub fn has_own_memory(self) -> bool {
+        match self {
+            Self::Cpu => false,
+            Self::Cuda => true,
+        }
+    }
+
     /// Returns the clock that the times of such a device follow.
     pub fn clock(self) -> DeviceClock {
         match self {

@@ -21,18 +21,14 @@ pub(crate) mod workers;
 pub use discover::{CoreGroup, GpuHost, RankDevices, host_devices};
 pub use grouping::Grouping;
 
-use std::sync::Arc;
-
 use isochron_hierarchy::model::{PiecewiseFpm, Point};
 
 use crate::blas::{BlasChoice, choose_blas};
-use crate::contract::{Depth, DeviceError, DeviceInfo, Scalar, Worker};
-use crate::cpu::CpuWorker;
-use crate::cuda;
-use crate::cuda::{CudaConfig, CudaWorker};
-use crate::host::topology::{BusId, DriverGpu, Topology};
+use crate::contract::{Depth, DeviceError, DeviceInfo, Scalar};
 use crate::measure::{MeasureConfig, UpdateOperands, measure_team, repeat_alone};
-use crate::node::discover::rank_devices;
+use crate::node::host_share::HostScope;
+use crate::node::setup::{FoundHost, RankNode};
+use crate::node::spec::NodeSpec;
 use crate::team::DeviceTeam;
 
 /// All devices of a host that one process may use: groups of its cores, and its GPUs.
@@ -47,50 +43,42 @@ use crate::team::DeviceTeam;
 /// assert_eq!(models.len(), node.devices().len());
 /// # Ok::<(), isochron_devices::DeviceError>(())
 /// ```
-pub struct Node {
-    team: DeviceTeam,
-}
+pub struct Node(RankNode);
 
 impl Node {
-    /// Finds the devices, with cores grouped by `grouping`.
+    /// Finds the devices, with cores grouped by `grouping`. A GPU that cannot be used is a [notice](Self::notices).
     ///
     /// # Errors
-    /// The errors of hwloc, of the BLAS and of the CUDA driver, if there is one.
+    /// The errors of hwloc and of the BLAS.
     pub fn discover(grouping: Grouping, blas: &BlasChoice) -> Result<Self, DeviceError> {
-        let topology = Arc::new(Topology::discover()?);
-        let (blas, gpus) = (choose_blas(blas)?, cuda::devices()?);
-        let addresses = gpus.iter().map(|gpu| gpu.pci_bus_id.parse());
-        let addresses: Vec<BusId> = addresses.collect::<Result<_, _>>()?;
-        let found = rank_devices(&topology, (0, 1), grouping, &addresses);
-        let mut workers: Vec<Box<dyn Worker>> = Vec::new();
-        for group in found.groups {
-            let (cores, blas) = (group.cores, Arc::clone(&blas));
-            let worker = CpuWorker::new(topology.clone(), &group.name, cores, group.pin, blas)?;
-            workers.push(worker.into());
-        }
-        for host in found.gpus {
-            let (gpu, cores, config) = (&gpus[host.gpu], [host.core], CudaConfig::default());
-            let name = DriverGpu::try_from(gpu)?.device_name();
-            let topology = Arc::clone(&topology);
-            let worker = CudaWorker::new(topology, &name, gpu, &cores, host.pin, &config)?;
-            workers.push(worker.into());
-        }
-        Ok(Self::of_team(DeviceTeam::new(workers)?))
+        let found = FoundHost::look(NodeSpec::default(), &[])?;
+        let (rank, facts) = (0, found.facts().clone());
+        let (mut shared, offers) = found.share(&[(rank, facts)], rank, HostScope::Comm, None)?;
+        shared.take_gpus(vec![(rank, offers)], rank)?;
+        let mut node = shared.open(Some(grouping), &choose_blas(blas)?)?;
+        let busy = node.busy_cores();
+        node.settle(&[(rank, busy)]);
+        Ok(Self(node))
     }
 
     /// Takes devices that are made already.
     pub fn of_team(team: DeviceTeam) -> Self {
-        Self { team }
+        Self(RankNode::of_team(team))
     }
 
     /// Returns the devices.
     pub fn devices(&self) -> &[DeviceInfo] {
-        self.team.infos()
+        self.0.team.infos()
     }
 
     /// Returns the devices at work.
     pub fn team(&mut self) -> &mut DeviceTeam {
-        &mut self.team
+        &mut self.0.team
+    }
+
+    /// Returns what was unusual about the host, one line each.
+    pub fn notices(&self) -> &[String] {
+        &self.0.notices
     }
 
     /// Measures the update `C += A·B` with `A: rows×k` on all devices together, for each of these numbers of columns, in
@@ -112,8 +100,8 @@ impl Node {
         let mut sizes = cols.to_vec();
         sizes.sort_unstable();
         sizes.dedup();
-        let mut points = vec![Vec::new(); self.team.len()];
-        let mut is_hopeless = vec![false; self.team.len()];
+        let mut points = vec![Vec::new(); self.0.team.len()];
+        let mut is_hopeless = vec![false; self.0.team.len()];
         let mut operands = UpdateOperands::<T>::default();
         for size in sizes {
             let slices = is_hopeless
@@ -121,11 +109,18 @@ impl Node {
                 .map(|&hopeless| if hopeless { 0 } else { size });
             let (slices, depth): (Vec<usize>, _) = (slices.collect(), Depth::endless(k));
             let (operands, step) = (&mut operands, &mut repeat_alone);
-            for (index, measured) in
-                measure_team(&mut self.team, rows, &slices, depth, config, operands, step)?
-                    .iter()
-                    .enumerate()
-                    .filter(|(i, _)| slices[*i] > 0)
+            for (index, measured) in measure_team(
+                &mut self.0.team,
+                rows,
+                &slices,
+                depth,
+                config,
+                operands,
+                step,
+            )?
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| slices[*i] > 0)
             {
                 is_hopeless[index] = measured.sample.is_bound();
                 points[index].push(Point {
@@ -168,10 +163,15 @@ fn fit_points(points: Vec<Point>) -> Result<PiecewiseFpm, DeviceError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use isochron_hierarchy::model::SpeedModel;
 
     use super::*;
     use crate::blas::EmbeddedBlas;
+    use crate::contract::Worker;
+    use crate::cpu::CpuWorker;
+    use crate::host::topology::Topology;
     use crate::paced::{Pace, PacedWorker};
 
     fn worker(name: &str, pace: f64) -> Box<dyn Worker> {

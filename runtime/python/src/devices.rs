@@ -73,6 +73,12 @@ impl PyNode {
         Ok(node.devices().iter().map(PyDevice::from).collect())
     }
 
+    /// What was unusual about the host, such as a GPU that cannot be used: one line each.
+    #[getter]
+    fn notices(&self) -> Result<Vec<String>, RaisedError> {
+        Ok(self.0.borrow()?.notices().to_vec())
+    }
+
     /// Measures the update `C += A·B` with `rows` rows of A and an inner dimension of `k`, on all devices together, for each
     /// of these numbers of columns. Returns a model of each device, in columns.
     ///

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use isochron_devices::internal::{MemoryBound, MemoryScope, memory_bounds};
 use isochron_devices::measure::UpdateOperands;
-use isochron_devices::{DeviceKind, DeviceTeam, JobShape, Scalar};
+use isochron_devices::{DeviceTeam, JobShape, Scalar};
 use serde::{Deserialize, Serialize};
 
 use super::Plan;
@@ -115,7 +115,7 @@ pub(crate) fn make_room(
     let gpus = team
         .infos()
         .iter()
-        .filter(|device| device.kind == DeviceKind::Cuda);
+        .filter(|device| device.kind.has_own_memory());
     let need = MemoryNeed {
         bytes,
         held: team.memory_held(),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use isochron_devices::JobNeeds;
 use isochron_devices::internal::HostClock;
-use isochron_devices::{DeviceKind, JobNeeds};
 
 use super::director::{Director, TimedDirector};
 use super::learning::{LearningDirector, LearningSettings};
@@ -159,7 +159,7 @@ impl Session {
             .zip(plan.slices(rank))
             .map(|((device, needs), cols)| {
                 let c_bytes = (rows * cols * plan.problem().element().bytes()) as u64;
-                device.kind == DeviceKind::Cuda && needs.own_bytes >= c_bytes
+                device.kind.has_own_memory() && needs.own_bytes >= c_bytes
             })
             .collect()
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use isochron_devices::internal::{HostConditions, TRIAL_VERSION};
-use isochron_devices::{DeviceInfo, DeviceKind, ElementType};
+use isochron_devices::{DeviceInfo, ElementType};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -262,7 +262,7 @@ impl KeySource {
                 kernel: UPDATE.0.to_owned(),
                 kernel_version: UPDATE.1,
                 width: work.width,
-                transfers: device.kind == DeviceKind::Cuda,
+                transfers: device.kind.has_own_memory(),
                 blas: shorten_version(&device.blas),
                 pace: device.paced.clone(),
                 corunners: beside,
@@ -462,7 +462,7 @@ impl Conditions {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use isochron_devices::DeviceClock;
+    use isochron_devices::{DeviceClock, DeviceKind};
 
     use super::*;
 

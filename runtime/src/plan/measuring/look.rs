@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use isochron_devices::{DeviceInfo, DeviceKind};
+use isochron_devices::DeviceInfo;
 use isochron_hierarchy::balance::{Extent, imbalance};
 use isochron_hierarchy::decide::{Decision, Division, apportion_columns};
 use isochron_hierarchy::learn::{Adaptive, AdaptivePart, FirstLook, Observed, Tuning};
@@ -97,7 +97,7 @@ impl DeviceClass {
         } = device;
         Self {
             name: format!("{kind:?} {blas} {paced:?} {}", cores.len()),
-            has_memory: *kind == DeviceKind::Cpu && clock.is_of_host(),
+            has_memory: !kind.has_own_memory() && clock.is_of_host(),
             likely_cores,
         }
     }
