@@ -85,7 +85,7 @@ pub fn run(comm: &dyn Comm, arguments: &ConfigArguments) -> Result<Option<Answer
 
 impl FoundNode {
     fn new(host: &str, found: FoundDevices) -> Self {
-        let FoundDevices { devices, gpus, .. } = found;
+        let FoundDevices { devices, gpus } = found;
         let groups = devices.groups.into_iter().map(|group| FoundDevice {
             name: group.name,
             cores: group.cores.iter().map(|core| core.core).collect(),

@@ -11,6 +11,7 @@
 
 use isochron_devices::blas::available_blas;
 use isochron_devices::internal::{rank_devices, try_zeroed_matrix};
+use isochron_devices::topology::HostPlace;
 use isochron_devices::{
     CoreInfo, CpuWorker, Depth, DeviceTeam, EmbeddedBlas, Grouping, ThreadPlace, Topology, View,
     ViewMut, Worker,
@@ -284,7 +285,7 @@ fn confined_to_one_unit() {
     let cores = all.cores();
     assert_eq!(cores.len(), 1);
     assert_eq!(cores[0].pus, [last]);
-    let groups = rank_devices(&all, (0, 1), Grouping::Auto, &[]).groups;
+    let groups = rank_devices(&all, HostPlace::ALONE, Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 1);
     assert_eq!(groups[0].cores, cores);
     // The number of the core is that of the whole host.

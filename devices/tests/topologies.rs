@@ -9,7 +9,7 @@
 
 use isochron_devices::host_devices;
 use isochron_devices::internal::{Distances, rank_devices};
-use isochron_devices::topology::{HostPart, PartKind};
+use isochron_devices::topology::{HostPart, HostPlace, PartKind};
 use isochron_devices::{BusId, CoreGroup, Grouping, Topology};
 
 const EIGHT_SOCKETS: &str = include_str!("topologies/eight-sockets.xml");
@@ -74,7 +74,7 @@ fn fast_and_frugal_cores_are_different_devices() {
     let names: Vec<_> = kinds.iter().map(|kind| kind.name.as_deref()).collect();
     assert_eq!(names, [Some("IntelAtom"), Some("IntelCore")]);
     assert_eq!(kinds[1].max_mhz, Some(4700));
-    let groups = rank_devices(&topology, (0, 1), Grouping::Auto, &[]).groups;
+    let groups = rank_devices(&topology, HostPlace::ALONE, Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 2);
     // The fastest first; each of its cores has two threads, and is used once.
     assert_eq!(groups[0].kind, Some(1));
@@ -83,7 +83,7 @@ fn fast_and_frugal_cores_are_different_devices() {
     assert_eq!(groups[1].kind, Some(0));
     assert_eq!(core_numbers(&groups[1]), [4, 5, 6, 7, 8, 9, 10, 11]);
     assert_eq!(
-        rank_devices(&topology, (0, 1), Grouping::Numa, &[]).groups[0].kind,
+        rank_devices(&topology, HostPlace::ALONE, Grouping::Numa, &[]).groups[0].kind,
         None
     );
     assert!(!groups[0].pin, "another machine's cores cannot be bound to");
@@ -98,11 +98,12 @@ fn two_kinds_that_nobody_ranks_are_two_devices() {
         .map(|line| line.replace("IntelAtom", "X").replace("IntelCore", "Y"))
         .collect::<Vec<_>>()
         .join("\n");
-    let mut sizes: Vec<usize> = rank_devices(&read_host(&unranked), (0, 1), Grouping::Auto, &[])
-        .groups
-        .iter()
-        .map(|group| group.cores.len())
-        .collect();
+    let mut sizes: Vec<usize> =
+        rank_devices(&read_host(&unranked), HostPlace::ALONE, Grouping::Auto, &[])
+            .groups
+            .iter()
+            .map(|group| group.cores.len())
+            .collect();
     sizes.sort_unstable();
     assert_eq!(sizes, [4, 8]);
 }
@@ -165,7 +166,7 @@ fn only_what_the_control_group_allows_is_used() {
     assert_eq!(cores[0].pus, [16, 17]);
     assert_eq!(cores[8].pus, [56], "one of two siblings is allowed");
     assert_eq!(cores[0].numa, 1);
-    let groups = rank_devices(&topology, (0, 1), Grouping::Auto, &[]).groups;
+    let groups = rank_devices(&topology, HostPlace::ALONE, Grouping::Auto, &[]).groups;
     assert_eq!(groups.len(), 2);
     let ranks = device_cores(&topology, 2, Grouping::Auto);
     assert_eq!(ranks[0], [[8, 9, 10, 11]]);

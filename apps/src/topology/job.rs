@@ -75,7 +75,7 @@ struct RankShare {
 
 impl RankShare {
     fn new(comm: &dyn Comm, topology: &Topology, survey: &Survey, found: FoundDevices) -> Self {
-        let FoundDevices { devices, gpus, .. } = found;
+        let FoundDevices { devices, gpus } = found;
         let driven = devices
             .gpus
             .iter()

@@ -1,6 +1,6 @@
 //! The devices of a node without a platform file.
 
-use crate::host::topology::{BusId, CoreInfo, Distances, Topology};
+use crate::host::topology::{BusId, CoreInfo, Distances, HostPlace, Topology};
 use crate::node::grouping::Grouping;
 use crate::node::host_cores::{HostCores, deal_gpus, reserve_hosts};
 use crate::node::share::share_cores;
@@ -101,22 +101,21 @@ fn common_kind(cores: &[CoreInfo]) -> Option<u32> {
     kind.filter(|_| cores.iter().all(|core| core.kind == kind))
 }
 
-/// Finds the devices of one rank with known GPUs: rank `index` among `count` ranks that share their cores, with
-/// `share = (index, count)`.
+/// Finds the devices of one rank with known GPUs. `place` is its place among the ranks that share its cores.
 ///
 /// It has its share of the cores. Each of `gpus` (by address) takes a host core from them, and `grouping` groups the
 /// rest, as in [`host_devices`].
 ///
 /// # Panics
-/// If `index >= count`.
+/// If `place.index >= place.count`.
 pub fn rank_devices(
     topology: &Topology,
-    share: (usize, usize),
+    place: HostPlace,
     grouping: Grouping,
     gpus: &[BusId],
 ) -> RankDevices {
-    let (index, count) = share;
-    assert!(index < count, "share {index} of {count}");
+    let HostPlace { index, count } = place;
+    assert!(index < count, "place {index} of {count}");
     let cores = topology.affordable_cores();
     let pin = cores.len() >= count && topology.should_pin();
     let own = share_cores(&cores, count).swap_remove(index);
@@ -129,12 +128,12 @@ mod tests {
     use super::*;
 
     /// The groups of one rank without GPUs.
-    fn rank_groups(
-        topology: &Topology,
-        share: (usize, usize),
-        grouping: Grouping,
-    ) -> Vec<CoreGroup> {
-        rank_devices(topology, share, grouping, &[]).groups
+    fn rank_groups(topology: &Topology, place: HostPlace, grouping: Grouping) -> Vec<CoreGroup> {
+        rank_devices(topology, place, grouping, &[]).groups
+    }
+
+    fn place(index: usize, count: usize) -> HostPlace {
+        HostPlace { index, count }
     }
 
     fn logical(groups: &[CoreGroup]) -> Vec<u32> {
@@ -148,7 +147,7 @@ mod tests {
     fn shares_are_contiguous_and_cover_the_host() {
         let topology = Topology::from_synthetic("pack:2 core:5 pu:2").unwrap();
         let dealt: Vec<Vec<u32>> = (0..4)
-            .map(|i| logical(&rank_groups(&topology, (i, 4), Grouping::Auto)))
+            .map(|i| logical(&rank_groups(&topology, place(i, 4), Grouping::Auto)))
             .collect();
         assert_eq!(dealt.concat(), (0..10).collect::<Vec<u32>>());
         assert!(dealt.iter().all(|cores| (2..=3).contains(&cores.len())));
@@ -158,13 +157,13 @@ mod tests {
     fn a_rank_gives_each_of_its_gpus_its_own_core() {
         let topology = Topology::from_synthetic("pack:2 core:4 pu:1").unwrap();
         let gpus = ["0000:17:00.0", "0000:18:00.0"].map(|text| text.parse::<BusId>().unwrap());
-        let found = rank_devices(&topology, (1, 2), Grouping::Node, &gpus);
+        let found = rank_devices(&topology, place(1, 2), Grouping::Node, &gpus);
         let hosts: Vec<u32> = found.gpus.iter().map(|host| host.core.core).collect();
         let mut all = [logical(&found.groups), hosts].concat();
         all.sort_unstable();
         assert_eq!(all, [4, 5, 6, 7]);
         assert_eq!((found.gpus.len(), found.gpus[1].gpu), (2, 1));
-        let without = rank_devices(&topology, (1, 2), Grouping::Node, &[]);
+        let without = rank_devices(&topology, place(1, 2), Grouping::Node, &[]);
         assert_eq!(
             without,
             host_devices(&topology, 2, Grouping::Node, &[]).swap_remove(1)
@@ -175,16 +174,16 @@ mod tests {
     fn more_ranks_than_cores_share_without_pinning() {
         let topology = Topology::from_synthetic("core:2 pu:1").unwrap();
         let dealt: Vec<u32> = (0..5)
-            .flat_map(|i| logical(&rank_groups(&topology, (i, 5), Grouping::Auto)))
+            .flat_map(|i| logical(&rank_groups(&topology, place(i, 5), Grouping::Auto)))
             .collect();
         assert_eq!(dealt, [0, 1, 0, 1, 0]);
-        assert!(!rank_groups(&topology, (4, 5), Grouping::Auto)[0].pin);
+        assert!(!rank_groups(&topology, place(4, 5), Grouping::Auto)[0].pin);
     }
 
     #[test]
     fn this_machine_is_one_pinned_group_for_each_kind() {
         let topology = Topology::discover().unwrap();
-        let groups = rank_groups(&topology, (0, 1), Grouping::Auto);
+        let groups = rank_groups(&topology, HostPlace::ALONE, Grouping::Auto);
         assert_eq!(logical(&groups).len(), topology.affordable_cores().len());
         assert!(groups.iter().all(|g| g.pin == topology.should_pin()));
         assert_eq!(groups[0].name, "cpu0");

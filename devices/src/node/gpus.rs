@@ -12,7 +12,7 @@ use super::slices;
 use super::spec::NodeSpec;
 use crate::contract::{DeviceError, DeviceKind};
 use crate::cuda::{self, CudaInfo};
-use crate::host::topology::Topology;
+use crate::host::topology::{HostPlace, Topology};
 
 /// A GPU that a rank could drive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,17 +29,17 @@ pub struct GpuOffers {
     /// The wishes of its devices in the platform file. `None` if the file lists no device of the rank, which then drives
     /// the GPUs that it is dealt.
     wishes: Option<Vec<GpuWish>>,
-    /// Its index among the processes that its launcher has started on the host, and their number.
-    place: Option<(usize, usize)>,
+    /// Its place among the processes that its launcher has started on the host.
+    place: Option<HostPlace>,
 }
 
-/// Finds the GPUs that this rank could drive, for the other ranks of its host. `launched` is its index among the processes that
-/// its launcher has started there, and their number, if they count. Unusual findings are added to `notices`.
+/// Finds the GPUs that this rank could drive, for the other ranks of its host. `launched` is its place among the processes that
+/// its launcher has started there, if they count. Unusual findings are added to `notices`.
 pub fn offer_gpus(
     topology: &Topology,
     node: &NodeSpec,
     scope: HostScope,
-    launched: Option<(usize, usize)>,
+    launched: Option<HostPlace>,
     notices: &mut Vec<String>,
 ) -> (Vec<CudaInfo>, GpuOffers) {
     let wishes = (!node.devices.is_empty()).then(|| list_wishes(node));
@@ -184,13 +184,13 @@ impl GpuOffers {
     /// Leaves GPUs to the processes of the host that are no ranks of this communicator, if more than `here` were launched there.
     /// They deal the GPUs among all of them, in the order of the UUIDs.
     fn leave_to_others(&mut self, here: usize) {
-        let Some((index, count)) = self.place.filter(|(_, count)| *count > here) else {
+        let Some(place) = self.place.filter(|place| place.count > here) else {
             return;
         };
         if self.wishes.is_none() {
             self.gpus.sort_by(|a, b| a.uuid.cmp(&b.uuid));
             let gpus = std::mem::take(&mut self.gpus).into_iter();
-            self.gpus = gpus.skip(index).step_by(count).collect();
+            self.gpus = gpus.skip(place.index).step_by(place.count).collect();
         }
     }
 }
@@ -316,7 +316,7 @@ mod tests {
         ];
         for (index, here, left) in cases {
             let mut offers = rank(&["c", "a", "b"], None);
-            offers.place = Some((index, 2));
+            offers.place = Some(HostPlace { index, count: 2 });
             offers.leave_to_others(here);
             let gpus = offers.gpus.iter().map(|gpu| gpu.uuid.as_str());
             assert_eq!(gpus.collect::<Vec<_>>(), left);

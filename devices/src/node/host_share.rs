@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::share::share_cores;
 use crate::contract::DeviceInfo;
 use crate::cuda::CudaInfo;
-use crate::host::topology::Topology;
+use crate::host::topology::{HostPlace, Topology};
 
 /// The processes and sessions among which a session divides its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::Display, strum::EnumString)]
@@ -58,17 +58,17 @@ impl HostShare {
     /// share their cores with other ranks. A session of the scope [`HostScope::Comm`] takes the cores of its rank.
     pub fn take(
         topology: Arc<Topology>,
-        place: (usize, usize),
+        place: HostPlace,
         scope: HostScope,
         notices: &mut Vec<String>,
-    ) -> (Self, Arc<Topology>, (usize, usize)) {
+    ) -> (Self, Arc<Topology>, HostPlace) {
         if scope == HostScope::Comm {
             return (Self { number: None }, topology, place);
         }
         let mut claims = lock_claims();
         let number = 1 + claims.iter().map(|claim| claim.number).max().unwrap_or(0);
         let cores = topology.affordable_cores();
-        let mut mine = share_cores(&cores, place.1).swap_remove(place.0);
+        let mut mine = share_cores(&cores, place.count).swap_remove(place.index);
         let all = mine.len();
         mine.retain(|core| !claims.iter().any(|claim| claim.cores.contains(&core.core)));
         claims.push(HostClaim {
@@ -89,7 +89,10 @@ impl HostShare {
         }
         let pus: Vec<u32> = mine.into_iter().flat_map(|core| core.pus).collect();
         match Arc::try_unwrap(topology) {
-            Ok(topology) => (share, Arc::new(topology.with_allowed_pus(&pus)), (0, 1)),
+            Ok(topology) => {
+                let topology = Arc::new(topology.with_allowed_pus(&pus));
+                (share, topology, HostPlace::ALONE)
+            }
             Err(topology) => (share, topology, place),
         }
     }

@@ -16,7 +16,7 @@ use super::spec::NodeSpec;
 use super::workers::make_team;
 use crate::contract::{Blas, DeviceError};
 use crate::cuda::CudaInfo;
-use crate::host::topology::Topology;
+use crate::host::topology::{HostPlace, Topology};
 use crate::team::DeviceTeam;
 
 /// A rank and what it tells the other ranks of its host.
@@ -40,31 +40,30 @@ impl HostFacts {
         }
     }
 
-    /// Returns the index of `rank`, which has these facts, among the ranks of its host that may use the same processing units,
-    /// and their number.
+    /// Returns the place of `rank`, which has these facts, among the ranks of its host that may use the same processing units.
     ///
     /// The processes that the launcher has started on the host count as well, as far as it tells of them: `launched` is the
-    /// index of this one among them, and their number.
+    /// place of this one among them.
     pub fn find_place(
         &self,
         topology: &Topology,
         host: &[Told<Self>],
         rank: usize,
-        launched: Option<(usize, usize)>,
-    ) -> (usize, usize) {
+        launched: Option<HostPlace>,
+    ) -> HostPlace {
         // A rank that the launcher has bound to its own cores shares with no other.
         let sharing: Vec<usize> = host
             .iter()
             .filter(|(_, other)| other.units == self.units)
             .map(|&(rank, _)| rank)
             .collect();
-        let here = (
-            sharing.partition_point(|&other| other < rank),
-            sharing.len(),
-        );
+        let here = HostPlace {
+            index: sharing.partition_point(|&other| other < rank),
+            count: sharing.len(),
+        };
         launched
             .map(|place| topology.place_among(place))
-            .filter(|place| place.1 > here.1)
+            .filter(|place| place.count > here.count)
             .unwrap_or(here)
     }
 }
@@ -100,8 +99,8 @@ impl FoundHost {
         &self.topology
     }
 
-    /// Takes this rank's share of the cores, and returns the GPUs that it could drive. `launched` is its index among the
-    /// processes that its launcher has started on the host, and their number.
+    /// Takes this rank's share of the cores, and returns the GPUs that it could drive. `launched` is its place among the
+    /// processes that its launcher has started on the host.
     ///
     /// # Errors
     /// [`DeviceError::Parameter`] if another rank of the host reserves other cores.
@@ -110,7 +109,7 @@ impl FoundHost {
         host: &[Told<HostFacts>],
         rank: usize,
         scope: HostScope,
-        launched: Option<(usize, usize)>,
+        launched: Option<HostPlace>,
     ) -> Result<(SharedHost, GpuOffers), DeviceError> {
         let reserved = &self.facts.reserved;
         if let Some((_, other)) = host.iter().find(|(_, other)| other.reserved != *reserved) {
@@ -144,7 +143,7 @@ pub struct SharedHost {
     spec: NodeSpec,
     topology: Arc<Topology>,
     share: HostShare,
-    place: (usize, usize),
+    place: HostPlace,
     visible: Vec<CudaInfo>,
     gpus: Vec<RankGpu>,
     notices: Vec<String>,
@@ -169,8 +168,8 @@ impl SharedHost {
         &self.topology
     }
 
-    /// This rank's index among the ranks that share its cores, and their number.
-    pub fn place(&self) -> (usize, usize) {
+    /// This rank's place among the ranks that share its cores.
+    pub fn place(&self) -> HostPlace {
         self.place
     }
 

@@ -12,7 +12,7 @@ use super::spec::{Cores, DeviceSpec, NodeSpec};
 use crate::contract::{Blas, DeviceClock, DeviceError, DeviceKind, Worker};
 use crate::cpu::CpuWorker;
 use crate::cuda::{CudaConfig, CudaWorker};
-use crate::host::topology::{BusId, CoreInfo, DriverGpu, Topology};
+use crate::host::topology::{BusId, CoreInfo, DriverGpu, HostPlace, Topology};
 use crate::paced::PacedWorker;
 use crate::team::DeviceTeam;
 
@@ -25,14 +25,14 @@ struct RankCores {
 }
 
 impl RankCores {
-    /// Finds the cores of the host that rank `index` of `count` gets, by [`share_cores`]. Ranks share cores if there are
-    /// more ranks than cores.
-    fn new(topology: &Topology, index: usize, count: usize) -> Self {
+    /// Finds the cores of the host that the rank at `place` gets, by [`share_cores`]. Ranks share cores if there are more
+    /// ranks than cores.
+    fn new(topology: &Topology, place: HostPlace) -> Self {
         let all = topology.affordable_cores();
-        let mut shares = share_cores(&all, count);
+        let mut shares = share_cores(&all, place.count);
         Self {
-            exclusive: count <= all.len() && topology.should_pin(),
-            cores: shares.swap_remove(index),
+            exclusive: place.count <= all.len() && topology.should_pin(),
+            cores: shares.swap_remove(place.index),
             taken: 0,
         }
     }
@@ -92,15 +92,15 @@ fn bus_addresses<'a>(gpus: impl Iterator<Item = &'a RankGpu>) -> Result<Vec<BusI
 
 /// Makes the devices that the platform file names; a node without any there gets groups of its cores by `grouping`.
 ///
-/// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's index among the ranks of its
-/// host, and their number. GPUs that were found and cannot be used are added to `notices`.
+/// `gpus` are this rank's, in the order of the file's devices. `place` is this rank's place among the ranks that share
+/// its cores. GPUs that were found and cannot be used are added to `notices`.
 ///
 /// # Errors
 /// Errors of hardware that cannot be found or bound; [`DeviceError::Parameter`] when a device names cores that are
 /// not there.
 pub fn make_team(
     node: &NodeSpec,
-    place: (usize, usize),
+    place: HostPlace,
     grouping: Grouping,
     gpus: &[RankGpu],
     topology: &Arc<Topology>,
@@ -111,7 +111,7 @@ pub fn make_team(
         let workers = default_workers(place, grouping, gpus, topology, blas, notices)?;
         return DeviceTeam::new(workers);
     }
-    let mut rank_cores = RankCores::new(topology, place.0, place.1);
+    let mut rank_cores = RankCores::new(topology, place);
     // A core that a device lists is not for devices that ask for a count, before or after it.
     for device in &node.devices {
         if let Cores::List(list) = &device.cores {
@@ -163,7 +163,7 @@ pub fn make_team(
 /// Returns the devices of a rank at `place` without a platform file: cores grouped by `grouping`, and these GPUs.
 pub fn found_devices(
     topology: &Topology,
-    place: (usize, usize),
+    place: HostPlace,
     grouping: Grouping,
     gpus: &[RankGpu],
 ) -> Result<RankDevices, DeviceError> {
@@ -174,7 +174,7 @@ pub fn found_devices(
 /// Makes the devices of a node without devices in the platform file. A GPU that cannot be used is noted, and its host core
 /// goes to the other devices.
 fn default_workers(
-    place: (usize, usize),
+    place: HostPlace,
     grouping: Grouping,
     gpus: &[RankGpu],
     topology: &Arc<Topology>,

@@ -1,5 +1,7 @@
 //! What a launcher says about the processes that it has started.
 
+use isochron_devices::topology::HostPlace;
+
 /// Environment variables in which launchers give the number of processes.
 const SIZE_VARIABLES: [&str; 4] = [
     "OMPI_COMM_WORLD_SIZE",
@@ -44,12 +46,12 @@ pub(crate) fn find_rank_in(environ: &[u8]) -> Option<usize> {
     })
 }
 
-/// Returns this process's index among those that its launcher has started on this host, and their number, as the launcher says.
-pub(crate) fn launched_place() -> Option<(usize, usize)> {
+/// Returns this process's place among those that its launcher has started on this host, as the launcher says.
+pub(crate) fn launched_place() -> Option<HostPlace> {
     find_place(&|name| std::env::var(name).ok())
 }
 
-fn find_place(var: &dyn Fn(&str) -> Option<String>) -> Option<(usize, usize)> {
+fn find_place(var: &dyn Fn(&str) -> Option<String>) -> Option<HostPlace> {
     PLACE_VARIABLES.iter().find_map(|[index, count]| {
         let index: usize = var(index)?.parse().ok()?;
         // Slurm writes "2(x3)" for three hosts with two tasks each; hosts with other numbers follow after a comma.
@@ -60,7 +62,7 @@ fn find_place(var: &dyn Fn(&str) -> Option<String>) -> Option<(usize, usize)> {
             .parse()
             .ok()
             .filter(|_| !count.contains(','))?;
-        (index < count).then_some((index, count))
+        (index < count).then_some(HostPlace { index, count })
     })
 }
 
@@ -81,7 +83,7 @@ fn find_size(var: &dyn Fn(&str) -> Option<String>) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{find_place, find_size};
+    use super::{HostPlace, find_place, find_size};
 
     fn with<'a>(set: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
         |name| {
@@ -98,8 +100,12 @@ mod tests {
             ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
         ];
-        assert_eq!(find_place(&with(&open_mpi)), Some((1, 4)));
-        for (tasks, place) in [("3(x2)", Some((2, 3))), ("3(x2),1", None), ("2", None)] {
+        assert_eq!(
+            find_place(&with(&open_mpi)),
+            Some(HostPlace { index: 1, count: 4 })
+        );
+        let third = HostPlace { index: 2, count: 3 };
+        for (tasks, place) in [("3(x2)", Some(third)), ("3(x2),1", None), ("2", None)] {
             let slurm = [("SLURM_LOCALID", "2"), ("SLURM_STEP_TASKS_PER_NODE", tasks)];
             assert_eq!(find_place(&with(&slurm)), place);
         }

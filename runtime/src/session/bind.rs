@@ -19,10 +19,10 @@ use crate::error::Error;
 /// All ranks.
 pub fn bind_rank(comm: &dyn Comm) -> Result<Option<CoreInfo>, Error> {
     let topology = agree(comm, Topology::discover().map_err(Error::from))?;
-    let (index, count) = place_on_host(comm, &topology)?;
+    let place = place_on_host(comm, &topology)?;
     let cores = topology.affordable_cores();
-    let core = (cores.len() >= count && topology.should_pin())
-        .then(|| share_cores(&cores, count).swap_remove(index))
+    let core = (cores.len() >= place.count && topology.should_pin())
+        .then(|| share_cores(&cores, place.count).swap_remove(place.index))
         .and_then(|share| share.into_iter().next());
     let bound = core.as_ref().map(|core| topology.bind_current_thread(core));
     agree(comm, bound.unwrap_or(Ok(())).map_err(Error::from))?;

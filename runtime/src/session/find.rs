@@ -3,7 +3,7 @@
 use isochron_devices::internal::{
     HostFacts, HostScope, NodeSpec, assign_gpus, found_devices, offer_gpus,
 };
-use isochron_devices::topology::Topology;
+use isochron_devices::topology::{HostPlace, Topology};
 use isochron_devices::{CudaInfo, Grouping, RankDevices};
 
 use super::join::gather_on_host;
@@ -13,8 +13,6 @@ use crate::error::Error;
 /// The devices that a [`Session`](super::Session) without a platform file would make on one rank.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FoundDevices {
-    /// This rank's index among the ranks of its host that share its cores, and their number.
-    pub place: (usize, usize),
     /// Its groups of cores, and the host core of each GPU, by its index in `gpus`.
     pub devices: RankDevices,
     /// The GPUs that it drives.
@@ -41,7 +39,6 @@ impl FoundDevices {
         let gpus = agree(comm, gpus.map_err(Error::from))?;
         let devices = found_devices(topology, place, grouping, &gpus);
         Ok(Self {
-            place,
             devices: agree(comm, devices.map_err(Error::from))?,
             gpus: gpus.into_iter().map(|gpu| gpu.info).collect(),
         })
@@ -52,7 +49,7 @@ impl FoundDevices {
 ///
 /// # Collective
 /// All ranks.
-pub(super) fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<(usize, usize), Error> {
+pub(super) fn place_on_host(comm: &dyn Comm, topology: &Topology) -> Result<HostPlace, Error> {
     let mine = HostFacts::new(topology, &[]);
     let host = gather_on_host(comm, mine.clone())?;
     Ok(mine.find_place(topology, &host, comm.rank(), launched_place()))

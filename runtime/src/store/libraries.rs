@@ -6,7 +6,7 @@ use isochron_devices::Blas;
 use isochron_devices::internal::{
     BlasCandidates, FoundBlas, TRIAL_UNITS, TrialTimes, find_blas, share_cores,
 };
-use isochron_devices::topology::Topology;
+use isochron_devices::topology::{HostPlace, Topology};
 use isochron_devices::{BlasChoice, ElementType};
 use isochron_hierarchy::times::Series;
 use serde::{Deserialize, Serialize};
@@ -40,11 +40,11 @@ pub(crate) struct ChoosingRank {
 
 impl ChoosingRank {
     /// Describes the rank at this place of its host.
-    pub fn new(topology: &Topology, (index, count): (usize, usize), element: ElementType) -> Self {
-        let shares = share_cores(&topology.affordable_cores(), count);
+    pub fn new(topology: &Topology, place: HostPlace, element: ElementType) -> Self {
+        let shares = share_cores(&topology.affordable_cores(), place.count);
         Self {
             class: topology.describe_class(),
-            cores: shares.get(index).map_or(0, Vec::len),
+            cores: shares.get(place.index).map_or(0, Vec::len),
             element,
         }
     }

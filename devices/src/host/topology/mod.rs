@@ -17,6 +17,7 @@ mod summary;
 
 pub use kinds::KindInfo;
 pub use link::PciLink;
+pub use neighbours::HostPlace;
 pub use parts::{HostPart, MemoryInfo, PartKind};
 pub use pci::{BusId, Distances, DriverGpu, GpuInfo, PciGpu};
 pub use summary::{CacheInfo, NumaInfo, PackageInfo, TopologySummary, size_text};
@@ -32,7 +33,6 @@ use hwlocality::cpu::cpuset::CpuSet;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
-use neighbours::place_among;
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 
@@ -208,13 +208,13 @@ impl Topology {
         self
     }
 
-    /// Returns this process's index among those that share its cores, and their number, if a launcher has started `count`
-    /// processes on this host and this one is number `index`. It binds none of them, or all alike.
-    pub fn place_among(&self, (index, count): (usize, usize)) -> (usize, usize) {
+    /// Returns this process's place among those that share its cores, if it has the place `launched` among all that a
+    /// launcher has started on this host. The launcher binds none of them, or all alike.
+    pub fn place_among(&self, launched: HostPlace) -> HostPlace {
         let host = self.list_core_numbers(self.hwloc.allowed_cpuset().clone_target());
         let granted = self.list_core_numbers(self.granted.clone());
         let before = host.iter().filter(|core| Some(*core) < granted.first());
-        place_among(index, count, [host.len(), granted.len(), before.count()])
+        launched.among_sharers(host.len(), granted.len(), before.count())
     }
 
     fn list_core_numbers(&self, allowed: CpuSet) -> Vec<u32> {

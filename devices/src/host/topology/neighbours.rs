@@ -1,41 +1,62 @@
 //! The processes of a host that have the same cores.
 
-/// Returns the index of process `index` of `count` among those that have the same cores, and their number. Each process has
-/// `granted` of the `host` cores, the first of them after `before` others.
-///
-/// Processes with neighbouring numbers have the same cores, or else numbers go round the groups of cores. The first core
-/// tells which.
-pub(super) fn place_among(
-    index: usize,
-    count: usize,
-    [host, granted, before]: [usize; 3],
-) -> (usize, usize) {
-    let groups = host / granted.max(1);
-    if groups < 2 {
-        return (index, count);
+use serde::{Deserialize, Serialize};
+
+/// The place of a process among others of its host: those that share its cores, or all that its launcher has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostPlace {
+    /// Index of the process among them, less than `count`.
+    pub index: usize,
+    /// Number of the processes, this one included.
+    pub count: usize,
+}
+
+impl HostPlace {
+    /// The place of a process without others.
+    pub const ALONE: Self = Self { index: 0, count: 1 };
+
+    /// Returns the place of the process at this place of its launcher among the processes that have the same cores. Each
+    /// process has `granted` of the `host` cores, the first of them after `before` others.
+    ///
+    /// Processes with neighbouring numbers have the same cores, or else numbers go round the groups of cores. The first core
+    /// tells which.
+    pub(super) fn among_sharers(self, host: usize, granted: usize, before: usize) -> Self {
+        let groups = host / granted.max(1);
+        if groups < 2 {
+            return self;
+        }
+        let sharers = self.count.div_ceil(groups);
+        let group = before / granted;
+        let is_in_turn = self.index / sharers != group && self.index % groups == group;
+        Self {
+            index: if is_in_turn {
+                self.index / groups
+            } else {
+                self.index % sharers
+            },
+            count: sharers,
+        }
     }
-    let sharers = count.div_ceil(groups);
-    let group = before / granted;
-    if index / sharers != group && index % groups == group {
-        return (index / groups, sharers);
-    }
-    (index % sharers, sharers)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn place(index: usize, count: usize) -> HostPlace {
+        HostPlace { index, count }
+    }
+
     #[test]
     fn processes_of_a_launcher_know_which_others_have_their_cores() {
         // None is bound.
-        assert_eq!(place_among(2, 4, [8, 8, 0]), (2, 4));
+        assert_eq!(place(2, 4).among_sharers(8, 8, 0), place(2, 4));
         // Each has cores of its own.
-        assert_eq!(place_among(2, 4, [8, 2, 4]), (0, 1));
+        assert_eq!(place(2, 4).among_sharers(8, 2, 4), HostPlace::ALONE);
         // Two have each half, by neighbouring numbers and in turn.
         for (firsts, indices) in [([0, 0, 4, 4], [0, 1, 0, 1]), ([0, 4, 0, 4], [0, 0, 1, 1])] {
             for (number, (first, index)) in firsts.into_iter().zip(indices).enumerate() {
-                assert_eq!(place_among(number, 4, [8, 4, first]), (index, 2));
+                assert_eq!(place(number, 4).among_sharers(8, 4, first), place(index, 2));
             }
         }
     }
