@@ -114,7 +114,7 @@ fn choose_points(grid: &[Point]) -> Vec<Point> {
         step,
         tolerance: TOLERANCE,
     };
-    let mut sizes = ModelSizes::new((from, to), rule);
+    let mut sizes = ModelSizes::new(from..=to, rule);
     let mut chosen = Vec::new();
     while let Some(d) = sizes.next_size() {
         let place = grid.binary_search_by_key(&d, |point| point.d);

@@ -265,7 +265,7 @@ impl MeasureArguments {
         }
         let step = self.step.unwrap_or(((to - from) / 100).max(1));
         if is_surface {
-            let sizes = SurfaceSizes::new((from, to), self.points);
+            let sizes = SurfaceSizes::new(from..=to, self.points);
             return Ok(CampaignSizes::Surface(sizes));
         }
         let rule = if self.adaptive {
@@ -276,7 +276,7 @@ impl MeasureArguments {
         } else {
             SizeRule::Even(self.points)
         };
-        Ok(CampaignSizes::Line(ModelSizes::new((from, to), rule)))
+        Ok(CampaignSizes::Line(ModelSizes::new(from..=to, rule)))
     }
 
     fn open_work(&self, comm: &Arc<dyn Comm>, config: &MeasureConfig) -> Result<OpenWork, Error> {

@@ -1,5 +1,6 @@
 //! The naive matrix product: its full model, and the partial models that DPA grows next to a BLAS.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -61,7 +62,7 @@ impl KernelSamples {
     /// If `isochron measure` fails or DPA refuses a time.
     pub fn measure(launcher: &MxmLauncher, points: usize) -> anyhow::Result<Self> {
         let from = LARGEST / points as u64;
-        let full = measure_kernel(launcher, KERNELS[0], (from, LARGEST), points)?;
+        let full = measure_kernel(launcher, KERNELS[0], from..=LARGEST, points)?;
         Ok(Self {
             points: full,
             growth: grow_models(launcher)?,
@@ -78,9 +79,10 @@ impl KernelSamples {
 fn measure_kernel(
     launcher: &MxmLauncher,
     kernel: &str,
-    (from, to): (u64, u64),
+    sizes: RangeInclusive<u64>,
     points: usize,
 ) -> anyhow::Result<Vec<Point>> {
+    let (from, to) = sizes.into_inner();
     let words: Vec<String> = format!(
         "measure {kernel} --block {BLOCK} --from {from} --to {to} --points {points} --max-reps 30 --max-seconds 3 --json"
     ).split(' ').map(str::to_owned).collect();
@@ -101,7 +103,7 @@ fn grow_models(launcher: &MxmLauncher) -> anyhow::Result<Vec<GrowthStep>> {
     while let BalanceStep::Measure(units) = dpa.step() {
         let mut points = Vec::new();
         for (kernel, &d) in KERNELS.iter().zip(&units) {
-            let measured = measure_kernel(launcher, kernel, (d, d), 1)?;
+            let measured = measure_kernel(launcher, kernel, d..=d, 1)?;
             points.extend(measured.first().copied());
         }
         let [naive, blas] = points[..] else {

@@ -2,6 +2,7 @@
 
 use super::Point;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The rule by which sizes are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +40,7 @@ pub enum SizeRule {
 /// use isochron_hierarchy::model::{ModelSizes, Point, SizeRule};
 ///
 /// let rule = SizeRule::Adaptive { step: 10, tolerance: 0.02 };
-/// let mut sizes = ModelSizes::new((10, 1000), rule);
+/// let mut sizes = ModelSizes::new(10..=1000, rule);
 /// while let Some(d) = sizes.next_size() {
 ///     let time = Point { d, t_s: 0.5 + d as f64, reps: 5, ci_s: 0.0 };
 ///     sizes.observe(d, &[Some(time)]);
@@ -50,7 +51,8 @@ pub enum SizeRule {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ModelSizes {
-    range: (u64, u64),
+    first: u64,
+    last: u64,
     rule: SizeRule,
     /// The point of each device, `None` where a size was hopeless, by size.
     found: BTreeMap<u64, Vec<Option<Point>>>,
@@ -65,15 +67,17 @@ impl ModelSizes {
     /// # Panics
     /// If the range is empty, begins at 0, or the rule asks for no sizes or steps.
     #[must_use]
-    pub fn new(range: (u64, u64), rule: SizeRule) -> Self {
-        assert!(0 < range.0 && range.0 <= range.1, "sizes of {range:?}");
+    pub fn new(range: RangeInclusive<u64>, rule: SizeRule) -> Self {
+        let (first, last) = range.into_inner();
+        assert!(0 < first && first <= last, "sizes of {first}..={last}");
         let asks = match rule {
             SizeRule::Even(count) => count > 0,
             SizeRule::Adaptive { step, tolerance } => step > 0 && tolerance > 0.0,
         };
         assert!(asks, "{rule:?}");
         Self {
-            range,
+            first,
+            last,
             rule,
             found: BTreeMap::new(),
         }
@@ -104,7 +108,7 @@ impl ModelSizes {
         let mut left = match self.rule {
             SizeRule::Even(count) => self.list_even_left(count),
             SizeRule::Adaptive { step, tolerance } => match self.find_place(step, tolerance) {
-                Some(place) => self.list_walk(place, step),
+                Some((next, last_step)) => self.list_walk(next, last_step, step),
                 None => self.list_halfway(step, tolerance),
             },
         };
@@ -122,7 +126,7 @@ impl ModelSizes {
     }
 
     fn list_even_left(&self, count: usize) -> Vec<u64> {
-        let mut left: Vec<u64> = list_even(self.range, count)
+        let mut left: Vec<u64> = list_even(self.first..=self.last, count)
             .filter(|d| !self.found.contains_key(d))
             .collect();
         left.dedup();
@@ -132,11 +136,11 @@ impl ModelSizes {
     /// Returns the next size of the walk from the first size to the last, with the step that leads to it; `None` at the end
     /// of the walk.
     fn find_place(&self, first_step: u64, tolerance: f64) -> Option<(u64, u64)> {
-        let (mut d, last) = self.range;
+        let mut d = self.first;
         let (mut step, longest) = (first_step, self.find_longest_step(first_step));
         let mut walked = Vec::new();
         while self.found.contains_key(&d) {
-            if d == last || d >= self.hopeless_from() {
+            if d == self.last || d >= self.hopeless_from() {
                 return None;
             }
             walked.push(d);
@@ -147,18 +151,18 @@ impl ModelSizes {
                     (step / 2 / first_step).max(1) * first_step
                 };
             }
-            d = d.saturating_add(step).min(last);
+            d = d.saturating_add(step).min(self.last);
         }
         Some((d, step))
     }
 
-    /// Lists the rest of the walk from a size and the step that led to it, as if the times followed a line.
-    fn list_walk(&self, (mut d, mut step): (u64, u64), first_step: u64) -> Vec<u64> {
+    /// Lists the rest of the walk from size `d` and the step that led to it, as if the times followed a line.
+    fn list_walk(&self, mut d: u64, mut step: u64, first_step: u64) -> Vec<u64> {
         let longest = self.find_longest_step(first_step);
         let mut sizes = vec![d];
-        while d < self.range.1 {
+        while d < self.last {
             step = step.saturating_mul(2).min(longest);
-            d = d.saturating_add(step).min(self.range.1);
+            d = d.saturating_add(step).min(self.last);
             sizes.push(d);
         }
         sizes
@@ -180,8 +184,8 @@ impl ModelSizes {
                 .filter(|d| (a..=c).contains(d))
                 .collect();
             for gap in within.windows(2).filter(|gap| gap[1] - gap[0] >= 2 * step) {
-                let steps = (gap[0] + (gap[1] - gap[0]) / 2 - self.range.0) / step;
-                halfway.push(self.range.0 + steps * step);
+                let steps = (gap[0] + (gap[1] - gap[0]) / 2 - self.first) / step;
+                halfway.push(self.first + steps * step);
             }
         }
         // Triples overlap.
@@ -206,8 +210,7 @@ impl ModelSizes {
 
     /// Returns the longest step: a twelfth of the range, in whole first steps.
     fn find_longest_step(&self, first_step: u64) -> u64 {
-        let (from, to) = self.range;
-        ((to - from) / LONGEST / first_step).max(1) * first_step
+        ((self.last - self.first) / LONGEST / first_step).max(1) * first_step
     }
 
     /// Returns `true` if on every device the time at `sizes[which]` lies on the line through the other two, within the
@@ -225,12 +228,13 @@ impl ModelSizes {
 }
 
 /// Lists sizes evenly from the first to the last of a range.
-pub(super) fn list_even((from, to): (u64, u64), count: usize) -> impl Iterator<Item = u64> {
+pub(super) fn list_even(range: RangeInclusive<u64>, count: usize) -> impl Iterator<Item = u64> {
+    let (first, last) = range.into_inner();
     let gaps = (count as u64 - 1).max(1);
     (0..count as u64).map(move |i| {
-        let part = u128::from(to - from) * u128::from(i) / u128::from(gaps);
-        // At most `to - from`.
-        from + part as u64
+        let part = u128::from(last - first) * u128::from(i) / u128::from(gaps);
+        // At most `last - first`.
+        first + part as u64
     })
 }
 
@@ -250,7 +254,11 @@ mod tests {
     use crate::partition::{Partition, Partitioner};
 
     /// Measures devices with made-up times until the end.
-    fn measure(rule: SizeRule, range: (u64, u64), times_s: &[fn(f64) -> f64]) -> ModelSizes {
+    fn measure(
+        rule: SizeRule,
+        range: RangeInclusive<u64>,
+        times_s: &[fn(f64) -> f64],
+    ) -> ModelSizes {
         let mut sizes = ModelSizes::new(range, rule);
         while let Some(d) = sizes.next_size() {
             assert_eq!(sizes.list_left().first(), Some(&d));
@@ -288,15 +296,15 @@ mod tests {
 
     #[test]
     fn even_sizes_have_both_ends() {
-        let sizes = measure(SizeRule::Even(4), (10, 100), &[straight_s]);
+        let sizes = measure(SizeRule::Even(4), 10..=100, &[straight_s]);
         assert_eq!(sizes.measured(), [10, 40, 70, 100]);
         assert_eq!(
-            measure(SizeRule::Even(1), (7, 100), &[straight_s]).measured(),
+            measure(SizeRule::Even(1), 7..=100, &[straight_s]).measured(),
             [7]
         );
         // More sizes than units: each once.
         assert_eq!(
-            measure(SizeRule::Even(9), (1, 3), &[straight_s]).measured(),
+            measure(SizeRule::Even(9), 1..=3, &[straight_s]).measured(),
             [1, 2, 3]
         );
     }
@@ -310,7 +318,7 @@ mod tests {
 
     #[test]
     fn adaptive_sizes_are_dense_at_bends_alone() {
-        let measured = measure(ADAPTIVE, (20, 4000), &[with_caches_s, straight_s]).measured();
+        let measured = measure(ADAPTIVE, 20..=4000, &[with_caches_s, straight_s]).measured();
         let near = [600, 1500, 3500].map(|bend| count_near(&measured, bend, 80));
         assert!(near[0] >= 3 && near[1] >= 3, "{measured:?}");
         assert!(near[2] <= 2, "{measured:?}");
@@ -338,8 +346,8 @@ mod tests {
     #[test]
     fn half_the_points_of_an_even_grid_divide_as_well() {
         let times_s: [fn(f64) -> f64; 2] = [with_caches_s, straight_s];
-        let full = measure(SizeRule::Even(100), (20, 4000), &times_s);
-        let adaptive = measure(ADAPTIVE, (20, 4000), &times_s);
+        let full = measure(SizeRule::Even(100), 20..=4000, &times_s);
+        let adaptive = measure(ADAPTIVE, 20..=4000, &times_s);
         assert!(
             2 * adaptive.measured().len() <= full.measured().len(),
             "{:?}",
@@ -364,8 +372,8 @@ mod tests {
     #[test]
     fn a_campaign_goes_on_where_it_stopped() {
         let times_s: [fn(f64) -> f64; 1] = [with_caches_s];
-        let whole = measure(ADAPTIVE, (20, 4000), &times_s);
-        let mut resumed = ModelSizes::new((20, 4000), ADAPTIVE);
+        let whole = measure(ADAPTIVE, 20..=4000, &times_s);
+        let mut resumed = ModelSizes::new(20..=4000, ADAPTIVE);
         for (&d, points) in whole.found.iter().rev().skip(5) {
             resumed.observe(d, points);
         }
@@ -379,22 +387,22 @@ mod tests {
 
     #[test]
     fn the_sizes_left_are_those_of_a_line_until_a_bend_is_seen() {
-        let mut sizes = ModelSizes::new((20, 4000), ADAPTIVE);
+        let mut sizes = ModelSizes::new(20..=4000, ADAPTIVE);
         let expected = sizes.list_left();
-        let straight = measure(ADAPTIVE, (20, 4000), &[straight_s]).measured();
+        let straight = measure(ADAPTIVE, 20..=4000, &[straight_s]).measured();
         // The first step is taken three times before it doubles.
         assert!(expected.len() <= straight.len() && straight.len() <= expected.len() + 2);
         for d in [20, 40, 60] {
             sizes.observe(d, &[Some(make_point(d, straight_s(d as f64)))]);
         }
         assert_eq!(sizes.list_left(), straight[3..]);
-        let even = ModelSizes::new((1, 3), SizeRule::Even(9));
+        let even = ModelSizes::new(1..=3, SizeRule::Even(9));
         assert_eq!(even.list_left(), [1, 2, 3]);
     }
 
     #[test]
     fn noise_within_the_intervals_asks_for_nothing() {
-        let mut sizes = ModelSizes::new((20, 4000), ADAPTIVE);
+        let mut sizes = ModelSizes::new(20..=4000, ADAPTIVE);
         while let Some(d) = sizes.next_size() {
             let t_s = 1e-3 * d as f64;
             let noise_s = 0.04 * t_s;
@@ -410,8 +418,8 @@ mod tests {
 
     #[test]
     fn a_disturbed_size_asks_for_nothing_and_a_bend_does() {
-        let plain = measure(ADAPTIVE, (20, 4000), &[straight_s]).measured();
-        let mut sizes = ModelSizes::new((20, 4000), ADAPTIVE);
+        let plain = measure(ADAPTIVE, 20..=4000, &[straight_s]).measured();
+        let mut sizes = ModelSizes::new(20..=4000, ADAPTIVE);
         while let Some(d) = sizes.next_size() {
             let factor = if d == plain[9] { 1.3 } else { 1.0 };
             sizes.observe(d, &[Some(make_point(d, factor * straight_s(d as f64)))]);
@@ -419,13 +427,13 @@ mod tests {
         // The walk is careful behind it, and nothing lies closer.
         let disturbed = sizes.measured();
         assert!(disturbed.len() <= plain.len() + 3, "{disturbed:?}");
-        let bend = measure(ADAPTIVE, (20, 4000), &[with_caches_s]).measured();
+        let bend = measure(ADAPTIVE, 20..=4000, &[with_caches_s]).measured();
         assert!(count_near(&bend, 600, 40) >= 3, "{bend:?}");
     }
 
     #[test]
     fn all_sizes_but_the_last_are_whole_steps_from_the_first() {
-        let measured = measure(ADAPTIVE, (7, 3991), &[with_caches_s]).measured();
+        let measured = measure(ADAPTIVE, 7..=3991, &[with_caches_s]).measured();
         let (last, others) = measured.split_last().expect("sizes");
         assert_eq!(*last, 3991);
         assert!(others.iter().all(|d| (d - 7) % 20 == 0), "{measured:?}");
@@ -434,7 +442,7 @@ mod tests {
     #[test]
     fn sizes_that_are_hopeless_to_all_end_it() {
         for rule in [SizeRule::Even(50), ADAPTIVE] {
-            let mut sizes = ModelSizes::new((20, 4000), rule);
+            let mut sizes = ModelSizes::new(20..=4000, rule);
             while let Some(d) = sizes.next_size() {
                 let points = [300, 1000].map(|limit| (d < limit).then(|| make_point(d, d as f64)));
                 sizes.observe(d, &points);

@@ -2,6 +2,7 @@
 
 use super::sizes::list_even;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The sizes at which surfaces of several devices are measured: a step machine, which is told the outcomes and names
 /// the next size. It takes every height with every width, from the smallest area to the largest, so that it seldom
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 /// ```
 /// use isochron_hierarchy::model::SurfaceSizes;
 ///
-/// let mut sizes = SurfaceSizes::new((1, 9), 2);
+/// let mut sizes = SurfaceSizes::new(1..=9, 2);
 /// let mut measured = Vec::new();
 /// while let Some(size) = sizes.next_size() {
 ///     measured.push(size);
@@ -33,8 +34,11 @@ impl SurfaceSizes {
     /// # Panics
     /// If the range is empty or begins at 0, or the count is 0.
     #[must_use]
-    pub fn new(range: (u64, u64), count: usize) -> Self {
-        assert!(0 < range.0 && range.0 <= range.1, "sides of {range:?}");
+    pub fn new(range: RangeInclusive<u64>, count: usize) -> Self {
+        assert!(
+            0 < *range.start() && !range.is_empty(),
+            "sides of {range:?}"
+        );
         assert!(count > 0, "no sides");
         let mut sides: Vec<u64> = list_even(range, count).collect();
         sides.dedup();
@@ -66,11 +70,12 @@ impl SurfaceSizes {
         self.sides
             .iter()
             .flat_map(|&m| self.sides.iter().map(move |&n| (m, n)))
-            .filter(|size| !self.found.contains_key(size) && !self.is_hopeless(*size))
+            .filter(|size| !self.found.contains_key(size))
+            .filter(|&(m, n)| !self.is_hopeless(m, n))
     }
 
-    /// Returns `true` if to every device a size is hopeless that is neither higher nor wider.
-    fn is_hopeless(&self, (m, n): (u64, u64)) -> bool {
+    /// Returns `true` if to every device a size is hopeless that is neither higher than `m` nor wider than `n`.
+    fn is_hopeless(&self, m: u64, n: u64) -> bool {
         let within = self.found.iter();
         let within: Vec<&Vec<bool>> = within
             .filter(|((height, width), _)| *height <= m && *width <= n)
@@ -87,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_hopeless_to_all_devices_is_not_tried() {
-        let mut sizes = SurfaceSizes::new((10, 30), 3);
+        let mut sizes = SurfaceSizes::new(10..=30, 3);
         let mut tried = Vec::new();
         while let Some((m, n)) = sizes.next_size() {
             assert_eq!(sizes.list_left().is_empty(), sizes.next_size().is_none());
@@ -111,13 +116,13 @@ mod tests {
 
     #[test]
     fn a_campaign_of_a_surface_goes_on_where_it_stopped() {
-        let mut sizes = SurfaceSizes::new((1, 3), 3);
+        let mut sizes = SurfaceSizes::new(1..=3, 3);
         sizes.observe((2, 3), &[true]);
         sizes.observe((1, 1), &[true]);
         assert_eq!(
             (sizes.next_size(), sizes.list_left().len()),
             (Some((1, 2)), 7)
         );
-        assert_eq!(SurfaceSizes::new((4, 5), 9).list_left().len(), 4);
+        assert_eq!(SurfaceSizes::new(4..=5, 9).list_left().len(), 4);
     }
 }

@@ -152,23 +152,24 @@ impl<'a> LineSearch<'a> {
     /// Returns the units that a line gives out.
     fn evaluate_line(&mut self, time_s: f64) -> f64 {
         let units = self.devices.give_out(self.total, time_s, &mut self.shares);
-        self.keep_point((time_s, units));
+        self.keep_point(time_s, units);
         units
     }
 
     /// Keeps the point if it is closer to the goal than one of the two known ones.
-    fn keep_point(&mut self, new: (f64, f64)) {
-        if self.is_closer(new, self.points[1]) {
-            self.points = [self.points[1], new];
-        } else if self.is_closer(new, self.points[0]) {
-            self.points[0] = new;
+    fn keep_point(&mut self, time_s: f64, units: f64) {
+        let [farther, closer] = self.points;
+        if self.is_closer(units, closer.1) {
+            self.points = [closer, (time_s, units)];
+        } else if self.is_closer(units, farther.1) {
+            self.points[0] = (time_s, units);
         }
     }
 
-    /// Returns `true` if `new` is closer to the goal than `old`, or `old` is not a point yet.
-    fn is_closer(&self, new: (f64, f64), old: (f64, f64)) -> bool {
-        let [new_error, old_error] = [new, old].map(|(_, n)| (n - self.middle_of_goal()).abs());
-        old_error.is_nan() || new_error < old_error
+    /// Returns `true` if `units` are closer to the goal than `others`, or `others` are not known yet.
+    fn is_closer(&self, units: f64, others: f64) -> bool {
+        let [error, error_of_others] = [units, others].map(|n| (n - self.middle_of_goal()).abs());
+        error_of_others.is_nan() || error < error_of_others
     }
 
     /// Refuses a model without any speed, which gets nothing from a line, and one of infinite speed,
